@@ -1,0 +1,31 @@
+# `make demo` runs the main job, `make test` the tests, `make check` every static check.
+# Each of them first makes .venv and installs what it needs; nothing else is asked of a machine.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test check bench clean
+
+.venv/installed: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable . --group dev
+	touch $@
+
+demo: .venv/installed
+	$(BIN)/python examples/three_deep.py
+
+test: .venv/installed
+	$(BIN)/python -m pytest -n auto
+
+check: .venv/installed
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/lint-imports
+	$(BIN)/mypy
+	$(BIN)/pyright
+
+bench: .venv/installed
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf .venv .demo .runs
