@@ -1,0 +1,1 @@
+"""Agents that cost nothing while they wait, and come back whole."""

@@ -1,0 +1,60 @@
+"""The row of a run: who works on it, how far it is, how it ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, get_args
+
+from continuations.core.usage import Usage
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+Status = Literal["running", "suspended", "finished", "failed", "cancelled"]
+STATUSES: frozenset[str] = frozenset(get_args(Status))
+ENDED: frozenset[str] = frozenset({"finished", "failed", "cancelled"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """The right to move a run on, until a time.
+
+    `attempt` counts the claims in a row that took over from a worker which died
+    before it made progress. `guard` is the key of the marker that has the run
+    looked at when the claim ends.
+    """
+
+    worker: str
+    until: datetime
+    attempt: int
+    guard: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Why a run failed: a code for programs, a message for people."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRow:
+    """One run. `birth` is random and given once; `next_id` counts the rows' ids.
+
+    `input_digest` tells a repeated start from another one. `inbox` is the number of
+    the last message that was taken in.
+    """
+
+    id: str
+    birth: str
+    agent: str
+    created_at: datetime
+    input_digest: str
+    status: Status = "running"
+    next_id: int = 1
+    inbox: int = 0
+    claim: Claim | None = None
+    usage: Usage = field(default_factory=Usage)
+    output: str | None = None
+    failure: Failure | None = None
