@@ -1,1 +1,169 @@
-"""Agents that cost nothing while they wait, and come back whole."""
+"""Agents that cost nothing while they wait, and come back whole.
+
+The public names, each loaded when it is first used: importing this package loads
+neither the model's client nor a store's, and deciding never does.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from continuations.authoring.agent import Agent
+    from continuations.authoring.approval import ApprovalPolicy
+    from continuations.authoring.context import ToolContext
+    from continuations.authoring.tool import tool
+    from continuations.core.decisions import Answer, Approve, Decision, Deny
+    from continuations.core.usage import Usage
+    from continuations.core.views import Call, Frame
+    from continuations.core.waits import Wait, WaitSummary
+    from continuations.engine.outcomes import Failed, Finished, Outcome, Suspended
+    from continuations.engine.runner import AsyncRunner
+    from continuations.engine.storeless import resume, run
+    from continuations.engine.sync import Runner
+    from continuations.errors import (
+        AgentChanged,
+        AlreadyDecided,
+        Cancelled,
+        ClockOff,
+        ContinuationsError,
+        Corrupt,
+        DecisionRefused,
+        FormatError,
+        IllegalTransition,
+        Inconclusive,
+        InvalidId,
+        InvalidInput,
+        ModelError,
+        RunBusy,
+        RunErased,
+        RunExists,
+        RunNotFound,
+        StaleRun,
+        StoreDenied,
+        StoreError,
+        StoreUnavailable,
+        StoreUnsafe,
+        TranscriptInvalid,
+        WaitExpired,
+        WaitNotFound,
+    )
+    from continuations.models.contract import Model
+    from continuations.wire.continuation import Continuation
+    from continuations_storage import open_store
+
+_HOMES = {
+    "continuations_storage": ["open_store"],
+    "continuations.authoring.agent": ["Agent"],
+    "continuations.authoring.approval": ["ApprovalPolicy"],
+    "continuations.authoring.context": ["ToolContext"],
+    "continuations.authoring.tool": ["tool"],
+    "continuations.core.decisions": ["Answer", "Approve", "Decision", "Deny"],
+    "continuations.core.usage": ["Usage"],
+    "continuations.core.views": ["Call", "Frame"],
+    "continuations.core.waits": ["Wait", "WaitSummary"],
+    "continuations.engine.outcomes": ["Failed", "Finished", "Outcome", "Suspended"],
+    "continuations.engine.runner": ["AsyncRunner"],
+    "continuations.engine.storeless": ["resume", "run"],
+    "continuations.engine.sync": ["Runner"],
+    "continuations.errors": [
+        "AgentChanged",
+        "AlreadyDecided",
+        "Cancelled",
+        "ClockOff",
+        "ContinuationsError",
+        "Corrupt",
+        "DecisionRefused",
+        "FormatError",
+        "IllegalTransition",
+        "Inconclusive",
+        "InvalidId",
+        "InvalidInput",
+        "ModelError",
+        "RunBusy",
+        "RunErased",
+        "RunExists",
+        "RunNotFound",
+        "StaleRun",
+        "StoreDenied",
+        "StoreError",
+        "StoreUnavailable",
+        "StoreUnsafe",
+        "TranscriptInvalid",
+        "WaitExpired",
+        "WaitNotFound",
+    ],
+    "continuations.models.contract": ["Model"],
+    "continuations.wire.continuation": ["Continuation"],
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Agent",
+    "AgentChanged",
+    "AlreadyDecided",
+    "Answer",
+    "ApprovalPolicy",
+    "Approve",
+    "AsyncRunner",
+    "Call",
+    "Cancelled",
+    "ClockOff",
+    "Continuation",
+    "ContinuationsError",
+    "Corrupt",
+    "Decision",
+    "DecisionRefused",
+    "Deny",
+    "Failed",
+    "Finished",
+    "FormatError",
+    "Frame",
+    "IllegalTransition",
+    "Inconclusive",
+    "InvalidId",
+    "InvalidInput",
+    "Model",
+    "ModelError",
+    "Outcome",
+    "RunBusy",
+    "RunErased",
+    "RunExists",
+    "RunNotFound",
+    "Runner",
+    "StaleRun",
+    "StoreDenied",
+    "StoreError",
+    "StoreUnavailable",
+    "StoreUnsafe",
+    "Suspended",
+    "ToolContext",
+    "TranscriptInvalid",
+    "Usage",
+    "Wait",
+    "WaitExpired",
+    "WaitNotFound",
+    "WaitSummary",
+    "__version__",
+    "open_store",
+    "resume",
+    "run",
+    "tool",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME_OF.get(name)
+    if home is None:
+        msg = f"module 'continuations' has no attribute {name!r}"
+        raise AttributeError(msg)
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

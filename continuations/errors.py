@@ -69,6 +69,10 @@ class StaleRun(ContinuationsError):
     """Another process moved the run on; this one stopped and wrote nothing more."""
 
 
+class ClockOff(ContinuationsError):
+    """This machine's clock is too far from the store's to hold a claim."""
+
+
 class Cancelled(ContinuationsError):
     """The run was cancelled, and the wait was closed with it."""
 
@@ -101,8 +105,11 @@ class ModelError(ContinuationsError):
     """The model gave no usable reply; the run stays resumable.
 
     `retryable` says whether the same request may do better later, `status` is the
-    HTTP status where there was one.
+    HTTP status where there was one. Without a store, `continuation` holds all that
+    was done until then: resume it.
     """
+
+    continuation: object = None
 
     def __init__(
         self,

@@ -1,0 +1,192 @@
+"""Agents: a model, what it is told to be, and what it may call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from continuations.authoring.subagent import AgentTool
+from continuations.authoring.tool import Tool
+from continuations.core import jsontext
+from continuations.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from continuations.authoring.approval import ApprovalPolicy, Condition
+    from continuations.authoring.outputs import Outputs
+
+AnyTool: TypeAlias = Tool[..., Any] | AgentTool
+Usable: TypeAlias = "Tool[..., Any] | AgentTool | Agent | Callable[..., Any]"
+Tools: TypeAlias = "Sequence[Usable] | Callable[[], Sequence[Usable]]"
+
+
+class ModelLike(Protocol):
+    """Whatever answers a conversation, as `continuations.models` defines it."""
+
+    @property
+    def name(self) -> str:
+        """The model's name, for the manifest and for people."""
+        ...
+
+    async def reply(self, request: Any) -> Any:
+        """Return the next assistant message of a conversation."""
+        ...
+
+
+class Agent:
+    """What a run, or a call of another agent, is handed to. It is never changed.
+
+    An agent among the `tools` is a sub-agent. `tools` may be a function without
+    parameters that returns them, so that agents can call each other in a circle; it
+    is called once, on first use. `settings` go to the provider as they are.
+    `max_turns` bounds the model's turns in one frame; `None` does not.
+    """
+
+    def __init__(  # noqa: PLR0913 - what an author may declare, all by keyword
+        self,
+        name: str,
+        *,
+        instructions: str = "",
+        tools: Tools = (),
+        model: str | ModelLike | None = None,
+        description: str | None = None,
+        input_type: Any = None,
+        output_type: Any = None,
+        max_turns: int | None = 100,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Declare an agent; raises `InvalidInput`."""
+        self.name = name
+        self.instructions = instructions
+        self.model = model
+        self.description = description
+        self.input_type = input_type
+        self.output_type = output_type
+        self.max_turns = max_turns
+        self.settings: Mapping[str, Any] = dict(settings or {})
+        self._tools = tools
+        self._refuse_unfit()
+
+    def __repr__(self) -> str:
+        """Name the agent."""
+        return f"<Agent {self.name}>"
+
+    def _refuse_unfit(self) -> None:
+        texts: tuple[Any, ...] = (self.name, self.instructions)
+        if not all(isinstance(text, str) for text in texts) or not self.name:
+            msg = "an agent has a name and instructions, which are strings"
+            raise InvalidInput(msg)
+        model = self.model
+        if not (model is None or isinstance(model, str) or hasattr(model, "reply")):
+            msg = f"agent {self.name}: its model is a name or has a method `reply`"
+            raise InvalidInput(msg)
+        if self.max_turns is not None and self.max_turns < 1:
+            msg = f"agent {self.name}: max_turns is at least 1, or None"
+            raise InvalidInput(msg)
+
+    # What it may call -------------------------------------------------------
+
+    def as_tool(
+        self,
+        name: str | None = None,
+        description: str | None = None,
+        approval: bool | Condition | ApprovalPolicy | None = None,
+    ) -> AgentTool:
+        """Return the agent as a tool of another, under its own or another name."""
+        return AgentTool(self, name=name, description=description, approval=approval)
+
+    @cached_property
+    def toolbox(self) -> Mapping[str, AnyTool]:
+        """Its tools by name, in their order; raises `InvalidInput`."""
+        found: dict[str, AnyTool] = {}
+        for usable in self._listed():
+            tool = self._as_tool(usable)
+            if tool.name in found:
+                msg = (
+                    f"agent {self.name} has two tools named {tool.name}: give one of"
+                    " them another name"
+                )
+                raise InvalidInput(msg)
+            found[tool.name] = tool
+        return MappingProxyType(found)
+
+    def _listed(self) -> Sequence[Usable]:
+        tools = self._tools
+        if callable(tools) and not isinstance(tools, Tool):
+            tools = tools()
+        if isinstance(tools, Sequence) and not isinstance(tools, str):
+            return tools
+        msg = f"agent {self.name}: its tools are a list, or a function that returns one"
+        raise InvalidInput(msg)
+
+    def _as_tool(self, usable: Any) -> AnyTool:
+        try:
+            if isinstance(usable, Tool | AgentTool):
+                return usable
+            if isinstance(usable, Agent):
+                return usable.as_tool()
+            if callable(usable):
+                made: Tool[..., Any] = Tool(usable)
+                return made
+        except InvalidInput as error:
+            msg = f"agent {self.name}: {error}"
+            raise InvalidInput(msg) from error
+        msg = f"agent {self.name}: {usable!r} is neither a tool nor an agent"
+        raise InvalidInput(msg)
+
+    def tool(self, name: str) -> AnyTool | None:
+        """Return the tool of a name, or `None`."""
+        return self.toolbox.get(name)
+
+    @property
+    def specs(self) -> list[tuple[str, str, Mapping[str, Any]]]:
+        """Name, description and JSON Schema of each tool, in their order."""
+        return [
+            (tool.name, tool.description, tool.parameters)
+            for tool in self.toolbox.values()
+        ]
+
+    # What it is told, and what it says ---------------------------------------
+
+    @property
+    def system_message(self) -> str:
+        """What stands at the head of its conversations; an empty text is left out."""
+        return self.instructions
+
+    @cached_property
+    def prompt_digest(self) -> str:
+        """The digest of what it is told to be."""
+        return jsontext.digest(self.instructions)
+
+    @property
+    def model_name(self) -> str | None:
+        """The name of its model; `None` leaves the choice to the runner."""
+        if self.model is None or isinstance(self.model, str):
+            return self.model
+        return self.model.name
+
+    @property
+    def takes_text(self) -> bool:
+        """Whether it is called with one string rather than a type of its own."""
+        return self.input_type is None or self.input_type is str
+
+    @property
+    def gives_text(self) -> bool:
+        """Whether its output is the text of its last message."""
+        return self.output_type is None or self.output_type is str
+
+    @cached_property
+    def _outputs(self) -> Outputs:
+        from continuations.authoring import outputs  # noqa: PLC0415 - on first use
+
+        return outputs.of(self.output_type, agent=self.name)
+
+    @property
+    def response_format(self) -> dict[str, Any] | None:
+        """What a provider is asked for; `None` if the output is text."""
+        return None if self.gives_text else self._outputs.response_format
+
+    def parse_output(self, text: str) -> Any:
+        """Return the output of a last reply; raises `OutputInvalid`."""
+        return text if self.gives_text else self._outputs.parse(text)

@@ -1,0 +1,139 @@
+"""Which calls need a person's Yes, for how long, and what a No does."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from continuations.authoring import calling
+from continuations.authoring.faults import PolicyFailed
+from continuations.core import jsontext
+from continuations.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+Condition: TypeAlias = "Callable[..., object]"
+Period: TypeAlias = timedelta | float
+Consequence = Literal["continue", "stop"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalPolicy:
+    """When a call waits for a person, and what becomes of the wait.
+
+    `when` is `True` (always, also if it is left out), `False` (never) or a function,
+    plain or async, of the call's arguments: it gets those that it declares by name,
+    as Python values, and all of them if it has a `**` parameter. Only `False` itself
+    lets a call pass without a person, and `True` asks one; anything else that it
+    returns, and anything that it raises, keeps the call from running at all.
+
+    `expires_after` bounds the time to decide, `valid_for` how long after an approval
+    the call may still begin (both a timedelta or seconds). `strict` voids an
+    approval also when only the tool's description has changed since. `on_denied`
+    and `on_expired` say whether the agent goes on, told of it, or the run stops.
+    """
+
+    when: bool | Condition | None = None
+    name: str | None = None
+    expires_after: Period | None = None
+    valid_for: Period | None = None
+    strict: bool = False
+    on_denied: Consequence = "continue"
+    on_expired: Consequence = "continue"
+
+    def __post_init__(self) -> None:
+        """Refuse what could only fail later, when nobody looks."""
+        if not (
+            self.when is None or isinstance(self.when, bool) or callable(self.when)
+        ):
+            msg = "an approval policy's `when` is a bool or a function of the arguments"
+            raise InvalidInput(msg)
+        for period in (self.expires_after, self.valid_for):
+            seconds(period)
+        for consequence in (self.on_denied, self.on_expired):
+            if consequence not in {"continue", "stop"}:
+                msg = 'on_denied and on_expired are "continue" or "stop"'
+                raise InvalidInput(msg)
+
+    @classmethod
+    def of(cls, value: object) -> ApprovalPolicy | None:
+        """Return the policy that `approval=` stands for; `None` if it asks nobody."""
+        if value is None or value is False:
+            return None
+        if isinstance(value, ApprovalPolicy):
+            return value
+        if value is True:
+            return cls()
+        if callable(value):
+            return cls(when=value)
+        msg = (
+            "approval is True, False, a function of the arguments or an ApprovalPolicy,"
+            f" not a {type(value).__name__}"
+        )
+        raise InvalidInput(msg)
+
+    @property
+    def label(self) -> str | None:
+        """The name to show for it: its own, or that of its condition."""
+        name = self.name or getattr(self.when, "__name__", None)
+        return None if name == "<lambda>" else name
+
+    @property
+    def decision_time(self) -> timedelta | None:
+        """How long a person has to decide."""
+        return _timedelta(self.expires_after)
+
+    @property
+    def execution_time(self) -> timedelta | None:
+        """How long after an approval the call may still begin."""
+        return _timedelta(self.valid_for)
+
+    @property
+    def digest(self) -> str:
+        """Digest of what is declared; what a condition computes is not seen."""
+        asks = "condition" if callable(self.when) else str(self.when is not False)
+        periods = [seconds(self.expires_after), seconds(self.valid_for)]
+        rules = [self.strict, self.on_denied, self.on_expired]
+        return jsontext.digest(jsontext.canonical([asks, self.label, *periods, *rules]))
+
+    async def asks(self, arguments: Mapping[str, Any]) -> bool:
+        """Tell whether a call with these values waits; raises `PolicyFailed`."""
+        if not callable(self.when):
+            return self.when is not False
+        try:
+            chosen = calling.accepted(self.when, arguments)
+            verdict = await calling.call(self.when, chosen)
+        except Exception as error:
+            msg = f"the approval policy raised {type(error).__name__}; nothing ran"
+            raise PolicyFailed(msg) from error
+        if isinstance(verdict, bool):
+            return verdict
+        msg = (
+            f"the approval policy returned a {type(verdict).__name__} where only True"
+            " or False counts; nothing ran"
+        )
+        raise PolicyFailed(msg)
+
+
+def seconds(period: object) -> float | None:
+    """Return a length of time in seconds; raises `InvalidInput` if it is none."""
+    if period is None:
+        return None
+    if isinstance(period, timedelta):
+        length = period.total_seconds()
+    elif isinstance(period, int | float) and not isinstance(period, bool):
+        length = float(period)
+    else:
+        length = math.nan
+    if math.isfinite(length) and length > 0:
+        return length
+    msg = f"{period!r} is not a length of time: give a timedelta or seconds above zero"
+    raise InvalidInput(msg)
+
+
+def _timedelta(period: Period | None) -> timedelta | None:
+    length = seconds(period)
+    return None if length is None else timedelta(seconds=length)

@@ -1,0 +1,186 @@
+"""Arguments: what a model wrote, checked, and made into what will run.
+
+Imported on first use: it needs pydantic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic.errors import PydanticUserError
+from pydantic.json_schema import GenerateJsonSchema
+
+from continuations.authoring import reading
+from continuations.authoring.dumping import settled
+from continuations.authoring.faults import ArgumentsInvalid
+from continuations.authoring.jsonvalues import is_array, is_object
+from continuations.authoring.reading import clipped
+from continuations.core import jsontext
+from continuations.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pydantic.json_schema import JsonSchemaWarningKind
+    from pydantic_core import ErrorDetails
+
+_MOST_FAULTS = 10
+_LONGEST_FAULT = 300
+_REF = "#/$defs/"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arguments:
+    """The shape that arguments must have, and its JSON Schema.
+
+    Arguments are *effective* when checking them changes nothing any more: defaults
+    are in, values are in the form that the tool will see. Effective arguments are
+    what a person approves and what runs.
+    """
+
+    adapter: TypeAdapter[Any]
+    schema: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, adapter: TypeAdapter[Any]) -> Arguments:
+        """Make the shape of a pydantic adapter; raises `InvalidInput`."""
+        return cls(adapter=adapter, schema=schema_of(adapter))
+
+    def bind(self, written: str) -> str:
+        """Return effective arguments as canonical JSON; raises `ArgumentsInvalid`."""
+        effective = self._text_of(self.value(written))
+        if self._text_of(self.value(effective)) != effective:
+            msg = (
+                "The arguments change each time they are checked: what would run is"
+                " not what would be approved."
+            )
+            raise ArgumentsInvalid(msg)
+        return effective
+
+    def value(self, written: str) -> Any:
+        """Return arguments as Python values; raises `ArgumentsInvalid`."""
+        text = written.strip() or "{}"  # some models write nothing for no arguments
+        data = _read_object(text)
+        try:
+            return self.adapter.validate_json(text)
+        except ValidationError as error:
+            raise ArgumentsInvalid(explain(error, data)) from None
+        except Exception as error:
+            # A validator of the application's own may raise anything.
+            msg = f"The arguments could not be checked ({type(error).__name__})."
+            raise ArgumentsInvalid(msg) from error
+
+    def effective(self, arguments: str) -> Any:
+        """Return effective arguments as Python values; raises `ArgumentsInvalid`.
+
+        What would be handed over is written out once more and compared, so that the
+        tool gets what the text says, to the byte.
+        """
+        value = self.value(arguments)
+        if self._text_of(value) != arguments:
+            msg = "These arguments now mean something else; nothing ran."
+            raise ArgumentsInvalid(msg)
+        return value
+
+    def _text_of(self, value: Any) -> str:
+        try:
+            data = self.adapter.dump_python(
+                value, mode="json", by_alias=True, warnings="error"
+            )
+            plain = self.adapter.dump_python(value, by_alias=True, warnings="error")
+            return jsontext.canonical(settled(plain, data, "arguments"))
+        except Exception as error:
+            # pydantic, a serializer of the application's own, or NotJson.
+            msg = f"The arguments have no one JSON form ({type(error).__name__})."
+            raise ArgumentsInvalid(msg) from error
+
+
+def schema_of(adapter: TypeAdapter[Any]) -> dict[str, Any]:
+    """Return the JSON Schema of what an adapter reads; raises `InvalidInput`."""
+    try:
+        schema = adapter.json_schema(by_alias=True, schema_generator=_Schema)
+        schema = jsontext.parse(jsontext.dump(schema))
+    except (PydanticUserError, jsontext.NotJson) as error:
+        msg = f"it has no JSON Schema: {first_line(error)}"
+        raise InvalidInput(msg) from error
+    if "$ref" in schema:
+        # A type that contains itself; providers want an object at the top.
+        definition = schema["$defs"][schema.pop("$ref").removeprefix(_REF)]
+        schema = {**definition, **schema}
+    schema.pop("title", None)
+    return dict(schema)
+
+
+class _Schema(GenerateJsonSchema):
+    """Without the titles that only repeat a name, and the same in every process."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        del schema  # the model reads the name already
+        return False
+
+    def encode_default(self, dft: Any) -> Any:
+        encoded = super().encode_default(dft)
+        if isinstance(dft, set | frozenset):  # else in the order of this process
+            return sorted(encoded, key=jsontext.canonical)
+        return encoded
+
+    def emit_warning(self, kind: JsonSchemaWarningKind, detail: str) -> None:
+        if kind == "non-serializable-default":
+            raise InvalidInput(detail)
+        super().emit_warning(kind, detail)
+
+
+def _read_object(written: str) -> dict[str, Any]:
+    try:
+        data = reading.read(written)
+    except jsontext.NotJson as error:
+        msg = f"The arguments are not valid JSON: {error}."
+        raise ArgumentsInvalid(msg) from None
+    if is_object(data):
+        return data
+    msg = "The arguments are not a JSON object: write {...} with a key for each one."
+    raise ArgumentsInvalid(msg)
+
+
+# Saying what is wrong --------------------------------------------------------
+
+
+def explain(error: ValidationError, data: Any, *, of: str = "arguments") -> str:
+    """Return what is wrong with the data, one line for each fault."""
+    faults = error.errors(include_url=False, include_context=False, include_input=False)
+    lines = [f"The {of} are not valid:"]
+    lines += [f"- {_fault(each, data)}" for each in faults[:_MOST_FAULTS]]
+    if len(faults) > _MOST_FAULTS:
+        lines.append(f"- and {len(faults) - _MOST_FAULTS} more")
+    return "\n".join(dict.fromkeys(lines))
+
+
+def _fault(details: ErrorDetails, data: Any) -> str:
+    where = place(details["loc"], data, missing=details["type"] == "missing")
+    what = details["msg"].removeprefix("Value error, ")
+    return clipped(f"{where}: {what}" if where else what, _LONGEST_FAULT)
+
+
+def place(loc: Sequence[int | str], data: Any, *, missing: bool = False) -> str:
+    """Return where in the data a fault is, as `items[2].price`.
+
+    pydantic names the members of a union on the way; what is not a key or an index
+    of the data is left out.
+    """
+    where = ""
+    for index, step in enumerate(loc):
+        last = missing and index == len(loc) - 1
+        if isinstance(step, str) and is_object(data) and (step in data or last):
+            where += f".{step}" if where else step
+            data = data.get(step)
+        elif is_array(data) and isinstance(step, int) and step < len(data):
+            where += f"[{step}]"
+            data = data[step]
+    return clipped(where, 120)
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of what an error says."""
+    return clipped(str(error).partition("\n")[0], _LONGEST_FAULT)

@@ -1,0 +1,171 @@
+"""A function's signature: the arguments that it takes, and their JSON Schema.
+
+Imported on first use: it needs pydantic.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import types
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
+from typing import get_type_hints as hints_of
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create_model
+from pydantic_core import PydanticSerializationError
+
+from continuations.authoring.arguments import Arguments, first_line
+from continuations.authoring.calling import refuse_unfit
+from continuations.authoring.context import ToolContext
+from continuations.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+# Under `if TYPE_CHECKING:` the name is not there to be looked up.
+_CONTEXT_IN_WORDS = re.compile(
+    r"['\"]?(?:(?:\w+\.)*Optional\[)?(?:\w+\.)*ToolContext\]?(?:\s*\|\s*None)?['\"]?"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signature:
+    """What a tool takes: arguments from the model, contexts from the engine."""
+
+    arguments: Arguments
+    schema: Mapping[str, Any]
+    fields: Mapping[str, str]
+    contexts: tuple[str, ...]
+
+    def effective(self, arguments: str) -> dict[str, Any]:
+        """Return effective arguments as Python values by parameter name.
+
+        Raises `ArgumentsInvalid` if they are not effective here and now.
+        """
+        value = self.arguments.effective(arguments)
+        return {name: getattr(value, field) for field, name in self.fields.items()}
+
+
+def read(
+    function: Callable[..., Any],
+    *,
+    name: str,
+    descriptions: Mapping[str, str],
+    scope: Mapping[str, Any] | None,
+) -> Signature:
+    """Read the signature of a tool; raises `InvalidInput`.
+
+    `scope` has the local names of the place where the function was written.
+    """
+    refuse_unfit(function, name)
+    try:
+        parameters = inspect.signature(function).parameters.values()
+        types_ = {each.name: _type_of(each, function, scope) for each in parameters}
+        contexts = tuple(key for key, type_ in types_.items() if _is_context(type_))
+        given = [each for each in parameters if each.name not in contexts]
+        return _signature(given, types_, contexts, descriptions)
+    except InvalidInput as error:
+        msg = f"tool {name}: {error}"
+        raise InvalidInput(msg) from error
+    except Exception as error:
+        # A name that is not there, a type that pydantic does not know, or whatever
+        # an annotation runs into.
+        msg = f"tool {name}: its parameters cannot be read: {first_line(error)}"
+        raise InvalidInput(msg) from error
+
+
+def _signature(
+    given: list[inspect.Parameter],
+    types_: Mapping[str, Any],
+    contexts: tuple[str, ...],
+    descriptions: Mapping[str, str],
+) -> Signature:
+    fields = {each.name: (types_[each.name], _default(each)) for each in given}
+    arguments, names = shape(fields)
+    schema = {**arguments.schema}
+    properties = schema.setdefault("properties", {})
+    shown = dict(zip(names, properties, strict=True))
+    for field, name in names.items():
+        if name in descriptions:
+            told = {"description": descriptions[name]}
+            properties[shown[field]] = {**told, **properties[shown[field]]}
+    return Signature(
+        arguments=arguments, schema=schema, fields=names, contexts=contexts
+    )
+
+
+def shape(fields: Mapping[str, tuple[Any, Any]]) -> tuple[Arguments, dict[str, str]]:
+    """Return the shape of named arguments, and field names by which to read them.
+
+    Arguments are strict: `"5"` is no number. A type of the application's own, and a
+    parameter with `Field(strict=False)`, keep their own rules.
+    """
+    # A parameter may be called `copy` or `_x`, which a pydantic field may not.
+    names = {f"p{index}": name for index, name in enumerate(fields)}
+    config = ConfigDict(extra="forbid", strict=True, alias_generator=names.__getitem__)
+    definitions: dict[str, Any] = {field: fields[name] for field, name in names.items()}
+    model = create_model("Arguments", __config__=config, **definitions)
+    _refuse_wrong_defaults(model, names)
+    return Arguments.of(TypeAdapter(model)), names
+
+
+def _default(parameter: inspect.Parameter) -> Any:
+    return ... if parameter.default is parameter.empty else parameter.default
+
+
+def _refuse_wrong_defaults(model: type[BaseModel], names: Mapping[str, str]) -> None:
+    """Refuse a default that would not pass as an argument.
+
+    It would be refused in each call that leaves it out, when nobody looks.
+    """
+    defaults = model.model_construct()
+    for field, info in model.model_fields.items():
+        if info.is_required():
+            continue
+        try:
+            text = defaults.model_dump_json(
+                include={field}, by_alias=True, warnings="error"
+            )
+            wrong = _refused(model, text, info.alias)
+        except (PydanticSerializationError, ValueError):
+            wrong = True
+        if wrong:
+            msg = f"the default of {names[field]} is not of its own type"
+            raise InvalidInput(msg)
+
+
+def _refused(model: type[BaseModel], text: str, key: str | None) -> bool:
+    try:
+        model.model_validate_json(text)
+    except ValidationError as error:
+        return any(fault["loc"][0] == key for fault in error.errors())
+    return False
+
+
+def _type_of(
+    parameter: inspect.Parameter,
+    function: Callable[..., Any],
+    scope: Mapping[str, Any] | None,
+) -> Any:
+    written = parameter.annotation
+    if isinstance(written, str) and _CONTEXT_IN_WORDS.fullmatch(written.strip()):
+        return ToolContext
+
+    def carrier() -> None:
+        """Carry one annotation, so that the others cannot spoil it."""
+
+    carrier.__annotations__ = {parameter.name: written}
+    origin = inspect.unwrap(function)
+    names = {"ToolContext": ToolContext, **getattr(origin, "__globals__", {})}
+    local = None if scope is None else dict(scope)
+    return hints_of(carrier, names, local, include_extras=True)[parameter.name]
+
+
+def _is_context(type_: Any) -> bool:
+    origin = get_origin(type_)
+    if origin is Annotated:
+        return _is_context(get_args(type_)[0])
+    if origin in {Union, types.UnionType}:
+        return ToolContext in get_args(type_)
+    return type_ is ToolContext

@@ -1,0 +1,263 @@
+"""Tools: functions that a model may call.
+
+`@tool` only wraps. Schemas and validators are made on first use, so that importing
+an application's agents does not import pydantic.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from functools import cached_property, update_wrapper
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
+
+from continuations.authoring import calling
+from continuations.authoring.approval import ApprovalPolicy, seconds
+from continuations.authoring.faults import (
+    ArgumentsInvalid,
+    PolicyFailed,
+    ResultUnstorable,
+)
+from continuations.authoring.meaning import meaning_of, wording_of
+from continuations.core import jsontext
+from continuations.core.decisions import Answer, Approve, Deny
+from continuations.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import FrameType
+
+    from continuations.authoring.approval import Condition, Period
+    from continuations.authoring.context import ToolContext
+    from continuations.authoring.docstring import Docstring
+    from continuations.authoring.signature import Signature
+
+__all__ = [
+    "ArgumentsInvalid",
+    "PolicyFailed",
+    "ResultUnstorable",
+    "Tool",
+    "refuse_name",
+    "tool",
+]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what providers take
+
+
+class Tool(Generic[P, R]):
+    """A function that a model may call; called by you, it is that function.
+
+    Two digests follow from it: `meaning`, which an approval is bound to, and
+    `wording`, which changes with every word that the model is told.
+    """
+
+    def __init__(  # noqa: PLR0913 - what an author may declare, all by keyword
+        self,
+        function: Callable[P, R],
+        /,
+        *,
+        approval: bool | Condition | ApprovalPolicy | None = None,
+        name: str | None = None,
+        description: str | None = None,
+        read_only: bool = False,
+        idempotent: bool = False,
+        timeout: Period | None = None,
+        verify: Callable[..., Any] | None = None,
+        version: str | None = None,
+        scope: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Wrap a function; the options are those of `tool`."""
+        self.function = function
+        own = getattr(function, "__name__", "")
+        self.name: str = own if name is None else name
+        refuse_name(self.name)
+        calling.refuse_unfit(function, self.name)
+        self.approval = ApprovalPolicy.of(approval)
+        self.read_only = read_only
+        self.idempotent = idempotent
+        self.timeout = seconds(timeout)
+        self.verify = verify
+        self.version = version
+        self._description = description
+        self._scope = scope
+        # `updated=()`: a function's own attributes must not overwrite the tool's.
+        update_wrapper(self, function, updated=())
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function itself, as if it were no tool."""
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        """Name the tool."""
+        return f"<Tool {self.name}>"
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether a call of unknown outcome may simply run again."""
+        return self.read_only or self.idempotent
+
+    @cached_property
+    def description(self) -> str:
+        """What the model is told that it does."""
+        if self._description is not None:
+            return self._description
+        return self._docstring.description
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The JSON Schema of its arguments; not to be changed."""
+        return self._signature.schema
+
+    @cached_property
+    def schema_json(self) -> str:
+        """The canonical text of `parameters`."""
+        return jsontext.canonical(dict(self.parameters))
+
+    @cached_property
+    def meaning(self) -> str:
+        """The digest of name, version and schema, without titles and descriptions."""
+        return meaning_of(self.name, self.version, self.parameters)
+
+    @cached_property
+    def wording(self) -> str:
+        """The digest of all that the model is told."""
+        return wording_of(self.description, self.parameters)
+
+    @cached_property
+    def _docstring(self) -> Docstring:
+        from continuations.authoring import docstring  # noqa: PLC0415 - on first use
+
+        return docstring.read(self.function.__doc__)
+
+    @cached_property
+    def _signature(self) -> Signature:
+        from continuations.authoring import signature  # noqa: PLC0415 - on first use
+
+        return signature.read(
+            self.function,
+            name=self.name,
+            descriptions=self._docstring.parameters,
+            scope=self._scope,
+        )
+
+    def bind(self, written: str) -> str:
+        """Return the effective arguments of what a model wrote, as canonical JSON.
+
+        They are what a person approves and what runs: defaults are in, and binding
+        them again changes nothing. An empty text stands for `{}`. Raises
+        `ArgumentsInvalid`, with a text for the model.
+        """
+        return self._signature.arguments.bind(written)
+
+    async def needs_approval(self, arguments: str) -> bool:
+        """Tell whether a call with effective arguments waits for a person.
+
+        Raises `PolicyFailed` if the policy said neither yes nor no: the call must
+        not run.
+        """
+        if self.approval is None:
+            return False
+        return await self.approval.asks(self._signature.effective(arguments))
+
+    async def invoke(self, arguments: str, ctx: ToolContext) -> str:
+        """Run the function with effective arguments; return the text of its result.
+
+        A plain function runs in a worker thread. What the function raises is
+        raised. Raises `ArgumentsInvalid` before it runs if the arguments mean
+        something else by now, and `ResultUnstorable` after it did.
+        """
+        from continuations.authoring import results  # noqa: PLC0415 - on first use
+
+        return results.text_of(
+            await calling.call(self.function, self._values(arguments, ctx))
+        )
+
+    async def verify_call(
+        self, arguments: str, ctx: ToolContext
+    ) -> Approve | Deny | Answer | None:
+        """Ask the tool's `verify` function what became of a call; `None`: unknown.
+
+        It gets those of the tool's own parameters that it declares, by name. Only a
+        decision counts as an answer; what it raises is raised.
+        """
+        if self.verify is None:
+            return None
+        chosen = calling.accepted(self.verify, self._values(arguments, ctx))
+        verdict = await calling.call(self.verify, chosen)
+        return verdict if isinstance(verdict, Approve | Deny | Answer) else None
+
+    def _values(self, arguments: str, ctx: ToolContext) -> dict[str, Any]:
+        contexts = dict.fromkeys(self._signature.contexts, ctx)
+        return {**self._signature.effective(arguments), **contexts}
+
+
+@overload
+def tool(
+    function: Callable[P, R],
+    /,
+    *,
+    approval: bool | Condition | ApprovalPolicy | None = None,
+    name: str | None = None,
+    description: str | None = None,
+    read_only: bool = False,
+    idempotent: bool = False,
+    timeout: Period | None = None,
+    verify: Callable[..., Any] | None = None,
+    version: str | None = None,
+) -> Tool[P, R]: ...
+@overload
+def tool(
+    *,
+    approval: bool | Condition | ApprovalPolicy | None = None,
+    name: str | None = None,
+    description: str | None = None,
+    read_only: bool = False,
+    idempotent: bool = False,
+    timeout: Period | None = None,
+    verify: Callable[..., Any] | None = None,
+    version: str | None = None,
+) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
+def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+    """Make a tool of a plain or async function, a method of an object too.
+
+    `approval`: `True`, a condition on the arguments, or an `ApprovalPolicy`.
+    `name`, `description`: else the function's own, and its docstring's.
+    `read_only`, `idempotent`: after a crash it may run again, with the same
+    idempotency key. `timeout`: a timedelta or seconds. `verify`: a function, plain or
+    async, with any of the tool's parameters, that finds out whether a call which was
+    cut off did happen: it returns `Answer(result)` if so, `Approve()` to run it (it
+    did not happen), `Deny()` to leave it, `None` if it cannot tell. `version`: change
+    it when the tool comes to mean something else under the same signature; an old
+    approval then no longer counts.
+
+    A parameter of the type `ToolContext` is given by the engine, under any name.
+    """
+    frame = inspect.currentframe()
+    if function is not None:
+        return Tool(function, **options, scope=_scope(function, frame))
+
+    def wrap(function: Callable[P, R]) -> Tool[P, R]:
+        scope = _scope(function, inspect.currentframe())
+        return Tool(function, **options, scope=scope)
+
+    return wrap
+
+
+def _scope(function: object, frame: FrameType | None) -> Mapping[str, Any] | None:
+    """Return the local names that the annotations of a nested function may mean."""
+    # `from __future__ import annotations` leaves only their text, and a function's
+    # locals are out of reach once it has returned. Most tools are not nested, and
+    # keep nothing alive.
+    nested = "<locals>" in getattr(function, "__qualname__", "")
+    caller = None if frame is None else frame.f_back
+    return caller.f_locals if nested and caller is not None else None
+
+
+def refuse_name(name: str) -> None:
+    """Raise `InvalidInput` for a name that no provider takes for a tool."""
+    if not _NAME.fullmatch(name):
+        msg = f"a tool's name is 1 to 64 of [a-zA-Z0-9_-], not {name[:80]!r}"
+        raise InvalidInput(msg)

@@ -1,0 +1,157 @@
+"""What changed between two tables, and a table rebuilt from what changed.
+
+A delta holds the rows that are new or other than in its base, the ids of those that
+went, and for each log how many messages to keep and which to add. Its base may be no
+table at all: then it is a full copy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from continuations.core.frames import Log
+from continuations.core.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from continuations.core.calls import CallRow
+    from continuations.core.frames import FrameRow
+    from continuations.core.messages import Message
+    from continuations.core.run import RunRow
+    from continuations.core.waits import Wait
+
+Row = TypeVar("Row")
+
+
+class DeltaMismatch(ValueError):
+    """A delta that does not fit the table that it was applied to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogDelta:
+    """Keep the first `keep` messages of the base's log, then add these."""
+
+    id: int
+    keep: int
+    add: tuple[Message, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delta:
+    """The rows that changed or went; `manifest` is `None` where it did not change."""
+
+    run: RunRow
+    manifest: str | None
+    frames: tuple[FrameRow, ...]
+    calls: tuple[CallRow, ...]
+    waits: tuple[Wait, ...]
+    logs: Mapping[str, LogDelta]
+    gone: tuple[str, ...]
+
+
+def diff(base: Table | None, new: Table) -> Delta:
+    """Return what leads from a base to a table; `base=None` gives a full copy."""
+    if base is None:
+        return Delta(
+            run=new.run,
+            manifest=new.manifest,
+            frames=tuple(new.frames.values()),
+            calls=tuple(new.calls.values()),
+            waits=tuple(new.waits.values()),
+            logs={key: _whole(log) for key, log in new.logs.items()},
+            gone=(),
+        )
+    return Delta(
+        run=new.run,
+        manifest=None if base.manifest == new.manifest else new.manifest,
+        frames=tuple(_changed(base.frames, new.frames)),
+        calls=tuple(_changed(base.calls, new.calls)),
+        waits=tuple(_changed(base.waits, new.waits)),
+        logs=_log_deltas(base.logs, new.logs),
+        gone=(
+            *(base.frames.keys() - new.frames.keys()),
+            *(base.calls.keys() - new.calls.keys()),
+            *(base.waits.keys() - new.waits.keys()),
+        ),
+    )
+
+
+def apply(base: Table | None, delta: Delta) -> Table:
+    """Return the table that a delta leads to; raises `DeltaMismatch`."""
+    manifest = delta.manifest if delta.manifest is not None or not base else None
+    if manifest is None:
+        if base is None:
+            msg = "a full copy lacks its manifest"
+            raise DeltaMismatch(msg)
+        manifest = base.manifest
+    gone = set(delta.gone)
+    old_logs: Mapping[str, Log] = base.logs if base else {}
+    logs = {key: log for key, log in old_logs.items() if key not in gone}
+    for key, change in delta.logs.items():
+        logs[key] = _rebuilt(key, old_logs.get(key), change)
+    return Table.of(
+        run=delta.run,
+        manifest=manifest,
+        frames=_merged(base.frames if base else {}, gone, _by_id(delta.frames)),
+        calls=_merged(base.calls if base else {}, gone, _by_id(delta.calls)),
+        waits=_merged(base.waits if base else {}, gone, _by_id(delta.waits)),
+        logs=logs,
+    )
+
+
+def _changed(base: Mapping[str, Row], new: Mapping[str, Row]) -> Iterable[Row]:
+    # Rows are frozen and replaced, never changed: another object is another row.
+    if base is new:
+        return ()
+    return (row for key, row in new.items() if base.get(key) is not row)
+
+
+def _log_deltas(
+    base: Mapping[str, Log], new: Mapping[str, Log]
+) -> Mapping[str, LogDelta]:
+    if base is new:
+        return {}
+    return {
+        key: _log_delta(base.get(key), log)
+        for key, log in new.items()
+        if base.get(key) is not log
+    }
+
+
+def _log_delta(base: Log | None, new: Log) -> LogDelta:
+    if base is None:
+        return _whole(new)
+    keep = len(base.messages)
+    if base.id != new.id:
+        pairs = zip(base.messages, new.messages, strict=False)
+        keep = 0
+        for old, current in pairs:
+            if old is not current:
+                break
+            keep += 1
+    return LogDelta(id=new.id, keep=keep, add=new.messages[keep:])
+
+
+def _whole(log: Log) -> LogDelta:
+    return LogDelta(id=log.id, keep=0, add=log.messages)
+
+
+def _rebuilt(frame_id: str, old: Log | None, change: LogDelta) -> Log:
+    kept = old.messages if old else ()
+    if change.keep > len(kept):
+        msg = f"the log of {frame_id} has {len(kept)} messages, not {change.keep}"
+        raise DeltaMismatch(msg)
+    return Log(change.id, kept[: change.keep] + change.add)
+
+
+def _merged(
+    base: Mapping[str, Row], gone: set[str], changed: Mapping[str, Row]
+) -> Mapping[str, Row]:
+    kept = {key: row for key, row in base.items() if key not in gone} if gone else base
+    return {**kept, **changed}
+
+
+def _by_id(rows: Iterable[Row]) -> dict[str, Row]:
+    return {row.id: row for row in rows}  # type: ignore[attr-defined]

@@ -1,0 +1,166 @@
+"""Where a run's versions go while it is worked on, and for how long one may."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Protocol
+
+from continuations.ledger import claims, markers
+from continuations.ledger.arrivals import read_cancellation
+from continuations.ledger.claims import Lease
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from continuations.core.table import Table
+    from continuations.engine.ports import Ports
+    from continuations.ledger.objects import Objects
+    from continuations.ledger.versions import Loaded, Versions
+    from continuations.wire.records import Cancellation
+
+
+class Journal(Protocol):
+    """What a drive needs of the place where versions are kept."""
+
+    @property
+    def number(self) -> int:
+        """The number of the last version that was committed."""
+        ...
+
+    @property
+    def allows_a_call(self) -> bool:
+        """Whether enough of the claim is left to begin a call."""
+        ...
+
+    @property
+    def seconds_to_renewal(self) -> float | None:
+        """How long until the claim should be renewed; `None` for never."""
+        ...
+
+    async def commit(self, table: Table, *, progressed: bool) -> Cancellation | None:
+        """Keep a running state, and tell of a wish to cancel the run."""
+        ...
+
+
+class NoJournal:
+    """For runs without a store: nothing is kept until the whole stack stands."""
+
+    number = 0
+    allows_a_call = True
+    seconds_to_renewal = None
+
+    async def commit(self, table: Table, *, progressed: bool) -> None:
+        """Do nothing; without a store a crash loses the run."""
+
+
+class StoreJournal:
+    """One run's versions in a store, under a claim of this worker.
+
+    The first commit takes the claim: the guard marker is made before it, and after it
+    the newest number is looked at once, because a frozen process may have re-created
+    a number that an erase deleted. Every later commit renews the claim.
+    """
+
+    def __init__(
+        self,
+        objects: Objects,
+        versions: Versions,
+        loaded: Loaded | None,
+        ports: Ports,
+        *,
+        lease: float,
+        attempt: int,
+        guard: str | None,
+    ) -> None:
+        self._objects = objects
+        self._versions = versions
+        self._ports = ports
+        self._length = lease
+        self._attempt = attempt
+        self._lease: Lease | None = None
+        self.loaded = loaded
+        self.guard = guard
+        self.made_guard = False
+        self._worker = ports.ids.ulid(ports.clock.now())
+
+    @property
+    def number(self) -> int:
+        """The number of the last version that was read or committed."""
+        return self.loaded.number if self.loaded else 0
+
+    @property
+    def allows_a_call(self) -> bool:
+        """Whether this worker holds the claim for long enough to begin a call."""
+        return self._lease is not None and self._lease.allows_a_call
+
+    @property
+    def seconds_to_renewal(self) -> float | None:
+        """How long until two thirds of the claim are left."""
+        if self._lease is None:
+            return None
+        return max(0.0, self._lease.left - self._length * 2 / 3)
+
+    async def commit(self, table: Table, *, progressed: bool) -> Cancellation | None:
+        """Keep a running state; the first time, take the claim.
+
+        Raises `StaleRun` when another process took the run over, `ClockOff`, or a
+        `StoreError`: in every case the caller must stop.
+        """
+        first = self._lease is None
+        clock = self._ports.clock
+        lease = Lease.beginning_now(clock, self._length)
+        if first and self.guard is None:
+            await self._make_guard(lease)
+        attempt = 0 if progressed else self._attempt
+        claimed = claims.claimed(
+            table,
+            worker=self._worker,
+            lease=lease,
+            attempt=attempt,
+            guard=self.guard or "",
+        )
+        before = clock.now()
+        self.loaded, cancellation = await asyncio.gather(
+            self._versions.append(
+                self.loaded, claimed, at=before, markers=(self.guard or "",)
+            ),
+            read_cancellation(self._objects, self._versions.run_id),
+        )
+        self._check_clock(before)
+        if first:
+            await self._check_newest()
+        self._lease = lease
+        return cancellation
+
+    async def finish(self, table: Table) -> None:
+        """Keep a state that nobody works on: suspended or ended."""
+        self.loaded = await self._versions.append(
+            self.loaded,
+            claims.released(table),
+            at=self._ports.clock.now(),
+            markers=() if self.guard is None else (self.guard,),
+        )
+
+    async def _make_guard(self, lease: Lease) -> None:
+        clock = self._ports.clock
+        now = clock.now()
+        marker = markers.guard(
+            self._versions.run_id,
+            self.number + 1,
+            lease.until,
+            self._ports.ids.ulid(now),
+        )
+        told = await markers.make(self._objects, marker)
+        self.guard, self.made_guard = marker.key, True
+        run_id = self._versions.run_id
+        claims.check_clock(told, now, clock.now(), self._length, run_id)
+
+    def _check_clock(self, before: datetime) -> None:
+        told = self.loaded.store_time if self.loaded else None
+        after = self._ports.clock.now()
+        run_id = self._versions.run_id
+        claims.check_clock(told, before, after, self._length, run_id)
+
+    async def _check_newest(self) -> None:
+        if await self._versions.newest_number() != self.number:
+            raise self._versions.stale(self.number)

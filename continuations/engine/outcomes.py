@@ -1,0 +1,85 @@
+"""What a call to a run returns: it finished, it waits, or it failed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from continuations.core.run import Failure
+
+if TYPE_CHECKING:
+    from continuations.authoring.agent import Agent
+    from continuations.authoring.manifest import Change
+    from continuations.core.usage import Usage
+    from continuations.core.waits import Wait
+    from continuations.wire.continuation import Continuation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """The run came to its end.
+
+    `output` is the last text of the root agent, or a value of the type that it
+    declares. `changes` are differences between the code that began the run and the
+    code that ended it.
+    """
+
+    run_id: str
+    output: Any
+    usage: Usage
+    continuation: Continuation
+    changes: tuple[Change, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suspended:
+    """The run stands still, costs nothing, and moves on when a wait is decided."""
+
+    run_id: str
+    waits: tuple[Wait, ...]
+    continuation: Continuation
+    changes: tuple[Change, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
+    """The run ended without a result, for good; also when it was cancelled."""
+
+    run_id: str
+    error: Failure
+    continuation: Continuation
+    changes: tuple[Change, ...] = ()
+
+
+Outcome: TypeAlias = Finished | Suspended | Failed
+
+
+def outcome_of(
+    continuation: Continuation, agent: Agent | None, changes: tuple[Change, ...] = ()
+) -> Outcome:
+    """Return the outcome that a run's state stands for.
+
+    Without the agent a finished run's output is its text.
+    """
+    run_id = continuation.run_id
+    if continuation.status == "finished":
+        text = continuation.output or ""
+        return Finished(
+            run_id=run_id,
+            output=agent.parse_output(text) if agent else text,
+            usage=continuation.usage,
+            continuation=continuation,
+            changes=changes,
+        )
+    if continuation.status in ("failed", "cancelled"):
+        unnamed = Failure(code=continuation.status, message="")
+        error = continuation.failure or unnamed
+        return Failed(
+            run_id=run_id, error=error, continuation=continuation, changes=changes
+        )
+    return Suspended(
+        run_id=run_id,
+        waits=continuation.waits,
+        continuation=continuation,
+        changes=changes,
+    )

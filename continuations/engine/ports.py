@@ -1,0 +1,65 @@
+"""What the engine needs from the machine: clocks, ids, and somebody to tell.
+
+They come in from outside, so that a test can replay every schedule.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Protocol
+
+from continuations.core import ulid
+from continuations.wire.fields import milliseconds
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from continuations.core.waits import Wait
+    from continuations.ledger.claims import Clock
+
+    Notify = Callable[[Wait], Awaitable[None] | None]
+
+# CLOCK_BOOTTIME counts the time that the machine was asleep; where it is missing
+# (macOS), CLOCK_MONOTONIC does there what BOOTTIME does elsewhere.
+_ELAPSED = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
+
+
+class SystemClock:
+    """The machine's own clocks."""
+
+    def now(self) -> datetime:
+        """Return the wall clock's time, in whole milliseconds, UTC."""
+        now = datetime.now(UTC)
+        return now - timedelta(microseconds=now.microsecond % 1000)
+
+    def elapsed(self) -> float:
+        """Return seconds that also count while the machine sleeps."""
+        return time.monotonic() if _ELAPSED is None else time.clock_gettime(_ELAPSED)
+
+
+class Ids(Protocol):
+    """Where ids that nobody can guess come from."""
+
+    def ulid(self, now: datetime) -> str:
+        """Return a new ULID of a time, lower case."""
+        ...
+
+
+class SystemIds:
+    """ULIDs from the operating system's randomness."""
+
+    def ulid(self, now: datetime) -> str:
+        """Return a new ULID."""
+        return ulid.ulid(milliseconds(now), os.urandom(ulid.RANDOM_BYTES))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ports:
+    """The machine, as one value; `notify` is told of each new wait once it is kept."""
+
+    clock: Clock = field(default_factory=SystemClock)
+    ids: Ids = field(default_factory=SystemIds)
+    notify: Notify | None = None

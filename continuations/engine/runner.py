@@ -1,0 +1,300 @@
+"""AsyncRunner: start, resume, decide, look at, cancel and sweep runs in a store."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from continuations.authoring.agent import Agent
+from continuations.authoring.binding import Binding
+from continuations.engine import opening, sweeping
+from continuations.engine.perform import ModelShelf
+from continuations.engine.ports import Ports
+from continuations.engine.worker import Settings, Worker, manifest
+from continuations.errors import InvalidInput, RunExists, StaleRun
+from continuations.ledger import decide as deciding
+from continuations.ledger import inbox, layout, waits
+from continuations.ledger.arrivals import read_decision
+from continuations.ledger.objects import Objects, open_store
+from continuations.ledger.versions import Versions
+from continuations.wire.continuation import Continuation
+from continuations.wire.records import Cancellation, Letter
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from continuations.core.decisions import Decision, Verdict
+    from continuations.core.table import Table
+    from continuations.core.waits import Wait, WaitSummary
+    from continuations.engine.opening import Input
+    from continuations.engine.outcomes import Outcome
+    from continuations.engine.ports import Ids, Notify
+    from continuations.engine.sweeping import Swept
+    from continuations.ledger.claims import Clock
+    from continuations_storage import Store
+
+
+class AsyncRunner:
+    """Runs of some agents, kept in a store; every method is a coroutine.
+
+    `agents` is one root agent or several with names of their own; with none at all
+    the runner still lists, looks, decides and cancels. `store` is a URL
+    (`file:path`, `memory:`) or a store object. `lease` is the length of a claim in
+    seconds, `max_attempts` how often in a row a run may kill its worker,
+    `max_depth` a limit on agents in agents. `notify` is called with each new wait
+    once it is durable; what it raises is logged and loses nothing.
+
+    Any number of runners in any number of processes may share a store.
+    """
+
+    def __init__(
+        self,
+        agents: Agent | Sequence[Agent],
+        *,
+        store: str | Store,
+        lease: float = 30.0,
+        max_attempts: int = 5,
+        max_depth: int | None = None,
+        notify: Notify | None = None,
+        clock: Clock | None = None,
+        ids: Ids | None = None,
+    ) -> None:
+        roots = [agents] if isinstance(agents, Agent) else list(agents)
+        self._roots = roots
+        self._binding = Binding(roots)
+        self._objects = Objects(_opened(store))
+        self._settings = Settings(
+            lease=lease, max_attempts=max_attempts, max_depth=max_depth
+        )
+        machine = Ports()
+        self._ports = Ports(
+            clock=clock or machine.clock, ids=ids or machine.ids, notify=notify
+        )
+        self._models = ModelShelf()
+        self._proved = False
+
+    # Moving runs on -----------------------------------------------------------
+
+    async def start(
+        self,
+        input: Input,  # noqa: A002 - the word of the design
+        *,
+        run_id: str | None = None,
+        agent: str | None = None,
+        context: Any = None,
+    ) -> Outcome:
+        """Begin a run and work on it until it ends or must wait.
+
+        `input` is a text or a list of messages, `agent` the name of the root agent
+        where there are several, `context` your live object for the tools; it is never
+        stored. With a `run_id` that exists and the same input the existing run is
+        resumed; with another input this raises `RunExists`.
+
+        Raises `InvalidId`, `InvalidInput`, `RunExists`, `RunErased`, `RunBusy`,
+        `ModelError` (the run is kept) and `StoreError`. A crash leaves a run that
+        `resume` or `sweep` goes on with, or none.
+        """
+        root = self._root(agent)
+        now = self._ports.clock.now()
+        birth = self._ports.ids.ulid(now)
+        run_id = birth if run_id is None else layout.check_run_id(run_id)
+        messages = opening.first_messages(root, input)
+        table = opening.opened(
+            root,
+            messages,
+            run_id=run_id,
+            birth=birth,
+            manifest=manifest(root),
+            now=now,
+        )
+        await self._prove()
+        worker = self._worker(run_id, context)
+        try:
+            return await worker.start(table)
+        except StaleRun:
+            await self._check_same(table)
+        return await worker.resume()
+
+    async def resume(self, run_id: str, *, context: Any = None) -> Outcome:
+        """Go on with a run, in any process that has its agents.
+
+        Of a finished run it returns its outcome, of one that nobody decided it returns
+        `Suspended` and writes nothing. Raises `RunNotFound`, `RunBusy` (another process
+        holds it), `StaleRun` (another process was quicker), `AgentChanged` (the code
+        of a pending call is other code now; nothing was written), `ModelError` (the
+        run is kept), `ClockOff`, `Corrupt` and `StoreError`.
+        """
+        return await self._worker(layout.check_run_id(run_id), context).resume()
+
+    async def cancel(
+        self, run_id: str, *, reason: str | None = None, by: str | None = None
+    ) -> Continuation:
+        """End a run for good, and every open wait with it; idempotent.
+
+        Needs no agents. Returns the run as it stands: cancelled, or still running if
+        another process holds it, which stops at its next commit. A run that had
+        already ended stays as it ended.
+        """
+        layout.check_run_id(run_id)
+        newest = await Versions(self._objects, run_id).newest()
+        if newest.table.run.status in ("finished", "failed", "cancelled"):
+            return Continuation(newest.table, newest.number)
+        now = self._ports.clock.now()
+        wish = Cancellation(
+            id=self._ports.ids.ulid(now), at=now, by=_text(by), reason=_text(reason)
+        )
+        await inbox.cancel(self._objects, run_id, wish)
+        while True:
+            try:
+                return await self._worker(run_id, None).cancel()
+            except StaleRun:
+                continue
+
+    async def sweep(self) -> Swept:
+        """Look at every run whose time has come, and resume what can move.
+
+        Call it from a timer: it finds what was decided and never resumed, deadlines
+        that have passed and runs whose worker died, and mends what a crash left
+        behind. One run's trouble does not keep it from the others.
+        """
+        return await sweeping.sweep(
+            self._objects, self._ports, lambda run_id: self._worker(run_id, None)
+        )
+
+    # Deciding -----------------------------------------------------------------
+
+    async def decide(self, wait_id: str, verdict: Verdict) -> Decision:
+        """Record the decision of a wait; the first one stands.
+
+        Returns the decision that stands if it says the same as this one. Raises
+        `WaitNotFound`, `DecisionRefused` (nothing recorded), `AlreadyDecided`,
+        `WaitExpired`, `Cancelled` and `StoreError`. Moves nothing on: `resume` does.
+        """
+        now = self._ports.clock.now()
+        ulid = self._ports.ids.ulid(now)
+        return await deciding.decide(
+            self._objects, wait_id, verdict, now=now, ulid=ulid
+        )
+
+    async def waiting(self) -> AsyncIterator[WaitSummary]:
+        """Go through the open waits of the whole store, from keys alone.
+
+        The listing may lag behind a crash; `decide` and `look` never do.
+        """
+        async for summary in waits.listed(self._objects):
+            yield summary
+
+    async def wait(self, wait_id: str) -> Wait:
+        """Return an open wait with all that a decider needs.
+
+        Raises `WaitNotFound`, or what stands if it is over: `AlreadyDecided`,
+        `WaitExpired`, `Cancelled`.
+        """
+        found = await deciding.find(self._objects, wait_id)
+        stands = await read_decision(self._objects, wait_id)
+        if stands is not None or found is None:
+            assert stands is not None  # noqa: S101 - `find` saw it
+            run_id = layout.parse_wait_id(wait_id).run_id
+            raise deciding.standing(stands, run_id)
+        return found
+
+    async def send(self, run_id: str, text: str, *, by: str | None = None) -> int:
+        """Post a user message to a run; returns its number in the inbox.
+
+        It is read before the root agent's next turn, never between a call and its
+        result, by the next resume or sweep. Raises `RunNotFound`, and `InvalidInput`
+        if the run has ended.
+        """
+        layout.check_run_id(run_id)
+        message = opening.said_by_user(text)
+        await self._check_open(run_id)
+        now = self._ports.clock.now()
+        letter = Letter(
+            id=self._ports.ids.ulid(now),
+            number=0,
+            at=now,
+            message=message,
+            by=_text(by),
+        )
+        posted = await inbox.post(self._objects, run_id, letter)
+        await self._check_open(run_id, posted.number)
+        return posted.number
+
+    # Looking ------------------------------------------------------------------
+
+    async def look(self, run_id: str, *, version: int | None = None) -> Continuation:
+        """Return a run's state, the newest or a numbered one; never writes.
+
+        Raises `RunNotFound`, `Corrupt`, `FormatError`.
+        """
+        versions = Versions(self._objects, layout.check_run_id(run_id))
+        if version is None:
+            loaded = await versions.newest()
+        else:
+            loaded = await versions.load(version)
+        return Continuation(loaded.table, loaded.number)
+
+    # Small questions ----------------------------------------------------------
+
+    def _root(self, name: str | None) -> Agent:
+        if name is not None:
+            found = self._binding.find(name)
+            if found is None:
+                names = ", ".join(agent.name for agent in self._roots) or "none"
+                msg = f"There is no root agent {name!r}. There are: {names}."
+                raise InvalidInput(msg)
+            return found
+        if len(self._roots) != 1:
+            msg = (
+                f"This runner has {len(self._roots)} root agents: say which one with "
+                "start(..., agent=name)."
+            )
+            raise InvalidInput(msg)
+        return self._roots[0]
+
+    def _worker(self, run_id: str, context: Any) -> Worker:
+        return Worker(
+            objects=self._objects,
+            binding=self._binding,
+            models=self._models,
+            ports=self._ports,
+            settings=self._settings,
+            run_id=run_id,
+            context=context,
+        )
+
+    async def _prove(self) -> None:
+        if not self._proved:
+            await self._objects.probe()
+            self._proved = True
+
+    async def _check_same(self, table: Table) -> None:
+        """Raise `RunExists` unless the run in the store began with the same input."""
+        run_id = table.run.id
+        newest = await Versions(self._objects, run_id).newest()
+        if newest.table.run.input_digest != table.run.input_digest:
+            msg = (
+                f"A run {run_id!r} was started with another input or agent. It was not "
+                "touched. Use another run id, or resume that run."
+            )
+            raise RunExists(msg, run_id=run_id)
+
+    async def _check_open(self, run_id: str, number: int = 0) -> None:
+        newest = await Versions(self._objects, run_id).newest()
+        run = newest.table.run
+        ended = run.status not in ("running", "suspended")
+        if ended and (number == 0 or run.inbox < number):
+            msg = f"Run {run_id} is {run.status}; the message will not be read."
+            raise InvalidInput(msg, run_id=run_id)
+
+
+def _opened(store: str | Store) -> Store:
+    if isinstance(store, str):
+        return open_store(store)
+    return store
+
+
+def _text(value: object) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    msg = f"`by` and `reason` are texts, not a {type(value).__name__}"
+    raise InvalidInput(msg)

@@ -1,0 +1,120 @@
+"""Follow the markers that are due: mend what a crash left, resume what can move."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from continuations.core.run import ENDED
+from continuations.engine import fold
+from continuations.engine.worker import abandoned, publish, wakes
+from continuations.errors import ContinuationsError, RunBusy, RunNotFound, StaleRun
+from continuations.ledger import markers, waits
+from continuations.ledger.arrivals import arrivals
+from continuations.ledger.objects import AlreadyExists
+from continuations.wire.fields import milliseconds
+
+if TYPE_CHECKING:
+    from continuations.engine.outcomes import Outcome
+    from continuations.engine.ports import Ports
+    from continuations.engine.worker import Worker
+    from continuations.ledger.layout import Marker
+    from continuations.ledger.objects import Objects
+    from continuations.ledger.versions import Loaded
+
+# A run that cannot go on now is looked at again after this long, and a marker whose
+# run never came to be after twice its age, so that neither is asked about for ever.
+LATER = timedelta(minutes=1)
+
+MakeWorker = Callable[[str], "Worker"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Swept:
+    """What a sweep did: outcomes of what it resumed, errors of what it could not."""
+
+    looked: int = 0
+    resumed: tuple[Outcome, ...] = ()
+    failed: dict[str, ContinuationsError] = field(default_factory=dict)
+
+
+async def sweep(objects: Objects, ports: Ports, make: MakeWorker) -> Swept:
+    """Look once at every run that has a marker due."""
+    by_run: dict[str, list[Marker]] = {}
+    async for marker in markers.due(objects, ports.clock.now()):
+        by_run.setdefault(marker.run_id, []).append(marker)
+    resumed: list[Outcome] = []
+    failed: dict[str, ContinuationsError] = {}
+    for run_id, found in by_run.items():
+        try:
+            outcome = await _Look(objects, ports, make(run_id)).at(found)
+        except (RunBusy, StaleRun):
+            continue
+        except ContinuationsError as error:
+            failed[run_id] = error
+            await _redate(objects, ports, found)
+        else:
+            resumed.extend([outcome] if outcome is not None else [])
+    return Swept(looked=len(by_run), resumed=tuple(resumed), failed=failed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    objects: Objects
+    ports: Ports
+    worker: Worker
+
+    async def at(self, found: list[Marker]) -> Outcome | None:
+        """Look at one run; returns its outcome if it was resumed."""
+        try:
+            newest = await self.worker.versions.newest()
+        except RunNotFound:
+            # Its starter died before the first version, or is about to write it.
+            await _redate(self.objects, self.ports, found)
+            return None
+        claim = newest.table.run.claim
+        if claim is not None and claim.until > self.ports.clock.now():
+            return None
+        outcome = None
+        if await self._can_move(newest):
+            outcome = await self.worker.resume()
+        await self._mend(found)
+        return outcome
+
+    async def _can_move(self, newest: Loaded) -> bool:
+        table = newest.table
+        if table.run.status in ENDED:
+            return False
+        now = self.ports.clock.now()
+        late = any(fold.is_late(wait, now) for wait in table.waits.values())
+        if late or abandoned(table):
+            return True
+        return wakes(table, await arrivals(self.objects, table))
+
+    async def _mend(self, found: list[Marker]) -> None:
+        """Make what the newest version names, and drop the markers that are done."""
+        newest = await self.worker.versions.newest()
+        table = newest.table
+        if table.run.claim is not None:
+            return
+        if table.run.status not in ENDED:
+            await publish(self.objects, table.waits.values())
+            await waits.mend(self.objects, table.waits.values())
+        for marker in found:
+            if not markers.stands(marker, newest.number, table):
+                await self.objects.delete(marker.key)
+
+
+async def _redate(objects: Objects, ports: Ports, found: list[Marker]) -> None:
+    """Have the run looked at later; the new marker is there before the old one goes."""
+    now = ports.clock.now()
+    for marker in found:
+        age = milliseconds(now) - marker.due
+        later = milliseconds(now) + max(2 * age, LATER // timedelta(milliseconds=1))
+        again = replace(marker, due=later)
+        with suppress(AlreadyExists):
+            await markers.make(objects, again)
+        await objects.delete(marker.key)

@@ -1,0 +1,80 @@
+"""Runner: the same as AsyncRunner, for plain code."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from continuations.engine import portal
+from continuations.engine.runner import AsyncRunner
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from continuations.authoring.agent import Agent
+    from continuations.core.decisions import Decision, Verdict
+    from continuations.core.waits import Wait, WaitSummary
+    from continuations.engine.opening import Input
+    from continuations.engine.outcomes import Outcome
+    from continuations.engine.sweeping import Swept
+    from continuations.wire.continuation import Continuation
+    from continuations_storage import Store
+
+
+class Runner:
+    """Runs of some agents, kept in a store; see `AsyncRunner` for every promise.
+
+    Its methods may be called from any thread, also from one in which an event loop is
+    running (they block it).
+    """
+
+    def __init__(
+        self, agents: Agent | Sequence[Agent], *, store: str | Store, **options: Any
+    ) -> None:
+        self.asynchronous = AsyncRunner(agents, store=store, **options)
+
+    def start(
+        self,
+        input: Input,  # noqa: A002 - the word of the design
+        *,
+        run_id: str | None = None,
+        agent: str | None = None,
+        context: Any = None,
+    ) -> Outcome:
+        """Begin a run and work on it until it ends or must wait."""
+        return portal.call(
+            self.asynchronous.start(input, run_id=run_id, agent=agent, context=context)
+        )
+
+    def resume(self, run_id: str, *, context: Any = None) -> Outcome:
+        """Go on with a run, in any process that has its agents."""
+        return portal.call(self.asynchronous.resume(run_id, context=context))
+
+    def decide(self, wait_id: str, verdict: Verdict) -> Decision:
+        """Record the decision of a wait; the first one stands."""
+        return portal.call(self.asynchronous.decide(wait_id, verdict))
+
+    def waiting(self) -> Iterator[WaitSummary]:
+        """Go through the open waits of the whole store, from keys alone."""
+        return portal.each(self.asynchronous.waiting())
+
+    def wait(self, wait_id: str) -> Wait:
+        """Return an open wait with all that a decider needs."""
+        return portal.call(self.asynchronous.wait(wait_id))
+
+    def send(self, run_id: str, text: str, *, by: str | None = None) -> int:
+        """Post a user message to a run; returns its number in the inbox."""
+        return portal.call(self.asynchronous.send(run_id, text, by=by))
+
+    def look(self, run_id: str, *, version: int | None = None) -> Continuation:
+        """Return a run's state; never writes."""
+        return portal.call(self.asynchronous.look(run_id, version=version))
+
+    def cancel(
+        self, run_id: str, *, reason: str | None = None, by: str | None = None
+    ) -> Continuation:
+        """End a run for good, and every open wait with it; idempotent."""
+        return portal.call(self.asynchronous.cancel(run_id, reason=reason, by=by))
+
+    def sweep(self) -> Swept:
+        """Look at every run whose time has come, and resume what can move."""
+        return portal.call(self.asynchronous.sweep())

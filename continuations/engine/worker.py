@@ -1,0 +1,310 @@
+"""Work on one run in a store: take in what came, claim, drive, keep, tell."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from continuations import __version__
+from continuations.authoring.manifest import differences, manifest_of
+from continuations.core.calls import Started
+from continuations.core.events import RunStopped
+from continuations.core.plan import plan
+from continuations.core.reducer import advance
+from continuations.core.run import ENDED, Failure
+from continuations.engine import fold
+from continuations.engine.bound import Bound
+from continuations.engine.drive import Drive
+from continuations.engine.fold import Folder
+from continuations.engine.journal import StoreJournal
+from continuations.engine.outcomes import outcome_of
+from continuations.engine.perform import Performer
+from continuations.ledger import claims, layout, markers, waits
+from continuations.ledger.arrivals import Arrivals, arrivals
+from continuations.ledger.decide import close
+from continuations.ledger.objects import AlreadyExists
+from continuations.ledger.versions import Versions
+from continuations.wire.continuation import Continuation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from continuations.authoring.agent import Agent
+    from continuations.authoring.binding import Binding
+    from continuations.authoring.manifest import Change
+    from continuations.core.table import Table
+    from continuations.core.waits import Wait
+    from continuations.engine.outcomes import Outcome
+    from continuations.engine.perform import ModelShelf
+    from continuations.engine.ports import Ports
+    from continuations.ledger.objects import Objects
+    from continuations.ledger.versions import Loaded
+    from continuations.wire.records import Cancellation
+
+_log = logging.getLogger("continuations")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How a runner works; `lease` is the length of a claim in seconds."""
+
+    lease: float = 30.0
+    max_attempts: int = 5
+    max_depth: int | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Worker:
+    """Moves one run of a store on, in this process."""
+
+    objects: Objects
+    binding: Binding
+    models: ModelShelf
+    ports: Ports
+    settings: Settings
+    run_id: str
+    context: Any = None
+
+    @property
+    def versions(self) -> Versions:
+        """The versions of the run."""
+        return Versions(self.objects, self.run_id)
+
+    # The two ways in ----------------------------------------------------------
+
+    async def start(self, table: Table) -> Outcome:
+        """Create the run and work on it; raises `StaleRun` if its id is taken."""
+        return await self._work(None, table, Arrivals())
+
+    async def resume(self) -> Outcome:
+        """Work on the run if anything can move; else tell how it stands."""
+        loaded = await self.versions.newest()
+        if loaded.table.run.status in ENDED:
+            return self._outcome(loaded, self._changes(loaded.table))
+        claims.check_free(loaded.table.run, self.ports.clock.now())
+        arrived = await arrivals(self.objects, loaded.table)
+        return await self._work(loaded, loaded.table, arrived)
+
+    async def cancel(self) -> Continuation:
+        """End the run if it was cancelled and nobody holds it; needs no agents."""
+        loaded = await self.versions.newest()
+        run = loaded.table.run
+        busy = run.claim is not None and run.claim.until > self.ports.clock.now()
+        if run.status in ENDED or busy:
+            return Continuation(loaded.table, loaded.number)
+        arrived = await arrivals(self.objects, loaded.table)
+        if arrived.cancellation is not None:
+            journal = self._journal(loaded, arrived)
+            table = await self._cancelled(loaded.table, arrived.cancellation)
+            await self._keep(journal, loaded.table, table, arrived)
+            return Continuation(table, journal.number)
+        return Continuation(loaded.table, loaded.number)
+
+    # Working ------------------------------------------------------------------
+
+    async def _work(
+        self, loaded: Loaded | None, table: Table, arrived: Arrivals
+    ) -> Outcome:
+        changes = self._changes(table)
+        while True:
+            before = table
+            journal = self._journal(loaded, arrived)
+            table = await self._taken_in(table, arrived, new=loaded is None)
+            if table is before and loaded is not None and not plan(table):
+                return self._outcome(loaded, changes)
+            table = await self._driven(self._noted(table, changes), journal)
+            arrived = await self._keep(journal, before, table, arrived)
+            loaded = journal.loaded
+            assert loaded is not None  # noqa: S101 - it was just committed
+            table = loaded.table
+            if not wakes(table, arrived):
+                return self._outcome(loaded, changes)
+
+    async def _taken_in(self, table: Table, arrived: Arrivals, *, new: bool) -> Table:
+        """Return the run with all that arrived; nothing is claimed yet."""
+        if arrived.cancellation is not None:
+            return await self._cancelled(table, arrived.cancellation)
+        bound = Bound(self.binding)
+        bound.check(table)
+        folder = Folder(bound, self.ports)
+        if table.run.claim is not None and not new:
+            attempt = claims.next_attempt(table.run)
+            if attempt > self.settings.max_attempts:
+                return await self._given_up(table, attempt - 1)
+        table = folder.interrupted(table)
+        late = await fold.expired(self.objects, table, arrived.decisions, self.ports)
+        table = await self._closing(
+            table, folder.decided(table, {**arrived.decisions, **late})
+        )
+        return fold.heard(table, arrived.letters)
+
+    async def _driven(self, table: Table, journal: StoreJournal) -> Table:
+        """Drive the run as far as it goes, and keep what it came to if it must stop."""
+        performer = Performer(
+            Bound(self.binding),
+            self.ports,
+            self.models,
+            self.context,
+            self.settings.max_depth,
+        )
+        drive = Drive(table, performer, journal)
+        await drive.drive()
+        if drive.cancellation is not None and drive.table.run.status not in ENDED:
+            return await self._cancelled(drive.table, drive.cancellation)
+        if drive.model_error is not None:
+            await journal.finish(drive.table)
+            await publish(self.objects, drive.table.waits.values())
+            raise drive.model_error
+        return drive.table
+
+    async def _keep(
+        self,
+        journal: StoreJournal,
+        before: Table,
+        table: Table,
+        arrived: Arrivals,
+    ) -> Arrivals:
+        """Commit a state that nobody works on, then do what follows from it.
+
+        In this order: the version; the wait objects and deadlines that it names;
+        people are told; what came in between is looked at; the markers go. A crash
+        anywhere leaves a marker, and a sweep does the rest.
+        """
+        was_running = before.run.status == "running"
+        await journal.finish(table)
+        known = {} if was_running else before.waits
+        new = [wait for key, wait in table.waits.items() if key not in known]
+        await publish(self.objects, new)
+        await self._tell(new)
+        over = [wait for key, wait in before.waits.items() if key not in table.waits]
+        await waits.withdraw(self.objects, (wait.id for wait in over))
+        came = Arrivals()
+        if table.run.status not in ENDED:
+            assert journal.loaded is not None  # noqa: S101 - it was just committed
+            came = await arrivals(self.objects, journal.loaded.table)
+        await self._clear(journal, arrived, over)
+        return came
+
+    async def _tell(self, new: Iterable[Wait]) -> None:
+        if self.ports.notify is None:
+            return
+        for wait in new:
+            try:
+                told = self.ports.notify(wait)
+                if inspect.isawaitable(told):
+                    await told
+            except Exception:  # noqa: BLE001 - a channel that fails loses nothing
+                _log.exception("wait %s is kept, but nobody was told of it", wait.id)
+
+    async def _clear(
+        self, journal: StoreJournal, arrived: Arrivals, over: Iterable[Wait]
+    ) -> None:
+        keys = {*arrived.markers, *(deadline_key(wait) for wait in over)}
+        if journal.guard is not None:
+            keys.add(journal.guard)
+        for key in sorted(key for key in keys if key):
+            await self.objects.delete(key)
+
+    # Ways to end --------------------------------------------------------------
+
+    async def _cancelled(self, table: Table, wish: Cancellation) -> Table:
+        reason = wish.reason or "The run was cancelled."
+        stop = RunStopped(failure=Failure(code="cancelled", message=reason))
+        return await self._closing(table, advance(table, stop))
+
+    async def _given_up(self, table: Table, attempts: int) -> Table:
+        reason = f"its worker died {attempts} times in a row without making progress"
+        stop = RunStopped(failure=Failure(code="attempts", message=reason))
+        return await self._closing(table, advance(table, stop))
+
+    async def _closing(self, before: Table, after: Table) -> Table:
+        """Close the waits that end with their run, before its end is committed.
+
+        The first decision stands here too: a person's yes that came before does not
+        run any more, but it is what is on record.
+        """
+        if after.run.status not in ENDED:
+            return after
+        now = self.ports.clock.now()
+        reason = after.run.failure.message if after.run.failure else None
+        for wait in before.waits.values():
+            ulid = self.ports.ids.ulid(now)
+            await close(self.objects, wait, "cancel", now=now, ulid=ulid, reason=reason)
+        return after
+
+    # Small questions ----------------------------------------------------------
+
+    def _journal(self, loaded: Loaded | None, arrived: Arrivals) -> StoreJournal:
+        return StoreJournal(
+            self.objects,
+            self.versions,
+            loaded,
+            self.ports,
+            lease=self.settings.lease,
+            attempt=claims.next_attempt(loaded.table.run) if loaded else 1,
+            guard=next(iter(arrived.markers), None),
+        )
+
+    def _changes(self, table: Table) -> tuple[Change, ...]:
+        """Return how the code differs from that which the run last went on with."""
+        agent = self.binding.find(table.run.agent)
+        return differences(table.manifest, manifest(agent)) if agent else ()
+
+    def _noted(self, table: Table, changes: tuple[Change, ...]) -> Table:
+        agent = self.binding.find(table.run.agent)
+        if not changes or agent is None:
+            return table
+        for change in changes:
+            _log.info("run %s goes on with other code: %s", self.run_id, change)
+        return replace(table, manifest=manifest(agent))
+
+    def _outcome(self, loaded: Loaded, changes: tuple[Change, ...]) -> Outcome:
+        agent = self.binding.find(loaded.table.run.agent)
+        continuation = Continuation(loaded.table, loaded.number)
+        return outcome_of(continuation, agent, changes)
+
+
+def manifest(agent: Agent) -> str:
+    """Return what an agent's code looks like in this process."""
+    return manifest_of(agent, sdk_version=__version__)
+
+
+def wakes(table: Table, arrived: Arrivals) -> bool:
+    """Tell whether arrivals can move a run that stands in the store."""
+    if table.run.status in ENDED:
+        return False
+    open_waits = table.waits.keys() & arrived.decisions.keys()
+    heard = fold.heard(table, arrived.letters) is not table
+    return bool(open_waits) or heard or arrived.cancellation is not None
+
+
+def abandoned(table: Table) -> bool:
+    """Tell whether a run can move without anybody: its worker died or gave up."""
+    started = any(isinstance(call.state, Started) for call in table.calls.values())
+    return table.run.status not in ENDED and (
+        table.run.status == "running" or started or bool(plan(table))
+    )
+
+
+def deadline_key(wait: Wait) -> str:
+    """Return the key of the marker of a wait's deadline, empty if it has none."""
+    if wait.deadline is None:
+        return ""
+    name = layout.parse_wait_id(wait.id)
+    return markers.of_deadline(wait.id, wait.deadline, name.ulid).key
+
+
+async def publish(objects: Objects, new: Iterable[Wait]) -> None:
+    """Make the markers of deadlines and the objects of waits that a version names."""
+    new = tuple(new)
+    for wait in new:
+        key = deadline_key(wait)
+        if not key:
+            continue
+        try:
+            await objects.create(key, b"")
+        except AlreadyExists:
+            continue
+    await waits.announce(objects, new)

@@ -1,0 +1,111 @@
+"""What comes to a run from outside: decisions, messages, the wish to cancel."""
+
+from __future__ import annotations
+
+from asyncio import gather
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from continuations.errors import Corrupt
+from continuations.ledger import layout
+from continuations.ledger.objects import NotFound
+from continuations.wire.records import (
+    decode_cancellation,
+    decode_decision,
+    decode_letter,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from continuations.core.decisions import Decision
+    from continuations.core.table import Table
+    from continuations.core.waits import Wait
+    from continuations.ledger.objects import Objects
+    from continuations.wire.records import Cancellation, Letter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrivals:
+    """What a run has not yet taken in; decisions are by the id of their wait."""
+
+    decisions: Mapping[str, Decision] = field(default_factory=dict)
+    letters: tuple[Letter, ...] = ()
+    cancellation: Cancellation | None = None
+
+    @property
+    def markers(self) -> tuple[str, ...]:
+        """The keys of the markers that were made for them."""
+        made = [decision.marker for decision in self.decisions.values()]
+        made += [letter.marker for letter in self.letters]
+        if self.cancellation is not None:
+            made.append(self.cancellation.marker)
+        return tuple(key for key in made if key is not None)
+
+
+async def arrivals(objects: Objects, table: Table) -> Arrivals:
+    """Return what came since a version; one listing, then a read for each."""
+    run = table.run
+    keys = [key async for key in objects.all_keys(layout.arrivals(run.id))]
+    there = set(keys)
+    decided = [
+        wait for wait in table.waits.values() if layout.decision(wait.id) in there
+    ]
+    numbers = sorted(
+        number
+        for key in keys
+        if (number := layout.letter_number(key)) is not None and number > run.inbox
+    )
+    cancelled = layout.cancellation(run.id) in there
+    decisions, letters, cancellation = await gather(
+        gather(*(_decision(objects, wait) for wait in decided)),
+        gather(*(_letter(objects, run.id, number) for number in numbers)),
+        read_cancellation(objects, run.id) if cancelled else _nothing(),
+    )
+    return Arrivals(
+        decisions={decision.wait_id: decision for decision in decisions},
+        letters=tuple(letters),
+        cancellation=cancellation,
+    )
+
+
+async def read_decision(objects: Objects, wait_id: str) -> Decision | None:
+    """Return the decision of a wait, or `None`; raises `Corrupt`."""
+    key = layout.decision(wait_id)
+    try:
+        decision = decode_decision(await objects.read(key), key)
+    except NotFound:
+        return None
+    if decision.wait_id != wait_id:
+        msg = f"{key} holds the decision of another wait. It was left untouched."
+        raise Corrupt(msg, wait_id=wait_id)
+    return decision
+
+
+async def read_cancellation(objects: Objects, run_id: str) -> Cancellation | None:
+    """Return the wish to end a run, or `None`."""
+    key = layout.cancellation(run_id)
+    try:
+        return decode_cancellation(await objects.read(key), key)
+    except NotFound:
+        return None
+
+
+async def _decision(objects: Objects, wait: Wait) -> Decision:
+    decision = await read_decision(objects, wait.id)
+    if decision is None or decision.digest != wait.digest:
+        msg = (
+            f"The decision of {wait.id} was made for another call than this. Nothing "
+            "ran. Compare its digest with the wait's, and cancel the run if in doubt."
+        )
+        raise Corrupt(msg, run_id=wait.run_id, wait_id=wait.id)
+    return decision
+
+
+async def _letter(objects: Objects, run_id: str, number: int) -> Letter:
+    key = layout.letter(run_id, number)
+    return decode_letter(await objects.read(key), key)
+
+
+async def _nothing() -> None:
+    return None

@@ -1,0 +1,129 @@
+"""The right to move a run on, for a limited time.
+
+A claim is a version that says who works on the run and until when. It is measured
+from before its create was sent, on two clocks (see `Lease`), so that a process which
+was frozen finds that its time is over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Protocol
+
+from continuations.core.run import Claim
+from continuations.errors import ClockOff, RunBusy
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from continuations.core.run import RunRow, Status
+    from continuations.core.table import Table
+
+
+class Clock(Protocol):
+    """The two clocks of a machine."""
+
+    def now(self) -> datetime:
+        """Return the wall clock's time, aware, UTC, in whole milliseconds."""
+        ...
+
+    def elapsed(self) -> float:
+        """Return seconds of a clock that only goes forward, also during sleep."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """How long a claim lasts on this machine's clocks.
+
+    `length` is in seconds. No model or tool call starts with less than a tenth of it
+    left; from two thirds on it is renewed.
+    """
+
+    clock: Clock
+    length: float
+    until: datetime
+    ends: float
+
+    @classmethod
+    def beginning_now(cls, clock: Clock, length: float) -> Lease:
+        """Return a lease that begins before anything is sent."""
+        until = clock.now() + timedelta(seconds=length)
+        return cls(
+            clock=clock, length=length, until=until, ends=clock.elapsed() + length
+        )
+
+    @property
+    def left(self) -> float:
+        """Seconds that are left, by the clock that says less."""
+        wall = (self.until - self.clock.now()).total_seconds()
+        return min(wall, self.ends - self.clock.elapsed())
+
+    @property
+    def allows_a_call(self) -> bool:
+        """Whether enough is left to begin a model or tool call."""
+        return self.left > self.length / 10
+
+    @property
+    def wants_renewal(self) -> bool:
+        """Whether a third of it is gone."""
+        return self.left < self.length * 2 / 3
+
+
+def claimed(
+    table: Table, *, worker: str, lease: Lease, attempt: int, guard: str
+) -> Table:
+    """Return the run as one that a worker has claimed."""
+    claim = Claim(worker=worker, until=lease.until, attempt=attempt, guard=guard)
+    return replace(table, run=replace(table.run, status="running", claim=claim))
+
+
+def released(table: Table, status: Status = "suspended") -> Table:
+    """Return the run with its claim given up, unless it has ended."""
+    ended = table.run.status not in ("running", "suspended")
+    status = table.run.status if ended else status
+    return replace(table, run=replace(table.run, status=status, claim=None))
+
+
+def next_attempt(run: RunRow) -> int:
+    """Return the number of the next attempt.
+
+    Only claims count that take over from a worker which died before it made
+    progress: a claim given up in order begins anew at 1.
+    """
+    return run.claim.attempt + 1 if run.claim else 1
+
+
+def check_free(run: RunRow, now: datetime) -> None:
+    """Raise `RunBusy` if another worker's claim still lasts."""
+    claim = run.claim
+    if claim is None or claim.until <= now:
+        return
+    msg = (
+        f"Run {run.id} is being worked on by another process, whose claim lasts until "
+        f"{claim.until.isoformat()}. Nothing was done here. Resume it after that time "
+        "if it has not moved on by then."
+    )
+    raise RunBusy(msg, run_id=run.id, until=claim.until)
+
+
+def check_clock(
+    told: datetime | None, before: datetime, after: datetime, lease: float, run_id: str
+) -> None:
+    """Raise `ClockOff` if the store's time says that ours is wrong.
+
+    `told` is the store's time of something sent after `before` and answered before
+    `after` by our clock; a quarter of a claim is the most that they may differ.
+    """
+    if told is None:
+        return
+    most = timedelta(seconds=lease / 4)
+    if before - most <= told <= after + most:
+        return
+    off = (told - after).total_seconds()
+    msg = (
+        f"This machine's clock and the store's differ by {abs(off):.1f} s, more than a "
+        f"quarter of a claim. Run {run_id} was not worked on. Set this machine's clock."
+    )
+    raise ClockOff(msg, run_id=run_id)

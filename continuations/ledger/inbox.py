@@ -1,0 +1,64 @@
+"""Messages to a run, in dense numbers, and the wish to cancel it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from continuations.ledger import layout, markers
+from continuations.ledger.arrivals import read_cancellation
+from continuations.ledger.objects import AlreadyExists
+from continuations.wire.records import (
+    Cancellation,
+    Letter,
+    encode_cancellation,
+    encode_letter,
+)
+
+if TYPE_CHECKING:
+    from continuations.ledger.objects import Objects
+
+
+async def post(objects: Objects, run_id: str, letter: Letter) -> Letter:
+    """Put a message under the next free number; returns it with that number.
+
+    A crash leaves it posted, with a marker due now, or not posted at all.
+    """
+    number = await _next_number(objects, run_id)
+    while True:
+        marker = markers.of_letter(run_id, number, letter.at, letter.id)
+        posted = replace(letter, number=number, marker=marker.key)
+        await markers.make(objects, marker)
+        try:
+            await objects.create(
+                layout.letter(run_id, number), encode_letter(posted, run_id)
+            )
+        except AlreadyExists:
+            await objects.delete(marker.key)
+            number += 1
+        else:
+            return posted
+
+
+async def cancel(objects: Objects, run_id: str, wish: Cancellation) -> Cancellation:
+    """Record the wish to end a run; returns the first one that was recorded."""
+    marker = markers.of_cancellation(run_id, wish.at, wish.id)
+    wish = replace(wish, marker=marker.key)
+    await markers.make(objects, marker)
+    try:
+        await objects.create(
+            layout.cancellation(run_id), encode_cancellation(wish, run_id)
+        )
+    except AlreadyExists:
+        await objects.delete(marker.key)
+        first = await read_cancellation(objects, run_id)
+        return first if first is not None else wish
+    return wish
+
+
+async def _next_number(objects: Objects, run_id: str) -> int:
+    prefix = layout.arrivals(run_id) + "m-"
+    last = 0
+    async for key in objects.all_keys(prefix):
+        last = layout.letter_number(key) or last
+    return last + 1

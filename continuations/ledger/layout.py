@@ -1,0 +1,171 @@
+"""Every object key, spelled here and nowhere else (docs/object-layout.md).
+
+    runs/{run}/v/{9999999999 - number}      a version; the newest sorts first
+    runs/{run}/in/d-{wait}                  the decision of a wait
+    runs/{run}/in/m-{number}                a message in the inbox
+    runs/{run}/in/cancel                    the wish to end the run
+    waits/{kind}-{ulid}@{run}               an open wait; the key is `waits/` + its id
+    markers/{due}-{letter}-{what}-{nonce}@{run}   "look at this run at this time"
+
+Due times are milliseconds since 1970, 13 digits. A wait's id holds its kind, the time
+that it was opened (in the ULID) and its run, so open waits are listed from keys alone.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from continuations.core.ulid import NotUlid, milliseconds_of
+from continuations.core.waits import WAIT_KINDS
+from continuations.errors import InvalidId, WaitNotFound
+
+MOST_VERSIONS = 9_999_999_999
+WAITS = "waits/"
+MARKERS = "markers/"
+
+# Without `\Z`, `$` would let a trailing newline through.
+_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}\Z")
+_DUE_DIGITS = 13
+
+
+def check_run_id(run_id: object) -> str:
+    """Return a run id that is one; raises `InvalidId`."""
+    if isinstance(run_id, str) and _RUN_ID.match(run_id):
+        return run_id
+    msg = (
+        f"{str(run_id)[:60]!r} is not a run id: 1 to 200 of letters, digits, "
+        "'.', '_', '-', the first a letter or digit."
+    )
+    raise InvalidId(msg)
+
+
+# Versions and what comes from outside ----------------------------------------
+
+
+def versions(run_id: str) -> str:
+    """Return the prefix of a run's versions."""
+    return f"runs/{run_id}/v/"
+
+
+def version(run_id: str, number: int) -> str:
+    """Return the key of one version."""
+    return f"{versions(run_id)}{MOST_VERSIONS - number:010d}"
+
+
+def version_number(key: str) -> int:
+    """Return the number of a version's key."""
+    return MOST_VERSIONS - int(key.rsplit("/", 1)[1])
+
+
+def arrivals(run_id: str) -> str:
+    """Return the prefix of all that comes to a run from outside."""
+    return f"runs/{run_id}/in/"
+
+
+def decision(wait_id: str) -> str:
+    """Return the key of a wait's decision."""
+    name = parse_wait_id(wait_id)
+    return f"{arrivals(name.run_id)}d-{name.kind}-{name.ulid}"
+
+
+def letter(run_id: str, number: int) -> str:
+    """Return the key of a message in the inbox."""
+    return f"{arrivals(run_id)}m-{number:010d}"
+
+
+def letter_number(key: str) -> int | None:
+    """Return the number of a message's key, or `None` for another key."""
+    name = key.rsplit("/", 1)[1]
+    return int(name[2:]) if name.startswith("m-") and name[2:].isdecimal() else None
+
+
+def cancellation(run_id: str) -> str:
+    """Return the key of the wish to end a run."""
+    return f"{arrivals(run_id)}cancel"
+
+
+# Waits ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class WaitName:
+    """What a wait's id says."""
+
+    kind: str
+    ulid: str
+    run_id: str
+
+    @property
+    def opened(self) -> int:
+        """When the wait was opened, in milliseconds since 1970."""
+        return milliseconds_of(self.ulid)
+
+
+def wait_id(kind: str, ulid: str, run_id: str) -> str:
+    """Return the id of a new wait."""
+    return f"{kind}-{ulid}@{run_id}"
+
+
+def parse_wait_id(wait_id: object) -> WaitName:
+    """Return what a wait's id says; raises `WaitNotFound` for anything else."""
+    if isinstance(wait_id, str):
+        local, _, run_id = wait_id.partition("@")
+        kind, _, ulid = local.partition("-")
+        if kind in WAIT_KINDS and _RUN_ID.match(run_id):
+            try:
+                milliseconds_of(ulid)
+            except NotUlid:
+                pass
+            else:
+                return WaitName(kind, ulid, run_id)
+    msg = (
+        f"{str(wait_id)[:80]!r} is not the id of a wait. List what waits with "
+        "`continuations waiting` or Runner.waiting()."
+    )
+    raise WaitNotFound(msg)
+
+
+def wait(wait_id: str) -> str:
+    """Return the key of an open wait."""
+    parse_wait_id(wait_id)
+    return WAITS + wait_id
+
+
+# Markers --------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """What a marker's key says: look at this run at this time, for this reason.
+
+    `letter` is `g` for the guard of version number `what`, `d` for a decision and `e`
+    for the deadline of the wait whose ULID is `what`, `m` for message number `what`,
+    `c` for a cancellation, `r` for "resume it now".
+    """
+
+    due: int
+    letter: str
+    what: str
+    nonce: str
+    run_id: str
+
+    @property
+    def key(self) -> str:
+        """The marker's key."""
+        name = f"{self.due:0{_DUE_DIGITS}d}-{self.letter}-{self.what}-{self.nonce}"
+        return f"{MARKERS}{name}@{self.run_id}"
+
+
+def parse_marker(key: str) -> Marker | None:
+    """Return what a marker's key says, or `None` for a key of another shape."""
+    name, _, run_id = key.removeprefix(MARKERS).partition("@")
+    parts = name.split("-")
+    if len(parts) != 4 or not parts[0].isdecimal() or not _RUN_ID.match(run_id):  # noqa: PLR2004 - due, letter, what, nonce
+        return None
+    return Marker(int(parts[0]), parts[1], parts[2], parts[3], run_id)
+
+
+def markers_until(due: int) -> str:
+    """Return a key that sorts after every marker due at that time or before."""
+    return f"{MARKERS}{due:0{_DUE_DIGITS}d}~"

@@ -1,0 +1,93 @@
+"""Markers: keys, sorted by due time, that say "look at this run at this time".
+
+A marker is made before the thing that it guards, so that whatever a crash leaves
+behind, somebody who only follows markers finds it. It goes when nothing that it stands
+for is open.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from continuations.core.run import ENDED
+from continuations.ledger import layout
+from continuations.ledger.layout import Marker
+from continuations.wire.fields import milliseconds
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from datetime import datetime
+
+    from continuations.core.table import Table
+    from continuations.ledger.objects import Objects
+
+NONCE = 8
+
+
+def guard(run_id: str, number: int, due: datetime, nonce: str) -> Marker:
+    """Return the marker that guards a version which claims its run."""
+    return _marker(run_id, "g", str(number), due, nonce)
+
+
+def of_decision(wait_id: str, due: datetime, nonce: str) -> Marker:
+    """Return the marker of a decision that is about to be recorded."""
+    name = layout.parse_wait_id(wait_id)
+    return _marker(name.run_id, "d", name.ulid, due, nonce)
+
+
+def of_deadline(wait_id: str, due: datetime, nonce: str) -> Marker:
+    """Return the marker of a wait's deadline."""
+    name = layout.parse_wait_id(wait_id)
+    return _marker(name.run_id, "e", name.ulid, due, nonce)
+
+
+def of_letter(run_id: str, number: int, due: datetime, nonce: str) -> Marker:
+    """Return the marker of a message that is about to be posted."""
+    return _marker(run_id, "m", str(number), due, nonce)
+
+
+def of_cancellation(run_id: str, due: datetime, nonce: str) -> Marker:
+    """Return the marker of a cancellation that is about to be recorded."""
+    return _marker(run_id, "c", "0", due, nonce)
+
+
+def _marker(run_id: str, letter: str, what: str, due: datetime, nonce: str) -> Marker:
+    return Marker(milliseconds(due), letter, what, nonce[-NONCE:], run_id)
+
+
+async def make(objects: Objects, marker: Marker) -> datetime | None:
+    """Create a marker; returns the store's own time where it has one."""
+    return await objects.create(marker.key, b"")
+
+
+async def due(objects: Objects, now: datetime) -> AsyncIterator[Marker]:
+    """Go through the markers that are due, the oldest first."""
+    last = layout.markers_until(milliseconds(now))
+    async for key in objects.all_keys(layout.MARKERS):
+        if key > last:
+            return
+        marker = layout.parse_marker(key)
+        if marker is not None:
+            yield marker
+
+
+def stands(marker: Marker, number: int, table: Table | None) -> bool:
+    """Tell whether anything that a marker stands for is open in the newest version.
+
+    A guard is made before the version that it guards, by a process that may be frozen
+    in between: it stands until that number is taken. `table` is `None` where the run
+    has no version yet.
+    """
+    if table is None:
+        return True
+    if table.run.status in ENDED:
+        return False
+    match marker.letter:
+        case "g":
+            return number < int(marker.what) or table.run.status == "running"
+        case "d" | "e":
+            return any(f"-{marker.what}@" in wait for wait in table.waits)
+        case "m":
+            return table.run.inbox < int(marker.what)
+        case _:
+            return True

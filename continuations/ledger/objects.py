@@ -1,0 +1,103 @@
+"""The store as the ledger sees it: the same verbs, with errors of our own.
+
+`AlreadyExists` and `NotFound` pass through, they are answers and the ledger acts on
+them; everything else is a failure, and gets a name and a next step.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from continuations.errors import (
+    Corrupt,
+    Inconclusive,
+    InvalidId,
+    InvalidInput,
+    StoreDenied,
+    StoreError,
+    StoreUnavailable,
+    StoreUnsafe,
+)
+from continuations_storage import errors as storage
+from continuations_storage.contract import PAGE
+from continuations_storage.url import open_store as storage_open_store
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Coroutine
+    from datetime import datetime
+    from typing import Any, TypeVar
+
+    from continuations_storage.contract import Store
+
+    T = TypeVar("T")
+
+AlreadyExists = storage.AlreadyExists
+NotFound = storage.NotFound
+
+_OURS: tuple[tuple[type[storage.StorageError], type[Exception]], ...] = (
+    (storage.Denied, StoreDenied),
+    (storage.Throttled, StoreUnavailable),
+    (storage.Unavailable, StoreUnavailable),
+    (storage.Inconclusive, Inconclusive),
+    (storage.Damaged, Corrupt),
+    (storage.Unsafe, StoreUnsafe),
+    (storage.InvalidKey, InvalidId),
+)
+
+
+def open_store(url: str) -> Store:
+    """Return the store of a URL; raises `InvalidInput` for one that is none."""
+    try:
+        return storage_open_store(url)
+    except storage.Unsupported as error:
+        raise InvalidInput(str(error)) from None
+
+
+class Objects:
+    """The verbs of a store, raising this library's errors."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    async def create(self, key: str, body: bytes) -> datetime | None:
+        """Put an object if its key is free; raises `AlreadyExists` if it is not."""
+        return await _translated(self.store.create(key, body))
+
+    async def read(self, key: str) -> bytes:
+        """Return an object; raises `NotFound`."""
+        return await _translated(self.store.read(key))
+
+    async def keys(self, prefix: str, after: str = "", limit: int = PAGE) -> list[str]:
+        """Return the first keys of a prefix."""
+        return await _translated(self.store.keys(prefix, after, limit))
+
+    async def all_keys(self, prefix: str) -> AsyncIterator[str]:
+        """Go through every key of a prefix, page by page."""
+        after = ""
+        while True:
+            page = await self.keys(prefix, after)
+            for key in page:
+                yield key
+            if len(page) < PAGE:
+                return
+            after = page[-1]
+
+    async def delete(self, key: str) -> None:
+        """Remove an object; a missing one is a success."""
+        await _translated(self.store.delete(key))
+
+    async def probe(self) -> None:
+        """Prove that the store honours put-if-absent; raises `StoreUnsafe`."""
+        await _translated(self.store.probe())
+
+
+async def _translated(verb: Coroutine[Any, Any, T]) -> T:
+    try:
+        return await verb
+    except (storage.AlreadyExists, storage.NotFound):
+        raise
+    except storage.StorageError as error:
+        for theirs, ours in _OURS:
+            if isinstance(error, theirs):
+                raise ours(str(error)) from error
+        raise StoreError(str(error)) from error

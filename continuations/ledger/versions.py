@@ -1,0 +1,206 @@
+"""One run's numbered states: the newest, any older one, and the next.
+
+Who creates number n + 1 has moved the run on; everyone else has lost and re-reads.
+That one rule is the lock, the fence and the history.
+"""
+
+from __future__ import annotations
+
+from asyncio import gather
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from continuations.core.delta import diff
+from continuations.errors import Corrupt, RunNotFound, StaleRun
+from continuations.ledger import fenwick, layout
+from continuations.ledger.objects import AlreadyExists, NotFound
+from continuations.wire.envelope import digest_of
+from continuations.wire.versions import (
+    Header,
+    checked,
+    decode_header,
+    decode_version,
+    encode_version,
+    rebuilt,
+)
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from continuations.core.table import Table
+    from continuations.ledger.objects import Objects
+    from continuations.wire.versions import VersionObject
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One version on the way to a newer one: what a later delta may be from."""
+
+    number: int
+    table: Table
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A version as it stands in the store, and the steps it was rebuilt from.
+
+    `store_time` is the store's own time of the create, where this process made it
+    and the store tells.
+    """
+
+    number: int
+    root: int
+    table: Table
+    steps: tuple[Step, ...]
+    markers: tuple[str, ...] = ()
+    store_time: datetime | None = None
+
+
+class Versions:
+    """The versions of one run."""
+
+    def __init__(self, objects: Objects, run_id: str) -> None:
+        self._objects = objects
+        self.run_id = run_id
+
+    async def newest_number(self) -> int:
+        """Return the number of the newest version, 0 if there is none."""
+        keys = await self._objects.keys(layout.versions(self.run_id), limit=1)
+        return layout.version_number(keys[0]) if keys else 0
+
+    async def newest_header(self) -> Header | None:
+        """Return the plain header of the newest version, or `None`."""
+        number = await self.newest_number()
+        if number == 0:
+            return None
+        key = layout.version(self.run_id, number)
+        return decode_header(await self._read(number), key)
+
+    async def newest(self) -> Loaded:
+        """Return the newest version; raises `RunNotFound`."""
+        number = await self.newest_number()
+        if number == 0:
+            msg = (
+                f"There is no run {self.run_id!r} in this store. Check the id and the "
+                "store's URL; list what waits with `continuations waiting`."
+            )
+            raise RunNotFound(msg, run_id=self.run_id)
+        return await self.load(number)
+
+    async def load(self, number: int) -> Loaded:
+        """Return one version; raises `Corrupt` if what it needs is damaged."""
+        # Nearly every run has its root at 1: read all in one go, then look.
+        found = await self._read_chain(fenwick.chain(number, 1), missing_is_fine=True)
+        newest = self._decoded(number, found.get(number))
+        root = newest.header.root
+        numbers = fenwick.chain(number, root)
+        lacking = tuple(n for n in numbers if n not in found)
+        found |= await self._read_chain(lacking, missing_is_fine=False)
+        table: Table | None = None
+        steps: list[Step] = []
+        for n in reversed(numbers):
+            version = newest if n == number else self._decoded(n, found.get(n))
+            self._check_base(version, steps[-1] if steps else None, root)
+            key = layout.version(self.run_id, n)
+            table = rebuilt(table, version.delta, key)
+            steps.append(Step(n, table, version.digest))
+        checked(steps[-1].table, layout.version(self.run_id, number))
+        return Loaded(
+            number, root, steps[-1].table, tuple(steps), newest.header.markers
+        )
+
+    async def append(
+        self,
+        before: Loaded | None,
+        table: Table,
+        *,
+        at: datetime,
+        markers: tuple[str, ...] = (),
+    ) -> Loaded:
+        """Create the next version, or the first one.
+
+        Raises `StaleRun` if another process created it: nothing was written. After
+        `Inconclusive` or `StoreUnavailable` the caller must stop and re-read.
+        """
+        number = before.number + 1 if before else 1
+        root = before.root if before else 1
+        base = fenwick.base(number, root)
+        steps = before.steps if before else ()
+        step = next((step for step in steps if step.number == base), None)
+        claim = table.run.claim
+        header = Header(
+            run_id=self.run_id,
+            number=number,
+            root=root,
+            base=base,
+            base_digest=step.digest if step else None,
+            status=table.run.status,
+            at=at,
+            until=claim.until if claim else None,
+            markers=markers,
+        )
+        delta = diff(step.table if step else None, table)
+        body = encode_version(header, delta)
+        key = layout.version(self.run_id, number)
+        try:
+            store_time = await self._objects.create(key, body)
+        except AlreadyExists:
+            raise self.stale(number - 1) from None
+        kept = frozenset(fenwick.chain(number, root))
+        steps = tuple(step for step in steps if step.number in kept)
+        new = Step(number, table, digest_of(body))
+        return Loaded(number, root, table, (*steps, new), markers, store_time)
+
+    def stale(self, number: int) -> StaleRun:
+        """Return the error of a process that was overtaken at a version."""
+        msg = (
+            f"Run {self.run_id} was moved on by another process from version {number}. "
+            f"Nothing was written here. Look at it again, or resume it again."
+        )
+        return StaleRun(msg, run_id=self.run_id)
+
+    async def _read(self, number: int) -> bytes:
+        key = layout.version(self.run_id, number)
+        try:
+            return await self._objects.read(key)
+        except NotFound:
+            msg = f"{key} is missing. Restore it; every other version is untouched."
+            raise Corrupt(msg, run_id=self.run_id) from None
+
+    async def _read_chain(
+        self, numbers: tuple[int, ...], *, missing_is_fine: bool
+    ) -> dict[int, bytes]:
+        results = await gather(
+            *(self._read(number) for number in numbers), return_exceptions=True
+        )
+        found: dict[int, bytes] = {}
+        for number, result in zip(numbers, results, strict=True):
+            if isinstance(result, bytes):
+                found[number] = result
+            elif not (missing_is_fine and isinstance(result, Corrupt)):
+                raise result
+        return found
+
+    def _decoded(self, number: int, data: bytes | None) -> VersionObject:
+        key = layout.version(self.run_id, number)
+        if data is None:
+            msg = f"{key} is missing. Restore it; every other version is untouched."
+            raise Corrupt(msg, run_id=self.run_id)
+        version = decode_version(data, key)
+        header = version.header
+        if (header.run_id, header.number) != (self.run_id, number):
+            msg = f"{key} holds version {header.number} of run {header.run_id}."
+            raise Corrupt(msg, run_id=self.run_id)
+        if not 1 <= header.root <= number:
+            msg = f"{key} names version {header.root} as its root."
+            raise Corrupt(msg, run_id=self.run_id)
+        return version
+
+    def _check_base(self, version: VersionObject, base: Step | None, root: int) -> None:
+        header = version.header
+        expected = (base.number, base.digest) if base else (0, None)
+        if (header.base, header.base_digest) != expected or header.root != root:
+            key = layout.version(self.run_id, header.number)
+            msg = f"{key} was made from another version {header.base} than is stored."
+            raise Corrupt(msg, run_id=self.run_id)

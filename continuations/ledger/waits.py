@@ -1,0 +1,79 @@
+"""Wait objects: what a committed version waits for, where deciders find it.
+
+They follow from the version, so anyone can make them again; the listing may lag
+behind by a crash, `decide` and `look` never do.
+"""
+
+from __future__ import annotations
+
+from asyncio import gather
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from continuations.core.waits import WaitSummary
+from continuations.errors import WaitNotFound
+from continuations.ledger import layout
+from continuations.ledger.objects import AlreadyExists, NotFound
+from continuations.wire.records import decode_wait, encode_wait
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable
+
+    from continuations.core.waits import Wait
+    from continuations.ledger.objects import Objects
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+async def announce(objects: Objects, waits: Iterable[Wait]) -> None:
+    """Create the objects of waits; those that exist are left as they are."""
+    await gather(*(_announce(objects, wait) for wait in waits))
+
+
+async def mend(objects: Objects, waits: Iterable[Wait]) -> None:
+    """Create the missing objects of undecided waits, after a crash.
+
+    A decider may have decided one and removed its object since we looked; so look
+    once more after the create, and never leave a decided wait shown as open.
+    """
+    waits = tuple(waits)
+    await announce(objects, waits)
+    await gather(*(_remove_decided(objects, wait) for wait in waits))
+
+
+async def withdraw(objects: Objects, wait_ids: Iterable[str]) -> None:
+    """Remove the objects of waits that are over."""
+    await gather(*(objects.delete(layout.wait(wait_id)) for wait_id in wait_ids))
+
+
+async def listed(objects: Objects) -> AsyncIterator[WaitSummary]:
+    """Go through the open waits of the whole store, from keys alone."""
+    async for key in objects.all_keys(layout.WAITS):
+        wait_id = key.removeprefix(layout.WAITS)
+        try:
+            name = layout.parse_wait_id(wait_id)
+        except WaitNotFound:
+            continue
+        since = _EPOCH + timedelta(milliseconds=name.opened)
+        yield WaitSummary(id=wait_id, run_id=name.run_id, kind=name.kind, since=since)
+
+
+async def read(objects: Objects, wait_id: str) -> Wait | None:
+    """Return a wait by its own object, or `None` if it has none."""
+    key = layout.wait(wait_id)
+    try:
+        return decode_wait(await objects.read(key), key)
+    except NotFound:
+        return None
+
+
+async def _announce(objects: Objects, wait: Wait) -> None:
+    try:
+        await objects.create(layout.wait(wait.id), encode_wait(wait))
+    except AlreadyExists:
+        return
+
+
+async def _remove_decided(objects: Objects, wait: Wait) -> None:
+    if await objects.keys(layout.decision(wait.id), limit=1):
+        await objects.delete(layout.wait(wait.id))

@@ -1,0 +1,234 @@
+"""The OpenAI adapter: any server that speaks chat completions; the only one to openai.
+
+openai takes half a second to import, and most processes of a run never ask a model:
+so it is imported by the first reply, not before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from continuations.errors import ModelError
+from continuations.models import chat_reply, chat_request
+from continuations.models.quoting import quotable
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+    from ssl import SSLContext
+
+    from openai import APIStatusError, AsyncOpenAI
+
+    from continuations.models.contract import ModelRequest, Reply
+
+# Beside every 5xx; the same that the client itself asks again for.
+_RETRYABLE = frozenset({408, 409, 429})
+_NEXT = {
+    401: "Check OPENAI_API_KEY, or the api_key that was passed.",
+    403: "This key may not use this model here: check its permissions.",
+    404: "Check the model's name and OPENAI_BASE_URL.",
+    413: "The conversation is too long for this model.",
+    429: "Check the account's limits and credit, then resume the run.",
+}
+
+
+class OpenAIChat:
+    """A `Model` behind `POST /chat/completions`.
+
+    Without arguments it is the client of the environment: `OPENAI_API_KEY`, and
+    `OPENAI_BASE_URL` for any compatible server. A `client` of one's own is used as it
+    is and stays one's own to close; the other arguments are then not looked at.
+    Otherwise each event loop gets a client, closed when the loop shuts down.
+
+    `reply` raises `ModelError` and nothing else. Retryable are: no connection, no
+    answer in time, 408, 409, 429, 5xx, and a 200 without a usable message: models
+    and proxies do that once and not again, and nothing of it was kept.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        client: AsyncOpenAI | None = None,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        timeout: float | None = None,
+        max_retries: int = 2,
+    ) -> None:
+        self._name = model
+        self._given = client
+        settings = {"base_url": base_url, "api_key": api_key, "timeout": timeout}
+        self._settings: dict[str, Any] = {
+            name: value for name, value in settings.items() if value is not None
+        }
+        self._settings["max_retries"] = max_retries
+        # A connection belongs to the loop that opened it. Each loop touches its own
+        # entry in single operations, so loops in several threads need no lock.
+        self._lent: dict[
+            asyncio.AbstractEventLoop,
+            tuple[AsyncOpenAI, AsyncGenerator[AsyncOpenAI, None]],
+        ] = {}
+
+    def __repr__(self) -> str:
+        return f"OpenAIChat({self._name!r})"
+
+    @property
+    def name(self) -> str:
+        """The model's name, as the provider knows it."""
+        return self._name
+
+    async def reply(self, request: ModelRequest) -> Reply:
+        """Return the next assistant message of a conversation."""
+        try:
+            body = chat_request.body_of(self._name, request)
+        except chat_request.Unsendable as error:
+            raise self._error(request, f"{error}.") from None
+        client = self._given or await self._of_this_loop(request)
+        answer = await self._post(client, body, request)
+        try:
+            return chat_reply.read(answer)
+        except chat_reply.Unusable as error:
+            what = f"{client.base_url.host}: {error}"
+            said = self._quoted(error.said, client, request)
+            text = f"{what}{said}. Resume the run to ask again."
+            raise self._error(request, text, status=200, retryable=True) from None
+
+    async def _post(
+        self, client: AsyncOpenAI, body: bytes, request: ModelRequest
+    ) -> bytes:
+        # The client's public way past `create`, which converts the whole request; the
+        # raw response, because a ChatCompletion does not keep what it does not know.
+        from openai import AsyncAPIResponse  # noqa: PLC0415 - its price is paid late
+
+        try:
+            response = await client.post(
+                "/chat/completions",
+                content=body,
+                options={"security": {"bearer_auth": True}},
+                cast_to=AsyncAPIResponse[object],
+            )
+            return await response.read()
+        except Exception as error:  # noqa: BLE001 - a Model raises ModelError only
+            failure = self._failure(error, client, request)
+        # Outside of `except`: the error that is dropped holds the request, with its
+        # headers, and must not hang on this one as its context.
+        raise failure
+
+    # The client of a loop ---------------------------------------------------
+
+    async def _of_this_loop(self, request: ModelRequest) -> AsyncOpenAI:
+        loop = asyncio.get_running_loop()
+        lent = self._lent.get(loop)
+        if lent is not None and not lent[0].is_closed():
+            return lent[0]
+        self._forget_closed_loops()
+        client = self._made(request)
+        keeper = _closing(client)
+        await anext(keeper)
+        self._lent[loop] = (client, keeper)
+        return client
+
+    def _forget_closed_loops(self) -> None:
+        # Not a weak dictionary: a client knows its loop, and would keep its own key.
+        for loop in list(self._lent):
+            if loop.is_closed():
+                self._lent.pop(loop, None)
+
+    def _made(self, request: ModelRequest) -> AsyncOpenAI:
+        try:
+            from openai import AsyncOpenAI, DefaultAsyncHttpxClient  # noqa: PLC0415
+        except ModuleNotFoundError:
+            text = "openai is not installed. Run: pip install 'openai>=3'"
+            raise self._error(request, text) from None
+        if not (self._settings.get("api_key") or os.getenv("OPENAI_API_KEY")):
+            text = "there is no API key. Set OPENAI_API_KEY, or pass api_key=; for a"
+            text += " server that asks for none, any text will do."
+            raise self._error(request, text)
+        try:
+            http = DefaultAsyncHttpxClient(verify=_certificates())
+            return AsyncOpenAI(**self._settings, http_client=http)
+        except Exception as error:  # noqa: BLE001 - a Model raises ModelError only
+            text = f"openai takes no such settings ({type(error).__name__}). Check"
+            text += " OPENAI_BASE_URL and what was passed."
+            raise self._error(request, text) from None
+
+    # What went wrong --------------------------------------------------------
+
+    def _failure(
+        self, error: Exception, client: AsyncOpenAI, request: ModelRequest
+    ) -> ModelError:
+        from openai import APIConnectionError, APIStatusError, APITimeoutError  # noqa: PLC0415
+
+        host = client.base_url.host or "that base URL"
+        if isinstance(error, APIStatusError):
+            return self._refusal(error, client, request)
+        if isinstance(error, APITimeoutError):
+            text = f"{host} did not answer in time. Resume the run later."
+            return self._error(request, text, retryable=True)
+        cause = type(error.__cause__ or error).__name__
+        if isinstance(error, APIConnectionError):
+            text = f"no connection to {host} ({cause}). Check OPENAI_BASE_URL and"
+            text += " the network, then resume the run."
+            return self._error(request, text, retryable=True)
+        text = f"the client for {host} could not ask ({cause}). Check its settings."
+        return self._error(request, text)
+
+    def _refusal(
+        self, error: APIStatusError, client: AsyncOpenAI, request: ModelRequest
+    ) -> ModelError:
+        status = error.status_code
+        retryable = status in _RETRYABLE or status >= 500  # noqa: PLR2004 - RFC 9110
+        later = "Resume the run later."
+        changed = "It will be refused again until the request is changed."
+        text = f"{client.base_url.host} answered {status}"
+        text += self._quoted(chat_reply.error_said(error.body), client, request)
+        text += f". {_NEXT.get(status, later if retryable else changed)}"
+        if error.request_id:
+            text += f" Its id there is {error.request_id[:80]!r}."
+        return self._error(request, text, status=status, retryable=retryable)
+
+    def _quoted(self, said: str, client: AsyncOpenAI, request: ModelRequest) -> str:
+        quote = quotable(said, key=client.api_key, messages=request.messages)
+        return f" ({quote.rstrip('.')})" if quote else ""
+
+    def _error(
+        self,
+        request: ModelRequest,
+        text: str,
+        *,
+        status: int | None = None,
+        retryable: bool = False,
+    ) -> ModelError:
+        run = f"Run {request.run_id}, model" if request.run_id else "Model"
+        return ModelError(
+            f"{run} {self._name}: {text}",
+            run_id=request.run_id or None,
+            status=status,
+            retryable=retryable,
+        )
+
+
+@cache
+def _certificates() -> SSLContext:
+    """Return the context that the client would make, once for all loops.
+
+    It takes 20 ms, nearly all of a client's making, and each `run` and `resume` of a
+    synchronous program has a loop of its own.
+    """
+    from httpx2 import create_ssl_context  # noqa: PLC0415 - comes with openai
+
+    return create_ssl_context()
+
+
+async def _closing(client: AsyncOpenAI) -> AsyncGenerator[AsyncOpenAI, None]:
+    """Yield a client and close it when the loop shuts its generators down.
+
+    `asyncio.run` and `asyncio.Runner` call `loop.shutdown_asyncgens()` before they
+    close a loop: the last moment at which its connections can be closed properly.
+    """
+    try:
+        yield client
+    finally:
+        await client.close()

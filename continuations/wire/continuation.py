@@ -1,0 +1,179 @@
+"""Continuation: a run's whole state as one value, to bytes and back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from continuations.core import jsontext
+from continuations.core.calls import STATE_NAMES
+from continuations.core.delta import diff
+from continuations.core.table import ROOT
+from continuations.core.views import Frame
+from continuations.wire import envelope
+from continuations.wire.fields import Fields, milliseconds
+from continuations.wire.v1 import delta_fields, read_delta
+from continuations.wire.versions import checked, rebuilt
+
+if TYPE_CHECKING:
+    from continuations.core.run import Failure, Status
+    from continuations.core.table import Table
+    from continuations.core.usage import Usage
+    from continuations.core.waits import Wait
+
+
+class Continuation:
+    """The whole state of a run at one version; a value, it never changes.
+
+    `version` is its number in a store, 0 where it came from none.
+    """
+
+    __slots__ = ("_table", "_version")
+
+    def __init__(self, table: Table, version: int = 0) -> None:
+        self._table = table
+        self._version = version
+
+    def __repr__(self) -> str:
+        """Name the run and how it stands, without anything that was said in it."""
+        return f"<Continuation of {self.run_id}, version {self.version}: {self.status}>"
+
+    @property
+    def table(self) -> Table:
+        """The flat table of rows behind the value."""
+        return self._table
+
+    @property
+    def run_id(self) -> str:
+        """The id of the run."""
+        return self._table.run.id
+
+    @property
+    def version(self) -> int:
+        """Which version of the run this is."""
+        return self._version
+
+    @property
+    def status(self) -> Status:
+        """How the run stands: running, suspended, finished, failed, cancelled."""
+        return self._table.run.status
+
+    @property
+    def root(self) -> Frame:
+        """The frame of the root agent; the frames below hang from its calls."""
+        return Frame(self._table, ROOT)
+
+    @property
+    def waits(self) -> tuple[Wait, ...]:
+        """The open waits of every frame, the oldest first."""
+        waits = self._table.waits.values()
+        return tuple(sorted(waits, key=lambda wait: (wait.created_at, wait.id)))
+
+    @property
+    def usage(self) -> Usage:
+        """What the model's replies of the whole tree have cost so far."""
+        return self._table.run.usage
+
+    @property
+    def output(self) -> str | None:
+        """The last text of a finished run, before any type was read out of it."""
+        return self._table.run.output
+
+    @property
+    def failure(self) -> Failure | None:
+        """Why the run failed or was cancelled, or `None`."""
+        return self._table.run.failure
+
+    def to_bytes(self) -> bytes:
+        """Return the run as bytes of the present format, to be kept anywhere.
+
+        Raises `FormatError` if they would be more than one object may hold.
+        """
+        header: dict[str, object] = {
+            "kind": "continuation",
+            "run": self.run_id,
+            "version": self._version,
+        }
+        return envelope.seal(header, delta_fields(diff(None, self._table)))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Continuation:
+        """Return the run of such bytes.
+
+        Nothing in them is executed. Raises `Corrupt` for damaged bytes and
+        `FormatError` for bytes of another kind or a newer format.
+        """
+        name = "the continuation"
+        opened = envelope.unseal(bytes(data), name)
+        header = Fields(opened.header, f"the header of {name}")
+        header.chosen("kind", frozenset({"continuation"}))
+        header.text("run")
+        version = header.number("version", 0)
+        header.end()
+        delta = read_delta(opened.body, name)
+        table = rebuilt(None, delta, name)
+        return cls(checked(table, name), version)
+
+    def to_json(self) -> str:
+        """Return the run as JSON for people and other programs to read.
+
+        The same rows as in the bytes, with the messages as a standard array. It is a
+        report: `from_bytes` is the way back.
+        """
+        table = self._table
+        run = table.run
+        return jsontext.dump(
+            {
+                "format": envelope.FORMAT,
+                "run": {
+                    "id": run.id,
+                    "agent": run.agent,
+                    "version": self._version,
+                    "status": run.status,
+                    "created_at": milliseconds(run.created_at),
+                    "output": run.output,
+                    "failure": run.failure and run.failure.code,
+                },
+                "frames": [_frame(table, frame_id) for frame_id in table.frames],
+                "calls": [_call(table, call_id) for call_id in table.calls],
+                "waits": [_wait(wait) for wait in self.waits],
+            }
+        )
+
+
+def _frame(table: Table, frame_id: str) -> dict[str, Any]:
+    row = table.frames[frame_id]
+    return {
+        "id": row.id,
+        "agent": row.agent,
+        "call": row.call,
+        "turns": row.turns,
+        "messages": Frame(table, frame_id).messages,
+        "calls": list(row.open),
+    }
+
+
+def _call(table: Table, call_id: str) -> dict[str, Any]:
+    row = table.calls[call_id]
+    return {
+        "id": row.id,
+        "frame": row.frame,
+        "tool": row.tool,
+        "tool_call_id": row.provider_id,
+        "written": row.written,
+        "arguments": row.arguments and jsontext.parse(row.arguments),
+        "original_arguments": row.original and jsontext.parse(row.original),
+        "state": STATE_NAMES[type(row.state)],
+    }
+
+
+def _wait(wait: Wait) -> dict[str, Any]:
+    return {
+        "id": wait.id,
+        "kind": wait.kind,
+        "path": list(wait.path),
+        "tool": wait.tool,
+        "arguments": wait.arguments,
+        "digest": wait.digest,
+        "created_at": milliseconds(wait.created_at),
+        "deadline": wait.deadline and milliseconds(wait.deadline),
+    }

@@ -1,0 +1,175 @@
+"""The outside of every stored object: magic, format number, header, body, digest.
+
+    4 bytes   CONT
+    2 bytes   format number
+    1 byte    codec of the body: 0 plain, 1 zstd
+    1 byte    zero
+    4 bytes   length of the header
+    header    msgpack, never compressed or encrypted: what operators may read
+    body      msgpack, as the codec says
+    32 bytes  SHA-256 of all before it
+
+Numbers are big-endian. Damage and a newer format are told apart by name, and nothing
+in the bytes is ever more than data.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+import msgpack
+
+from continuations.errors import Corrupt, FormatError
+
+MAGIC = b"CONT"
+FORMATS = {1: "2026-11: the first"}
+FORMAT = max(FORMATS)
+
+_PLAIN, _ZSTD = 0, 1
+_PREFIX = 12
+_DIGEST = 32
+# A body that is not worth a frame of zstd.
+_SMALL = 200
+_LEVEL = 3
+# What one object may unpack to. A 64 MiB transcript fits well below.
+MOST_BYTES = 512 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The values of one object; `digest` is that of its bytes, in hexadecimal."""
+
+    header: dict[str, Any]
+    body: object
+    digest: str
+
+
+def seal(header: dict[str, object], body: object) -> bytes:
+    """Return the bytes of an object; raises `FormatError` if it is too large."""
+    packed = _pack(body)
+    if len(packed) > MOST_BYTES:
+        msg = f"{len(packed)} bytes are more than one object may hold ({MOST_BYTES})"
+        raise FormatError(msg)
+    codec = _PLAIN if len(packed) < _SMALL else _ZSTD
+    top = _pack({**header, "size": len(packed)})
+    stored = packed if codec == _PLAIN else _zstd().compress(packed, _LEVEL)
+    prefix = MAGIC + FORMAT.to_bytes(2, "big") + bytes([codec, 0])
+    data = b"".join((prefix, len(top).to_bytes(4, "big"), top, stored))
+    return data + sha256(data).digest()
+
+
+def unseal(data: bytes, name: str) -> Opened:
+    """Return the values of an object called `name` in errors.
+
+    Raises `Corrupt` for damaged bytes and `FormatError` for bytes that are not ours
+    or of a newer format.
+    """
+    codec, header_end = _check_outside(data, name)
+    header = _unpack(data[_PREFIX:header_end], name)
+    if not isinstance(header, dict) or type(header.get("size")) is not int:
+        raise _corrupt(name, "its header is not a header")
+    size = header.pop("size")
+    if not 0 <= size <= MOST_BYTES:
+        raise _corrupt(name, f"it claims to hold {size} bytes")
+    stored = data[header_end:-_DIGEST]
+    packed = stored if codec == _PLAIN else _decompress(stored, size, name)
+    if len(packed) != size:
+        raise _corrupt(name, f"it holds {len(packed)} bytes and not {size}")
+    return Opened(header, _unpack(packed, name), digest_of(data))
+
+
+def digest_of(data: bytes) -> str:
+    """Return the digest by which other objects name these bytes."""
+    return sha256(data).hexdigest()
+
+
+def read_header(data: bytes, name: str) -> dict[str, Any]:
+    """Return the plain header of an object; raises as `unseal` does."""
+    _, header_end = _check_outside(data, name)
+    header = _unpack(data[_PREFIX:header_end], name)
+    if not isinstance(header, dict):
+        raise _corrupt(name, "its header is not a header")
+    header.pop("size", None)
+    return header
+
+
+def _check_outside(data: bytes, name: str) -> tuple[int, int]:
+    """Return the codec and the end of the header, once the digest is right."""
+    if len(data) < len(MAGIC) + 2 or not data.startswith(MAGIC):
+        if not data.strip(b"\0"):
+            raise _corrupt(name, "it is empty")
+        msg = f"{name} is not an object of continuations; it was left untouched"
+        raise FormatError(msg)
+    number = int.from_bytes(data[4:6], "big")
+    intact = len(data) >= _PREFIX + _DIGEST and (
+        sha256(data[:-_DIGEST]).digest() == data[-_DIGEST:]
+    )
+    if not intact:
+        raise _corrupt(name, "its digest does not match its bytes")
+    if number not in FORMATS:
+        msg = (
+            f"{name} has format {number}; this version reads {min(FORMATS)} to "
+            f"{FORMAT}. It was left untouched. Use a newer version of continuations."
+        )
+        raise FormatError(msg)
+    codec, zero = data[6], data[7]
+    header_end = _PREFIX + int.from_bytes(data[8:12], "big")
+    if codec not in (_PLAIN, _ZSTD) or zero or header_end > len(data) - _DIGEST:
+        raise _corrupt(name, "its outside is not that of an object")
+    return codec, header_end
+
+
+def _corrupt(name: str, why: str) -> Corrupt:
+    return Corrupt(
+        f"{name} is damaged: {why}. Nothing was changed. Restore this object from a "
+        "backup or from an earlier version of the bucket."
+    )
+
+
+def _pack(value: object) -> bytes:
+    # Lone surrogates are legal in what a model says (JSON escapes) and must survive.
+    return msgpack.packb(value, strict_types=True, unicode_errors="surrogatepass")
+
+
+def _unpack(data: bytes, name: str) -> object:
+    try:
+        return msgpack.unpackb(
+            data,
+            strict_map_key=True,
+            unicode_errors="surrogatepass",
+            object_pairs_hook=_without_duplicates,
+        )
+    except (ValueError, msgpack.UnpackException, RecursionError) as error:
+        raise _corrupt(name, f"it does not unpack ({type(error).__name__})") from None
+
+
+def _without_duplicates(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        msg = "a key stands twice"
+        raise ValueError(msg)
+    return found
+
+
+def _decompress(data: bytes, size: int, name: str) -> bytes:
+    zstd = _zstd()
+    decompressor = zstd.ZstdDecompressor()
+    try:
+        # One byte more than promised is enough to know that it lied.
+        packed: bytes = decompressor.decompress(data, size + 1)
+    except zstd.ZstdError:
+        raise _corrupt(name, "its body does not decompress") from None
+    if not decompressor.eof or decompressor.unused_data:
+        raise _corrupt(name, "its body is not one whole frame")
+    return packed
+
+
+def _zstd() -> Any:
+    if sys.version_info >= (3, 14):
+        from compression import zstd  # noqa: PLC0415 - not needed for small records
+    else:
+        from backports import zstd  # noqa: PLC0415 - likewise
+    return zstd

@@ -1,0 +1,225 @@
+"""The small flat records: waits, decisions, messages, cancellations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from continuations.core.decisions import DECISION_KINDS, Decision
+from continuations.core.jsontext import NotJson
+from continuations.core.messages import MalformedMessage, Message
+from continuations.core.waits import WAIT_KINDS, Wait
+from continuations.errors import FormatError
+from continuations.wire.envelope import seal, unseal
+from continuations.wire.fields import Fields, milliseconds, present
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+    from typing import TypeVar
+
+    T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cancellation:
+    """The one wish to end a run, whatever it is doing."""
+
+    id: str
+    at: datetime
+    by: str | None = None
+    reason: str | None = None
+    marker: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Letter:
+    """One message in a run's inbox."""
+
+    id: str
+    number: int
+    at: datetime
+    message: Message
+    by: str | None = None
+    marker: str | None = None
+
+
+def encode_wait(wait: Wait) -> bytes:
+    """Return the bytes of a wait object."""
+    return seal({"kind": "wait", "run": wait.run_id}, wait_fields(wait))
+
+
+def decode_wait(data: bytes, name: str) -> Wait:
+    """Return the wait of its bytes; raises `FormatError` or `Corrupt`."""
+    return _record(data, name, "wait", read_wait)
+
+
+def encode_decision(decision: Decision, run_id: str) -> bytes:
+    """Return the bytes of a decision."""
+    body = present(
+        id=decision.id,
+        wait=decision.wait_id,
+        kind=decision.kind,
+        at=milliseconds(decision.at),
+        digest=decision.digest,
+        by=decision.by,
+        reason=decision.reason,
+        arguments=decision.arguments,
+        value=decision.value,
+        marker=decision.marker,
+    )
+    return seal({"kind": "decision", "run": run_id}, body)
+
+
+def decode_decision(data: bytes, name: str) -> Decision:
+    """Return the decision of its bytes; raises `FormatError` or `Corrupt`."""
+    return _record(data, name, "decision", _read_decision)
+
+
+def encode_cancellation(cancellation: Cancellation, run_id: str) -> bytes:
+    """Return the bytes of a cancellation."""
+    body = present(
+        id=cancellation.id,
+        at=milliseconds(cancellation.at),
+        by=cancellation.by,
+        reason=cancellation.reason,
+        marker=cancellation.marker,
+    )
+    return seal({"kind": "cancellation", "run": run_id}, body)
+
+
+def decode_cancellation(data: bytes, name: str) -> Cancellation:
+    """Return the cancellation of its bytes; raises `FormatError` or `Corrupt`."""
+    return _record(data, name, "cancellation", _read_cancellation)
+
+
+def encode_letter(letter: Letter, run_id: str) -> bytes:
+    """Return the bytes of a message in an inbox."""
+    body = present(
+        id=letter.id,
+        number=letter.number,
+        at=milliseconds(letter.at),
+        message=letter.message.text,
+        by=letter.by,
+        marker=letter.marker,
+    )
+    return seal({"kind": "message", "run": run_id}, body)
+
+
+def decode_letter(data: bytes, name: str) -> Letter:
+    """Return the message of its bytes; raises `FormatError` or `Corrupt`."""
+    return _record(data, name, "message", _read_letter)
+
+
+def _record(data: bytes, name: str, kind: str, read: Callable[[object, str], T]) -> T:
+    opened = unseal(data, name)
+    header = Fields(opened.header, f"the header of {name}")
+    header.chosen("kind", frozenset({kind}))
+    header.text("run")
+    header.end()
+    return read(opened.body, name)
+
+
+def wait_fields(wait: Wait) -> dict[str, object]:
+    """Return a wait as stored, in its own object and in a version alike."""
+    deadline = wait.deadline
+    return present(
+        id=wait.id,
+        run=wait.run_id,
+        call=wait.call_id,
+        kind=wait.kind,
+        path=list(wait.path),
+        tool=wait.tool,
+        arguments=wait.arguments_json,
+        schema=wait.schema_json,
+        digest=wait.digest,
+        created=milliseconds(wait.created_at),
+        deadline=None if deadline is None else milliseconds(deadline),
+        valid_for=wait.valid_for,
+        policy=wait.policy,
+        denial_stops=wait.denial_stops,
+        expiry_stops=wait.expiry_stops,
+        note=wait.note,
+    )
+
+
+def read_wait(value: object, where: str) -> Wait:
+    """Return the wait of its stored fields."""
+    fields = Fields(value, where)
+    wait = Wait(
+        id=fields.text("id"),
+        run_id=fields.text("run"),
+        call_id=fields.text("call"),
+        kind=fields.chosen("kind", WAIT_KINDS),
+        path=fields.texts("path"),
+        tool=fields.text("tool"),
+        arguments_json=fields.text("arguments"),
+        schema_json=fields.text("schema"),
+        digest=fields.text("digest"),
+        created_at=fields.moment("created"),
+        deadline=fields.moment_or_none("deadline"),
+        valid_for=fields.number_or_none("valid_for"),
+        policy=fields.text_or_none("policy"),
+        denial_stops=fields.flag("denial_stops"),
+        expiry_stops=fields.flag("expiry_stops"),
+        note=fields.text_or_none("note"),
+    )
+    fields.end()
+    return wait
+
+
+def _read_decision(value: object, where: str) -> Decision:
+    fields = Fields(value, where)
+    decision = Decision(
+        id=fields.text("id"),
+        wait_id=fields.text("wait"),
+        kind=fields.chosen("kind", DECISION_KINDS),
+        at=fields.moment("at"),
+        digest=fields.text("digest"),
+        by=fields.text_or_none("by"),
+        reason=fields.text_or_none("reason"),
+        arguments=fields.text_or_none("arguments"),
+        value=fields.text_or_none("value"),
+        marker=fields.text_or_none("marker"),
+    )
+    fields.end()
+    return decision
+
+
+def _read_cancellation(value: object, where: str) -> Cancellation:
+    fields = Fields(value, where)
+    cancellation = Cancellation(
+        id=fields.text("id"),
+        at=fields.moment("at"),
+        by=fields.text_or_none("by"),
+        reason=fields.text_or_none("reason"),
+        marker=fields.text_or_none("marker"),
+    )
+    fields.end()
+    return cancellation
+
+
+def _read_letter(value: object, where: str) -> Letter:
+    fields = Fields(value, where)
+    letter = Letter(
+        id=fields.text("id"),
+        number=fields.number("number"),
+        at=fields.moment("at"),
+        message=read_message(fields.text("message"), where),
+        by=fields.text_or_none("by"),
+        marker=fields.text_or_none("marker"),
+    )
+    fields.end()
+    return letter
+
+
+def read_message(value: object, where: str) -> Message:
+    """Return the message of its stored text."""
+    if type(value) is not str:
+        msg = f"{where} is not a text"
+        raise FormatError(msg)
+    try:
+        return Message.read(value)
+    except (MalformedMessage, NotJson) as error:
+        msg = f"{where} is not a message: {error}"
+        raise FormatError(msg) from None

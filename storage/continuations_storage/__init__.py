@@ -1,0 +1,40 @@
+"""Small stores for bodies that are created once: files, memory, and a contract."""
+
+from continuations_storage.contract import Store, all_keys
+from continuations_storage.errors import (
+    AlreadyExists,
+    Damaged,
+    Denied,
+    Inconclusive,
+    InvalidKey,
+    NotFound,
+    StorageError,
+    Throttled,
+    Unavailable,
+    Unsafe,
+    Unsupported,
+)
+from continuations_storage.files import FileStore
+from continuations_storage.memory import MemoryStore
+from continuations_storage.sync import SyncStore
+from continuations_storage.url import open_store
+
+__all__ = [
+    "AlreadyExists",
+    "Damaged",
+    "Denied",
+    "FileStore",
+    "Inconclusive",
+    "InvalidKey",
+    "MemoryStore",
+    "NotFound",
+    "StorageError",
+    "Store",
+    "SyncStore",
+    "Throttled",
+    "Unavailable",
+    "Unsafe",
+    "Unsupported",
+    "all_keys",
+    "open_store",
+]

@@ -1,0 +1,187 @@
+"""The folders of a file store: entered step by step, never through a link.
+
+Every step is an open() relative to the folder above, so nobody who can write into
+the root can lead us out of it with a symbolic link, not even in between two steps.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import sys
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from continuations_storage.errors import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+
+__all__ = ["Folders", "enter", "flush"]
+
+# Linux writes a dirty folder back after 30 s at the latest; twice that is "old".
+_SETTLED_AFTER = 60.0
+_REMEMBERED = 10_000
+
+
+class Folders:
+    """The tree under one root."""
+
+    def __init__(self, root: str) -> None:
+        # Absolute, so that a later chdir() does not move the store.
+        self.root = os.path.abspath(root)  # noqa: PTH100 -- pathlib is 5 ms cold
+        self._settled: set[tuple[int, int]] = set()
+
+    @contextmanager
+    def existing(self, segments: Sequence[str]) -> Generator[int]:
+        """Open the folder, or raise FileNotFoundError or NotADirectoryError."""
+        folder = self._open_root()
+        try:
+            for segment in segments:
+                above, folder = folder, enter(folder, segment)
+                os.close(above)
+            yield folder
+        finally:
+            os.close(folder)
+
+    @contextmanager
+    def made(self, segments: Sequence[str], now: float) -> Generator[int]:
+        """Open the folder, making what is missing; a power cut cannot take it.
+
+        The root itself is made by `made_in_passing`.
+
+        `now` is the file system's own time, as read from a file just written.
+        """
+        folder = self._open_settled_root(now)
+        try:
+            for segment in segments:
+                above, folder = folder, self._enter_or_make(folder, segment, now)
+                os.close(above)
+            yield folder
+        finally:
+            os.close(folder)
+
+    @contextmanager
+    def made_in_passing(self, segment: str) -> Generator[int]:
+        """Open a folder right under the root that need not survive a power cut."""
+        try:
+            folder = self._open_below(segment)
+        except FileNotFoundError:
+            _make_root(self.root)
+            with self.existing([]) as root, suppress(FileExistsError):
+                os.mkdir(segment, dir_fd=root)
+            folder = self._open_below(segment)
+        try:
+            yield folder
+        finally:
+            os.close(folder)
+
+    def prune(self, segments: Sequence[str]) -> None:
+        """Remove the folder and those above it as far as they are empty.
+
+        First segments stay: folders like "markers" fill and empty all the time,
+        and making one again costs a flush.
+        """
+        with suppress(OSError):
+            for depth in range(len(segments) - 1, 0, -1):
+                with self.existing(segments[:depth]) as above:
+                    os.rmdir(segments[depth], dir_fd=above)
+
+    def _open_root(self) -> int:
+        try:
+            return os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
+        except NotADirectoryError:
+            raise Unavailable(None, f"{self.root!r} is not a folder") from None
+
+    def _open_below(self, segment: str) -> int:
+        with self.existing([]) as root:
+            return enter(root, segment)
+
+    def _open_settled_root(self, now: float) -> int:
+        root = self._open_root()
+        if _identity(root) not in self._settled:
+            with _above(self.root) as above:
+                if above is not None:
+                    self._settle(above, root, now)
+        return root
+
+    def _enter_or_make(self, above: int, segment: str, now: float) -> int:
+        try:
+            folder = enter(above, segment)
+        except FileNotFoundError:
+            with suppress(FileExistsError):
+                os.mkdir(segment, dir_fd=above)
+            flush(above)
+            return enter(above, segment)
+        self._settle(above, folder, now)
+        return folder
+
+    def _settle(self, above: int, folder: int, now: float) -> None:
+        # Another process may have made the folder a moment ago and not flushed its
+        # name yet; then our body would be durable in a folder that is not.
+        identity = _identity(folder)
+        if identity in self._settled:
+            return
+        if now - os.fstat(above).st_mtime < _SETTLED_AFTER:
+            flush(above)
+        if len(self._settled) >= _REMEMBERED:
+            self._settled.clear()
+        self._settled.add(identity)
+
+
+def enter(above: int, segment: str) -> int:
+    """Open a folder inside an open folder; a symbolic link is refused as ELOOP."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+    try:
+        return os.open(segment, flags, dir_fd=above)
+    except NotADirectoryError:
+        found = os.stat(segment, dir_fd=above, follow_symlinks=False)
+        if stat.S_ISLNK(found.st_mode):
+            raise OSError(errno.ELOOP, f"{segment!r} is a symbolic link") from None
+        raise
+
+
+def flush(descriptor: int) -> None:
+    """Make what was written to an open file or folder survive a power cut."""
+    if sys.platform == "darwin":
+        import fcntl  # noqa: PLC0415 -- only macOS needs it
+
+        # There fsync() stops at the drive's cache; network mounts refuse this one.
+        with suppress(OSError):
+            fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+            return
+    os.fsync(descriptor)
+
+
+def _identity(folder: int) -> tuple[int, int]:
+    found = os.fstat(folder)
+    return found.st_dev, found.st_ino
+
+
+def _make_root(root: str) -> None:
+    try:
+        os.mkdir(root, 0o700)  # noqa: PTH102 -- see above
+    except FileExistsError:
+        return
+    except FileNotFoundError:
+        _make_root(os.path.dirname(root))  # noqa: PTH120 -- see above
+        _make_root(root)
+        return
+    with _above(root) as above:
+        if above is not None:
+            flush(above)
+
+
+@contextmanager
+def _above(root: str) -> Generator[int | None]:
+    """Open the folder above the root; None where we may pass but not look."""
+    try:
+        above = os.open(os.path.dirname(root), os.O_RDONLY)  # noqa: PTH120 -- see above
+    except PermissionError:
+        yield None
+        return
+    try:
+        yield above
+    finally:
+        os.close(above)

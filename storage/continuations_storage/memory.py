@@ -1,0 +1,84 @@
+"""A store in this process's memory, for tests and demos; nothing survives exit."""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left, bisect_right, insort
+from typing import TYPE_CHECKING
+
+from continuations_storage.contract import PAGE
+from continuations_storage.errors import AlreadyExists, InvalidKey, NotFound
+from continuations_storage.keys import check_key, check_limit, check_prefix
+from continuations_storage.probe import prove
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+__all__ = ["MemoryStore"]
+
+
+class MemoryStore:
+    """Keeps bodies in a dict; may be shared by the loops and threads of a process."""
+
+    def __init__(self, clock: Callable[[], datetime] | None = None) -> None:
+        self._clock = clock
+        self._bodies: dict[str, bytes] = {}
+        self._sorted: list[str] = []  # the dict's keys, so that a page is a slice
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"<MemoryStore of {len(self._sorted)} keys>"
+
+    async def create(self, key: str, body: bytes) -> datetime | None:
+        """Put the body if the key is absent; tells the time if given a clock."""
+        segments = check_key(key)
+        with self._lock:
+            if key in self._bodies:
+                raise AlreadyExists(key)
+            self._refuse_folder_and_key(key, segments)
+            self._bodies[key] = bytes(body)
+            insort(self._sorted, key)
+            return self._clock() if self._clock else None
+
+    async def read(self, key: str) -> bytes:
+        """Return the whole body, or raise NotFound."""
+        check_key(key)
+        try:
+            return self._bodies[key]
+        except KeyError:
+            raise NotFound(key) from None
+
+    async def keys(self, prefix: str, after: str = "", limit: int = PAGE) -> list[str]:
+        """Return the first keys with the prefix and greater than `after`, in order."""
+        check_prefix(prefix)
+        check_limit(limit)
+        with self._lock:
+            start = max(
+                bisect_left(self._sorted, prefix), bisect_right(self._sorted, after)
+            )
+            page = self._sorted[start : start + limit]
+        return [key for key in page if key.startswith(prefix)]
+
+    async def delete(self, key: str) -> None:
+        """Remove the key; succeeds also when there is none."""
+        check_key(key)
+        with self._lock:
+            if self._bodies.pop(key, None) is not None:
+                del self._sorted[bisect_left(self._sorted, key)]
+
+    async def probe(self) -> None:
+        """Prove that the store honours put-if-absent."""
+        await prove(self)
+
+    def _refuse_folder_and_key(self, key: str, segments: list[str]) -> None:
+        # A file system could not hold both; what runs here must run there.
+        for end in range(1, len(segments)):
+            above = "/".join(segments[:end])
+            if above in self._bodies:
+                raise InvalidKey(key, f"{above!r} is a key, so it cannot be a folder")
+        place = bisect_left(self._sorted, key + "/")
+        if self._sorted[place : place + 1] and self._sorted[place].startswith(
+            key + "/"
+        ):
+            raise InvalidKey(key, f"{self._sorted[place]!r} makes it a folder")

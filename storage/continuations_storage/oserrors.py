@@ -1,0 +1,52 @@
+"""From what the operating system says to the errors of the contract."""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING
+
+from continuations_storage.errors import (
+    Damaged,
+    Denied,
+    InvalidKey,
+    NotFound,
+    Unavailable,
+)
+
+if TYPE_CHECKING:
+    from continuations_storage.errors import StorageError
+
+__all__ = ["NO_HARD_LINKS", "translated"]
+
+_CLASSES: dict[int, type[StorageError]] = {
+    errno.ENOENT: NotFound,
+    errno.ENOTDIR: NotFound,  # a key stands where the path needs a folder
+    errno.EISDIR: NotFound,
+    errno.EACCES: Denied,
+    errno.EPERM: Denied,
+    errno.EROFS: Denied,
+    errno.ELOOP: Denied,  # a symbolic link where the key should be
+    errno.ENAMETOOLONG: InvalidKey,  # some encrypting file systems stop at 143
+    errno.EBADMSG: Damaged,
+    getattr(errno, "EUCLEAN", errno.EBADMSG): Damaged,  # "structure needs cleaning"
+}
+
+# What link() says on file systems without hard links (FAT, exFAT, some FUSE and
+# network mounts) or when the temporary folder is on another file system.
+NO_HARD_LINKS = frozenset(
+    {
+        errno.EPERM,
+        errno.EXDEV,
+        errno.EMLINK,
+        errno.ENOSYS,
+        errno.ENOTSUP,
+        errno.EOPNOTSUPP,
+    }
+)
+
+
+def translated(cause: OSError, key: str | None) -> StorageError:
+    """Return the contract's error for an OSError; Unavailable where none fits."""
+    number = cause.errno or 0
+    of_class = _CLASSES.get(number, Unavailable)
+    return of_class(key, f"{errno.errorcode.get(number, 'OSError')}: {cause.strerror}")

@@ -1,0 +1,70 @@
+"""The proof that a store honours put-if-absent, the same for every store.
+
+Some look-alikes of S3 ignore If-None-Match and overwrite silently. With such a
+store two processes would both believe that they moved a run on.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from continuations_storage.errors import AlreadyExists, NotFound, Unsafe
+
+if TYPE_CHECKING:
+    from continuations_storage.contract import Store
+
+__all__ = ["PASSED", "prove"]
+
+PASSED = "probe/passed"
+
+_FIRST = b"first"
+_SECOND = b"second"
+
+
+async def prove(store: Store) -> None:
+    """Prove put-if-absent once and remember it in the store; else raise Unsafe."""
+    if await _remembered(store):
+        return
+    key = f"probe/{os.urandom(16).hex()}"
+    await store.create(key, _FIRST)
+    try:
+        await _demand_refusal(store, key)
+        await _demand_first_body(store, key)
+        await _demand_listing(store, key)
+    finally:
+        await store.delete(key)
+    await _remember(store)
+
+
+async def _remembered(store: Store) -> bool:
+    try:
+        await store.read(PASSED)
+    except NotFound:
+        return False
+    return True
+
+
+async def _demand_refusal(store: Store, key: str) -> None:
+    try:
+        await store.create(key, _SECOND)
+    except AlreadyExists:
+        return
+    raise Unsafe(key, "a second create of the same key was accepted")
+
+
+async def _demand_first_body(store: Store, key: str) -> None:
+    if await store.read(key) != _FIRST:
+        raise Unsafe(key, "the second create was refused, yet it changed the body")
+
+
+async def _demand_listing(store: Store, key: str) -> None:
+    if await store.keys(key) != [key]:
+        raise Unsafe(key, "a key that was just created is not listed")
+
+
+async def _remember(store: Store) -> None:
+    # Another process may prove the same at the same time.
+    with suppress(AlreadyExists):
+        await store.create(PASSED, b"put-if-absent was proved here\n")

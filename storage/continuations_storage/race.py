@@ -1,0 +1,137 @@
+"""Many processes that race for the same keys of one store, for the conformance suite.
+
+`run` starts ``python -m continuations_storage.race`` once; that process forks the
+racers, which is quicker than starting an interpreter for each. Before every round
+all racers wait at a gate, so that they create at the same moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import pickle
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from continuations_storage.errors import AlreadyExists
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from continuations_storage.contract import Store
+
+__all__ = ["Race", "Report", "run"]
+
+_SECONDS = 120
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Race:
+    """So many racers, so many rounds, one key for each round."""
+
+    opener: Callable[[], Store]
+    racers: int
+    rounds: int
+    prefix: str = "race/"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What one racer saw in one round, after its create returned."""
+
+    round: int
+    racer: int
+    won: bool
+    seen: int
+    error: str = ""
+
+
+def run(race: Race) -> list[Report]:
+    """Race in other processes and return every racer's report of every round."""
+    # The path and not the environment: the store's module may live anywhere.
+    script = (
+        "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); "
+        "from continuations_storage.race import serve; serve()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        input=pickle.dumps(sys.path) + pickle.dumps(race),
+        stdout=subprocess.PIPE,
+        timeout=_SECONDS,
+        check=True,
+    )
+    return [Report(**json.loads(line)) for line in done.stdout.splitlines()]
+
+
+def serve() -> None:
+    """Read a race from stdin, fork its racers, and print their reports."""
+    race: Race = pickle.load(sys.stdin.buffer)  # noqa: S301 -- from our own parent
+    gate, ready, reports = os.pipe(), os.pipe(), os.pipe()
+    racers = [
+        _fork(race, racer, gate[0], ready[1], reports[1])
+        for racer in range(race.racers)
+    ]
+    for end in (gate[0], ready[1], reports[1]):
+        os.close(end)
+    for _ in range(race.rounds):
+        _await_all(ready[0], race.racers)
+        os.write(gate[1], b"." * race.racers)
+    with os.fdopen(reports[0], "rb") as lines:
+        sys.stdout.buffer.write(lines.read())
+    for racer in racers:
+        os.waitpid(racer, 0)
+
+
+def _await_all(ready: int, racers: int) -> None:
+    arrived = 0
+    while arrived < racers:
+        news = os.read(ready, racers - arrived)
+        if not news:
+            raise RuntimeError("every racer is gone before the race was over")
+        arrived += len(news)
+
+
+def _fork(race: Race, racer: int, gate: int, ready: int, reports: int) -> int:
+    child = os.fork()
+    if child:
+        return child
+    try:
+        asyncio.run(_take_part(race, racer, gate, ready, reports))
+    finally:
+        os._exit(0)
+
+
+async def _take_part(
+    race: Race, racer: int, gate: int, ready: int, reports: int
+) -> None:
+    store = race.opener()
+    seen: list[Report] = []
+    for number in range(race.rounds):
+        os.write(ready, b".")
+        os.read(gate, 1)
+        seen.append(await _one_round(store, f"{race.prefix}{number}", number, racer))
+    with os.fdopen(reports, "wb") as out:
+        # Lines of one racer may be parted from each other, but never in themselves.
+        for report in seen:
+            out.write(json.dumps(asdict(report)).encode() + b"\n")
+            out.flush()
+
+
+async def _one_round(store: Store, key: str, number: int, racer: int) -> Report:
+    try:
+        won = await _created(store, key, str(racer).encode())
+        seen = int(await store.read(key))
+    except Exception as error:  # noqa: BLE001 -- the parent judges, whatever it was
+        return Report(round=number, racer=racer, won=False, seen=-1, error=repr(error))
+    return Report(round=number, racer=racer, won=won, seen=seen)
+
+
+async def _created(store: Store, key: str, body: bytes) -> bool:
+    try:
+        await store.create(key, body)
+    except AlreadyExists:
+        return False
+    return True

@@ -1,0 +1,140 @@
+"""What becomes of a chat completions server's answer."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from continuations.core.messages import tool, user
+from continuations.core.usage import Usage
+from continuations.models.contract import ModelRequest
+from tests.model_server import ModelServer
+from tests.models.asking import answered, ask, chat, failure
+
+
+def test_unknown_fields_survive_and_go_back_unchanged() -> None:
+    # Given a provider with fields of its own
+    extra: dict[str, Any] = {
+        "reasoning_details": [{"type": "thinking", "signature": "Zm9v", "n": 1.50}],
+        "provider": {"big": 10**40, "nothing": None, "yes": True},
+        "content": None,
+    }
+    call = {"name": "weather", "arguments": '{"city":  "Köln" }', "id": "call_7"}
+    script = {"": [{"tool_calls": [call], **extra}, {"content": "done"}]}
+
+    with ModelServer(script) as server:
+        # When its message is kept and sent back
+        first = ask(chat(server))
+        messages = [user("hello"), first.message, tool("call_7", "rain")]
+        ask(chat(server), ModelRequest(messages=messages))
+
+    # Then it is the message that came
+    sent = server.requests[1]["messages"][1]
+    assert first.message.data == sent
+    assert extra == {name: sent[name] for name in extra}
+    assert '{"city":  "Köln" }' == sent["tool_calls"][0]["function"]["arguments"]
+    assert ["role", "content", "tool_calls", "refusal"] == list(sent)[:4]
+    assert "tool_calls" == first.finish
+
+
+@pytest.mark.parametrize("nothing", [[], None])
+def test_an_empty_list_of_calls_is_dropped(nothing: Any) -> None:
+    message = {"role": "assistant", "tool_calls": nothing, "content": "hi", "x": 1}
+
+    reply = answered({"raw": json.dumps({"choices": [{"message": message}]})})
+
+    assert '{"role":"assistant","content":"hi","x":1}' == reply.message.text
+    assert "stop" == reply.finish
+
+
+def test_usage_is_counted() -> None:
+    usage = {
+        "prompt_tokens": 100,
+        "completion_tokens": 20,
+        "prompt_tokens_details": {"cached_tokens": 64},
+        "completion_tokens_details": {"reasoning_tokens": 8},
+    }
+
+    assert (
+        Usage(
+            requests=1,
+            input_tokens=100,
+            output_tokens=20,
+            cached_tokens=64,
+            reasoning_tokens=8,
+        )
+        == answered({"content": "ok", "usage": usage}).usage
+    )
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        None,
+        {},
+        "many",
+        {"prompt_tokens": None, "prompt_tokens_details": None},
+        {"prompt_tokens": -1, "completion_tokens": "7"},
+    ],
+)
+def test_missing_usage_still_is_a_request(usage: Any) -> None:
+    assert Usage(requests=1) == answered({"content": "ok", "usage": usage}).usage
+
+
+def test_why_the_provider_stopped_is_told() -> None:
+    assert "length" == answered({"content": "ok", "finish_reason": "length"}).finish
+
+
+def test_a_refusal_is_a_reply() -> None:
+    assert "No." == answered({"content": None, "refusal": "No."}).message.content
+
+
+def completion(message: Any) -> str:
+    return json.dumps({"choices": [{"message": message}]})
+
+
+CALL: dict[str, Any] = {
+    "id": "c",
+    "type": "function",
+    "function": {"name": "f", "arguments": {"a": 1}},
+}
+
+
+@pytest.mark.parametrize(
+    ("raw", "told"),
+    [
+        ("<html>", "its answer is not JSON"),
+        ("", "its answer is not JSON"),
+        ("[" * 100_000, "its answer is not JSON"),
+        (completion({"role": "assistant", "content": float("inf")}), "is not JSON"),
+        ("[]", "its answer is not a completion"),
+        ("{}", "its answer has no choices"),
+        ('{"choices": []}', "its answer has no choices"),
+        ('{"choices": [7]}', "its answer has no choices"),
+        ('{"choices": [{}]}', "its answer has no message"),
+        (completion({"role": "user", "content": "hi"}), "is not an assistant's"),
+        (completion({"content": "hi"}), "is not an assistant's"),
+        (completion({"role": "assistant", "tool_calls": 7}), "cannot be kept"),
+        (completion({"role": "assistant", "tool_calls": [7]}), "cannot be kept"),
+        (completion({"role": "assistant", "tool_calls": [CALL]}), "cannot be kept"),
+        (completion({"role": "assistant", "content": None}), "its message is empty"),
+    ],
+)
+def test_an_answer_without_a_reply_may_be_asked_for_again(raw: str, told: str) -> None:
+    error = failure({"": [{"raw": raw}]})
+
+    assert told in str(error)
+    assert (200, True) == (error.status, error.retryable)
+
+
+def test_an_error_in_place_of_an_answer_is_quoted() -> None:
+    raw = json.dumps({"error": {"code": 502, "message": "Upstream is down"}})
+
+    error = failure({"": [{"raw": raw}]})
+
+    assert (
+        "Model gpt-5-mini: 127.0.0.1: its answer has no choices"
+        " (502: Upstream is down). Resume the run to ask again."
+    ) == str(error)

@@ -1,0 +1,174 @@
+"""What is sent to a chat completions server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from openai import AsyncOpenAI
+
+from continuations.core.messages import Message, system, tool, user
+from continuations.models.contract import ModelRequest, ToolSpec
+from continuations.models.openai_chat import OpenAIChat
+from tests.model_server import ModelServer
+from tests.models.asking import KEY, ask, chat, failure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Recorder:
+    """A server that keeps path, headers and bytes of what it is sent."""
+
+    def __init__(self) -> None:
+        seen: list[tuple[str, dict[str, str], bytes]] = []
+        message = {"role": "assistant", "content": "ok"}
+        answer = json.dumps({"choices": [{"message": message}]}).encode()
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                seen.append((self.path, dict(self.headers), body))
+                self.send_response(200)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(answer)))
+                self.send_header("Connection", "close")
+                self.end_headers()
+                self.wfile.write(answer)
+
+            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+                pass
+
+        self.seen = seen
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}/v1"
+        threading.Thread(
+            target=self.server.serve_forever, args=(0.01,), daemon=True
+        ).start()
+
+
+@pytest.fixture
+def recorder() -> Iterator[Recorder]:
+    recorder = Recorder()
+    yield recorder
+    recorder.server.shutdown()
+    recorder.server.server_close()
+
+
+WEATHER = ToolSpec(
+    name="weather",
+    description="The weather of a „Stadt“.",
+    parameters={"type": "object", "properties": {"city": {"type": "string"}}},
+)
+ASKED: dict[str, Any] = {
+    "role": "assistant",
+    "content": None,
+    "tool_calls": [
+        {
+            "id": "call_1",
+            "type": "function",
+            "function": {"name": "weather", "arguments": '{"city": "Köln"}'},
+        }
+    ],
+}
+SCHEMA: dict[str, Any] = {
+    "name": "out",
+    "schema": {"type": "object", "properties": {}},
+    "strict": True,
+}
+CASES: dict[str, ModelRequest] = {
+    "plain": ModelRequest(messages=[system("be brief"), user("hello")]),
+    "tools": ModelRequest(
+        messages=[user("rain?"), Message.of(ASKED), tool("call_1", "yes")],
+        tools=[WEATHER],
+        settings={"tool_choice": "auto", "parallel_tool_calls": False},
+    ),
+    "settings": ModelRequest(
+        messages=[user("hello")],
+        settings={
+            "temperature": 0.2,
+            "service_tier": "flex",
+            "response_format": {"type": "json_schema", "json_schema": SCHEMA},
+            "max_completion_tokens": 100,
+            "stop": ["a", "b"],
+            "metadata": {"z": "1", "a": "2"},
+        },
+    ),
+    "unicode": ModelRequest(messages=[user('Grüße 你好 \u0000 \x7f \\ " / </script>')]),
+    "emoji": ModelRequest(messages=[user("👩‍🚀 \U0010ffff")]),
+    "line separators": ModelRequest(messages=[user("a\u2028b\u2029c\u0085d\r\n")]),
+    "numbers": ModelRequest(
+        messages=[Message.of({"role": "assistant", "content": "", "x": 10**30})]
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_it_sends_what_the_documented_call_sends(recorder: Recorder, case: str) -> None:
+    # Given a request
+    request = CASES[case]
+    named = [
+        {"name": t.name, "description": t.description, "parameters": dict(t.parameters)}
+        for t in request.tools
+    ]
+    tools = [{"type": "function", "function": function} for function in named]
+    arguments: dict[str, Any] = {
+        "model": "gpt-5-mini",
+        "messages": [message.data for message in request.messages],
+        **({"tools": tools} if tools else {}),
+        **request.settings,
+    }
+
+    # When it is asked through us, and as the documentation of openai says
+    ask(OpenAIChat("gpt-5-mini", base_url=recorder.url, api_key=KEY), request)
+
+    async def documented() -> None:
+        async with AsyncOpenAI(base_url=recorder.url, api_key=KEY) as client:
+            await client.chat.completions.create(**arguments)
+
+    asyncio.run(documented())
+
+    # Then path, every header and every byte are the same
+    ours, theirs = recorder.seen
+    assert theirs == ours
+
+
+def test_a_lone_surrogate_is_replaced_in_what_is_sent_only() -> None:
+    # Given a half of an emoji, as a character and as JSON's escape for it
+    spoken = user("half \ud83d of it")
+    escaped = Message.read('{"role":"user","content":"half \\uD83D, \\ud83d\\ude00"}')
+
+    with ModelServer({"": [{"content": "ok"}]}) as server:
+        ask(chat(server), ModelRequest(messages=[spoken, escaped]))
+
+    sent = [message["content"] for message in server.requests[0]["messages"]]
+    assert ["half \ufffd of it", "half \ufffd, 😀"] == sent
+    assert spoken.content == "half \ud83d of it"
+
+
+def test_nothing_is_sent_that_nobody_asked_for() -> None:
+    with ModelServer({"": [{"content": "ok"}]}) as server:
+        ask(chat(server), ModelRequest(messages=[user("a")], agent="hr", run_id="r-1"))
+
+    assert {} == server.requests[0]["settings"]
+
+
+@pytest.mark.parametrize("name", ["model", "messages", "tools", "stream"])
+def test_settings_do_not_replace_the_request(name: str) -> None:
+    request = ModelRequest(messages=[user("a")], settings={name: []})
+
+    error = failure({}, request)
+
+    assert f"Model gpt-5-mini: settings may not name {name}." == str(error)
+
+
+def test_settings_that_json_cannot_hold_are_refused() -> None:
+    request = ModelRequest(messages=[user("a")], settings={"temperature": float("nan")})
+
+    assert "settings and tools must be JSON" in str(failure({}, request))

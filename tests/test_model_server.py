@@ -1,0 +1,375 @@
+"""The model server refuses what the API refuses, and answers by its script."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.model_server import ModelServer, Script
+
+HELLO = {"role": "user", "content": "hello"}
+
+
+def call(*ids: str) -> dict[str, Any]:
+    """Return an assistant message that asks for a tool once for each id."""
+    function = {"name": "pay", "arguments": "{}"}
+    calls = [{"id": i, "type": "function", "function": function} for i in ids]
+    return {"role": "assistant", "content": None, "tool_calls": calls}
+
+
+def result(of: str, content: Any = "ok") -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": of, "content": content}
+
+
+def function(name: str, **fields: Any) -> dict[str, Any]:
+    parameters = {"type": "object", "properties": {}}
+    body = {"name": name, "parameters": parameters, **fields}
+    return {"type": "function", "function": body}
+
+
+class Client:
+    """One kept connection to a server, without any SDK."""
+
+    def __init__(self, url: str) -> None:
+        host = urlsplit(url).netloc
+        self._connection = http.client.HTTPConnection(host, timeout=30)
+
+    def post(
+        self,
+        body: Any,
+        *,
+        key: str = "sk-test",
+        path: str = "/v1/chat/completions",
+        kind: str = "application/json",
+    ) -> tuple[int, Any]:
+        raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+        headers = {"Authorization": f"Bearer {key}", "Content-Type": kind}
+        self._connection.request("POST", path, raw, headers)
+        answer = self._connection.getresponse()
+        text = answer.read().decode()
+        try:
+            return answer.status, json.loads(text)
+        except ValueError:
+            return answer.status, text
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def posted(
+    server: ModelServer, *messages: Any, **settings: Any
+) -> tuple[int, dict[str, Any]]:
+    client = Client(server.url)
+    answer = client.post({"model": "m", "messages": list(messages), **settings})
+    client.close()
+    return answer
+
+
+# What it refuses --------------------------------------------------------------
+
+UNANSWERED = "must be followed by tool messages responding to each 'tool_call_id'"
+ORPHAN = "must be a response to a preceeding message with 'tool_calls'"
+DUPLICATE = "Duplicate value for 'tool_call_id'"
+EMPTY = "empty array. Expected an array with minimum length 1"
+
+
+@pytest.mark.parametrize(
+    ("messages", "words"),
+    [
+        ([], f"Invalid 'messages': {EMPTY}"),
+        ([7], "Invalid type for 'messages[0]': expected an object"),
+        ([{"content": "a"}], "Missing required parameter: 'messages[0].role'"),
+        ([{"role": "robot", "content": "a"}], "Invalid value: 'robot'"),
+        ([{"role": "user"}], "expected a string, got null"),
+        ([{"role": "user", "content": 7}], "Invalid type for 'messages[0].content'"),
+        ([{"role": "user", "content": [{"text": "a"}]}], "messages[0].content"),
+        ([HELLO, {"role": "assistant", "content": None}], "expected a string, got nu"),
+        ([HELLO, call()], f"Invalid 'messages[1].tool_calls': {EMPTY}"),
+        ([HELLO, call("")], "Invalid 'messages[1].tool_calls[0].id': empty string"),
+        ([HELLO, call("a")], UNANSWERED),
+        ([HELLO, call("a", "b"), result("b")], "did not have response messages: a"),
+        ([HELLO, call("a"), HELLO, result("a")], UNANSWERED),
+        ([HELLO, call("a"), call("b"), result("b"), result("a")], UNANSWERED),
+        ([HELLO, result("a")], ORPHAN),
+        ([result("a")], ORPHAN),
+        ([HELLO, call("a"), result("a"), HELLO, result("a")], ORPHAN),
+        ([HELLO, call("a"), result("b"), result("a")], "'tool_call_id' of 'b' not fou"),
+        ([HELLO, call("a"), result("a"), result("a")], DUPLICATE),
+        ([HELLO, call("a", "a"), result("a"), result("a")], DUPLICATE),
+        ([HELLO, call("a"), result("a"), call("a"), result("a")], DUPLICATE),
+        ([HELLO, call("a"), result("a", None)], "expected a string, got null"),
+        ([HELLO, call("a"), result("a", {"ok": 1})], "Invalid type for 'messages[2]"),
+        ([HELLO, call("a"), result("a", [])], f"'messages[2].content': {EMPTY}"),
+        ([HELLO, call("a"), {"role": "tool", "content": ""}], "messages[2].tool_call"),
+    ],
+)
+def test_a_broken_conversation_is_refused(messages: list[Any], words: str) -> None:
+    with ModelServer({"": [{"content": "never"}] * 5}) as server:
+        status, body = posted(server, *messages)
+
+    error: dict[str, Any] = body["error"]
+    assert (400, "invalid_request_error") == (status, error["type"])
+    assert words in error["message"]
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"id": 7},
+        {"type": None},
+        {"type": "custom"},
+        {"function": None},
+        {"function": {"name": "a b", "arguments": "{}"}},
+        {"function": {"name": "pay", "arguments": {}}},
+        {"function": {"name": "pay"}},
+    ],
+)
+def test_a_broken_call_is_refused(broken: dict[str, Any]) -> None:
+    asked = call("a")
+    asked["tool_calls"][0] |= broken
+    with ModelServer({"": [{"content": "never"}] * 5}) as server:
+        status, body = posted(server, HELLO, asked, result("a"))
+
+    assert 400 == status
+    assert body["error"]["param"].startswith("messages[1].tool_calls[0]")
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"tools": []}, f"Invalid 'tools': {EMPTY}"),
+        ({"tools": [function("a b")]}, "does not match pattern"),
+        ({"tools": [function("straße")]}, "does not match pattern"),
+        ({"tools": [function("a\n")]}, "does not match pattern"),
+        ({"tools": [function("")]}, "empty string"),
+        ({"tools": [function("a" * 65)]}, "string too long"),
+        ({"tools": [function("a"), function("a")]}, "tool names must be unique"),
+        ({"tools": [function("a", parameters={"type": "string"})]}, "got 'type: \"str"),
+        ({"tools": [function("a", parameters={})]}, "schema must be a JSON Schema of"),
+        ({"tools": [function("a", parameters=None)]}, "expected an object"),
+        ({"tool_choice": "auto"}, "only allowed when 'tools' are specified"),
+        ({"parallel_tool_calls": True}, "only allowed when 'tools' are specified"),
+        ({"agent": "hr"}, "Unknown parameter: 'agent'"),
+        ({"stream": True}, "does not stream"),
+        ({"model": None}, "you must provide a model parameter"),
+    ],
+)
+def test_a_broken_request_is_refused(settings: dict[str, Any], words: str) -> None:
+    with ModelServer({"": [{"content": "never"}]}) as server:
+        status, body = posted(server, HELLO, **settings)
+
+    assert 400 == status
+    assert words in body["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"[]",
+        b"{",
+        b'{"model":"m","messages":[{"role":"user","content":"\xff"}]}',
+        b'{"model":"m","messages":[{"role":"user","content":"\xed\xa0\xbd"}]}',
+        b'{"model":"m","messages":[{"role":"user","content":"\\ud83d"}]}',
+        b'{"model":"m","messages":[{"role":"user","content":"\\uDC00"}]}',
+        b'{"model":"m","temperature":NaN,"messages":[]}',
+        b"[" * 100_000,
+    ],
+)
+def test_a_body_that_is_not_json_is_refused(raw: bytes) -> None:
+    with ModelServer({}) as server:
+        client = Client(server.url)
+        status, body = client.post(raw)
+        client.close()
+
+    assert 400 == status
+    assert "We could not parse the JSON body" in body["error"]["message"]
+
+
+def test_who_it_is_and_what_they_want_is_looked_at_first() -> None:
+    with ModelServer({}, key="sk-right") as server:
+        client = Client(server.url)
+        wrong = client.post({}, key="sk-wrong-and-long")
+        elsewhere = client.post({}, path="/v1/models", key="sk-right")
+        form = client.post({}, kind="text/plain", key="sk-right")
+        client.close()
+
+    assert (401, "invalid_api_key") == (wrong[0], wrong[1]["error"]["code"])
+    assert "sk-wrong-and-long" not in wrong[1]["error"]["message"]
+    assert [404, 415] == [elsewhere[0], form[0]]
+
+
+# What it takes ----------------------------------------------------------------
+
+
+def test_a_sound_conversation_is_answered() -> None:
+    # Given everything that is easily taken for broken
+    conversation = [
+        {"role": "developer", "content": "be kind"},
+        {"role": "user", "content": [{"type": "text", "text": "emoji \U0001f600"}]},
+        {"role": "assistant", "content": "", "unknown": {"kept": True}},
+        call("a", "b"),
+        result("b", [{"type": "text", "text": "in another order"}]),
+        result("a", ""),
+        {"role": "assistant", "refusal": "no", "content": None},
+        HELLO,
+    ]
+    raw = json.dumps({"model": "m", "messages": conversation}).encode()
+
+    with ModelServer({"": [{"content": str(n)} for n in range(5)]}) as server:
+        client = Client(server.url)
+        status, body = client.post(raw)
+        client.close()
+
+    assert 200 == status
+    assert "3" == body["choices"][0]["message"]["content"]
+
+
+def test_the_script_is_chosen_by_prompt_or_model() -> None:
+    script: Script = {
+        "You are hr": [{"content": "hr"}, {"content": "hr again"}],
+        "m": [{"content": "by model"}],
+    }
+    prompt = {"role": "system", "content": "You are hr, and kind."}
+
+    with ModelServer(script) as server:
+        said = [
+            posted(server, *messages)[1]
+            for messages in (
+                [prompt, HELLO],
+                [prompt, HELLO, {"role": "assistant", "content": "hr"}, HELLO],
+                [HELLO],
+            )
+        ]
+        ended = posted(server, HELLO, {"role": "assistant", "content": "x"}, HELLO)
+
+    assert ["hr", "hr again", "by model"] == [
+        body["choices"][0]["message"]["content"] for body in said
+    ]
+    assert (400, "script_error") == (ended[0], ended[1]["error"]["type"])
+
+
+def test_a_rule_decides_by_itself() -> None:
+    def rule(messages: list[dict[str, Any]], model: str) -> dict[str, Any]:
+        return {"content": f"{model} heard {messages[-1]['content']}"}
+
+    with ModelServer(rule) as server:
+        body = posted(server, HELLO)[1]
+
+    assert "m heard hello" == body["choices"][0]["message"]["content"]
+
+
+def test_a_reply_may_be_anything() -> None:
+    calls = [
+        {"name": "a", "arguments": {"x": 1}},
+        {"name": "b", "arguments": "{", "id": "i"},
+    ]
+    script: Script = {
+        "calls": [{"tool_calls": calls, "reasoning": "hm", "usage": None}],
+        "status": [{"status": 429, "body": {"error": 1}, "headers": {"X-A": "b"}}],
+        "raw": [{"raw": "<html>"}],
+        "cut": [{"content": "a", "finish_reason": "length", "usage": {"x": 1}}],
+    }
+    with ModelServer(script) as server:
+        got = {name: posted(server, HELLO, model=name) for name in script}
+
+    choice = got["calls"][1]["choices"][0]
+    asked = choice["message"]["tool_calls"]
+    assert [("call_0_0", '{"x": 1}'), ("i", "{")] == [
+        (one["id"], one["function"]["arguments"]) for one in asked
+    ]
+    assert ("tool_calls", "hm") == (
+        choice["finish_reason"],
+        choice["message"]["reasoning"],
+    )
+    assert "usage" not in got["calls"][1]
+    assert (429, {"error": 1}) == got["status"]
+    assert (200, "<html>") == got["raw"]
+    assert "length" == got["cut"][1]["choices"][0]["finish_reason"]
+    assert {"x": 1} == got["cut"][1]["usage"]
+
+
+def test_a_delay_ends_with_the_server() -> None:
+    # Given a reply that takes a minute
+    server = ModelServer({"": [{"content": "late", "delay": 60}]})
+    with server:
+        client = Client(server.url)
+        waiting = threading.Thread(target=_until_hung_up, args=(client,))
+        waiting.start()
+        while not server.requests:
+            time.sleep(0.01)
+        began = time.monotonic()
+
+    # When the server is closed, then nobody waits for the reply
+    waiting.join()
+    assert time.monotonic() - began < 5
+
+
+def _until_hung_up(client: Client) -> None:
+    with pytest.raises(http.client.RemoteDisconnected):
+        client.post({"model": "m", "messages": [HELLO]})
+    client.close()
+
+
+def test_a_hundred_connections_at_once(tmp_path: Path) -> None:
+    # Given a hundred workers that start together
+    log = tmp_path / "calls.jsonl"
+    start = threading.Barrier(100)
+    wrong: list[object] = []
+
+    def work(url: str) -> None:
+        client = Client(url)
+        start.wait()
+        for _ in range(20):
+            status, body = client.post({"model": "m", "messages": [HELLO]})
+            if status != 200:
+                wrong.append(body)
+        client.close()
+
+    with ModelServer({"": [{"content": "ok", "delay": 0.001}]}, log=log) as server:
+        threads = [
+            threading.Thread(target=work, args=(server.url,)) for _ in range(100)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    # Then all were answered, and each is one line of the log
+    lines = [json.loads(line) for line in log.read_text("utf-8").splitlines()]
+    assert [] == wrong
+    assert list(range(2000)) == [line["index"] for line in lines]
+    assert server.requests == lines
+
+
+def test_as_a_process_it_serves_a_file(tmp_path: Path) -> None:
+    # Given a script in a file
+    script, log = tmp_path / "script.json", tmp_path / "calls.jsonl"
+    script.write_text(json.dumps({"": [{"content": "hi"}]}), "utf-8")
+    command = [sys.executable, str(Path(__file__).with_name("model_server.py"))]
+    options = ["--script", str(script), "--log", str(log)]
+
+    # When it runs as a process, from anywhere
+    with subprocess.Popen(  # noqa: S603 - our own interpreter and file
+        [*command, *options], stdout=subprocess.PIPE, text=True, cwd=tmp_path
+    ) as process:
+        assert process.stdout is not None
+        client = Client(process.stdout.readline().strip())
+        status, body = client.post({"model": "m", "messages": [HELLO]})
+        client.close()
+        process.send_signal(signal.SIGTERM)
+
+    # Then it answers, writes its log, and ends when it is told to
+    assert (200, "hi") == (status, body["choices"][0]["message"]["content"])
+    assert [HELLO] == json.loads(log.read_text("utf-8"))["messages"]
+    assert 0 == process.returncode
