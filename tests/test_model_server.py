@@ -32,8 +32,8 @@ def result(of: str, content: Any = "ok") -> dict[str, Any]:
 
 
 def function(name: str, **fields: Any) -> dict[str, Any]:
-    parameters = {"type": "object", "properties": {}}
-    body = {"name": name, "parameters": parameters, **fields}
+    parameters: dict[str, Any] = {"type": "object", "properties": {}}
+    body: dict[str, Any] = {"name": name, "parameters": parameters, **fields}
     return {"type": "function", "function": body}
 
 
@@ -66,9 +66,7 @@ class Client:
         self._connection.close()
 
 
-def posted(
-    server: ModelServer, *messages: Any, **settings: Any
-) -> tuple[int, dict[str, Any]]:
+def posted(server: ModelServer, *messages: Any, **settings: Any) -> tuple[int, Any]:
     client = Client(server.url)
     answer = client.post({"model": "m", "messages": list(messages), **settings})
     client.close()
@@ -110,6 +108,7 @@ EMPTY = "empty array. Expected an array with minimum length 1"
         ([HELLO, call("a"), result("a", None)], "expected a string, got null"),
         ([HELLO, call("a"), result("a", {"ok": 1})], "Invalid type for 'messages[2]"),
         ([HELLO, call("a"), result("a", [])], f"'messages[2].content': {EMPTY}"),
+        ([HELLO, call("a"), result("a", [{"type": "image_url"}])], "'image_url'"),
         ([HELLO, call("a"), {"role": "tool", "content": ""}], "messages[2].tool_call"),
     ],
 )
@@ -294,7 +293,7 @@ def test_a_reply_may_be_anything() -> None:
     )
     assert "usage" not in got["calls"][1]
     assert (429, {"error": 1}) == got["status"]
-    assert (200, "<html>") == got["raw"]
+    assert "<html>" == got["raw"][1]
     assert "length" == got["cut"][1]["choices"][0]["finish_reason"]
     assert {"x": 1} == got["cut"][1]["usage"]
 

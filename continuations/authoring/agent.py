@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from continuations.authoring.outputs import Outputs
 
 AnyTool: TypeAlias = Tool[..., Any] | AgentTool
+_TOOLS: tuple[type[Any], ...] = (Tool, AgentTool)
 Usable: TypeAlias = "Tool[..., Any] | AgentTool | Agent | Callable[..., Any]"
 Tools: TypeAlias = "Sequence[Usable] | Callable[[], Sequence[Usable]]"
 
@@ -122,8 +123,9 @@ class Agent:
 
     def _as_tool(self, usable: Any) -> AnyTool:
         try:
-            if isinstance(usable, Tool | AgentTool):
-                return usable
+            if isinstance(usable, _TOOLS):
+                found: AnyTool = usable
+                return found
             if isinstance(usable, Agent):
                 return usable.as_tool()
             if callable(usable):

@@ -12,8 +12,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 from typing import get_type_hints as hints_of
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create_model
-from pydantic_core import PydanticSerializationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    create_model,
+)
+from pydantic_core import PydanticSerializationError, PydanticUndefined
 
 from continuations.authoring.arguments import Arguments, first_line
 from continuations.authoring.calling import refuse_unfit
@@ -84,34 +91,54 @@ def _signature(
     fields = {each.name: (types_[each.name], _default(each)) for each in given}
     arguments, names = shape(fields)
     schema = {**arguments.schema}
-    properties = schema.setdefault("properties", {})
-    shown = dict(zip(names, properties, strict=True))
-    for field, name in names.items():
-        if name in descriptions:
-            told = {"description": descriptions[name]}
-            properties[shown[field]] = {**told, **properties[shown[field]]}
+    # pydantic lists the properties in the order of the fields; an alias renames one.
+    pairs = zip(names.values(), schema["properties"].items(), strict=True)
+    schema["properties"] = {
+        shown: _told(property_, descriptions.get(name))
+        for name, (shown, property_) in pairs
+    }
     return Signature(
         arguments=arguments, schema=schema, fields=names, contexts=contexts
     )
 
 
+def _told(property_: dict[str, Any], description: str | None) -> dict[str, Any]:
+    """Return a property with its docstring's words, unless it has its own."""
+    return {"description": description, **property_} if description else property_
+
+
 def shape(fields: Mapping[str, tuple[Any, Any]]) -> tuple[Arguments, dict[str, str]]:
     """Return the shape of named arguments, and field names by which to read them.
 
-    Arguments are strict: `"5"` is no number. A type of the application's own, and a
-    parameter with `Field(strict=False)`, keep their own rules.
+    Arguments are strict, dataclasses and typed dictionaries in them too: `"5"` is no
+    number. A pydantic model, and a parameter with `Field(strict=False)`, keep their
+    own rules.
     """
     # A parameter may be called `copy` or `_x`, which a pydantic field may not.
     names = {f"p{index}": name for index, name in enumerate(fields)}
-    config = ConfigDict(extra="forbid", strict=True, alias_generator=names.__getitem__)
-    definitions: dict[str, Any] = {field: fields[name] for field, name in names.items()}
+    config = ConfigDict(extra="forbid", strict=True)
+    definitions: dict[str, Any] = {
+        field: (_named(name, fields[name][0]), fields[name][1])
+        for field, name in names.items()
+    }
     model = create_model("Arguments", __config__=config, **definitions)
     _refuse_wrong_defaults(model, names)
     return Arguments.of(TypeAdapter(model)), names
 
 
+def _named(name: str, type_: Any) -> Any:
+    """Return a type that goes by a name, unless it has an alias of its own."""
+    # Not an alias generator: those of a model also rename the fields of the
+    # dataclasses and typed dictionaries in it.
+    if get_origin(type_) is Annotated:
+        inner, *metadata = get_args(type_)
+        return Annotated[(inner, Field(alias=name), *metadata)]
+    return Annotated[type_, Field(alias=name)]
+
+
 def _default(parameter: inspect.Parameter) -> Any:
-    return ... if parameter.default is parameter.empty else parameter.default
+    empty = parameter.default is parameter.empty
+    return PydanticUndefined if empty else parameter.default
 
 
 def _refuse_wrong_defaults(model: type[BaseModel], names: Mapping[str, str]) -> None:

@@ -134,17 +134,15 @@ def _requests(data: Mapping[str, Any]) -> list[Request]:
 
 def _request(call: object) -> Request:
     if isinstance(call, dict):
-        kind = call.get("type") or "function"
-        body = call.get(kind)
-        if isinstance(body, dict):
+        kind = call.get("type", "function")
+        body = call.get(kind) if isinstance(kind, str) else None
+        # Some servers leave the id out, or null.
+        given = call.get("id") or ""
+        if isinstance(body, dict) and isinstance(given, str):
+            name = body.get("name")
             # A custom tool (OpenAI) writes free text in `input`.
-            written = body.get("arguments", body.get("input"))
-            given, name, text = call.get("id") or "", body.get("name"), written or ""
-            if (
-                isinstance(given, str)
-                and isinstance(name, str)
-                and isinstance(text, str)
-            ):
-                return Request(given, name, text)
+            written = body.get("arguments", body.get("input", ""))
+            if isinstance(name, str) and isinstance(written, str):
+                return Request(given, name, written)
     msg = "a tool call has an id, a name and arguments in text"
     raise MalformedMessage(msg)

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from continuations.authoring.tool import Tool
     from continuations.core.actions import Run
     from continuations.core.calls import CallRow
+    from continuations.core.decisions import Verdict
     from continuations.core.events import Event
     from continuations.core.table import Table
     from continuations.engine.bound import Bound
@@ -224,35 +225,45 @@ class Performer:
         tool = self.bound.tool(table, call)
         if tool is None or isinstance(tool, AgentTool) or tool.meaning != call.meaning:
             return Unverified(call=call.id)
-        arguments = call.arguments or "{}"
         context = self._context(table, call, tool, fence)
         try:
-            found = await tool.verify_call(arguments, context)
+            found = await tool.verify_call(call.arguments or "{}", context)
         except Exception:  # noqa: BLE001 - a check that fails cannot tell
-            return Unverified(call=call.id)
-        if isinstance(found, Answer):
-            try:
-                value = jsontext.canonical(found.value)
-            except jsontext.NotJson:
+            found = None
+        return self._found(table, call, tool, found)
+
+    def _found(
+        self, table: Table, call: CallRow, tool: AnyTool, found: Verdict | None
+    ) -> Event:
+        """Return what a tool's own check established."""
+        assert isinstance(call.state, Unknown)  # noqa: S101 - nothing else is verified
+        match found:
+            case Answer(value=str(text)):
+                return Answered(call=call.id, content=text)
+            case Answer(value=value):
+                try:
+                    return Answered(call=call.id, content=jsontext.canonical(value))
+                except jsontext.NotJson:
+                    return Unverified(call=call.id)
+            case Approve(arguments=None):
+                meaning = approved_meaning(tool)
+                digest = digest_of(table, call, call.arguments or "{}", meaning)
+                return Approved(call=call.id, digest=digest)
+            case Deny(reason=reason):
+                now = self.ports.clock.now()
+                wait = table.waits[call.state.wait]
+                decision = Decision(
+                    id=self.ports.ids.ulid(now),
+                    wait_id=wait.id,
+                    kind="deny",
+                    at=now,
+                    digest=wait.digest,
+                    by="verify",
+                    reason=reason,
+                )
+                return Denied(call=call.id, decision=decision)
+            case _:
                 return Unverified(call=call.id)
-            text = found.value if isinstance(found.value, str) else value
-            return Answered(call=call.id, content=text)
-        if isinstance(found, Approve) and found.arguments is None:
-            digest = digest_of(table, call, arguments, approved_meaning(tool))
-            return Approved(call=call.id, digest=digest)
-        if isinstance(found, Deny) and isinstance(call.state, Unknown):
-            now = self.ports.clock.now()
-            decision = Decision(
-                id=self.ports.ids.ulid(now),
-                wait_id=call.state.wait,
-                kind="deny",
-                at=now,
-                digest=table.waits[call.state.wait].digest,
-                by="verify",
-                reason=found.reason,
-            )
-            return Denied(call=call.id, decision=decision)
-        return Unverified(call=call.id)
 
 
 class ModelShelf:

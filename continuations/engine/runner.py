@@ -2,35 +2,34 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from continuations.authoring.agent import Agent
-from continuations.authoring.binding import Binding
-from continuations.engine import opening, sweeping
-from continuations.engine.perform import ModelShelf
 from continuations.engine.ports import Ports
-from continuations.engine.worker import Settings, Worker, manifest
-from continuations.errors import InvalidInput, RunExists, StaleRun
+from continuations.errors import InvalidInput, StaleRun
 from continuations.ledger import decide as deciding
-from continuations.ledger import inbox, layout, waits
+from continuations.ledger import layout, waits
 from continuations.ledger.arrivals import read_decision
 from continuations.ledger.objects import Objects, open_store
-from continuations.ledger.versions import Versions
-from continuations.wire.continuation import Continuation
-from continuations.wire.records import Cancellation, Letter
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
+    from continuations.authoring.agent import Agent
     from continuations.core.decisions import Decision, Verdict
-    from continuations.core.table import Table
     from continuations.core.waits import Wait, WaitSummary
     from continuations.engine.opening import Input
     from continuations.engine.outcomes import Outcome
     from continuations.engine.ports import Ids, Notify
     from continuations.engine.sweeping import Swept
+    from continuations.engine.workshop import Workshop
     from continuations.ledger.claims import Clock
+    from continuations.wire.continuation import Continuation
     from continuations_storage import Store
+
+# Deciding and listing load no engine, no agents and no library for either: what
+# moves runs on is imported by the methods that do so. The import path is the price.
+# ruff: noqa: PLC0415
 
 
 class AsyncRunner:
@@ -58,19 +57,25 @@ class AsyncRunner:
         clock: Clock | None = None,
         ids: Ids | None = None,
     ) -> None:
-        roots = [agents] if isinstance(agents, Agent) else list(agents)
-        self._roots = roots
-        self._binding = Binding(roots)
-        self._objects = Objects(_opened(store))
-        self._settings = Settings(
-            lease=lease, max_attempts=max_attempts, max_depth=max_depth
-        )
+        self._objects = Objects(open_store(store) if isinstance(store, str) else store)
         machine = Ports()
         self._ports = Ports(
             clock=clock or machine.clock, ids=ids or machine.ids, notify=notify
         )
-        self._models = ModelShelf()
         self._proved = False
+        self._agents = agents
+        self._limits = (lease, max_attempts, max_depth)
+        if agents:
+            # Two root agents of one name are refused here, not at the first resume.
+            _ = self._workshop
+
+    @cached_property
+    def _workshop(self) -> Workshop:
+        from continuations.engine.workshop import Settings, Workshop
+
+        lease, max_attempts, max_depth = self._limits
+        settings = Settings(lease=lease, max_attempts=max_attempts, max_depth=max_depth)
+        return Workshop(self._agents, self._objects, self._ports, settings)
 
     # Moving runs on -----------------------------------------------------------
 
@@ -93,25 +98,15 @@ class AsyncRunner:
         `ModelError` (the run is kept) and `StoreError`. A crash leaves a run that
         `resume` or `sweep` goes on with, or none.
         """
-        root = self._root(agent)
-        now = self._ports.clock.now()
-        birth = self._ports.ids.ulid(now)
-        run_id = birth if run_id is None else layout.check_run_id(run_id)
-        messages = opening.first_messages(root, input)
-        table = opening.opened(
-            root,
-            messages,
-            run_id=run_id,
-            birth=birth,
-            manifest=manifest(root),
-            now=now,
-        )
+        if run_id is not None:
+            layout.check_run_id(run_id)
+        table = self._workshop.opened(input, run_id=run_id, agent=agent)
         await self._prove()
-        worker = self._worker(run_id, context)
+        worker = self._workshop.worker(table.run.id, context)
         try:
             return await worker.start(table)
         except StaleRun:
-            await self._check_same(table)
+            await worker.check_same(table)
         return await worker.resume()
 
     async def resume(self, run_id: str, *, context: Any = None) -> Outcome:
@@ -123,7 +118,8 @@ class AsyncRunner:
         of a pending call is other code now; nothing was written), `ModelError` (the
         run is kept), `ClockOff`, `Corrupt` and `StoreError`.
         """
-        return await self._worker(layout.check_run_id(run_id), context).resume()
+        layout.check_run_id(run_id)
+        return await self._workshop.worker(run_id, context).resume()
 
     async def cancel(
         self, run_id: str, *, reason: str | None = None, by: str | None = None
@@ -135,17 +131,13 @@ class AsyncRunner:
         already ended stays as it ended.
         """
         layout.check_run_id(run_id)
-        newest = await Versions(self._objects, run_id).newest()
-        if newest.table.run.status in ("finished", "failed", "cancelled"):
-            return Continuation(newest.table, newest.number)
-        now = self._ports.clock.now()
-        wish = Cancellation(
-            id=self._ports.ids.ulid(now), at=now, by=_text(by), reason=_text(reason)
-        )
-        await inbox.cancel(self._objects, run_id, wish)
+        worker = self._workshop.worker(run_id)
+        if await worker.has_ended():
+            return await self.look(run_id)
+        await worker.wish_cancelled(_text(by), _text(reason))
         while True:
             try:
-                return await self._worker(run_id, None).cancel()
+                return await worker.cancel()
             except StaleRun:
                 continue
 
@@ -156,9 +148,9 @@ class AsyncRunner:
         that have passed and runs whose worker died, and mends what a crash left
         behind. One run's trouble does not keep it from the others.
         """
-        return await sweeping.sweep(
-            self._objects, self._ports, lambda run_id: self._worker(run_id, None)
-        )
+        from continuations.engine.sweeping import sweep
+
+        return await sweep(self._objects, self._ports, self._workshop.worker)
 
     # Deciding -----------------------------------------------------------------
 
@@ -205,19 +197,7 @@ class AsyncRunner:
         if the run has ended.
         """
         layout.check_run_id(run_id)
-        message = opening.said_by_user(text)
-        await self._check_open(run_id)
-        now = self._ports.clock.now()
-        letter = Letter(
-            id=self._ports.ids.ulid(now),
-            number=0,
-            at=now,
-            message=message,
-            by=_text(by),
-        )
-        posted = await inbox.post(self._objects, run_id, letter)
-        await self._check_open(run_id, posted.number)
-        return posted.number
+        return await self._workshop.worker(run_id).post(text, by=_text(by))
 
     # Looking ------------------------------------------------------------------
 
@@ -226,6 +206,9 @@ class AsyncRunner:
 
         Raises `RunNotFound`, `Corrupt`, `FormatError`.
         """
+        from continuations.ledger.versions import Versions
+        from continuations.wire.continuation import Continuation
+
         versions = Versions(self._objects, layout.check_run_id(run_id))
         if version is None:
             loaded = await versions.newest()
@@ -233,64 +216,10 @@ class AsyncRunner:
             loaded = await versions.load(version)
         return Continuation(loaded.table, loaded.number)
 
-    # Small questions ----------------------------------------------------------
-
-    def _root(self, name: str | None) -> Agent:
-        if name is not None:
-            found = self._binding.find(name)
-            if found is None:
-                names = ", ".join(agent.name for agent in self._roots) or "none"
-                msg = f"There is no root agent {name!r}. There are: {names}."
-                raise InvalidInput(msg)
-            return found
-        if len(self._roots) != 1:
-            msg = (
-                f"This runner has {len(self._roots)} root agents: say which one with "
-                "start(..., agent=name)."
-            )
-            raise InvalidInput(msg)
-        return self._roots[0]
-
-    def _worker(self, run_id: str, context: Any) -> Worker:
-        return Worker(
-            objects=self._objects,
-            binding=self._binding,
-            models=self._models,
-            ports=self._ports,
-            settings=self._settings,
-            run_id=run_id,
-            context=context,
-        )
-
     async def _prove(self) -> None:
         if not self._proved:
             await self._objects.probe()
             self._proved = True
-
-    async def _check_same(self, table: Table) -> None:
-        """Raise `RunExists` unless the run in the store began with the same input."""
-        run_id = table.run.id
-        newest = await Versions(self._objects, run_id).newest()
-        if newest.table.run.input_digest != table.run.input_digest:
-            msg = (
-                f"A run {run_id!r} was started with another input or agent. It was not "
-                "touched. Use another run id, or resume that run."
-            )
-            raise RunExists(msg, run_id=run_id)
-
-    async def _check_open(self, run_id: str, number: int = 0) -> None:
-        newest = await Versions(self._objects, run_id).newest()
-        run = newest.table.run
-        ended = run.status not in ("running", "suspended")
-        if ended and (number == 0 or run.inbox < number):
-            msg = f"Run {run_id} is {run.status}; the message will not be read."
-            raise InvalidInput(msg, run_id=run_id)
-
-
-def _opened(store: str | Store) -> Store:
-    if isinstance(store, str):
-        return open_store(store)
-    return store
 
 
 def _text(value: object) -> str | None:

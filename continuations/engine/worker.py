@@ -14,19 +14,21 @@ from continuations.core.events import RunStopped
 from continuations.core.plan import plan
 from continuations.core.reducer import advance
 from continuations.core.run import ENDED, Failure
-from continuations.engine import fold
+from continuations.engine import fold, opening
 from continuations.engine.bound import Bound
 from continuations.engine.drive import Drive
 from continuations.engine.fold import Folder
 from continuations.engine.journal import StoreJournal
 from continuations.engine.outcomes import outcome_of
 from continuations.engine.perform import Performer
-from continuations.ledger import claims, layout, markers, waits
+from continuations.errors import InvalidInput, RunExists
+from continuations.ledger import claims, inbox, layout, markers, waits
 from continuations.ledger.arrivals import Arrivals, arrivals
 from continuations.ledger.decide import close
 from continuations.ledger.objects import AlreadyExists
 from continuations.ledger.versions import Versions
 from continuations.wire.continuation import Continuation
+from continuations.wire.records import Cancellation, Letter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -41,7 +43,6 @@ if TYPE_CHECKING:
     from continuations.engine.ports import Ports
     from continuations.ledger.objects import Objects
     from continuations.ledger.versions import Loaded
-    from continuations.wire.records import Cancellation
 
 _log = logging.getLogger("continuations")
 
@@ -101,6 +102,47 @@ class Worker:
             await self._keep(journal, loaded.table, table, arrived)
             return Continuation(table, journal.number)
         return Continuation(loaded.table, loaded.number)
+
+    async def check_same(self, table: Table) -> None:
+        """Raise `RunExists` unless the run in the store began with the same input."""
+        newest = await self.versions.newest()
+        if newest.table.run.input_digest != table.run.input_digest:
+            msg = (
+                f"A run {self.run_id!r} was started with another input or agent. It "
+                "was not touched. Use another run id, or resume that run."
+            )
+            raise RunExists(msg, run_id=self.run_id)
+
+    # From outside -------------------------------------------------------------
+
+    async def has_ended(self) -> bool:
+        """Tell whether the run has ended; raises `RunNotFound`."""
+        return (await self.versions.newest()).table.run.status in ENDED
+
+    async def wish_cancelled(self, by: str | None, reason: str | None) -> None:
+        """Record the wish to end the run; a crash leaves it recorded or not."""
+        now = self.ports.clock.now()
+        ulid = self.ports.ids.ulid(now)
+        wish = Cancellation(id=ulid, at=now, by=by, reason=reason)
+        await inbox.cancel(self.objects, self.run_id, wish)
+
+    async def post(self, text: str, *, by: str | None) -> int:
+        """Post a user message; raises `InvalidInput` if the run has ended."""
+        message = opening.said_by_user(text)
+        await self._check_open(0)
+        now = self.ports.clock.now()
+        letter = Letter(
+            id=self.ports.ids.ulid(now), number=0, at=now, message=message, by=by
+        )
+        posted = await inbox.post(self.objects, self.run_id, letter)
+        await self._check_open(posted.number)
+        return posted.number
+
+    async def _check_open(self, number: int) -> None:
+        run = (await self.versions.newest()).table.run
+        if run.status in ENDED and (number == 0 or run.inbox < number):
+            msg = f"Run {run.id} is {run.status}; the message will not be read."
+            raise InvalidInput(msg, run_id=run.id)
 
     # Working ------------------------------------------------------------------
 

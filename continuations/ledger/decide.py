@@ -7,6 +7,7 @@ for a wait whose object a crash kept from being made does it look at the run.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from continuations.core.waits import Wait
     from continuations.errors import ContinuationsError
     from continuations.ledger.objects import Objects
+
+# Exact types: nothing that is merely truthy, or like a verdict, is a yes.
+_VERDICTS = frozenset({Approve, Deny, Answer})
 
 
 async def decide(
@@ -129,28 +133,16 @@ def record(wait: Wait, verdict: Verdict, *, now: datetime, ulid: str) -> Decisio
     _check_kind(wait, verdict)
     if wait.deadline is not None and now > wait.deadline:
         raise _expired(wait.id, wait.run_id)
-    arguments = value = None
     if isinstance(verdict, Approve) and verdict.arguments is not None:
-        arguments = _checked_arguments(wait, verdict)
-    if isinstance(verdict, Answer):
-        value = _text(wait, verdict.value, "the answer")
-    kind: DecisionKind = "approve" if isinstance(verdict, Approve) else "deny"
-    return Decision(
-        id=ulid,
-        wait_id=wait.id,
-        kind="answer" if isinstance(verdict, Answer) else kind,
-        at=now,
-        digest=wait.digest,
-        by=verdict.by,
-        reason=verdict.reason,
-        arguments=arguments,
-        value=value,
-    )
+        _check_arguments(wait, verdict.arguments)
+    try:
+        return _as_said(wait.id, wait.digest, verdict, now=now, ulid=ulid)
+    except jsontext.NotJson as error:
+        raise _refused(wait, f"what it says cannot be stored: {error}") from None
 
 
 def _check_kind(wait: Wait, verdict: object) -> None:
-    # Exact types: nothing that is merely truthy, or like a verdict, is a yes.
-    if type(verdict) not in (Approve, Deny, Answer):
+    if type(verdict) not in _VERDICTS:
         raise _refused(
             wait,
             f"a {type(verdict).__name__} is no decision. Give Approve, Deny or Answer",
@@ -165,65 +157,56 @@ def _check_kind(wait: Wait, verdict: object) -> None:
         raise _refused(wait, "a call that may have happened is not run with others")
 
 
-def _checked_arguments(wait: Wait, verdict: Approve) -> str:
+def _check_arguments(wait: Wait, arguments: object) -> None:
     import jsonschema_rs  # noqa: PLC0415 - only needed for edited arguments
 
-    if not isinstance(verdict.arguments, dict):
+    if not isinstance(arguments, dict):
         raise _refused(wait, "edited arguments are a dict")
-    text = _text(wait, verdict.arguments, "the arguments")
-    validator = jsonschema_rs.validator_for(wait.schema)
-    problems = [
-        f"{'.'.join(map(str, error.instance_path)) or 'arguments'}: {error.message}"
-        for error in validator.iter_errors(verdict.arguments)
-    ]
+    try:
+        validator = jsonschema_rs.validator_for(wait.schema)
+        problems = [
+            f"{'.'.join(map(str, error.instance_path)) or 'arguments'}: {error.message}"
+            for error in validator.iter_errors(jsontext.parse(jsontext.dump(arguments)))
+        ]
+    except jsontext.NotJson as error:
+        raise _refused(wait, f"the arguments cannot be stored: {error}") from None
     if problems:
         raise _refused(wait, f"its schema refuses them ({'; '.join(problems[:5])})")
-    return text
-
-
-def _text(wait: Wait, value: object, what: str) -> str:
-    try:
-        return jsontext.canonical(value)
-    except jsontext.NotJson as error:
-        raise _refused(wait, f"{what} cannot be stored: {error}") from None
 
 
 async def _already(
-    objects: Objects, wait_id: str, verdict: object, *, now: datetime, ulid: str
+    objects: Objects, wait_id: str, verdict: Verdict, *, now: datetime, ulid: str
 ) -> Decision:
     """Answer a decision of a wait that is over: the same again, or too late."""
     stands = await read_decision(objects, wait_id)
     if stands is None:
         msg = f"Wait {wait_id} is gone. List what waits with `continuations waiting`."
         raise WaitNotFound(msg, wait_id=wait_id)
-    return _answer(stands, _as_said(stands, verdict, now=now, ulid=ulid))
+    said = None
+    if type(verdict) in _VERDICTS:
+        with suppress(jsontext.NotJson):
+            said = _as_said(wait_id, stands.digest, verdict, now=now, ulid=ulid)
+    return _answer(stands, said)
 
 
 def _as_said(
-    stands: Decision, verdict: object, *, now: datetime, ulid: str
-) -> Decision | None:
-    """Return a late verdict as a record, to be compared; `None` if it is none."""
-    if type(verdict) not in (Approve, Deny, Answer):
-        return None
-    said = verdict
-    assert isinstance(said, Approve | Deny | Answer)  # noqa: S101 - for the type checkers
-    kind: DecisionKind = "approve" if isinstance(said, Approve) else "deny"
+    wait_id: str, digest: str, verdict: Verdict, *, now: datetime, ulid: str
+) -> Decision:
+    """Return a verdict as a record; raises `NotJson`."""
     arguments = value = None
-    try:
-        if isinstance(said, Approve) and said.arguments is not None:
-            arguments = jsontext.canonical(said.arguments)
-        if isinstance(said, Answer):
-            kind, value = "answer", jsontext.canonical(said.value)
-    except jsontext.NotJson:
-        return None
+    kind: DecisionKind = "approve" if isinstance(verdict, Approve) else "deny"
+    if isinstance(verdict, Approve) and verdict.arguments is not None:
+        arguments = jsontext.canonical(verdict.arguments)
+    if isinstance(verdict, Answer):
+        kind, value = "answer", jsontext.canonical(verdict.value)
     return Decision(
         id=ulid,
-        wait_id=stands.wait_id,
+        wait_id=wait_id,
         kind=kind,
         at=now,
-        digest=stands.digest,
-        by=said.by,
-        reason=said.reason,
+        digest=digest,
+        by=verdict.by,
+        reason=verdict.reason,
         arguments=arguments,
         value=value,
     )

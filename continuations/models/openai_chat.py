@@ -211,14 +211,16 @@ class OpenAIChat:
 
 
 @cache
-def _certificates() -> SSLContext:
+def _certificates() -> SSLContext | bool:
     """Return the context that the client would make, once for all loops.
 
     It takes 20 ms, nearly all of a client's making, and each `run` and `resume` of a
     synchronous program has a loop of its own.
     """
-    from httpx2 import create_ssl_context  # noqa: PLC0415 - comes with openai
-
+    try:
+        from httpx2 import create_ssl_context  # noqa: PLC0415 - comes with openai
+    except ModuleNotFoundError:
+        return True  # another transport: it makes its own
     return create_ssl_context()
 
 

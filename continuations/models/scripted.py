@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from continuations.core import jsontext, transcript
-from continuations.core.messages import Message
+from continuations.core.messages import MalformedMessage, Message
 from continuations.errors import ModelError
 from continuations.models.contract import Reply
 
@@ -77,7 +77,12 @@ class ScriptedModel:
         turn = sum(message.role == "assistant" for message in request.messages)
         part = self._part(request.agent)
         line = part(request) if callable(part) else self._line(part, turn, request)
-        return _spoken(await line if inspect.isawaitable(line) else line, turn)
+        said = await line if inspect.isawaitable(line) else line
+        try:
+            return _spoken(said, turn)
+        except (MalformedMessage, jsontext.NotJson) as error:
+            msg = f"{self._name}: line {turn + 1} cannot be said: {error}."
+            raise ModelError(msg) from None
 
     def _part(self, agent: str) -> Part:
         script = self._script
@@ -103,6 +108,9 @@ def _spoken(line: Line, turn: int) -> Reply:
     if isinstance(line, Reply):
         return line
     message = Message.of(_message(line, turn))
+    if message.role != "assistant":
+        msg = "it is not an assistant's message"
+        raise MalformedMessage(msg)
     return Reply(message=message, finish="tool_calls" if message.calls else "stop")
 
 
@@ -115,6 +123,9 @@ def _message(
         return {"role": "assistant", "content": line}
     calls = [line] if isinstance(line, ToolCall) else line
     asked = [_asked(call, turn, place) for place, call in enumerate(calls)]
+    if not asked:
+        msg = "a list of calls holds at least one"
+        raise MalformedMessage(msg)
     return {"role": "assistant", "content": None, "tool_calls": asked}
 
 

@@ -232,13 +232,12 @@ class FaultyStore:
         self, now: int, prefix: str, after: str, limit: int
     ) -> list[str]:
         found: list[str] = []
-        while len(found) < limit:
+        while True:
             page = await self.inner.keys(prefix, after, limit)
             found += [key for key in page if not self._hidden(key, now)]
-            if len(page) < limit:
-                break
+            if len(page) < limit or len(found) >= limit:
+                return found[:limit]
             after = page[-1]
-        return found[:limit]
 
     def _hidden(self, key: str, now: int) -> bool:
         made_at = self._made_at.get(key)

@@ -11,8 +11,10 @@ import asyncio
 import json
 import os
 import pickle
+import signal
 import subprocess
 import sys
+import traceback
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["Race", "Report", "run"]
 
 _SECONDS = 120
+_HERE = b"."
+_GONE = b"!"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +60,7 @@ def run(race: Race) -> list[Report]:
         "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); "
         "from continuations_storage.race import serve; serve()"
     )
-    done = subprocess.run(
+    done = subprocess.run(  # noqa: S603 -- our own interpreter, our own words
         [sys.executable, "-c", script],
         input=pickle.dumps(sys.path) + pickle.dumps(race),
         stdout=subprocess.PIPE,
@@ -69,49 +73,61 @@ def run(race: Race) -> list[Report]:
 def serve() -> None:
     """Read a race from stdin, fork its racers, and print their reports."""
     race: Race = pickle.load(sys.stdin.buffer)  # noqa: S301 -- from our own parent
-    gate, ready, reports = os.pipe(), os.pipe(), os.pipe()
+    # Two gates in turn: at a single one a quick racer could come back and slip
+    # through again on the turn of one that is still asleep.
+    gates, ready, reports = (os.pipe(), os.pipe()), os.pipe(), os.pipe()
+    entries = [gate[0] for gate in gates]
     racers = [
-        _fork(race, racer, gate[0], ready[1], reports[1])
+        _fork(race, racer, entries, ready[1], reports[1])
         for racer in range(race.racers)
     ]
-    for end in (gate[0], ready[1], reports[1]):
+    for end in (*entries, ready[1], reports[1]):
         os.close(end)
-    for _ in range(race.rounds):
-        _await_all(ready[0], race.racers)
-        os.write(gate[1], b"." * race.racers)
-    with os.fdopen(reports[0], "rb") as lines:
-        sys.stdout.buffer.write(lines.read())
-    for racer in racers:
-        os.waitpid(racer, 0)
+    try:
+        for number in range(race.rounds):
+            _await_all(ready[0], race.racers)
+            os.write(gates[number % 2][1], _HERE * race.racers)
+        with os.fdopen(reports[0], "rb") as lines:
+            sys.stdout.buffer.write(lines.read())
+    except BaseException:
+        for racer in racers:
+            os.kill(racer, signal.SIGKILL)
+        raise
+    finally:
+        for racer in racers:
+            os.waitpid(racer, 0)
 
 
 def _await_all(ready: int, racers: int) -> None:
     arrived = 0
     while arrived < racers:
         news = os.read(ready, racers - arrived)
-        if not news:
-            raise RuntimeError("every racer is gone before the race was over")
+        if _GONE in news:
+            raise RuntimeError("a racer gave up, see above; the race is void")
         arrived += len(news)
 
 
-def _fork(race: Race, racer: int, gate: int, ready: int, reports: int) -> int:
+def _fork(race: Race, racer: int, gates: list[int], ready: int, reports: int) -> int:
     child = os.fork()
     if child:
         return child
     try:
-        asyncio.run(_take_part(race, racer, gate, ready, reports))
-    finally:
-        os._exit(0)
+        asyncio.run(_take_part(race, racer, gates, ready, reports))
+    except BaseException:  # whatever it was, the racer must not become a second parent
+        traceback.print_exc()
+        os.write(ready, _GONE)
+        os._exit(1)
+    os._exit(0)
 
 
 async def _take_part(
-    race: Race, racer: int, gate: int, ready: int, reports: int
+    race: Race, racer: int, gates: list[int], ready: int, reports: int
 ) -> None:
     store = race.opener()
     seen: list[Report] = []
     for number in range(race.rounds):
-        os.write(ready, b".")
-        os.read(gate, 1)
+        os.write(ready, _HERE)
+        os.read(gates[number % 2], 1)
         seen.append(await _one_round(store, f"{race.prefix}{number}", number, racer))
     with os.fdopen(reports, "wb") as out:
         # Lines of one racer may be parted from each other, but never in themselves.

@@ -161,8 +161,9 @@ def _check_content(content: Any, where: str, role: str) -> None:
     if not isinstance(content, list):
         raise _wrong_type(where, "one of a string or array of objects", content)
     for index, item in enumerate(_filled_list(content, where)):
-        kind = _object(item, f"{where}[{index}]").get("type")
-        if not isinstance(kind, str) or (role == "tool" and kind != "text"):
+        part = _object(item, f"{where}[{index}]")
+        kind = _text(part.get("type"), f"{where}[{index}].type")
+        if role == "tool" and kind != "text":
             said = f"Invalid value: '{kind}'. Supported values are: 'text'."
             raise Refused(said, f"{where}[{index}].type", "invalid_value")
 

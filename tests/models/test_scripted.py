@@ -104,6 +104,14 @@ def test_the_end_of_the_script_is_an_error() -> None:
         ask(ScriptedModel({"hr": ["x"]}), user("a"), assistant("x"), agent="hr")
 
 
+@pytest.mark.parametrize(
+    "line", [[], {"role": "user", "content": "x"}, ToolCall("pay", {"cents": 1j})]
+)
+def test_a_line_that_is_no_reply_is_an_error(line: Line) -> None:
+    with pytest.raises(ModelError, match="line 1 cannot be said"):
+        ask(ScriptedModel([line]))
+
+
 def test_it_refuses_what_every_provider_refuses() -> None:
     # Given a call whose result is missing
     asked = ask(ScriptedModel([ToolCall("pay")])).message

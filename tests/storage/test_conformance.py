@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
 from continuations_storage import FileStore, MemoryStore
 from continuations_storage.conformance import SharedStoreContract, StoreContract
 from continuations_storage.faults import FaultyStore
