@@ -359,7 +359,7 @@ def test_as_a_process_it_serves_a_file(tmp_path: Path) -> None:
     options = ["--script", str(script), "--log", str(log)]
 
     # When it runs as a process, from anywhere
-    with subprocess.Popen(  # noqa: S603 - our own interpreter and file
+    with subprocess.Popen(
         [*command, *options], stdout=subprocess.PIPE, text=True, cwd=tmp_path
     ) as process:
         assert process.stdout is not None

@@ -26,7 +26,8 @@ class ApprovalPolicy:
 
     `when` is `True` (always, also if it is left out), `False` (never) or a function,
     plain or async, of the call's arguments: it gets those that it declares by name,
-    as Python values, and all of them if it has a `**` parameter. Only `False` itself
+    as Python values, and all of them if it has a `**` parameter; a parameter with a
+    default that is no argument of the call keeps its default. Only `False` itself
     lets a call pass without a person, and `True` asks one; anything else that it
     returns, and anything that it raises, keeps the call from running at all.
 
@@ -105,8 +106,10 @@ class ApprovalPolicy:
             return self.when is not False
         try:
             chosen = calling.accepted(self.when, arguments)
-            verdict = await calling.call(self.when, chosen)
-        except Exception as error:
+            verdict = await calling.call(self.when, **chosen)
+        except BaseException as error:
+            if calling.is_ours(error):
+                raise
             msg = f"the approval policy raised {type(error).__name__}; nothing ran"
             raise PolicyFailed(msg) from error
         if isinstance(verdict, bool):

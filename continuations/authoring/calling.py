@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import inspect
+import threading
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from continuations.errors import InvalidInput
@@ -18,27 +22,65 @@ _UNFIT = {
 }
 
 
-async def call(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
-    """Call a function by keyword and return its result; what it raises is raised.
+async def call(function: Callable[..., Any], *values: Any, **arguments: Any) -> Any:
+    """Call a function and return its result; what it raises is raised.
 
-    A plain function runs in a worker thread, with the caller's context variables, so
-    that it may block.
+    A plain function runs in a thread of its own, with the caller's context variables,
+    so that it may block without keeping anything else from going on.
     """
     if inspect.iscoroutinefunction(function):
-        return await function(**arguments)
-    result = await asyncio.to_thread(_shielded, function, arguments)
+        return await function(*values, **arguments)
+    result = await in_thread(lambda: function(*values, **arguments))
     # A plain wrapper around an async function hands its coroutine through.
     return await result if inspect.isawaitable(result) else result
 
 
-def _shielded(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
-    try:
-        return function(**arguments)
-    except StopIteration as error:
-        # A future refuses StopIteration, and its waiter would wait for ever
-        # (CPython before 3.12). PEP 479 gives the name of what it becomes instead.
-        msg = "the function raised StopIteration"
-        raise RuntimeError(msg) from error
+async def in_thread(function: Callable[[], Any]) -> Any:
+    """Run a function in a thread of its own and return its result.
+
+    Not in asyncio's shared executor: it has six threads on two cores, a few slow
+    tools would fill it, and the store's writes with them would wait behind. The
+    thread is a daemon, so a tool that hangs does not keep the process from ending.
+    """
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Any] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def work() -> None:
+        try:
+            settle = partial(_give, future, context.run(function))
+        except BaseException as error:  # noqa: BLE001 - raised again by who waits
+            settle = partial(_fail, future, error)
+        with suppress(RuntimeError):  # nobody waits any more: the loop is closed
+            loop.call_soon_threadsafe(settle)
+
+    threading.Thread(target=work, name="continuations-tool", daemon=True).start()
+    return await future
+
+
+def _give(future: asyncio.Future[Any], result: object) -> None:
+    if not future.done():
+        future.set_result(result)
+
+
+def _fail(future: asyncio.Future[Any], error: BaseException) -> None:
+    if future.done():
+        return
+    if isinstance(error, StopIteration):
+        # A future refuses StopIteration. PEP 479 says what it becomes instead.
+        error = RuntimeError("the function raised StopIteration")
+    future.set_exception(error)
+
+
+def is_ours(error: BaseException) -> bool:
+    """Tell whether an exception is the cancellation of the task that runs.
+
+    Everything else that user code raises, also SystemExit, KeyboardInterrupt and a
+    CancelledError of its own making, is a fault of that code.
+    """
+    task = asyncio.current_task()
+    cancelling = task is not None and task.cancelling() > 0
+    return isinstance(error, asyncio.CancelledError) and cancelling
 
 
 def accepted(
@@ -46,13 +88,21 @@ def accepted(
 ) -> dict[str, Any]:
     """Return those of the offered arguments that a function declares by name.
 
-    With a `**` parameter it takes all of them.
+    With a `**` parameter it takes all of them. Raises `TypeError` for one that takes
+    values only by position: it would be called without any, and say what it says of
+    nothing.
     """
-    parameters = inspect.signature(function).parameters.values()
-    if any(each.kind is each.VAR_KEYWORD for each in parameters):
+    parameters = inspect.signature(function).parameters
+    kinds = {each.kind for each in parameters.values()}
+    if inspect.Parameter.POSITIONAL_ONLY in kinds:
+        msg = "a parameter is positional-only; arguments are given by name"
+        raise TypeError(msg)
+    if inspect.Parameter.VAR_KEYWORD in kinds:
         return dict(offered)
-    names = {each.name for each in parameters}
-    return {name: value for name, value in offered.items() if name in names}
+    if inspect.Parameter.VAR_POSITIONAL in kinds:
+        msg = "arguments are given by name; take **arguments"
+        raise TypeError(msg)
+    return {name: value for name, value in offered.items() if name in parameters}
 
 
 def refuse_unfit(function: object, name: str) -> None:

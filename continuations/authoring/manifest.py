@@ -177,7 +177,8 @@ def _tool_change(
 ) -> tuple[ChangeKind, str] | None:
     """Return the gravest change of a tool."""
     if _sort_of(old) != _sort_of(new):
-        return "incompatible", f"the {_sort_of(old)} is now a {_sort_of(new)}"
+        now = "an agent" if "agent" in new else "a tool"
+        return "incompatible", f"the {_sort_of(old)} is now {now}"
     if old.get("version") != new.get("version"):
         versions = f"{old.get('version')} and is {new.get('version')}"
         return "incompatible", f"its declared version was {versions}"
@@ -213,7 +214,10 @@ def _read(text: str) -> _Manifest:
         msg = f"the manifest is damaged: {error}"
         raise Corrupt(msg) from None
     written = data.get("format") if is_object(data) else None
-    if isinstance(written, int) and not isinstance(written, bool) and written > FORMAT:
+    if type(written) is not int:
+        msg = "the manifest is damaged: it names no format"
+        raise Corrupt(msg)
+    if written > FORMAT:
         msg = f"the manifest has format {written}; this version reads {FORMAT}"
         raise FormatError(msg)
     if written != FORMAT or not _sound(data):

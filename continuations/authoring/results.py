@@ -194,7 +194,7 @@ def _leaf(value: Any, where: str) -> Any:
 
 def _key(key: object, where: str) -> str:
     if not isinstance(key, str):
-        _refuse(where, f"has a key that is no string but {_kind(key)}")
+        _refuse(where, f"has a key {_kind(key)}, not a string")
     return str.__str__(key)
 
 
@@ -208,7 +208,7 @@ def _refuse(where: str, what: str) -> NoReturn:
 
 
 def _kind(value: object) -> str:
-    return f"a {type(value).__name__}"
+    return f"of type {type(value).__name__}"
 
 
 def _first_line(error: Exception) -> str:

@@ -172,7 +172,7 @@ class Tool(Generic[P, R]):
         from continuations.authoring import results  # noqa: PLC0415 - on first use
 
         return results.text_of(
-            await calling.call(self.function, self._values(arguments, ctx))
+            await calling.call(self.function, **self._values(arguments, ctx))
         )
 
     async def verify_call(
@@ -186,7 +186,7 @@ class Tool(Generic[P, R]):
         if self.verify is None:
             return None
         chosen = calling.accepted(self.verify, self._values(arguments, ctx))
-        verdict = await calling.call(self.verify, chosen)
+        verdict = await calling.call(self.verify, **chosen)
         return verdict if isinstance(verdict, Approve | Deny | Answer) else None
 
     def _values(self, arguments: str, ctx: ToolContext) -> dict[str, Any]:

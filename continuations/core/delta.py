@@ -86,6 +86,10 @@ def apply(base: Table | None, delta: Delta) -> Table:
             msg = "a full copy lacks its manifest"
             raise DeltaMismatch(msg)
         manifest = base.manifest
+    for rows in (delta.frames, delta.calls, delta.waits):
+        if len({row.id for row in rows}) != len(rows):
+            msg = "a row stands in it twice"
+            raise DeltaMismatch(msg)
     gone = set(delta.gone)
     old_logs: Mapping[str, Log] = base.logs if base else {}
     logs = {key: log for key, log in old_logs.items() if key not in gone}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from continuations.core.frames import Log
 from continuations.core.run import ENDED
 from continuations.core.table import Table, can_move
+from continuations.errors import IllegalTransition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,7 +58,7 @@ class Draft:
 
     def frame(self, frame_id: str) -> FrameRow:
         """Return a frame."""
-        return self.frames[frame_id]
+        return _found(self.frames, frame_id)
 
     def put_frame(self, row: FrameRow) -> None:
         """Add or replace a frame."""
@@ -72,7 +73,7 @@ class Draft:
 
     def call(self, call_id: str) -> CallRow:
         """Return a call."""
-        return self.calls[call_id]
+        return _found(self.calls, call_id)
 
     def put_call(self, row: CallRow) -> None:
         """Add or replace a call."""
@@ -114,6 +115,14 @@ class Draft:
             self._agenda = _with(self._agenda, self._from.agenda, row_id, None)
         elif listed and not can:
             self._agenda = _without(self._agenda, self._from.agenda, row_id)
+
+
+def _found(rows: Mapping[str, Row], row_id: str) -> Row:
+    row = rows.get(row_id)
+    if row is None:
+        msg = f"{row_id} is not there (any more); what came for it is too late"
+        raise IllegalTransition(msg)
+    return row
 
 
 def _with(

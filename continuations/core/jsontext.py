@@ -9,8 +9,20 @@ that nothing in them is ever more than data. NaN and the infinities are not JSON
 from __future__ import annotations
 
 import json
+import math
+import re
 from hashlib import sha256
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+# Python's JSON recurses, and how deep it may depends on who calls it from where. What
+# was stored must load everywhere, so there is one limit, well below every other.
+MOST_DEPTH = 200
+_TOO_DEEP = f"it is nested deeper than {MOST_DEPTH} levels"
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', re.DOTALL)
 
 
 class NotJson(ValueError):
@@ -22,18 +34,41 @@ def _refuse_constant(name: str) -> NoReturn:
     raise NotJson(msg)
 
 
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if math.isinf(number):
+        msg = f"{digits[:40]} is too large a number"
+        raise NotJson(msg)
+    return number
+
+
 def parse(text: str | bytes) -> Any:
     """Return the value of a JSON text; raises `NotJson`, never `RecursionError`."""
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
+        text = text if isinstance(text, str) else text.decode("utf-8-sig")
+        _refuse_deep(text)
+        return json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
     except NotJson:
         raise
     except RecursionError:
-        msg = "it is nested too deep"
-        raise NotJson(msg) from None
+        raise NotJson(_TOO_DEEP) from None
     except ValueError as error:
         # Python refuses integers of over 4,300 digits with a plain ValueError.
         raise NotJson(str(error)) from None
+
+
+def _refuse_deep(text: str) -> None:
+    if text.count("[") + text.count("{") <= MOST_DEPTH:
+        return
+    depth = 0
+    for found in _BRACKET.finditer(text):
+        bracket = found[0]
+        if bracket in "[{":
+            depth += 1
+            if depth > MOST_DEPTH:
+                raise NotJson(_TOO_DEEP)
+        elif bracket in "]}":
+            depth -= 1
 
 
 def dump(value: object) -> str:
@@ -60,8 +95,7 @@ def _dump(value: object, *, sort_keys: bool) -> str:
             sort_keys=sort_keys,
         )
     except RecursionError:
-        msg = "it is nested too deep"
-        raise NotJson(msg) from None
+        raise NotJson(_TOO_DEEP) from None
     except (TypeError, ValueError) as error:
         raise NotJson(str(error)) from None
     _refuse_lossy(value)
@@ -72,20 +106,39 @@ def _refuse_lossy(value: object) -> None:
     # json.dumps turns 1, None and True into string keys without a word, and a
     # tuple into a list; what is stored must come back equal. Comes after dumps,
     # which has proved that the value does not refer to itself.
-    stack = [value]
+    stack: list[tuple[object, int]] = [(value, 0)]
     while stack:
-        item = stack.pop()
+        item, depth = stack.pop()
+        if depth > MOST_DEPTH:
+            raise NotJson(_TOO_DEEP)
         if isinstance(item, dict):
-            for key in item:
+            values = cast("dict[object, object]", item)
+            for key in values:
                 if not isinstance(key, str):
                     msg = f"the key {key!r} is not a string"
                     raise NotJson(msg)
-            stack.extend(item.values())
+            stack.extend((value, depth + 1) for value in values.values())
         elif isinstance(item, list):
-            stack.extend(item)
+            values_of = cast("list[object]", item)
+            stack.extend((value, depth + 1) for value in values_of)
         elif isinstance(item, tuple):
             msg = "a tuple is not a JSON value"
             raise NotJson(msg)
+
+
+def mapping(value: object) -> Mapping[str, Any] | None:
+    """Return a value that is a JSON object, else `None`."""
+    return cast("Mapping[str, Any]", value) if isinstance(value, dict) else None
+
+
+def items(value: object) -> Sequence[Any] | None:
+    """Return a value that is a JSON array, else `None`."""
+    return cast("Sequence[Any]", value) if isinstance(value, list) else None
+
+
+def printable(text: str) -> str:
+    """Return a JSON text that any encoder takes: lone surrogates as escapes."""
+    return _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def digest(*parts: str) -> str:

@@ -51,8 +51,8 @@ class Message:
     @classmethod
     def read(cls, text: str) -> Message:
         """Make a message of its JSON text; raises as `of` does."""
-        data = jsontext.parse(text)
-        if not isinstance(data, dict):
+        data = jsontext.mapping(jsontext.parse(text))
+        if data is None:
             msg = "a message is a JSON object"
             raise MalformedMessage(msg)
         return cls._checked(text, data)
@@ -90,9 +90,9 @@ class Message:
         """What was said in words: text, joined text parts, or else a refusal."""
         data = self.data
         content = data.get("content")
-        if isinstance(content, list):
-            parts = [part for part in content if isinstance(part, dict)]
-            said = [part.get("text", part.get("refusal")) for part in parts]
+        if (parts := jsontext.items(content)) is not None:
+            found = [jsontext.mapping(part) or {} for part in parts]
+            said = [part.get("text", part.get("refusal")) for part in found]
             return "".join(text for text in said if isinstance(text, str))
         if isinstance(content, str) and content:
             return content
@@ -123,26 +123,25 @@ def tool(call_id: str, content: str) -> Message:
 
 
 def _requests(data: Mapping[str, Any]) -> list[Request]:
-    calls = data.get("tool_calls")
-    if calls is None:
+    if data.get("tool_calls") is None:
         return []
-    if not isinstance(calls, list):
+    calls = jsontext.items(data["tool_calls"])
+    if calls is None:
         msg = "an assistant's tool_calls is a list"
         raise MalformedMessage(msg)
-    return [_request(call) for call in calls]
+    return [_request(jsontext.mapping(call) or {}) for call in calls]
 
 
-def _request(call: object) -> Request:
-    if isinstance(call, dict):
-        kind = call.get("type", "function")
-        body = call.get(kind) if isinstance(kind, str) else None
-        # Some servers leave the id out, or null.
-        given = call.get("id") or ""
-        if isinstance(body, dict) and isinstance(given, str):
-            name = body.get("name")
-            # A custom tool (OpenAI) writes free text in `input`.
-            written = body.get("arguments", body.get("input", ""))
-            if isinstance(name, str) and isinstance(written, str):
-                return Request(given, name, written)
+def _request(call: Mapping[str, Any]) -> Request:
+    kind = call.get("type", "function")
+    body = jsontext.mapping(call.get(kind)) if isinstance(kind, str) else None
+    # Some servers leave the id out, or null.
+    given = call.get("id") or ""
+    if body is not None and isinstance(given, str):
+        name = body.get("name")
+        # A custom tool (OpenAI) writes free text in `input`.
+        written = body.get("arguments", body.get("input", ""))
+        if isinstance(name, str) and isinstance(written, str):
+            return Request(given, name, written)
     msg = "a tool call has an id, a name and arguments in text"
     raise MalformedMessage(msg)

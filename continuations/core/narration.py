@@ -12,6 +12,7 @@ from continuations.core.calls import (
     CLOSED,
     CallRow,
     Errored,
+    Nested,
     Refused,
     Returned,
     Started,
@@ -53,12 +54,17 @@ def result_of(row: CallRow) -> str:
     """Return what the tool message of a closed call says."""
     assert isinstance(row.state, CLOSED)  # noqa: S101 - for the type checkers
     content = row.state.content
-    if row.original is None or isinstance(row.state, Refused):
+    ran = row.attempts > 0 and not isinstance(row.state, Refused)
+    if row.original is None or not ran or _code(row) == "digest":
         return content
     return (
         "The person who approved this call changed its arguments. "
         f"It was run with {row.arguments}, not as you wrote it.\n{content}"
     )
+
+
+def _code(row: CallRow) -> str | None:
+    return row.state.code if isinstance(row.state, Errored) else None
 
 
 def refusal(row: CallRow, decision: Decision) -> Refused:
@@ -78,7 +84,9 @@ def refusal(row: CallRow, decision: Decision) -> Refused:
 
 def cancellation(row: CallRow, reason: str) -> Refused:
     """Return the end of a call that was open when its run ended."""
-    if isinstance(row.state, Started | Unknown):
+    if isinstance(row.state, Nested):
+        content = f"CANCELLED in the middle; what its tools did stands. {reason}"
+    elif isinstance(row.state, Started | Unknown):
         content = f"CANCELLED while it ran; its outcome is not known. {reason}"
     else:
         content = f"CANCELLED: it was not executed. {reason}"

@@ -19,11 +19,13 @@ _ACTIONS: dict[type[object], type[Examine | Begin | Run | Verify]] = {
 
 
 def plan(table: Table) -> tuple[Action, ...]:
-    """Return every action that needs no decision, in the order it became possible.
+    """Return every action that needs no decision, in the order of their ids.
 
     Empty means: the run has ended, or only a decision can move it.
     """
-    return tuple(_action(table, row_id) for row_id in table.agenda)
+    # By the number in the id: the same order in every process.
+    ids = sorted(table.agenda, key=lambda row_id: int(row_id[1:]))
+    return tuple(_action(table, row_id) for row_id in ids)
 
 
 def _action(table: Table, row_id: str) -> Action:

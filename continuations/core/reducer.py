@@ -80,8 +80,8 @@ def advance(table: Table, event: Event) -> Table:
 
 def _reply(draft: Draft, event: ModelReplied) -> None:
     frame = draft.frame(event.frame)
-    if frame.open:
-        msg = f"frame {frame.id} has open calls and cannot take a reply"
+    if frame.open or event.message.role != "assistant":
+        msg = f"frame {frame.id} has open calls, or this is no assistant's message"
         raise IllegalTransition(msg)
     draft.put_run(replace(draft.run, usage=draft.run.usage + event.usage))
     calls = [draft.new_id("c") for _ in event.message.calls]
@@ -108,8 +108,8 @@ def _reply(draft: Draft, event: ModelReplied) -> None:
 
 
 def _user(draft: Draft, event: UserSaid) -> None:
-    if draft.frame(ROOT).open:
-        msg = "a message never stands between a call and its result"
+    if draft.frame(ROOT).open or event.message.role in ("assistant", "tool"):
+        msg = "a message never stands between a call and its result, nor for either"
         raise IllegalTransition(msg)
     if event.number != draft.run.inbox + 1:
         msg = f"message {event.number} does not follow message {draft.run.inbox}"
@@ -128,8 +128,15 @@ def _end_frame(draft: Draft, frame_id: str, end: Returned | Errored) -> None:
             return
         draft.drop_frame(frame.id)
         call = draft.call(frame.call)
-        draft.put_call(replace(call, state=ending[1]))
+        event = _ended(call.id, ending[1])
+        draft.put_call(replace(call, state=_state(draft, call, event)))
         ending = _gather(draft, call.frame)
+
+
+def _ended(call_id: str, end: Returned | Errored) -> CallEvent:
+    if isinstance(end, Returned):
+        return CallReturned(call=call_id, content=end.content)
+    return CallRaised(call=call_id, code=end.code, content=end.content)
 
 
 def _end_run(draft: Draft, end: Returned | Errored) -> None:
@@ -189,10 +196,13 @@ def _stop(draft: Draft, failure: Failure) -> None:
 
 def _call(draft: Draft, event: CallEvent) -> None:
     row = draft.call(event.call)
+    if isinstance(row.state, Nested):
+        msg = f"call {row.id} ends with its frame, not by {type(event).__name__}"
+        raise IllegalTransition(msg)
     state = _state(draft, row, event)
     before = row.state
     row = _learned(row, event)
-    if isinstance(before, Waiting | Unknown) and not isinstance(state, Unknown):
+    if isinstance(before, Waiting | Unknown) and before.wait != _wait_of(state):
         draft.drop_wait(before.wait)
     if isinstance(event, Gated | Interrupted | Reopened):
         draft.put_wait(event.wait)
@@ -222,6 +232,10 @@ def _state(draft: Draft, row: CallRow, event: CallEvent) -> State:  # noqa: PLR0
             return Unknown(row.state.wait, checked=True)
         case _:
             return Started() if kind is Started else Ready()
+
+
+def _wait_of(state: State) -> str | None:
+    return state.wait if isinstance(state, Waiting | Unknown) else None
 
 
 def _enter(draft: Draft, row: CallRow, event: Entered) -> str:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from continuations.core.calls import CallRow
     from continuations.core.frames import FrameRow
     from continuations.core.table import Table
+    from continuations.core.waits import Wait
+
+_MOST_DIGITS = 19
 
 
 def fault(table: Table) -> str | None:
@@ -38,14 +41,35 @@ def _faults(table: Table) -> Iterator[str]:
     for call in table.calls.values():
         yield from _call_faults(table, call)
     for wait in table.waits.values():
-        call_row = table.calls.get(wait.call_id)
-        if call_row is None or _wait_of(call_row) != wait.id:
-            yield f"wait {wait.id} belongs to no call that waits"
-        if wait.run_id != table.run.id:
-            yield f"wait {wait.id} belongs to another run"
-    for row_id in (*table.frames, *table.calls):
-        if not row_id[1:].isdecimal() or int(row_id[1:]) >= table.run.next_id:
-            yield f"the id {row_id} was never given out"
+        yield from _wait_faults(table, wait)
+    yield from _id_faults(table)
+
+
+def _id_faults(table: Table) -> Iterator[str]:
+    for kind, rows in (("f", table.frames), ("c", table.calls)):
+        for key, row in rows.items():
+            if key != row.id or not _was_given(key, kind, table.run.next_id):
+                yield f"the id {key[:20]} was never given out"
+    for log in table.logs.values():
+        if not 0 < log.id < table.run.next_id:
+            yield f"the log id {log.id} was never given out"
+
+
+def _was_given(row_id: str, kind: str, next_id: int) -> bool:
+    number = row_id[1:]
+    # The length first: Python refuses to read integers of thousands of digits.
+    plain = len(number) < _MOST_DIGITS and number.isascii() and number.isdecimal()
+    return row_id[:1] == kind and plain and int(number) < next_id
+
+
+def _wait_faults(table: Table, wait: Wait) -> Iterator[str]:
+    call = table.calls.get(wait.call_id)
+    if call is None or _wait_of(call) != wait.id:
+        yield f"wait {wait.id} belongs to no call that waits"
+    elif wait.kind != ("unknown" if isinstance(call.state, Unknown) else "approval"):
+        yield f"wait {wait.id} is not of the kind that its call waits for"
+    if wait.run_id != table.run.id:
+        yield f"wait {wait.id} belongs to another run"
 
 
 def _frame_faults(table: Table, frame: FrameRow) -> Iterator[str]:
@@ -66,7 +90,8 @@ def _frame_faults(table: Table, frame: FrameRow) -> Iterator[str]:
     # Depth grows from parent to child, so there is no circle.
     if frame.depth != table.frames[parent.frame].depth + 1:
         yield f"frame {frame.id} is at the wrong depth"
-    if not isinstance(parent.state, Nested) and table.run.status not in ENDED:
+    inside = isinstance(parent.state, Nested) and parent.state.frame == frame.id
+    if not inside and table.run.status not in ENDED:
         yield f"frame {frame.id} hangs from a call that is not in it"
 
 
@@ -79,8 +104,10 @@ def _call_faults(table: Table, call: CallRow) -> Iterator[str]:
         if child is None or child.call != call.id:
             yield f"call {call.id} is in a frame that is not its own"
     wait = _wait_of(call)
-    if wait is not None and wait not in table.waits:
-        yield f"call {call.id} waits for {wait}, which is not there"
+    if wait is not None and (
+        wait not in table.waits or table.waits[wait].call_id != call.id
+    ):
+        yield f"call {call.id} waits for {wait}, which is not its own"
 
 
 def _wait_of(call: CallRow) -> str | None:

@@ -32,6 +32,8 @@ def fault(messages: Sequence[Message]) -> str | None:
         if paid < len(owed):
             return f"message {index} stands before the results of {len(owed) - paid}"
         owed, paid = message.calls, 0
+        if len(set(owed)) != len(owed):
+            return f"message {index} has two calls of one id"
     if paid < len(owed):
         return f"the last turn lacks the results of {len(owed) - paid} calls"
     return None if messages else "there are no messages"

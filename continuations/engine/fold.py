@@ -101,6 +101,8 @@ class Folder:
             except ArgumentsInvalid as error:
                 note = f"The edited arguments were refused: {error}"
                 return self._reopened(table, call, wait, note)
+        if arguments == wait.arguments_json:
+            arguments = None
         runs = arguments if arguments is not None else wait.arguments_json
         digest = digest_of(table, call, runs, meaning)
         return Approved(call=call.id, digest=digest, arguments=arguments)

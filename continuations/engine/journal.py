@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Protocol
 
+from continuations.errors import StaleRun
 from continuations.ledger import claims, markers
 from continuations.ledger.arrivals import read_cancellation
 from continuations.ledger.claims import Lease
@@ -80,7 +81,7 @@ class StoreJournal:
         self._lease: Lease | None = None
         self.loaded = loaded
         self.guard = guard
-        self.made_guard = False
+        self._made_guard = False
         self._worker = ports.ids.ulid(ports.clock.now())
 
     @property
@@ -120,12 +121,16 @@ class StoreJournal:
             guard=self.guard or "",
         )
         before = clock.now()
-        self.loaded, cancellation = await asyncio.gather(
-            self._versions.append(
-                self.loaded, claimed, at=before, markers=(self.guard or "",)
-            ),
-            read_cancellation(self._objects, self._versions.run_id),
-        )
+        try:
+            self.loaded, cancellation = await asyncio.gather(
+                self._versions.append(
+                    self.loaded, claimed, at=before, markers=(self.guard or "",)
+                ),
+                read_cancellation(self._objects, self._versions.run_id),
+            )
+        except StaleRun:
+            await self._drop_guard()
+            raise
         self._check_clock(before)
         if first:
             await self._check_newest()
@@ -151,9 +156,14 @@ class StoreJournal:
             self._ports.ids.ulid(now),
         )
         told = await markers.make(self._objects, marker)
-        self.guard, self.made_guard = marker.key, True
+        self.guard, self._made_guard = marker.key, True
         run_id = self._versions.run_id
         claims.check_clock(told, now, clock.now(), self._length, run_id)
+
+    async def _drop_guard(self) -> None:
+        # Who took the number has made a guard of its own, or needs none.
+        if self._made_guard and self._lease is None and self.guard is not None:
+            await self._objects.delete(self.guard)
 
     def _check_clock(self, before: datetime) -> None:
         told = self.loaded.store_time if self.loaded else None

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
+from continuations.authoring import calling
 from continuations.authoring.context import ToolContext
 from continuations.authoring.faults import (
     ArgumentsInvalid,
@@ -77,30 +78,27 @@ class Performer:
         tool = agent.tool(call.tool)
         if tool is None:
             names = ", ".join(agent.toolbox) or "none"
-            text = f"ERROR: there is no tool {call.tool!r}. The tools are: {names}."
-            return Rejected(call=call_id, code="unknown_tool", content=text)
+            text = f"there is no tool {call.tool!r}. The tools are: {names}."
+            return _rejected(call, "unknown_tool", text)
         if isinstance(tool, AgentTool) and self._is_too_deep(table, call):
-            text = (
-                f"ERROR: not executed, {self.max_depth} levels of agents is the most."
-            )
-            return Rejected(call=call_id, code="depth", content=text)
+            text = f"{self.max_depth} levels of agents are the most."
+            return _rejected(call, "depth", text)
         try:
             arguments = tool.bind(call.written)
             asks = await tool.needs_approval(arguments)
-        except ArgumentsInvalid as error:
-            text = f"ERROR: the call was not executed, its arguments are wrong: {error}"
-            return Rejected(call=call_id, code="arguments", content=text)
-        except PolicyFailed as error:
-            text = f"ERROR: the call was not executed: {error}"
-            return Rejected(call=call_id, code="policy", content=text)
+        except BaseException as error:
+            if calling.is_ours(error):
+                raise
+            return _unfit(call, error)
+        seen = _Seen(
+            call=call_id,
+            arguments=arguments,
+            meaning=tool.meaning,
+            repeatable=tool.repeatable,
+            verifiable=tool.verify is not None,
+        )
         if not asks:
-            return Admitted(
-                call=call_id,
-                arguments=arguments,
-                meaning=tool.meaning,
-                repeatable=tool.repeatable,
-                verifiable=tool.verify is not None,
-            )
+            return Admitted(**seen)
         now = self.ports.clock.now()
         wait = new_wait(
             table,
@@ -111,14 +109,7 @@ class Performer:
             ulid=self.ports.ids.ulid(now),
             arguments=arguments,
         )
-        return Gated(
-            call=call_id,
-            arguments=arguments,
-            meaning=tool.meaning,
-            wait=wait,
-            repeatable=tool.repeatable,
-            verifiable=tool.verify is not None,
-        )
+        return Gated(wait=wait, **seen)
 
     def _is_too_deep(self, table: Table, call: CallRow) -> bool:
         depth = table.frames[call.frame].depth + 1
@@ -200,7 +191,7 @@ class Performer:
             text = f"ERROR: the tool ran, but its result cannot be kept: {error}"
             return CallRaised(call=call.id, code="result", content=text)
         except BaseException as error:
-            if _we_are_cancelled(error):
+            if calling.is_ours(error):
                 raise
             return _raised(call, tool, error, late=limit.expired())
         return CallReturned(call=call.id, content=content)
@@ -228,8 +219,10 @@ class Performer:
         context = self._context(table, call, tool, fence)
         try:
             found = await tool.verify_call(call.arguments or "{}", context)
-        except Exception:  # noqa: BLE001 - a check that fails cannot tell
-            found = None
+        except BaseException as error:
+            if calling.is_ours(error):
+                raise
+            found = None  # a check that fails cannot tell
         return self._found(table, call, tool, found)
 
     def _found(
@@ -266,6 +259,30 @@ class Performer:
                 return Unverified(call=call.id)
 
 
+class _Seen(TypedDict):
+    """What an examination of a call establishes, gated or not."""
+
+    call: str
+    arguments: str
+    meaning: str
+    repeatable: bool
+    verifiable: bool
+
+
+def _rejected(call: CallRow, code: str, why: str) -> Rejected:
+    content = f"ERROR: the call was not executed: {why}"
+    return Rejected(call=call.id, code=code, content=content)
+
+
+def _unfit(call: CallRow, error: BaseException) -> Rejected:
+    if isinstance(error, ArgumentsInvalid):
+        return _rejected(call, "arguments", f"its arguments are wrong: {error}")
+    if isinstance(error, PolicyFailed):
+        return _rejected(call, "policy", str(error))
+    # A validator of the application's own may raise anything.
+    return _rejected(call, "arguments", f"{type(error).__name__} was raised")
+
+
 class ModelShelf:
     """The models of this process by name; an adapter is made when first asked."""
 
@@ -280,7 +297,9 @@ class ModelShelf:
         except ModelError as error:
             error.run_id = request.run_id
             raise
-        except Exception as error:
+        except BaseException as error:
+            if calling.is_ours(error):
+                raise
             msg = (
                 f"Run {request.run_id}: the model of agent {agent.name!r} raised "
                 f"{type(error).__name__}. The run is kept; mend that and resume it."
@@ -311,12 +330,6 @@ def _fault(agent: Agent, reply: Reply) -> str | None:
     except OutputInvalid as error:
         return str(error)
     return None
-
-
-def _we_are_cancelled(error: BaseException) -> bool:
-    task = asyncio.current_task()
-    cancelling = task is not None and task.cancelling() > 0
-    return isinstance(error, asyncio.CancelledError) and cancelling
 
 
 def _raised(

@@ -10,24 +10,54 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from continuations.errors import ContinuationsError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine, Iterator
 
 T = TypeVar("T")
 _lock = threading.Lock()
+_thread: threading.Thread | None = None
 _loop: asyncio.AbstractEventLoop | None = None
 
 
 def call(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Return what a coroutine returns; Ctrl-C cancels it and is raised here."""
-    future = asyncio.run_coroutine_threadsafe(coroutine, _running())
+    """Return what a coroutine returns; Ctrl-C cancels it and is raised here.
+
+    Raises `ContinuationsError` inside of what is itself run here (an async tool, for
+    example): waiting there would wait for itself.
+    """
+    if threading.current_thread() is _thread:
+        coroutine.close()
+        msg = (
+            "This is an async function that continuations itself runs; a plain call "
+            "would wait for itself. Use AsyncRunner, run_async or resume_async here."
+        )
+        raise ContinuationsError(msg)
+    future = asyncio.run_coroutine_threadsafe(_carried(coroutine), _running())
     try:
-        return future.result()
+        result, error = future.result()
     except KeyboardInterrupt:
         future.cancel()
         raise
+    if error is not None:
+        raise error
+    return cast("T", result)
+
+
+async def _carried(
+    coroutine: Coroutine[Any, Any, T],
+) -> tuple[T | None, BaseException | None]:
+    # A SystemExit that left a task would end the loop for everybody (asyncio lets it
+    # through); it belongs to the caller.
+    try:
+        return await coroutine, None
+    except asyncio.CancelledError:
+        raise
+    except BaseException as error:  # noqa: BLE001 - raised again by the caller
+        return None, error
 
 
 def each(items: AsyncIterator[T]) -> Iterator[T]:
@@ -44,21 +74,21 @@ async def _next(items: AsyncIterator[T]) -> T:
 
 
 def _running() -> asyncio.AbstractEventLoop:
-    global _loop  # noqa: PLW0603 - one loop for the process is the point
+    global _loop, _thread  # noqa: PLW0603 - one loop for the process is the point
     with _lock:
-        if _loop is None:
+        if _loop is None or _thread is None or not _thread.is_alive():
             _loop = asyncio.new_event_loop()
-            thread = threading.Thread(
+            _thread = threading.Thread(
                 target=_loop.run_forever, name="continuations", daemon=True
             )
-            thread.start()
+            _thread.start()
         return _loop
 
 
 def _forget() -> None:
     # The thread does not survive a fork; the child makes its own.
-    global _loop, _lock
-    _loop, _lock = None, threading.Lock()
+    global _loop, _thread, _lock
+    _loop, _thread, _lock = None, None, threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):

@@ -77,6 +77,11 @@ class AsyncRunner:
         settings = Settings(lease=lease, max_attempts=max_attempts, max_depth=max_depth)
         return Workshop(self._agents, self._objects, self._ports, settings)
 
+    @property
+    def store(self) -> Store:
+        """The store that the runs are kept in."""
+        return self._objects.store
+
     # Moving runs on -----------------------------------------------------------
 
     async def start(

@@ -38,7 +38,9 @@ class Swept:
 
     looked: int = 0
     resumed: tuple[Outcome, ...] = ()
-    failed: dict[str, ContinuationsError] = field(default_factory=dict)
+    failed: dict[str, ContinuationsError] = field(
+        default_factory=dict[str, ContinuationsError]
+    )
 
 
 async def sweep(objects: Objects, ports: Ports, make: MakeWorker) -> Swept:
@@ -108,13 +110,21 @@ class _Look:
                 await self.objects.delete(marker.key)
 
 
+def _needed(found: list[Marker]) -> list[Marker]:
+    """Leave out all guards but the newest: each try of a run makes one."""
+    guards = [marker for marker in found if marker.letter == "g"]
+    newest = max(guards, key=lambda marker: int(marker.what), default=None)
+    return [marker for marker in found if marker.letter != "g" or marker is newest]
+
+
 async def _redate(objects: Objects, ports: Ports, found: list[Marker]) -> None:
     """Have the run looked at later; the new marker is there before the old one goes."""
     now = ports.clock.now()
-    for marker in found:
+    for marker in _needed(found):
         age = milliseconds(now) - marker.due
         later = milliseconds(now) + max(2 * age, LATER // timedelta(milliseconds=1))
         again = replace(marker, due=later)
         with suppress(AlreadyExists):
             await markers.make(objects, again)
+    for marker in found:
         await objects.delete(marker.key)

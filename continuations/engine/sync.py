@@ -32,6 +32,11 @@ class Runner:
     ) -> None:
         self.asynchronous = AsyncRunner(agents, store=store, **options)
 
+    @property
+    def store(self) -> Store:
+        """The store that the runs are kept in."""
+        return self.asynchronous.store
+
     def start(
         self,
         input: Input,  # noqa: A002 - the word of the design

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from continuations import __version__
+from continuations.authoring import calling
 from continuations.authoring.manifest import differences, manifest_of
 from continuations.core.calls import Started
 from continuations.core.events import RunStopped
@@ -196,8 +196,13 @@ class Worker:
         if drive.cancellation is not None and drive.table.run.status not in ENDED:
             return await self._cancelled(drive.table, drive.cancellation)
         if drive.model_error is not None:
+            # The guard stays: a sweep tries again.
             await journal.finish(drive.table)
-            await publish(self.objects, drive.table.waits.values())
+            waiting = drive.table.waits
+            await publish(self.objects, waiting.values())
+            await self._tell(
+                wait for key, wait in waiting.items() if key not in table.waits
+            )
             raise drive.model_error
         return drive.table
 
@@ -216,8 +221,11 @@ class Worker:
         """
         was_running = before.run.status == "running"
         await journal.finish(table)
-        known = {} if was_running else before.waits
-        new = [wait for key, wait in table.waits.items() if key not in known]
+        new = [
+            wait
+            for key, wait in table.waits.items()
+            if was_running or key not in before.waits
+        ]
         await publish(self.objects, new)
         await self._tell(new)
         over = [wait for key, wait in before.waits.items() if key not in table.waits]
@@ -234,10 +242,10 @@ class Worker:
             return
         for wait in new:
             try:
-                told = self.ports.notify(wait)
-                if inspect.isawaitable(told):
-                    await told
-            except Exception:  # noqa: BLE001 - a channel that fails loses nothing
+                await calling.call(self.ports.notify, wait)
+            except BaseException as error:
+                if calling.is_ours(error):
+                    raise
                 _log.exception("wait %s is kept, but nobody was told of it", wait.id)
 
     async def _clear(

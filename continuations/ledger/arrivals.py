@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class Arrivals:
     """What a run has not yet taken in; decisions are by the id of their wait."""
 
-    decisions: Mapping[str, Decision] = field(default_factory=dict)
+    decisions: Mapping[str, Decision] = field(default_factory=dict[str, "Decision"])
     letters: tuple[Letter, ...] = ()
     cancellation: Cancellation | None = None
 

@@ -157,13 +157,15 @@ def _check_kind(wait: Wait, verdict: object) -> None:
         raise _refused(wait, "a call that may have happened is not run with others")
 
 
-def _check_arguments(wait: Wait, arguments: object) -> None:
+def _check_arguments(wait: Wait, given: object) -> None:
     import jsonschema_rs  # noqa: PLC0415 - only needed for edited arguments
 
-    if not isinstance(arguments, dict):
+    arguments = jsontext.mapping(given)
+    if arguments is None:
         raise _refused(wait, "edited arguments are a dict")
     try:
-        validator = jsonschema_rs.validator_for(wait.schema)
+        # Masked, because an error's text may end in a log.
+        validator = jsonschema_rs.validator_for(wait.schema, mask="the value")
         problems = [
             f"{'.'.join(map(str, error.instance_path)) or 'arguments'}: {error.message}"
             for error in validator.iter_errors(jsontext.parse(jsontext.dump(arguments)))

@@ -9,6 +9,7 @@ from continuations.core.calls import STATE_NAMES
 from continuations.core.delta import diff
 from continuations.core.table import ROOT
 from continuations.core.views import Frame
+from continuations.errors import Corrupt
 from continuations.wire import envelope
 from continuations.wire.fields import Fields, milliseconds
 from continuations.wire.v1 import delta_fields, read_delta
@@ -36,6 +37,16 @@ class Continuation:
     def __repr__(self) -> str:
         """Name the run and how it stands, without anything that was said in it."""
         return f"<Continuation of {self.run_id}, version {self.version}: {self.status}>"
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether both are the same state of the same run."""
+        if not isinstance(other, Continuation):
+            return NotImplemented
+        return self._version == other._version and self._table == other._table
+
+    def __hash__(self) -> int:
+        """Return the hash of the run's id and version."""
+        return hash((self.run_id, self._version))
 
     @property
     def table(self) -> Table:
@@ -106,10 +117,13 @@ class Continuation:
         opened = envelope.unseal(bytes(data), name)
         header = Fields(opened.header, f"the header of {name}")
         header.chosen("kind", frozenset({"continuation"}))
-        header.text("run")
+        run_id = header.text("run")
         version = header.number("version", 0)
         header.end()
         delta = read_delta(opened.body, name)
+        if delta.run.id != run_id:
+            msg = f"{name} is of run {delta.run.id} inside and {run_id} outside."
+            raise Corrupt(msg)
         table = rebuilt(None, delta, name)
         return cls(checked(table, name), version)
 
@@ -120,24 +134,37 @@ class Continuation:
         report: `from_bytes` is the way back.
         """
         table = self._table
-        run = table.run
-        return jsontext.dump(
+        text = jsontext.dump(
             {
                 "format": envelope.FORMAT,
-                "run": {
-                    "id": run.id,
-                    "agent": run.agent,
-                    "version": self._version,
-                    "status": run.status,
-                    "created_at": milliseconds(run.created_at),
-                    "output": run.output,
-                    "failure": run.failure and run.failure.code,
-                },
+                "run": _run(table, self._version),
                 "frames": [_frame(table, frame_id) for frame_id in table.frames],
                 "calls": [_call(table, call_id) for call_id in table.calls],
                 "waits": [_wait(wait) for wait in self.waits],
             }
         )
+        return jsontext.printable(text)
+
+
+def _run(table: Table, version: int) -> dict[str, Any]:
+    run = table.run
+    usage = run.usage
+    return {
+        "id": run.id,
+        "agent": run.agent,
+        "version": version,
+        "status": run.status,
+        "created_at": milliseconds(run.created_at),
+        "claimed_until": run.claim and milliseconds(run.claim.until),
+        "output": run.output,
+        "failure": run.failure
+        and {"code": run.failure.code, "message": run.failure.message},
+        "usage": {
+            "requests": usage.requests,
+            "input_tokens": usage.input_tokens,
+            "output_tokens": usage.output_tokens,
+        },
+    }
 
 
 def _frame(table: Table, frame_id: str) -> dict[str, Any]:

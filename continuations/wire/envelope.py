@@ -18,7 +18,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any
+from typing import Any, cast
 
 import msgpack
 
@@ -35,7 +35,9 @@ _DIGEST = 32
 _SMALL = 200
 _LEVEL = 3
 # What one object may unpack to. A 64 MiB transcript fits well below.
-MOST_BYTES = 512 * 1024 * 1024
+MOST_BYTES = 256 * 1024 * 1024
+# What one list or mapping may hold: more rows or messages than any run has.
+_MOST_ITEMS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +70,7 @@ def unseal(data: bytes, name: str) -> Opened:
     or of a newer format.
     """
     codec, header_end = _check_outside(data, name)
-    header = _unpack(data[_PREFIX:header_end], name)
-    if not isinstance(header, dict) or type(header.get("size")) is not int:
-        raise _corrupt(name, "its header is not a header")
+    header = _header(data[_PREFIX:header_end], name)
     size = header.pop("size")
     if not 0 <= size <= MOST_BYTES:
         raise _corrupt(name, f"it claims to hold {size} bytes")
@@ -89,11 +89,18 @@ def digest_of(data: bytes) -> str:
 def read_header(data: bytes, name: str) -> dict[str, Any]:
     """Return the plain header of an object; raises as `unseal` does."""
     _, header_end = _check_outside(data, name)
-    header = _unpack(data[_PREFIX:header_end], name)
-    if not isinstance(header, dict):
-        raise _corrupt(name, "its header is not a header")
-    header.pop("size", None)
+    header = _header(data[_PREFIX:header_end], name)
+    header.pop("size")
     return header
+
+
+def _header(data: bytes, name: str) -> dict[str, Any]:
+    header = _unpack(data, name)
+    if isinstance(header, dict):
+        fields = cast("dict[str, Any]", header)
+        if type(fields.get("size")) is int:
+            return fields
+    raise _corrupt(name, "its header is not a header")
 
 
 def _check_outside(data: bytes, name: str) -> tuple[int, int]:
@@ -131,7 +138,11 @@ def _corrupt(name: str, why: str) -> Corrupt:
 
 def _pack(value: object) -> bytes:
     # Lone surrogates are legal in what a model says (JSON escapes) and must survive.
-    return msgpack.packb(value, strict_types=True, unicode_errors="surrogatepass")
+    try:
+        return msgpack.packb(value, strict_types=True, unicode_errors="surrogatepass")
+    except (OverflowError, TypeError, ValueError) as error:
+        msg = f"this cannot be stored: {error}"
+        raise FormatError(msg) from None
 
 
 def _unpack(data: bytes, name: str) -> object:
@@ -140,16 +151,18 @@ def _unpack(data: bytes, name: str) -> object:
             data,
             strict_map_key=True,
             unicode_errors="surrogatepass",
-            object_pairs_hook=_without_duplicates,
+            object_pairs_hook=_mapping,
+            max_array_len=_MOST_ITEMS,
+            max_map_len=_MOST_ITEMS,
         )
     except (ValueError, msgpack.UnpackException, RecursionError) as error:
         raise _corrupt(name, f"it does not unpack ({type(error).__name__})") from None
 
 
-def _without_duplicates(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+def _mapping(pairs: list[tuple[Any, Any]]) -> dict[str, Any]:
     found = dict(pairs)
-    if len(found) != len(pairs):
-        msg = "a key stands twice"
+    if len(found) != len(pairs) or not all(type(key) is str for key in found):
+        msg = "a key stands twice, or is no text"
         raise ValueError(msg)
     return found
 

@@ -7,7 +7,7 @@ process are what people wait for (docs/decisions/0003-reading-by-hand.md).
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from continuations.errors import FormatError
 
@@ -39,7 +39,7 @@ class Fields:
         if not isinstance(value, dict):
             msg = f"{where} is not a mapping"
             raise FormatError(msg)
-        self._left: dict[str, Any] = dict(value)
+        self._left = dict(cast("dict[str, Any]", value))
         self.where = where
 
     def _take(self, name: str, kind: type, default: object) -> Any:

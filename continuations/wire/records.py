@@ -205,12 +205,20 @@ def _read_letter(value: object, where: str) -> Letter:
         id=fields.text("id"),
         number=fields.number("number"),
         at=fields.moment("at"),
-        message=read_message(fields.text("message"), where),
+        message=_user_message(fields.text("message"), where),
         by=fields.text_or_none("by"),
         marker=fields.text_or_none("marker"),
     )
     fields.end()
     return letter
+
+
+def _user_message(text: str, where: str) -> Message:
+    message = read_message(text, where)
+    if message.role != "user":
+        msg = f"{where} is a message of the {message.role}, not of a user"
+        raise FormatError(msg)
+    return message
 
 
 def read_message(value: object, where: str) -> Message:

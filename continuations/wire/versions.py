@@ -72,7 +72,12 @@ def decode_version(data: bytes, name: str) -> VersionObject:
     """Return the version of its bytes; raises `FormatError` or `Corrupt`."""
     opened = envelope.unseal(data, name)
     header = _read_header(opened.header, name)
-    return VersionObject(header, read_delta(opened.body, name), opened.digest)
+    delta = read_delta(opened.body, name)
+    run = delta.run
+    if (header.run_id, header.status) != (run.id, run.status):
+        msg = f"{name} says {header.run_id} {header.status} outside, other inside."
+        raise Corrupt(msg, run_id=header.run_id)
+    return VersionObject(header, delta, opened.digest)
 
 
 def decode_header(data: bytes, name: str) -> Header:

@@ -49,14 +49,13 @@ ILLEGAL_KEYS = (
     "a\0b",
     "ä",
     "a+b",
-    "C:",
     "x" * 256,
     "/".join(["x" * 100] * 9),
 )
 ILLEGAL_PREFIXES = ("/", "/a", "a//", "../", "a/../", "a b", "ä", "x" * 256)
 
 # In byte order, with "/" among its neighbours: "-" "." "/" "0".
-ORDERED_KEYS = (
+ORDERED_KEYS = [
     "a-/1",
     "a-b",
     "a./1",
@@ -65,16 +64,11 @@ ORDERED_KEYS = (
     "a/0/1",
     "a/1",
     "a/b/c/d",
-    "a/~",
     "a0",
-    "a=/1",
     "a@",
-    "aA",
-    "a_",
-    "aa/1",
+    "a_/1",
     "a~",
-    "b",
-)
+]
 
 
 class StoreContract:
@@ -95,13 +89,9 @@ class StoreContract:
 
         assert b"body" == asyncio.run(story())
 
-    def test_an_empty_body_is_a_body(self) -> None:
-        assert b"" == self._round_trip(b"")
-
-    def test_every_byte_value_survives(self) -> None:
-        body = bytes(range(256)) * 3 + b"\r\n\x1a\x00"
-
-        assert body == self._round_trip(body)
+    def test_every_byte_survives_and_an_empty_body_is_a_body(self) -> None:
+        for body in (b"", bytes(range(256)) * 3 + b"\r\n\x1a\x00"):
+            assert body == self._round_trip(body)
 
     def test_eight_mebibytes_survive(self) -> None:
         body = os.urandom(1024) * 8 * 1024
@@ -160,8 +150,8 @@ class StoreContract:
     def test_keys_come_in_byte_order_of_whole_keys(self) -> None:
         listed = asyncio.run(_created_and_listed(self.make(), reversed(ORDERED_KEYS)))
 
-        assert sorted(ORDERED_KEYS) == list(ORDERED_KEYS)
-        assert list(ORDERED_KEYS) == listed
+        assert sorted(ORDERED_KEYS) == ORDERED_KEYS
+        assert ORDERED_KEYS == listed
 
     def test_a_page_begins_after_any_key_and_has_any_length(self) -> None:
         store = self.make()
@@ -346,7 +336,7 @@ class SharedStoreContract(StoreContract):
     """What a store must do besides when several processes can see it."""
 
     racers = 32
-    rounds = 50
+    rounds = 100
 
     def opener(self) -> Callable[[], Store]:
         """Return a picklable call that opens one fresh store, the same each time."""

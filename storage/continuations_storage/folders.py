@@ -113,7 +113,9 @@ class Folders:
             with suppress(FileExistsError):
                 os.mkdir(segment, dir_fd=above)
             flush(above)
-            return enter(above, segment)
+            folder = enter(above, segment)
+            self._remember(_identity(folder))
+            return folder
         self._settle(above, folder, now)
         return folder
 
@@ -125,6 +127,9 @@ class Folders:
             return
         if now - os.fstat(above).st_mtime < _SETTLED_AFTER:
             flush(above)
+        self._remember(identity)
+
+    def _remember(self, identity: tuple[int, int]) -> None:
         if len(self._settled) >= _REMEMBERED:
             self._settled.clear()
         self._settled.add(identity)
@@ -160,17 +165,18 @@ def _identity(folder: int) -> tuple[int, int]:
 
 
 def _make_root(root: str) -> None:
+    """Make the folder; those above it are flushed, itself is settled later."""
     try:
         os.mkdir(root, 0o700)  # noqa: PTH102 -- see above
     except FileExistsError:
         return
     except FileNotFoundError:
-        _make_root(os.path.dirname(root))  # noqa: PTH120 -- see above
+        above = os.path.dirname(root)  # noqa: PTH120 -- see above
+        _make_root(above)
+        with _above(above) as higher:
+            if higher is not None:
+                flush(higher)
         _make_root(root)
-        return
-    with _above(root) as above:
-        if above is not None:
-            flush(above)
 
 
 @contextmanager

@@ -37,7 +37,7 @@ class MemoryStore:
             if key in self._bodies:
                 raise AlreadyExists(key)
             self._refuse_folder_and_key(key, segments)
-            self._bodies[key] = bytes(body)
+            self._bodies[key] = body
             insort(self._sorted, key)
             return self._clock() if self._clock else None
 

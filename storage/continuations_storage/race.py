@@ -113,7 +113,7 @@ def _fork(race: Race, racer: int, gates: list[int], ready: int, reports: int) ->
         return child
     try:
         asyncio.run(_take_part(race, racer, gates, ready, reports))
-    except BaseException:  # whatever it was, the racer must not become a second parent
+    except BaseException:  # noqa: BLE001 -- a racer must never become a second parent
         traceback.print_exc()
         os.write(ready, _GONE)
         os._exit(1)

@@ -31,6 +31,34 @@ async def later(cents: int) -> bool:
     return cents > 100
 
 
+def big(cents: int) -> bool:
+    return cents > 100
+
+
+def huge(cents: int) -> bool:
+    return cents > 1_000
+
+
+def big_of_all(cents: int, **_: object) -> bool:
+    return cents > 100
+
+
+def wrapped(*values: object, **named: object) -> bool:
+    return not values and "cents" in named
+
+
+def knows_all(**given: object) -> bool:
+    return given == {"cents": 500, "to": "kim"}
+
+
+def stranger(to: str) -> bool:
+    return to != "kim"
+
+
+def has_its_own(cents: int, other: int = 3) -> bool:
+    return cents > other
+
+
 class Limit:
     def __call__(self, cents: int) -> bool:
         return cents > 100
@@ -45,12 +73,13 @@ class Limit:
         (ApprovalPolicy(), True),
         (ApprovalPolicy(when=True), True),
         (ApprovalPolicy(when=False), False),
-        (lambda cents: cents > 100, True),
-        (lambda cents: cents > 1_000, False),
-        (lambda cents, **_: cents > 100, True),
-        (lambda **given: given == {"cents": 500, "to": "kim"}, True),
-        (lambda to: to != "kim", False),
-        (lambda cents, other=3: cents > other, True),
+        (big, True),
+        (huge, False),
+        (big_of_all, True),
+        (knows_all, True),
+        (wrapped, True),
+        (stranger, False),
+        (has_its_own, True),
         (lambda: True, True),
         (later, True),
         (Limit(), True),
@@ -69,6 +98,22 @@ async def raising_later() -> bool:
     raise LookupError
 
 
+def never_given(unknown: int) -> bool:
+    return bool(unknown)
+
+
+def positional(cents: int = 0, /) -> bool:
+    return cents > 100
+
+
+def any_number(*values: int) -> bool:
+    return any(values)
+
+
+def confused(cents: Any) -> bool:
+    return bool(cents["a"])
+
+
 @pytest.mark.parametrize(
     "condition",
     [
@@ -80,11 +125,12 @@ async def raising_later() -> bool:
         lambda: "",
         lambda: "yes",
         lambda: "false",
-        lambda: [],
+        list[int],
         lambda: lambda: False,
-        lambda unknown: False,  # noqa: ARG005 - it is never given
-        lambda cents, /: False,  # noqa: ARG005 - it cannot be given by name
-        lambda cents: cents["a"],
+        never_given,
+        positional,
+        any_number,
+        confused,
         bool,
         print,
     ],
@@ -108,7 +154,7 @@ def test_the_refusal_does_not_show_what_was_raised() -> None:
 
 
 def test_arguments_that_are_not_effective_let_nothing_pass() -> None:
-    @tool(approval=lambda cents: cents > 100)
+    @tool(approval=big)
     def pay(cents: int) -> None:
         """Pay."""
 
@@ -184,8 +230,11 @@ def test_the_digest_follows_what_is_declared() -> None:
 
 
 def test_an_agent_can_need_approval() -> None:
+    def about_money(input: str) -> bool:  # noqa: A002 - the argument's name
+        return "money" in input
+
     child = Agent("child")
-    gated = child.as_tool(approval=lambda input: "money" in input)  # noqa: A006
+    gated = child.as_tool(approval=about_money)
 
     money = gated.bind('{"input":"send money"}')
     words = gated.bind('{"input":"send words"}')

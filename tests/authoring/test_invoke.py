@@ -156,6 +156,10 @@ def with_context(ctx: ToolContext, key: str) -> Answer:
     return Answer(f"{key} {ctx.idempotency_key}")
 
 
+def context_by_name(ctx: Any) -> Answer:
+    return Answer(ctx.fence)
+
+
 def everything(**given: Any) -> Answer:
     return Answer(sorted(given))
 
@@ -174,9 +178,9 @@ async def later(key: str) -> Answer:
         (with_context, Answer("k key")),
         (everything, Answer(["ctx", "key"])),
         (later, Answer("k")),
-        (lambda ctx: Answer(ctx.fence), Answer(7)),
+        (context_by_name, Answer(7)),
         (lambda: Approve(by="bank"), Approve(by="bank")),
-        (lambda: Deny(), Deny()),
+        (Deny, Deny()),
         (lambda: None, None),
         (lambda: True, None),
         (lambda: "done", None),

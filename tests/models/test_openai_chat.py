@@ -246,7 +246,7 @@ def test_importing_it_does_not_load_openai() -> None:
         "OpenAIChat('m');"
         "print(sorted({'openai', 'httpx2', 'httpx', 'pydantic'} & set(sys.modules)))"
     )
-    done = subprocess.run(  # noqa: S603 - our own interpreter and code
+    done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
 

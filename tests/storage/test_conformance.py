@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import tempfile
 from functools import partial
 from pathlib import Path
@@ -9,12 +10,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from continuations_storage import FileStore, MemoryStore
+from continuations_storage import AlreadyExists, FileStore, MemoryStore
 from continuations_storage.conformance import SharedStoreContract, StoreContract
 from continuations_storage.faults import FaultyStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
 
     from continuations_storage import Store
 
@@ -38,3 +40,27 @@ class TestFaultyStoreWithoutFaults(StoreContract):
 
     def make(self) -> Store:
         return FaultyStore(MemoryStore())
+
+
+class CheckThenAct(MemoryStore):
+    """Looks first and writes later, as some emulators of S3 do."""
+
+    async def create(self, key: str, body: bytes) -> datetime | None:
+        if await self.keys(key, limit=1) == [key]:
+            raise AlreadyExists(key)
+        await asyncio.sleep(0)
+        await self.delete(key)
+        return await super().create(key, body)
+
+
+class CheckThenActContract(StoreContract):
+    def make(self) -> Store:
+        return CheckThenAct()
+
+
+def test_the_suite_catches_a_store_that_checks_and_then_acts() -> None:
+    suite = CheckThenActContract()
+
+    suite.test_the_first_body_stands()  # it looks right while nobody races
+    with pytest.raises(AssertionError):
+        suite.test_of_racing_tasks_exactly_one_wins()

@@ -1,0 +1,138 @@
+"""From `--app` and `--store` to a runner.
+
+Deciding and looking need a store and no application code; starting and resuming need
+the code, and its module is imported only then.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import continuations
+from continuations.cli.misuse import Misuse
+from continuations.ledger.objects import open_store
+
+if TYPE_CHECKING:
+    from continuations import Runner
+    from continuations_storage import Store
+
+
+def with_code(app: str | None, store: str | None) -> Runner:
+    """Return the runner of an application; raises `Misuse`."""
+    if app is not None:
+        return _runner(app, _found(app), store)
+    msg = (
+        "This needs your code: give --app MODULE:NAME (or set CONTINUATIONS_APP), "
+        "where NAME is a Runner or an Agent."
+    )
+    raise Misuse(msg)
+
+
+def without_code(app: str | None, store: str | None) -> Runner:
+    """Return a runner that looks and decides; raises `Misuse`.
+
+    The application is only imported if nothing else tells which store is meant.
+    """
+    if store is not None:
+        return continuations.Runner([], store=store)
+    if app is not None:
+        return with_code(app, store)
+    msg = (
+        "Which store? Give --store URL (file:path, s3://bucket/prefix) or set "
+        "CONTINUATIONS_STORE."
+    )
+    raise Misuse(msg)
+
+
+def _runner(app: str, found: object, store: str | None) -> Runner:
+    if isinstance(found, continuations.AsyncRunner):
+        # The same runner with the sync face before it.
+        face = continuations.Runner([], store="memory:")
+        face.asynchronous = found
+        found = face
+    if isinstance(found, continuations.Runner):
+        _check_same_store(app, found, store)
+        return found
+    if not isinstance(found, continuations.Agent):
+        msg = (
+            f"--app {app} is of type {type(found).__name__}. It must name a Runner, "
+            "an AsyncRunner or an Agent."
+        )
+        raise Misuse(msg)
+    if store is None:
+        msg = (
+            f"--app {app} is an Agent, which has no store of its own: give --store URL "
+            "or set CONTINUATIONS_STORE."
+        )
+        raise Misuse(msg)
+    return continuations.Runner(found, store=store)
+
+
+def _check_same_store(app: str, runner: Runner, store: str | None) -> None:
+    # A run started in one place and decided in another would be lost from sight.
+    own: Store | None = getattr(runner.asynchronous, "store", None)
+    if store is None or own is None:
+        return
+    asked = open_store(store)
+    if type(asked) is type(own) and repr(asked) != repr(own):
+        msg = (
+            f"--app {app} keeps its runs in {own!r}, and --store (or "
+            f"CONTINUATIONS_STORE) says {store}. Leave one of them out."
+        )
+        raise Misuse(msg)
+
+
+# Importing ------------------------------------------------------------------
+
+
+def _found(app: str) -> object:
+    module_name, colon, name = app.partition(":")
+    if not (colon and name and module_name) or module_name.startswith("."):
+        msg = f"--app is MODULE:NAME, as in payroll.agents:runner; this is {app!r}."
+        raise Misuse(msg)
+    found: Any = _module(app, module_name)
+    for part in name.split("."):
+        if not hasattr(found, part):
+            msg = (
+                f"--app {app}: the module {module_name} was imported, it has no {name}."
+            )
+            raise Misuse(msg)
+        found = getattr(found, part)
+    return found
+
+
+def _module(app: str, name: str) -> object:
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        return import_module(name)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        if isinstance(error, ModuleNotFoundError) and _is_part(error.name, name):
+            msg = (
+                f"--app {app}: there is no module {error.name}. It is looked for as by "
+                f"an import statement, in {here} first."
+            )
+        else:
+            msg = (
+                f"--app {app}: the module was found, but importing it failed"
+                f"{_place(error)}: {type(error).__name__}: {error}"
+            )
+        raise Misuse(msg) from error
+
+
+def _is_part(missing: str | None, name: str) -> bool:
+    return missing is not None and f"{name}.".startswith(f"{missing}.")
+
+
+def _place(error: BaseException) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not frame.filename.startswith("<frozen ")]
+    # The first frame is ours.
+    return f" at {own[-1].filename}, line {own[-1].lineno}" if own[1:] else ""

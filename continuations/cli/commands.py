@@ -1,0 +1,371 @@
+"""The commands, one function each: what they take, what they print."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+import continuations
+from continuations.cli import FAILED, REFUSED, report
+from continuations.cli.application import with_code, without_code
+from continuations.cli.deciding import actor, chosen, json_arguments, json_value
+from continuations.cli.misuse import Misuse
+from continuations.cli.patience import until_free
+from continuations.cli.visible import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from continuations import Outcome, Runner
+    from continuations.core.decisions import Verdict
+
+app = typer.Typer(
+    help="Runs of agents that wait for people. Start one, decide what it waits for, "
+    "resume it: in any process, on any machine.",
+    epilog="Exit codes: 0 done or waiting, 1 the run failed, 2 wrong command line, "
+    "4 another process holds the run, 5 other errors, 130 Ctrl-C.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+App = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MODULE:NAME",
+        envvar="CONTINUATIONS_APP",
+        help="Your code: a Runner or an Agent in a module.",
+    ),
+]
+Store = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        envvar="CONTINUATIONS_STORE",
+        help="Where the runs are: file:path, s3://bucket/prefix.",
+    ),
+]
+RunId = Annotated[str, typer.Argument(metavar="RUN", help="The id of a run.")]
+WaitId = Annotated[
+    str,
+    typer.Argument(
+        metavar="WAIT", help="The id of a wait, or of a run that has only one."
+    ),
+]
+By = Annotated[
+    str | None,
+    typer.Option(
+        envvar="CONTINUATIONS_BY",
+        help="Who decides; by default the user of this process.",
+    ),
+]
+Reason = Annotated[str | None, typer.Option(help="Why; a denial's is told the model.")]
+Patient = Annotated[
+    bool,
+    typer.Option(
+        "--wait",
+        help="While another process holds the run, keep trying. Not for people.",
+    ),
+]
+Timeout = Annotated[
+    float | None,
+    typer.Option(min=0, metavar="SECONDS", help="How long --wait keeps trying."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(continuations.__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Hold what stands before the commands; the help is the application's."""
+
+
+# Moving runs on -------------------------------------------------------------
+
+
+@app.command()
+def start(
+    text: Annotated[str, typer.Argument(help="What the agent is asked to do.")],
+    *,
+    run_id: Annotated[
+        str | None, typer.Option(help="The run's id; repeating a start is safe.")
+    ] = None,
+    agent: Annotated[
+        str | None, typer.Option(help="Which root agent, if there are several.")
+    ] = None,
+    wait: Patient = False,
+    timeout: Timeout = None,
+    app: App = None,
+    store: Store = None,
+) -> None:
+    """Begin a run and work on it until it ends or must wait."""
+    runner = with_code(app, store)
+    _work(
+        runner,
+        lambda: runner.start(text, run_id=run_id, agent=agent),
+        wait=wait,
+        timeout=timeout,
+    )
+
+
+@app.command()
+def resume(
+    run: RunId,
+    *,
+    wait: Patient = False,
+    timeout: Timeout = None,
+    app: App = None,
+    store: Store = None,
+) -> None:
+    """Go on with a run: what was decided takes effect."""
+    runner = with_code(app, store)
+    _work(runner, lambda: runner.resume(run), wait=wait, timeout=timeout)
+
+
+@app.command()
+def cancel(
+    run: RunId,
+    *,
+    reason: Annotated[str | None, typer.Option(help="Why; it is recorded.")] = None,
+    by: By = None,
+    app: App = None,
+    store: Store = None,
+) -> None:
+    """End a run for good, and every open wait with it. Needs no code."""
+    who, origin = actor(by)
+    state = without_code(app, store).cancel(run, reason=reason, by=who)
+    _remark_actor(who, origin)
+    if state.status in ("finished", "failed"):
+        _print([f"{visible(run)}: {state.status} before; nothing was cancelled"])
+        raise typer.Exit(FAILED)
+    if state.status == "cancelled":
+        _print([f"{visible(run)}: cancelled"])
+    else:
+        held = "recorded; the process that holds the run stops at its next commit"
+        _print([f"{visible(run)}: {held}"])
+
+
+@app.command()
+def sweep(*, app: App = None, store: Store = None) -> None:
+    """Look at the runs whose time has come, and resume what can move.
+
+    Without --app it mends and resumes nothing.
+    """
+    runner = without_code(None, store) if app is None else with_code(app, store)
+    swept = runner.sweep()
+    _print([f"looked at: {swept.looked}"])
+    for outcome in swept.resumed:
+        _print(report.outcome_lines(outcome))
+    for run_id, error in swept.failed.items():
+        _remark(f"{run_id}: {type(error).__name__}: {error}")
+    if swept.failed:
+        raise typer.Exit(REFUSED)
+
+
+# Looking --------------------------------------------------------------------
+
+
+@app.command()
+def waiting(*, json: Json = False, app: App = None, store: Store = None) -> None:
+    """List the open waits of a store. Needs no code."""
+    found = without_code(app, store).waiting()
+    if json:
+        names = ("id", "run_id", "kind")
+        rows = [
+            {name: getattr(wait, name) for name in names}
+            | {"since": wait.since.isoformat()}
+            for wait in found
+        ]
+        _print([report.json_text(rows)])
+        return
+    waits = list(found)
+    if not waits:
+        _remark("Nothing waits here.")
+        return
+    from continuations.cli.drawing import draw_waiting  # noqa: PLC0415 - loads rich
+
+    draw_waiting(waits)
+
+
+@app.command()
+def show(
+    name: Annotated[
+        str, typer.Argument(metavar="RUN|WAIT", help="The id of a run or of a wait.")
+    ],
+    *,
+    version: Annotated[
+        int | None, typer.Option(min=1, help="An earlier version of the run.")
+    ] = None,
+    json: Json = False,
+    app: App = None,
+    store: Store = None,
+) -> None:
+    """Draw the stack of a run, or tell all about a wait. Needs no code."""
+    runner = without_code(app, store)
+    if "@" in name:
+        if version is not None:
+            msg = "--version is of runs; a wait has none."
+            raise Misuse(msg)
+        _show_wait(runner, name, json=json)
+    else:
+        _show_run(runner, name, version, json=json)
+
+
+def _show_wait(runner: Runner, wait_id: str, *, json: bool) -> None:
+    found = runner.wait(wait_id)
+    if json:
+        _print([report.json_text(report.wait_json(found))])
+        return
+    _print([visible(found.id)])
+    _print(report.wait_lines(found))
+    _print(report.json_lines("schema", found.schema_json))
+    _print([f"digest: {found.digest}"])
+
+
+def _show_run(runner: Runner, run_id: str, version: int | None, *, json: bool) -> None:
+    # Looking loads the engine's tree and rich, which no decision needs.
+    from continuations.cli import stack  # noqa: PLC0415
+    from continuations.cli.drawing import draw  # noqa: PLC0415
+    from continuations.cli.standing import standing  # noqa: PLC0415
+
+    state = runner.look(run_id, version=version)
+    ends = standing(runner, state.waits)
+    if json:
+        _print([report.json_text(report.run_json(state, ends))])
+        return
+    draw(stack.header(state))
+    draw(stack.tree(state.root, ends))
+
+
+# Deciding -------------------------------------------------------------------
+
+
+@app.command()
+def approve(
+    wait: WaitId,
+    *,
+    by: By = None,
+    reason: Reason = None,
+    arguments: Annotated[
+        str | None,
+        typer.Option(metavar="JSON|@FILE", help="Run it with these arguments instead."),
+    ] = None,
+    app: App = None,
+    store: Store = None,
+) -> None:
+    """Say yes: the call runs as the wait shows it. Needs no code."""
+    edited: Any = None if arguments is None else json_arguments(arguments)
+    _decide(
+        without_code(app, store),
+        wait,
+        by,
+        lambda who: continuations.Approve(by=who, reason=reason, arguments=edited),
+    )
+
+
+@app.command()
+def deny(
+    wait: WaitId,
+    *,
+    by: By = None,
+    reason: Reason = None,
+    app: App = None,
+    store: Store = None,
+) -> None:
+    """Say no: the call does not run, and the agent is told so. Needs no code."""
+    _decide(
+        without_code(app, store),
+        wait,
+        by,
+        lambda who: continuations.Deny(by=who, reason=reason),
+    )
+
+
+@app.command(context_settings={"ignore_unknown_options": True})
+def answer(
+    wait: WaitId,
+    value: Annotated[str, typer.Argument(help="The answer, in JSON.")],
+    *,
+    text: Annotated[
+        bool, typer.Option("--text", help="The value is a text, not JSON.")
+    ] = False,
+    by: By = None,
+    reason: Reason = None,
+    app: App = None,
+    store: Store = None,
+) -> None:
+    """Give a value in place of running the call. Needs no code."""
+    hint = "Say --text if it is a text, or quote it as JSON."
+    given = value if text else json_value(value, hint=hint)
+    _decide(
+        without_code(app, store),
+        wait,
+        by,
+        lambda who: continuations.Answer(given, by=who, reason=reason),
+    )
+
+
+# What the commands share ----------------------------------------------------
+
+
+def _work(
+    runner: Runner,
+    attempt: Callable[[], Outcome],
+    *,
+    wait: bool,
+    timeout: float | None,
+) -> None:
+    if timeout is not None and not wait:
+        msg = "--timeout bounds --wait: give both, or neither."
+        raise Misuse(msg)
+    if wait:
+        outcome = until_free(attempt, runner.resume, timeout=timeout, say=_remark)
+    else:
+        outcome = attempt()
+    for change in outcome.changes:
+        _remark(f"the code changed: {change.where}: {change.what} ({change.kind})")
+    _print(report.outcome_lines(outcome))
+    if isinstance(outcome, continuations.Failed):
+        raise typer.Exit(FAILED)
+
+
+def _decide(
+    runner: Runner, name: str, by: str | None, verdict: Callable[[str], Verdict]
+) -> None:
+    who, origin = actor(by)
+    wait_id, found = chosen(runner, name)
+    decision = runner.decide(wait_id, verdict(who))
+    _remark_actor(who, origin)
+    run_id = wait_id.partition("@")[2]
+    _print(report.decision_lines(decision, run_id))
+    if found is not None:
+        # It was named by its run alone: say what was decided, in full.
+        _print(report.wait_lines(found))
+
+
+def _remark_actor(who: str, origin: str) -> None:
+    if origin:
+        _remark(f"by {who}: {origin}")
+
+
+def _remark(text: str) -> None:
+    typer.echo(visible(text), err=True)
+
+
+def _print(lines: Iterable[str]) -> None:
+    for line in lines:
+        sys.stdout.write(f"{line}\n")

@@ -1,0 +1,58 @@
+"""Trees and tables on a terminal; the only importer of rich.
+
+Nothing is ever cut or folded: what a terminal is too narrow for, it wraps itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from continuations.cli.report import when
+from continuations.cli.visible import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from continuations import WaitSummary
+    from continuations.cli.stack import Line
+
+_STYLES = {
+    "head": "bold",
+    "agent": "bold cyan",
+    "wait": "yellow",
+    "busy": "magenta",
+    "done": "green",
+    "bad": "red",
+}
+_PLAIN = str.maketrans("├└│─", "|`|-")
+
+
+def draw(lines: Iterable[Line]) -> None:
+    """Print lines; without colours where nobody looks."""
+    console = _console()
+    simple = not console.encoding.startswith("utf")
+    for line in lines:
+        lead = line.lead.translate(_PLAIN) if simple else line.lead
+        # Text and not str: markup in what a model wrote is only letters.
+        text = Text.assemble((lead, "dim"), (line.text, _STYLES.get(line.tone, "")))
+        console.print(text)
+
+
+def draw_waiting(found: Iterable[WaitSummary]) -> None:
+    """Print open waits as a table, the id first and whole."""
+    table = Table(box=None, pad_edge=False)
+    for name in ("wait", "run", "kind", "since"):
+        table.add_column(name, no_wrap=True)
+    for wait in found:
+        row = (wait.id, wait.run_id, wait.kind, when(wait.since))
+        table.add_row(*(Text(visible(cell)) for cell in row))
+    console = _console()
+    console.print(table, width=console.measure(table).maximum)
+
+
+def _console() -> Console:
+    return Console(markup=False, highlight=False, emoji=False, soft_wrap=True)

@@ -1,0 +1,143 @@
+"""Outcomes, waits and decisions as lines to read, everything foreign made visible."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from continuations.cli.standing import said
+from continuations.cli.visible import quoted, visible
+from continuations.core import jsontext
+from continuations.engine.outcomes import Failed, Finished, Suspended
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from continuations import Decision, Outcome, Usage, Wait
+
+# Up to this many characters arguments stand on one line, beyond it one to a line.
+_WIDE = 100
+
+
+def outcome_lines(outcome: Outcome) -> Iterator[str]:
+    """Say how a run ended or stands; the first line is the outcome's name alone."""
+    yield type(outcome).__name__
+    yield f"run: {visible(outcome.run_id)}"
+    match outcome:
+        case Finished():
+            text = outcome.output
+            yield "output:"
+            yield quoted(text if isinstance(text, str) else _raw_output(outcome))
+            yield f"usage: {usage(outcome.usage)}"
+        case Failed():
+            yield f"error: {visible(outcome.error.code)}"
+            yield quoted(outcome.error.message)
+        case Suspended():
+            yield from _suspended_lines(outcome)
+
+
+def _raw_output(outcome: Finished) -> str:
+    # Of a declared type: its text as the model said it.
+    return outcome.continuation.output or ""
+
+
+def _suspended_lines(outcome: Suspended) -> Iterator[str]:
+    if not outcome.waits:
+        yield "waits: none; resume it"
+        return
+    yield "waits:"
+    for wait in outcome.waits:
+        yield f"  {visible(wait.id)}"
+        yield from wait_lines(wait, "    ")
+
+
+def wait_lines(wait: Wait, indent: str = "") -> Iterator[str]:
+    """Say all that a decider needs of a wait, but for its id and schema."""
+    facts = {
+        "kind": wait.kind,
+        "path": " > ".join(wait.path),
+        "tool": wait.tool,
+        "note": wait.note,
+        "policy": wait.policy,
+        "since": when(wait.created_at),
+        "deadline": when(wait.deadline) if wait.deadline else None,
+        "valid for": f"{wait.valid_for} s" if wait.valid_for is not None else None,
+        "if denied": "the run is stopped" if wait.denial_stops else None,
+        "if expired": "the run is stopped" if wait.expiry_stops else None,
+    }
+    for name, fact in facts.items():
+        if fact is not None:
+            yield f"{indent}{name}: {visible(fact)}"
+    yield from json_lines("arguments", wait.arguments_json, indent)
+
+
+def json_lines(name: str, text: str, indent: str = "") -> Iterator[str]:
+    """Say a JSON text whole, on one line or one value to a line."""
+    shown = visible(text)
+    if len(shown) <= _WIDE:
+        yield f"{indent}{name}: {shown}"
+        return
+    yield f"{indent}{name}:"
+    yield quoted(_laid_out(text), f"{indent}  ")
+
+
+def _laid_out(text: str) -> str:
+    try:
+        return json.dumps(jsontext.parse(text), indent=2, ensure_ascii=False)
+    except (jsontext.NotJson, RecursionError):
+        # Nested too deep to be laid out: still whole, on one line.
+        return text
+
+
+def decision_lines(decision: Decision, run_id: str) -> Iterator[str]:
+    """Say which decision stands, and what comes next."""
+    yield visible(said(decision))
+    yield f"wait: {visible(decision.wait_id)}"
+    if decision.reason is not None:
+        yield f"reason: {visible(decision.reason)}"
+    if decision.arguments is not None:
+        yield from json_lines("edited arguments", decision.arguments)
+    if decision.value is not None:
+        yield from json_lines("value", decision.value)
+    yield f"next: continuations resume {visible(run_id)}"
+
+
+def wait_json(wait: Wait) -> dict[str, Any]:
+    """Return a whole wait as JSON values."""
+    return {
+        "id": wait.id,
+        "run_id": wait.run_id,
+        "call_id": wait.call_id,
+        "kind": wait.kind,
+        "path": list(wait.path),
+        "tool": wait.tool,
+        "arguments": wait.arguments,
+        "schema": wait.schema,
+        "digest": wait.digest,
+        "created_at": wait.created_at.isoformat(),
+        "deadline": wait.deadline and wait.deadline.isoformat(),
+        "valid_for": wait.valid_for,
+        "policy": wait.policy,
+        "denial_stops": wait.denial_stops,
+        "expiry_stops": wait.expiry_stops,
+        "note": wait.note,
+    }
+
+
+def json_text(value: object) -> str:
+    """Return JSON in ASCII: whatever cannot be seen is an escape."""
+    return json.dumps(value, ensure_ascii=True)
+
+
+def usage(used: Usage) -> str:
+    """Return what a run has cost so far, in words."""
+    return (
+        f"{used.requests} requests, {used.input_tokens} tokens in, "
+        f"{used.output_tokens} out"
+    )
+
+
+def when(time: datetime) -> str:
+    """Return a time to the second, in UTC."""
+    return f"{time:%Y-%m-%dT%H:%M:%SZ}"

@@ -1,0 +1,207 @@
+"""The demonstration of three_deep.py: each command as a process of its own.
+
+It is started by `python examples/three_deep.py`. It has no agents and moves no run on:
+it starts processes, decides which decision comes next, and reads what is in the store.
+A process that somebody kills meanwhile is started again with --wait, so try that: it
+ends the same. Options, such as `--lease 2`, are handed on to every process.
+"""
+
+import argparse
+import itertools
+import os
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+
+from continuations import Runner, Wait, open_store
+from continuations_storage import SyncStore
+
+HERE = Path(__file__).parent
+RUN = "onboard-jane"
+MOST_TRIES = 10
+KINDS = {
+    "v": "versions of the run",
+    "in": "decisions",
+    "waits": "open waits",
+    "markers": "markers",
+    "probe": "proof of the store",
+}
+
+
+class Stage:
+    """Where it plays: a fresh folder, a model, and the processes that there were."""
+
+    def __init__(self, home: Path, *, offline: bool, options: list[str]) -> None:
+        self.store = f"file:{home / 'runs'}"
+        self.ledger = home / "ledger.txt"
+        self.offline = offline
+        self.options = options
+        self.server: subprocess.Popen[str] | None = None
+        self.ended: list[int] = []
+        self._titles = itertools.count(1)
+
+    def title(self, text: str) -> None:
+        """Print what comes next."""
+        print(f"\n{next(self._titles)}. {text}")
+
+    def environment(self) -> dict[str, str]:
+        """Return the environment in which a process finds its model."""
+        if not self.offline:
+            return dict(os.environ)
+        if self.server is None or self.server.poll() is not None:
+            self.server = subprocess.Popen(
+                [sys.executable, HERE / "scripted_api.py"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            self.url = next(iter(self.server.stdout or ())).strip()
+            print(f"   process {self.server.pid}: the scripted API, {self.url}")
+        return {
+            **os.environ,
+            "OPENAI_BASE_URL": self.url,
+            "OPENAI_API_KEY": "offline",
+        }
+
+    def run(self, *words: str) -> None:
+        """Run one command to its end; again with --wait if it was killed."""
+        given = [*words, "--store", self.store, "--ledger", str(self.ledger)]
+        given += self.options
+        for _ in range(MOST_TRIES):
+            process = subprocess.Popen(
+                [sys.executable, HERE / "three_deep.py", *given],
+                env=self.environment(),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+            print(f"   process {process.pid}: {' '.join(words)}", flush=True)
+            for line in process.stdout or ():
+                print(f"   | {line}", end="")
+            code = process.wait()
+            print(f"   process {process.pid} ended with {code}")
+            self.ended.append(process.pid)
+            if code == 0:
+                return
+            # Killed, or its model was: nothing is lost, so ask again.
+            if code > 0 and (self.server is None or self.server.poll() is None):
+                break
+            given = [*given, "--wait"]
+        sys.exit(f"{words[0]} was to succeed.")
+
+    def close(self) -> None:
+        """End the scripted API, which does so when nobody is left to write to it."""
+        if self.server is not None:
+            self.server.communicate()
+            self.ended.append(self.server.pid)
+            self.server = None
+
+
+def play(stage: Stage) -> None:
+    """Start, then decide and resume until nothing waits any more."""
+    desk = Runner([], store=stage.store)
+    stage.title("Start")
+    stage.run("start")
+    stage.title("The paused stack, read by a process that has no agents running")
+    stage.run("show", RUN)
+    show_rest(stage)
+    for _ in range(MOST_TRIES):
+        waits = desk.look(RUN).waits
+        if not waits:
+            return
+        # By the name of the tool: a real model may ask in another order.
+        wait = max(waits, key=lambda wait: wait.tool == "transfer")
+        words = verdict(wait, stage.ledger)
+        stage.title(f"{words[0].capitalize()}: {' > '.join(wait.path)}")
+        stage.run(*words)
+        stage.title("Resume")
+        stage.run("resume", RUN)
+    sys.exit("The run was to end.")
+
+
+def verdict(wait: Wait, ledger: Path) -> list[str]:
+    """Return the command that decides a wait: yes to the money, no to the access."""
+    if wait.kind == "unknown":
+        # Its process was killed in the middle of the call. The ledger knows.
+        effects = ledger.read_text().splitlines() if ledger.exists() else []
+        for call, _, effect in (line.partition(" ") for line in effects):
+            if call == wait.call_id:
+                return ["answer", wait.id, effect]
+        return ["approve", wait.id]
+    return ["approve" if wait.tool == "transfer" else "deny", wait.id]
+
+
+def stored(url: str) -> dict[str, list[int]]:
+    """Return the sizes of all objects in a store, by their kind."""
+    sizes: dict[str, list[int]] = defaultdict(list)
+    with SyncStore(open_store(url)) as store:
+        for key in store.all_keys(""):
+            kind = key.split("/")[2 if key.startswith("runs/") else 0]
+            sizes[KINDS[kind]].append(len(store.read(key)))
+    return sizes
+
+
+def alive(pids: list[int]) -> list[int]:
+    """Return those of some processes that are still there."""
+    there: list[int] = []
+    for pid in pids:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            continue
+        there.append(pid)
+    return there
+
+
+def show_rest(stage: Stage) -> None:
+    """Say what there is while nothing runs: bytes, and no process."""
+    for kind, sizes in stored(stage.store).items():
+        print(f"   {len(sizes):3} x {kind:20} {sum(sizes):6,} bytes")
+    still = alive(stage.ended) or "none"
+    print(f"   {len(stage.ended)} processes worked on it so far; alive now: {still}")
+
+
+def check(stage: Stage) -> None:
+    """Print how it ended, and exit with an error unless it is as promised."""
+    stage.title("What is stored, and what runs")
+    show_rest(stage)
+    stage.title(f"The ledger of effects, {stage.ledger}")
+    effects = stage.ledger.read_text().splitlines()
+    for effect in effects:
+        print(f"   {effect}")
+    transfers = [effect for effect in effects if "Transferred" in effect]
+    kept = {
+        "the run finished": Runner([], store=stage.store).look(RUN).status
+        == "finished",
+        "the money was transferred once": len(transfers) == 1,
+        "what was denied never happened": transfers == effects,
+        "nothing is left running": not alive(stage.ended),
+    }
+    print()
+    for promise, holds in kept.items():
+        print(f"{'Yes' if holds else 'NO'}: {promise}.")
+    if not all(kept.values()):
+        sys.exit(1)
+
+
+def main() -> None:
+    """Set the stage, play, and look whether it went as promised."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument(
+        "--offline", action="store_true", default="OPENAI_API_KEY" not in os.environ
+    )
+    options, rest = parser.parse_known_args()
+    home = Path(tempfile.mkdtemp(prefix="three-deep-"))
+    stage = Stage(home, offline=options.offline, options=rest)
+    print(f"Store {stage.store}, ledger {stage.ledger}: both are kept.")
+    try:
+        play(stage)
+    finally:
+        stage.close()
+    check(stage)
+
+
+if __name__ == "__main__":
+    main()

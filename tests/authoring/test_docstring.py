@@ -1,0 +1,116 @@
+"""What a docstring tells the model of a tool and of its parameters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import pytest
+from pydantic import Field
+
+from continuations.authoring.tool import tool
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def google(account: str, cents: int = 0) -> None:
+    """Move money.
+
+    At once, and for good.
+
+    Args:
+        account: where to
+        cents: how much,
+            in cents
+
+    Returns:
+        A receipt.
+
+    Raises:
+        ValueError: never
+    """
+
+
+def numpy(account: str, cents: int = 0) -> None:
+    """Move money.
+
+    At once, and for good.
+
+    Parameters
+    ----------
+    account : str
+        where to
+    cents : int
+        how much,
+        in cents
+
+    Returns
+    -------
+    str
+        A receipt.
+    """
+
+
+def rest(account: str, cents: int = 0) -> None:
+    """Move money.
+
+    At once, and for good.
+
+    :param account: where to
+    :param cents: how much,
+        in cents
+    :returns: A receipt.
+    """
+
+
+@pytest.mark.parametrize("function", [google, numpy, rest])
+def test_docstrings_describe_tools_and_parameters(
+    function: Callable[..., None],
+) -> None:
+    made = tool(function)
+    properties = made.parameters["properties"]
+
+    expected = "Move money.\n\nAt once, and for good.\n\nReturns: A receipt."
+    assert expected == made.description
+    assert "where to" == properties["account"]["description"]
+    assert "how much,\nin cents" == properties["cents"]["description"]
+
+
+@pytest.mark.parametrize(
+    ("docstring", "expected"),
+    [
+        (None, ""),
+        ("", ""),
+        ("Do it.", "Do it."),
+        (
+            "Do it.\n\n    Note: at 10:30.\n    :colon first",
+            "Do it.\n\nNote: at 10:30.\n:colon first",
+        ),
+        (
+            "Do it.\n\n    Returns:\n        A receipt.",
+            "Do it.\n\nReturns:\n    A receipt.",
+        ),
+        ("Ask\n    @kim about it.", "Ask\n@kim about it."),
+    ],
+)
+def test_a_docstring_without_parameters_is_told_as_it_is(
+    docstring: str | None, expected: str
+) -> None:
+    def function() -> None: ...
+
+    function.__doc__ = docstring
+
+    assert expected == tool(function).description
+
+
+def test_a_declared_description_wins() -> None:
+    @tool(description="Mine.")
+    def function(a: Annotated[int, Field(description="declared")]) -> None:
+        """Of the docstring.
+
+        Args:
+            a: of the docstring
+        """
+
+    assert "Mine." == function.description
+    assert "declared" == function.parameters["properties"]["a"]["description"]

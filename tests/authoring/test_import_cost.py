@@ -1,0 +1,49 @@
+"""Writing agents down is cheap: pydantic comes with the first use of a tool."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+PROGRAM = """
+import sys
+import continuations.authoring.agent
+import continuations.authoring.approval
+import continuations.authoring.binding
+import continuations.authoring.context
+import continuations.authoring.faults
+import continuations.authoring.manifest
+import continuations.authoring.subagent
+import continuations.authoring.tool
+from continuations.authoring.agent import Agent
+from continuations.authoring.approval import ApprovalPolicy
+from continuations.authoring.binding import Binding
+from continuations.authoring.context import ToolContext
+from continuations.authoring.tool import tool
+
+@tool
+def balance(account: str) -> int:
+    "Balance in cents."
+    return 1
+
+@tool(approval=ApprovalPolicy(when=lambda cents: cents > 100), timeout=3)
+async def pay(cents: int, ctx: ToolContext) -> None:
+    "Pay."
+
+accounts = Agent("accounts", tools=[balance, pay], output_type=list[int])
+head = Agent("head", tools=lambda: [accounts, head, accounts.as_tool("books")])
+binding = Binding([head])
+binding.tool_at(["head", "head", "books", "pay"])
+assert balance("a") == 1
+print(*sorted({name.partition(".")[0] for name in sys.modules}))
+"""
+
+
+def test_agents_are_declared_and_bound_without_pydantic() -> None:
+    loaded = subprocess.run(
+        [sys.executable, "-c", PROGRAM], check=True, capture_output=True, text=True
+    ).stdout.split()
+
+    assert "continuations" in loaded
+    for heavy in ("pydantic", "pydantic_core", "docstring_parser", "openai", "boto3"):
+        assert heavy not in loaded

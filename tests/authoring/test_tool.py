@@ -1,0 +1,183 @@
+"""Which functions can be tools, what is declared of them, and that they stay so."""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from continuations.authoring.tool import Tool, tool
+from continuations.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def transfer(account: str, cents: int = 0) -> None:
+    """Move money."""
+
+
+class Thing:
+    pass
+
+
+def test_name_and_options_are_declared() -> None:
+    @tool(name="pay", read_only=True, timeout=dt.timedelta(minutes=1), version="2")
+    def function() -> None: ...
+
+    options = (function.name, function.repeatable, function.timeout, function.version)
+    assert ("pay", True, 60.0, "2") == options
+
+
+@pytest.mark.parametrize(
+    ("read_only", "idempotent", "expected"),
+    [
+        (False, False, False),
+        (True, False, True),
+        (False, True, True),
+        (True, True, True),
+    ],
+)
+def test_repeatable(*, read_only: bool, idempotent: bool, expected: bool) -> None:
+    def function() -> None: ...
+
+    made = tool(function, read_only=read_only, idempotent=idempotent)
+    assert expected == made.repeatable
+
+
+@pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf"), True, "10"])
+def test_a_timeout_is_a_length_of_time(timeout: Any) -> None:
+    with pytest.raises(InvalidInput):
+        tool(transfer, timeout=timeout)
+
+
+# What cannot be a tool --------------------------------------------------------
+
+
+def star(*names: str) -> None: ...
+def stars(**names: str) -> None: ...
+def positional(name: str, /) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("function", "named"),
+    [(star, "names"), (stars, "names"), (positional, "name")],
+)
+def test_parameters_without_names_are_refused_where_they_are_written(
+    function: Callable[..., None], named: str
+) -> None:
+    with pytest.raises(InvalidInput, match=f"parameter {named} "):
+        tool(function)
+
+
+def test_an_unannotated_parameter_is_refused_where_it_is_written() -> None:
+    def function(value: int) -> None: ...
+
+    function.__annotations__ = {}
+    with pytest.raises(InvalidInput, match="tool function: the parameter value has no"):
+        tool(function)
+
+
+@pytest.mark.parametrize("thing", [functools.partial(transfer), Thing, 3, "transfer"])
+def test_only_functions_are_tools(thing: Any) -> None:
+    with pytest.raises(InvalidInput, match="function"):
+        tool(thing, name="thing")
+
+
+@pytest.mark.parametrize("name", ["", "a b", "ä", "a" * 65, "a.b", "a\n"])
+def test_names_are_what_providers_take(name: str) -> None:
+    with pytest.raises(InvalidInput, match="a tool's name"):
+        tool(transfer, name=name)
+
+
+def test_a_lambda_needs_a_name() -> None:
+    with pytest.raises(InvalidInput, match="<lambda>"):
+        tool(lambda: None)
+
+
+class Opaque:
+    pass
+
+
+@pytest.mark.parametrize("annotation", [Opaque, "Missing", "1 +", "list[Missing]"])
+def test_unknown_types_are_refused_on_first_use(annotation: object) -> None:
+    def function(value: object) -> None: ...
+
+    function.__annotations__["value"] = annotation
+    made = tool(function)
+
+    with pytest.raises(InvalidInput, match="tool function: "):
+        _ = made.parameters
+
+
+@pytest.mark.parametrize(
+    ("annotation", "default"),
+    [
+        (int, None),
+        (int, "5"),
+        (float, float("inf")),
+        (list[int], ["a"]),
+        (str, object()),
+        (Decimal, Decimal("nan")),
+    ],
+)
+def test_a_default_that_is_no_argument_is_refused(
+    annotation: object, default: object
+) -> None:
+    def function(required: int, value: object = default) -> None: ...
+
+    function.__annotations__["value"] = annotation
+    made = tool(function)
+
+    with pytest.raises(InvalidInput, match=r"tool function: .*"):
+        _ = made.parameters
+
+
+def test_a_method_of_an_object_is_a_tool() -> None:
+    class Bank:
+        def balance(self, account: str) -> str:
+            """Tell the balance."""
+            return account
+
+    made = tool(Bank().balance)
+
+    assert ("balance", "Tell the balance.") == (made.name, made.description)
+    assert ["account"] == list(made.parameters["properties"])
+
+
+def test_a_method_in_a_class_is_told_what_to_do() -> None:
+    def method(self: object, account: str) -> None: ...
+
+    del method.__annotations__["self"]
+    with pytest.raises(InvalidInput, match=r"tool\(thing\.method\)"):
+        tool(method)
+
+
+def test_a_wrapped_function_is_read_through_its_wrapper() -> None:
+    @functools.wraps(transfer)
+    def wrapper(*args: Any, **kwargs: Any) -> None: ...
+
+    assert tool(transfer).parameters == tool(wrapper).parameters
+
+
+def test_a_functions_attributes_do_not_overwrite_the_tools() -> None:
+    def function() -> None: ...
+
+    function.__dict__["name"] = "other"
+
+    assert "function" == tool(function).name
+
+
+def test_a_tool_is_still_the_function() -> None:
+    @tool
+    def double(value: int) -> int:
+        """Double it."""
+        return 2 * value
+
+    assert isinstance(double, Tool)
+    assert 4 == double(2)
+    assert 4 == double(value=2)
+    assert "Double it." == double.__doc__

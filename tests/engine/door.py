@@ -1,0 +1,176 @@
+"""One command on a store, in an interpreter of its own: what it came to, as JSON.
+
+`python -m tests.engine.door start r1 go`. The environment says the rest: TEST_STORE,
+TEST_APP (a module of `tests.engine.apps` with `agents()`), TEST_LEASE in seconds and
+TEST_FAULT, `7 before` or `7 after`: SIGKILL at the seventh storage operation.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from continuations import (
+    Agent,
+    Answer,
+    Approve,
+    ContinuationsError,
+    Deny,
+    Failed,
+    Finished,
+    Runner,
+    Suspended,
+    open_store,
+    resume,
+    run,
+)
+
+if TYPE_CHECKING:
+    from continuations import Decision, Outcome, Wait
+    from continuations.core.decisions import Verdict
+    from continuations_storage import Store
+
+
+def verdict_of(text: str) -> Verdict:
+    """Return a verdict of its JSON: `{"approve": {"by": "kim"}}`."""
+    [(kind, fields)] = json.loads(text).items()
+    if kind == "answer":
+        return Answer(**fields)
+    return Approve(**fields) if kind == "approve" else Deny(**fields)
+
+
+def told_of_wait(wait: Wait) -> dict[str, Any]:
+    """Return a wait as JSON values."""
+    return {
+        "id": wait.id,
+        "kind": wait.kind,
+        "path": list(wait.path),
+        "tool": wait.tool,
+        "arguments": wait.arguments,
+        "note": wait.note,
+        "deadline": wait.deadline and wait.deadline.isoformat(),
+    }
+
+
+def told_of(outcome: Outcome) -> dict[str, Any]:
+    """Return an outcome as JSON values."""
+    state = outcome.continuation
+    told: dict[str, Any] = {
+        "kind": type(outcome).__name__,
+        "run_id": outcome.run_id,
+        "version": state.version,
+        "usage": asdict(state.usage),
+        "messages": state.root.messages,
+        "changes": [f"{each.kind} {each.where}" for each in outcome.changes],
+    }
+    match outcome:
+        case Finished():
+            told["output"] = outcome.output
+        case Suspended():
+            told["waits"] = [told_of_wait(wait) for wait in outcome.waits]
+        case Failed():
+            told["error"] = asdict(outcome.error)
+    return told
+
+
+def told_of_decision(decision: Decision) -> dict[str, Any]:
+    """Return a decision as JSON values."""
+    return {"decided": decision.kind, "by": decision.by, "id": decision.id}
+
+
+def agents() -> list[Agent]:
+    """Return the agents of the app that the environment names."""
+    name = os.environ.get("TEST_APP", "office")
+    if name == "none":
+        return []
+    found: list[Agent] = importlib.import_module(f"tests.engine.apps.{name}").agents()
+    return found
+
+
+def store() -> Store:
+    """Return the store that the environment names, with the fault that it names."""
+    plain = open_store(os.environ["TEST_STORE"])
+    fault = os.environ.get("TEST_FAULT")
+    if fault is None:
+        return plain
+    from continuations_storage.faults import FaultyStore, at, killed  # noqa: PLC0415 - rarely
+
+    number, moment = fault.split()
+    assert moment in ("before", "after")
+    return FaultyStore(plain, at(int(number), killed(moment)))
+
+
+def runner() -> Runner:
+    """Return a runner as the environment says."""
+    lease = float(os.environ.get("TEST_LEASE", "30"))
+    attempts = int(os.environ.get("TEST_ATTEMPTS", "5"))
+    return Runner(agents(), store=store(), lease=lease, max_attempts=attempts)
+
+
+def do(command: str, words: list[str]) -> dict[str, Any]:  # noqa: PLR0911 - one for each command
+    """Do one command."""
+    match command, words:
+        case "start", [run_id, text]:
+            return told_of(runner().start(text, run_id=run_id))
+        case "resume", [run_id]:
+            return told_of(runner().resume(run_id))
+        case "decide", [wait_id, verdict]:
+            return told_of_decision(runner().decide(wait_id, verdict_of(verdict)))
+        case "cancel", [run_id]:
+            state = runner().cancel(run_id, reason="Enough.", by="kim")
+            return {"status": state.status}
+        case "sweep", []:
+            swept = runner().sweep()
+            return {
+                "looked": swept.looked,
+                "resumed": [told_of(outcome) for outcome in swept.resumed],
+                "failed": {key: type(e).__name__ for key, e in swept.failed.items()},
+            }
+        case "run", [text, path]:
+            outcome = run(agents()[0], text)
+            Path(path).write_bytes(outcome.continuation.to_bytes())
+            return told_of(outcome)
+        case "resume-bytes", [path, answers, onto]:
+            verdicts = {
+                key: verdict_of(json.dumps(verdict))
+                for key, verdict in json.loads(answers).items()
+            }
+            data = Path(path).read_bytes()
+            outcome = resume(data, agents()[0], answers=verdicts)
+            Path(onto).write_bytes(outcome.continuation.to_bytes())
+            return told_of(outcome)
+        case "race", [count, *what]:
+            from tests.engine import racers  # noqa: PLC0415 - it imports this module
+
+            return {"told": racers.run(int(count), what)}
+        case _:
+            return {"raised": f"no command {command}"}
+
+
+def raised(error: ContinuationsError) -> dict[str, Any]:
+    """Return an error as JSON values."""
+    return {
+        "raised": type(error).__name__,
+        "message": str(error),
+        "run_id": error.run_id,
+        "wait_id": error.wait_id,
+    }
+
+
+def main() -> None:
+    """Do the command of the command line and print what it came to."""
+    command, *words = sys.argv[1:]
+    try:
+        told = do(command, words)
+    except ContinuationsError as error:
+        told = raised(error)
+    sys.stdout.write(json.dumps(told) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+"""Agents of this process, with a store in memory and a clock that a test moves."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from continuations import Agent, Runner
+from tests.engine import scripts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from continuations import Outcome
+    from tests.engine.scripts import Script
+
+
+class Clock:
+    """Both clocks of a machine, standing still until they are moved."""
+
+    def __init__(self) -> None:
+        self._start = datetime(2026, 1, 1, tzinfo=UTC)
+        self.seconds = 0.0
+
+    def now(self) -> datetime:
+        """Return the wall clock's time."""
+        return self._start + timedelta(seconds=self.seconds)
+
+    def elapsed(self) -> float:
+        """Return the other clock's time."""
+        return self.seconds
+
+
+def runner(script: Script, *tools: Callable[..., Any] | Any, **options: Any) -> Runner:
+    """Return a runner of one agent, `boss`, with a script and some tools."""
+    return Runner(boss(script, *tools), **{"store": "memory:", **options})
+
+
+def boss(script: Script, *tools: Any, **options: Any) -> Agent:
+    """Return an agent with a script and some tools."""
+    given = {"instructions": "You are boss.", **options}
+    return Agent("boss", tools=list(tools), model=scripts.model(script), **given)
+
+
+def results(outcome: Outcome) -> list[str]:
+    """Return what the tool messages of the root frame say."""
+    return said(outcome.continuation.root.messages)
+
+
+def said(messages: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return what the tool messages of a conversation say."""
+    return [str(each["content"]) for each in messages if each["role"] == "tool"]

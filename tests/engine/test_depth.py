@@ -1,0 +1,114 @@
+"""A stack of any depth stands up again in a process that has only the store (R-B1)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.engine import scripts
+from tests.engine.apps import circle
+from tests.model_server import ModelServer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+    from tests.engine.world import World
+
+
+def served(messages: list[dict[str, Any]], _model: str) -> Mapping[str, Any]:
+    """Answer over HTTP what the circle's script says."""
+    line = circle.line(messages)
+    if isinstance(line, str):
+        return {"content": line}
+    [[name, arguments]] = line
+    return {"content": None, "tool_calls": [{"name": name, "arguments": arguments}]}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ModelServer]:
+    """Return a strict chat completions server for the module."""
+    with ModelServer(served) as running:
+        yield running
+
+
+@pytest.mark.parametrize("depth", [1, 3, 50])
+def test_the_deepest_tool_runs_and_its_result_comes_up(
+    world: World, server: ModelServer, depth: int
+) -> None:
+    """R-B1, SL-06, SL-07, SL-08, SL-09, SL-11, SL-14: over HTTP, three processes."""
+    asked_before = len(server.requests)
+    over_http = {"app": "circle", "http": "1"}
+    world.environment.update(server.environment)
+
+    # Given a stack that waits in its deepest frame, and the process that made it gone
+    waiting = world.do("start", "r1", str(depth), **over_http)
+    [wait] = waiting["waits"]
+    assert ["odd", *["down"] * depth, "pay"] == wait["path"]
+    assert [] == world.effects()
+
+    # When another process decides and a third one resumes
+    world.approve(wait)
+    ended = world.do("resume", "r1", **over_http)
+
+    # Then exactly the deepest tool ran and every level added its number
+    numbers = " ".join(str(number) for number in range(depth + 1))
+    assert f"paid x {numbers}" == ended["output"]
+    assert ["pay x"] == world.done()
+
+    # And every turn of every level was asked once, and the usage is the whole tree's
+    asked = server.requests[asked_before:]
+    turns = [
+        (scripts.task_of(each["messages"]), scripts.turn_of(each["messages"]))
+        for each in asked
+    ]
+    once = {(str(task), turn) for task in range(depth + 1) for turn in (0, 1)}
+    assert (once, len(once)) == (set(turns), len(turns))
+    assert {200} == {each["status"] for each in asked}
+    assert 2 * (depth + 1) == ended["usage"]["requests"]
+    assert ended["usage"]["input_tokens"] > waiting["usage"]["input_tokens"] > 0
+
+
+def test_a_thousand_levels(world: World) -> None:
+    """R-B1, R-I4: no recursion limit, no depth limit; two agents in a circle."""
+    # Given a thousand frames that wait, each for the one below
+    waiting = world.do("start", "r1", "1000", app="circle")
+    [wait] = waiting["waits"]
+    assert 1002 == len(wait["path"])
+
+    # When they are decided and resumed elsewhere
+    world.approve(wait)
+    ended = world.do("resume", "r1", app="circle")
+
+    # Then a result has come up through all of them, and no turn was repeated
+    assert "paid x " + " ".join(map(str, range(1001))) == ended["output"]
+    assert ["pay x"] == world.done()
+    assert (2002, 2002) == (len(world.turns()), len(set(world.turns())))
+    assert 2002 == ended["usage"]["requests"]
+
+
+def test_a_denial_comes_up_through_every_level(world: World) -> None:
+    """X-01, X-02, SL-L1, SL-L3: at depth 50 nothing runs, and every parent goes on."""
+    [wait] = world.do("start", "r1", "50", app="circle")["waits"]
+
+    world.deny(wait, reason="Too dear.")
+    ended = world.do("resume", "r1", app="circle")
+
+    assert ended["output"].startswith("DENIED: a person refused this call.")
+    assert ended["output"].endswith(" ".join(map(str, range(51))))
+    assert "Too dear." in ended["output"]
+    assert [] == world.effects()
+
+
+def test_resuming_an_undecided_stack_changes_nothing(world: World) -> None:
+    """SL-05, R-A4: nothing to do is `Suspended`, and not a byte is written."""
+    script = {"go": [[["pay", {"what": "x"}]], "end"]}
+    world.start(script)
+    before = world.objects()
+
+    again = world.resume(script)
+
+    assert "Suspended" == again["kind"]
+    assert before == world.objects()
+    assert ["go 0"] == world.turns()

@@ -1,0 +1,272 @@
+"""Frames, calls and waits have ids of their own; nothing is routed by looks (R-B2)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from continuations import (
+    Agent,
+    Approve,
+    DecisionRefused,
+    Runner,
+    Suspended,
+    WaitNotFound,
+    resume,
+    run,
+    tool,
+)
+from continuations.models.scripted import ScriptedModel
+from tests.engine import ledgers, offices, scripts
+from tests.engine.world import World
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from tests.engine.scripts import Script
+
+
+def pay_in(*whats: str, call_id: str = "") -> list[Any]:
+    """Return lines of a frame that pays, one after the other, and ends."""
+    lines: list[Any] = [[["pay", {"what": what}, call_id]] for what in whats]
+    return [*lines, f"done {whats[-1]}"]
+
+
+# Two frames of one look -------------------------------------------------------
+
+TWO_OF_ONE_NAME: dict[str, Script] = {
+    # Two agents of one name; the same agent twice; ids that a provider repeats.
+    "equal names": {
+        "go": [[["left", {"input": "A"}], ["right", {"input": "B"}]], "all"],
+        "A": pay_in("a"),
+        "B": pay_in("b"),
+    },
+    "one agent twice": {
+        "go": [[["left", {"input": "A"}], ["left", {"input": "B"}]], "all"],
+        "A": pay_in("a"),
+        "B": pay_in("b"),
+    },
+    "equal call ids": {
+        "go": [[["left", {"input": "A"}, "x"], ["right", {"input": "B"}, "x"]], "all"],
+        "A": pay_in("a", call_id="x"),
+        "B": pay_in("b", call_id="x"),
+    },
+    "empty call ids": {
+        "go": [[["left", {"input": "A"}, ""], ["right", {"input": "B"}, ""]], "all"],
+        "A": pay_in("a", call_id=""),
+        "B": pay_in("b", call_id=""),
+    },
+}
+
+
+@pytest.mark.parametrize("look", TWO_OF_ONE_NAME)
+def test_a_decision_reaches_the_call_that_it_names(world: World, look: str) -> None:
+    """R-B2, R-D5, R-B6, SL-32, SL-L2: one approved, its double denied."""
+    script = TWO_OF_ONE_NAME[look]
+
+    # Given two waits that look alike
+    waits = {w["arguments"]["what"]: w for w in world.start(script)["waits"]}
+    assert waits["a"]["id"] != waits["b"]["id"]
+
+    # When the second is approved and the first denied, and another process resumes
+    world.approve(waits["b"])
+    world.deny(waits["a"])
+    ended = world.resume(script)
+
+    # Then what was approved ran, and each parent call got its own child's result
+    assert ["pay b"] == world.done()
+    assert ["done a", "done b"] == offices.said(ended["messages"])
+    assert sorted({*world.turns()}) == sorted(world.turns())
+
+
+def test_equal_call_ids_within_one_turn_and_over_turns(world: World) -> None:
+    """R-D5: a constant id in every call of every turn; the transcript stays sendable."""
+    pay = [["pay", {"what": str(n)}, "call_1"] for n in range(4)]
+    script: Script = {"go": [[pay[0], pay[1]], [pay[2], pay[3]], "all"]}
+    [first, second] = world.start(script)["waits"]
+    assert ["0", "1"] == [wait["arguments"]["what"] for wait in (first, second)]
+
+    # When in each turn the second call is approved and the first denied
+    world.deny(first)
+    world.approve(second)
+    [third, fourth] = world.resume(script)["waits"]
+    world.deny(third)
+    world.approve(fourth)
+    ended = world.resume(script)
+
+    # Then these ran, and each result stands under an id of its own
+    assert ["pay 1", "pay 3"] == world.done()
+    kinds = [text.split()[0] for text in offices.said(ended["messages"])]
+    assert ["DENIED:", "paid", "DENIED:", "paid"] == kinds
+    ids = [m["tool_call_id"] for m in ended["messages"] if m["role"] == "tool"]
+    assert 4 == len(set(ids))
+
+
+# Waits in a row and side by side ----------------------------------------------
+
+
+def test_three_waits_in_a_row_in_one_child(world: World) -> None:
+    """R-B5, R-A10, SL-33: the second and third pause of one child work as the first."""
+    script: Script = {
+        "go": [[["left", {"input": "A"}]], "all"],
+        "A": pay_in("1", "2", "3"),
+    }
+    told = world.start(script)
+    ids: list[str] = []
+    for done in (["pay 1"], ["pay 1", "pay 2"], ["pay 1", "pay 2", "pay 3"]):
+        [wait] = told["waits"]
+        ids.append(wait["id"])
+        world.approve(wait)
+        told = world.resume(script)
+
+        assert done == world.done()
+
+    assert ("all", 3) == (told["output"], len(set(ids)))
+    assert len(set(world.turns())) == len(world.turns())
+
+
+SIBLINGS: Script = {
+    "go": [[["left", {"input": "A"}], ["act", {"what": "free"}], ["right", {"input": "B"}]], "all"],  # noqa: E501 - one turn
+    "A": [[["act", {"what": "a"}], ["pay", {"what": "a"}]], "done a"],
+    "B": [[["act", {"what": "b"}], ["pay", {"what": "b"}]], "done b"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("first", ["a", "b"])
+def test_two_children_are_decided_in_either_order(world: World, first: str) -> None:
+    """R-B6, R-D4, R-A8, SL-27, X-03: a partial resume is durable progress."""
+    # Given two children that wait, and free siblings that ran at once
+    waits = {w["arguments"]["what"]: w for w in world.start(SIBLINGS)["waits"]}
+    assert {"act a", "act b", "act free"} == set(world.done())
+    second = "b" if first == "a" else "a"
+
+    # When one is approved and the run resumed
+    world.approve(waits[first])
+    told = world.resume(SIBLINGS)
+
+    # Then that child has finished and the other still waits at the same wait
+    assert [waits[second]["id"]] == [wait["id"] for wait in told["waits"]]
+    assert f"{first.upper()} 1" in world.turns()
+
+    # When the other one is approved too
+    world.approve(waits[second])
+    ended = world.resume(SIBLINGS)
+
+    # Then each effect happened once, and results stand in the order of the calls
+    expected = ["act a", "act b", "act free", "pay a", "pay b"]
+    assert expected == sorted(world.done())
+    assert ["done a", "acted free", "done b"] == offices.said(ended["messages"])
+    assert len(set(world.turns())) == len(world.turns())
+
+
+# Decisions that have no wait --------------------------------------------------
+
+
+def test_a_decision_for_an_unknown_wait_is_refused(world: World) -> None:
+    """R-B4, R-B7, X-04, SL-L12: never applied by position, never dropped silently."""
+    script: Script = {"go": [[["pay", {"what": "x"}]], "all"]}
+    [wait] = world.start(script)["waits"]
+    before = world.objects()
+
+    # When a wait is named that never was, one of another run, or none at all
+    kind, _, run_id = wait["id"].partition("@")
+    for wrong in (
+        f"approval-{'0' * 26}@{run_id}",
+        f"{kind}@r2",
+        f"unknown-{kind.partition('-')[2]}@{run_id}",
+        "",
+        "0",
+        "../../etc/passwd",
+        f"{wait['id']}/..",
+    ):
+        told = world.approve(wrong) if wrong == f"{kind}@r2" else _decided(world, wrong)
+
+        # Then it is refused by name and nothing is written
+        assert "WaitNotFound" == told["raised"], wrong
+    assert before == world.objects()
+
+
+def _decided(world: World, wait_id: str) -> dict[str, Any]:
+    try:
+        Runner([], store=world.store).decide(wait_id, Approve())
+    except WaitNotFound as error:
+        return {"raised": type(error).__name__}
+    return {"raised": None}
+
+
+def test_a_wait_of_a_run_of_the_same_id_elsewhere(world: World) -> None:
+    """R-C1: `birth` binds a decision to its run, not to the run's name."""
+    script: Script = {"go": [[["pay", {"what": "x"}]], "all"]}
+    here, there = World(world.folder / "here"), World(world.folder / "there")
+    for each in (here, there):
+        each.folder.mkdir()
+    [wait] = here.start(script)["waits"]
+    there.start(script)
+
+    # When the wait of a run in another store is decided here
+    told = there.approve(wait)
+
+    # Then it is not found, and that run still waits
+    assert "WaitNotFound" == told["raised"]
+    assert "Suspended" == there.resume(script)["kind"]
+
+
+# Clones, and one value restored twice -----------------------------------------
+
+
+@tool(approval=True)
+def pay(what: str) -> str:
+    """Pay."""
+    ledgers.add(ledgers.EFFECTS, tool="pay", what=what)
+    return f"paid {what}"
+
+
+def tree() -> Agent:
+    """Return a boss with two agents that are equal in everything."""
+    script: Script = {
+        "go": [[["one", {"input": "A"}], ["two", {"input": "B"}]], "all"],
+        "A": pay_in("a"),
+        "B": pay_in("b"),
+    }
+    model: ScriptedModel = scripts.model(script)
+    twins = [Agent("twin", tools=[pay], model=model) for _ in range(2)]
+    tools = [twins[0].as_tool(name="one"), twins[1].as_tool(name="two")]
+    return Agent("boss", tools=tools, model=model)
+
+
+def test_one_value_restored_twice_gives_two_runs(world: World) -> None:
+    """R-B3: the two do not affect each other; R-B2: clones."""
+    outcome = run(tree(), "go")
+    data = outcome.continuation.to_bytes()
+    assert isinstance(outcome, Suspended)
+    waits = {w.arguments["what"]: w.id for w in outcome.waits}
+
+    # When one process takes the value twice and decides differently
+    left = resume(data, tree(), answers={waits["a"]: Approve()})
+    right = resume(data, tree(), answers={waits["b"]: Approve()})
+
+    # Then in each only what was approved there ran
+    assert ["a", "b"] == [line["what"] for line in world.effects()]
+    assert isinstance(left, Suspended)
+    assert isinstance(right, Suspended)
+    assert [waits["b"]] == [wait.id for wait in left.waits]
+    assert [waits["a"]] == [wait.id for wait in right.waits]
+    assert data == outcome.continuation.to_bytes()
+
+
+def test_a_wrong_kind_of_verdict_is_refused_and_recorded_nowhere() -> None:
+    """R-C5: what is not exactly a verdict decides nothing, and the wait stays open."""
+    runner = Runner(tree(), store="memory:")
+    outcome = runner.start("go", run_id="r1")
+    assert isinstance(outcome, Suspended)
+    wait = outcome.waits[0]
+
+    class Yes(Approve):
+        pass
+
+    for junk in (None, True, 1, "yes", "approve", {}, [], Yes(), Approve, object()):
+        with pytest.raises(DecisionRefused):
+            runner.decide(wait.id, junk)  # type: ignore[arg-type]
+    assert 2 == len(list(runner.waiting()))
+    assert isinstance(runner.resume("r1"), Suspended)

@@ -1,0 +1,205 @@
+"""The faulty store fails as it was planned, when it was planned, and tells it."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import continuations_storage
+from continuations_storage import (
+    AlreadyExists,
+    Inconclusive,
+    MemoryStore,
+    NotFound,
+    Throttled,
+    Unavailable,
+)
+from continuations_storage.faults import (
+    Crash,
+    FaultyStore,
+    Operation,
+    StaleListing,
+    at,
+    crashed,
+    delayed,
+    first_of,
+    lost_reply,
+    on,
+    refused,
+)
+
+if TYPE_CHECKING:
+    from continuations_storage.faults import Moment
+
+KILLED_AT_TWO = """
+import asyncio, sys
+from continuations_storage import FileStore
+from continuations_storage.faults import FaultyStore, at, killed
+
+async def story():
+    store = FaultyStore(FileStore(sys.argv[1]), at(2, killed(sys.argv[2])))
+    for key in ("1", "2", "3"):
+        await store.create(key, b"")
+
+asyncio.run(story())
+"""
+
+
+def test_every_operation_is_numbered_and_recorded() -> None:
+    store = FaultyStore(MemoryStore())
+
+    async def story() -> None:
+        await store.create("a", b"")
+        await store.read("a")
+        await store.keys("prefix/")
+        await store.delete("a")
+        await store.probe()
+
+    asyncio.run(story())
+
+    assert [
+        Operation(number=1, verb="create", key="a"),
+        Operation(number=2, verb="read", key="a"),
+        Operation(number=3, verb="keys", key="prefix/"),
+        Operation(number=4, verb="delete", key="a"),
+        Operation(number=5, verb="probe", key=""),
+    ] == store.operations
+
+
+def test_refused_fails_before_the_effect() -> None:
+    store = FaultyStore(MemoryStore(), at(1, refused(Throttled)))
+
+    with pytest.raises(Throttled, match="injected before"):
+        asyncio.run(store.create("a", b""))
+    with pytest.raises(NotFound):
+        asyncio.run(store.inner.read("a"))
+    asyncio.run(store.create("a", b""))
+
+
+@pytest.mark.parametrize("error", [Inconclusive, Unavailable])
+def test_a_lost_reply_hides_an_effect_that_landed(
+    error: type[Inconclusive | Unavailable],
+) -> None:
+    store = FaultyStore(MemoryStore(), on("create", lost_reply(error)))
+
+    with pytest.raises(error, match="injected after"):
+        asyncio.run(store.create("a", b"body"))
+    assert b"body" == asyncio.run(store.read("a"))
+
+
+def test_a_reply_is_lost_whatever_it_said() -> None:
+    store = FaultyStore(MemoryStore(), at(2, lost_reply()))
+    asyncio.run(store.create("a", b""))
+
+    with pytest.raises(Inconclusive) as lost:
+        asyncio.run(store.create("a", b""))
+    assert isinstance(lost.value.__context__, AlreadyExists)
+
+
+def test_a_plan_picks_verb_prefix_and_turns() -> None:
+    plan = on("create", refused(), prefix="runs/", skip=1, times=2)
+    store = FaultyStore(MemoryStore(), plan)
+
+    async def landed(key: str) -> bool:
+        try:
+            await store.create(key, b"")
+        except Unavailable:
+            return False
+        return True
+
+    async def story() -> list[bool]:
+        keys = ("other/1", "runs/1", "other/2", "runs/2", "runs/3", "runs/4")
+        return [await landed(key) for key in keys]
+
+    assert [True, True, True, False, False, True] == asyncio.run(story())
+
+
+def test_of_several_plans_the_first_fault_counts() -> None:
+    plan = first_of(at(2, refused(Throttled)), on("read", refused(), times=2))
+    store = FaultyStore(MemoryStore(), plan)
+
+    for expected in (Unavailable, Throttled, NotFound):
+        with pytest.raises(expected):
+            asyncio.run(store.read("a"))
+
+
+def test_a_delay_delays() -> None:
+    store = FaultyStore(MemoryStore(), at(1, delayed(0.02)))
+    began = time.monotonic()
+
+    asyncio.run(store.create("a", b""))
+
+    assert time.monotonic() - began >= 0.02
+
+
+@pytest.mark.parametrize(("moment", "left"), [("before", ["1"]), ("after", ["1", "2"])])
+def test_after_a_crash_nothing_is_done_any_more(
+    moment: Moment, left: list[str]
+) -> None:
+    store = FaultyStore(MemoryStore(), at(2, crashed(moment)))
+
+    async def story() -> None:
+        await store.create("1", b"")
+        with pytest.raises(Crash):
+            await store.create("2", b"")
+        with pytest.raises(Crash, match="dead already"):
+            await store.delete("1")
+
+    asyncio.run(story())
+
+    assert left == asyncio.run(store.inner.keys(""))
+    assert 2 == len(store.operations)
+
+
+def test_a_crash_takes_the_other_tasks_along() -> None:
+    plan = first_of(at(1, delayed(0.01)), at(2, crashed("before")))
+    store = FaultyStore(MemoryStore(), plan)
+
+    async def story() -> list[BaseException | None]:
+        works = [store.delete("1"), store.delete("2")]
+        return await asyncio.gather(*works, return_exceptions=True)
+
+    assert [Crash, Crash] == [type(end) for end in asyncio.run(story())]
+
+
+def test_a_crash_is_not_caught_by_except_exception() -> None:
+    assert not issubclass(Crash, Exception)
+
+
+def test_a_stale_listing_lags_and_catches_up() -> None:
+    stale = [StaleListing(prefix="runs/", operations=2)]
+    store = FaultyStore(MemoryStore(), stale=stale)
+
+    async def story() -> list[list[str]]:
+        await store.create("runs/1", b"")
+        await store.create("waits/1", b"")
+        await store.create("runs/2", b"")
+        return [await store.keys("", limit=2) for _ in range(3)]
+
+    # Operation 4 does not see what 2 and 3 made under runs/, operation 6 does.
+    assert [["runs/1", "waits/1"], ["runs/1", "waits/1"], ["runs/1", "runs/2"]] == (
+        asyncio.run(story())
+    )
+
+
+@pytest.mark.parametrize(("moment", "left"), [("before", ["1"]), ("after", ["1", "2"])])
+def test_the_process_is_killed_where_it_was_planned(
+    moment: Moment, left: list[str], tmp_path: Path
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED_AT_TWO, tmp_path, moment],
+        env={"PYTHONPATH": str(Path(continuations_storage.__file__).parents[1])},
+        timeout=30,
+        check=False,
+    )
+
+    assert -signal.SIGKILL == done.returncode
+    names = {each.name for each in tmp_path.iterdir()}
+    assert set(left) == names - {".tmp+"}

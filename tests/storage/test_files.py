@@ -1,0 +1,282 @@
+"""What the file store does besides keeping the contract."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from continuations_storage import (
+    Denied,
+    FileStore,
+    InvalidKey,
+    MemoryStore,
+    NotFound,
+    StorageError,
+    Unavailable,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DESK = ".tmp+"
+SEGMENTS = st.text(st.sampled_from("a.-0~"), min_size=1, max_size=3)
+KEYS = st.lists(SEGMENTS, min_size=1, max_size=3).map("/".join)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> FileStore:
+    return FileStore(tmp_path)
+
+
+def create(store: FileStore, key: str, body: bytes = b"body") -> None:
+    asyncio.run(store.create(key, body))
+
+
+# where things are
+
+
+def test_a_body_is_a_plain_file_at_its_key(store: FileStore, tmp_path: Path) -> None:
+    create(store, "runs/a/1")
+
+    assert b"body" == (tmp_path / "runs" / "a" / "1").read_bytes()
+    assert [] == list((tmp_path / DESK).iterdir())
+
+
+def test_a_new_root_is_made_with_its_parents_for_its_owner(tmp_path: Path) -> None:
+    root = tmp_path / "made" / "by" / "us"
+
+    create(FileStore(root), "a")
+
+    assert 0o700 == root.stat().st_mode & 0o777
+    assert repr(FileStore(root)) == f"<FileStore {root}>"
+
+
+def test_reading_and_listing_make_nothing(tmp_path: Path) -> None:
+    store = FileStore(tmp_path / "root")
+
+    async def story() -> None:
+        assert [] == await store.keys("")
+        with pytest.raises(NotFound):
+            await store.read("a")
+        await store.delete("a")
+
+    asyncio.run(story())
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_the_time_is_the_file_systems(store: FileStore, tmp_path: Path) -> None:
+    told = asyncio.run(store.create("a", b""))
+
+    assert datetime.fromtimestamp((tmp_path / "a").stat().st_mtime, UTC) == told
+    assert UTC == told.tzinfo
+
+
+def test_a_root_that_is_a_file_is_not_a_store(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    store = FileStore(tmp_path / "file")
+
+    for work in (store.create("a", b""), store.read("a"), store.keys("")):
+        with pytest.raises(Unavailable, match="is not a folder"):
+            asyncio.run(work)
+    assert b"" == (tmp_path / "file").read_bytes()
+
+
+def test_strangers_files_are_not_keys(store: FileStore, tmp_path: Path) -> None:
+    create(store, "a/1")
+    for name in ("a b", "ä", "+", "a/x y", "a/1.tmp+"):
+        (tmp_path / name).write_bytes(b"")
+    (tmp_path / "c d").mkdir()
+    (tmp_path / "c d" / "1").write_bytes(b"")
+    os.mkfifo(tmp_path / "pipe")
+
+    assert ["a/1"] == asyncio.run(store.keys(""))
+
+
+def test_a_pipe_does_not_hang_its_reader(store: FileStore, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+
+    with pytest.raises(Denied, match="no regular file"):
+        asyncio.run(store.read("pipe"))
+
+
+@given(st.sets(KEYS, max_size=12), KEYS, KEYS, st.integers(1, 5))
+def test_it_lists_as_the_memory_store_does(
+    keys: set[str], prefix: str, after: str, limit: int
+) -> None:
+    with tempfile.TemporaryDirectory() as root:
+        files, memory = FileStore(root), MemoryStore()
+
+        async def story() -> None:
+            for key in sorted(keys):
+                assert await outcome(memory, key) == await outcome(files, key)
+            for start in ("", prefix, f"{prefix}/"):
+                assert await page(memory, start) == await page(files, start)
+
+        async def outcome(store: FileStore | MemoryStore, key: str) -> str:
+            try:
+                await store.create(key, b"")
+            except InvalidKey:
+                return "refused"
+            return "created"
+
+        async def page(store: FileStore | MemoryStore, start: str) -> list[str]:
+            try:
+                return await store.keys(start, after, limit)
+            except InvalidKey:
+                return ["refused"]
+
+        asyncio.run(story())
+
+
+# folders
+
+
+@pytest.mark.parametrize(("first", "second"), [("a/b", "a"), ("a", "a/b/c")])
+def test_a_key_is_not_the_folder_of_another(
+    first: str, second: str, store: FileStore
+) -> None:
+    create(store, first)
+
+    with pytest.raises(InvalidKey, match=r"folder"):
+        create(store, second)
+    assert [first] == asyncio.run(store.keys(""))
+
+
+def test_a_key_below_a_key_is_not_found(store: FileStore) -> None:
+    create(store, "a")
+
+    with pytest.raises(NotFound):
+        asyncio.run(store.read("a/b"))
+    asyncio.run(store.delete("a/b"))
+    assert [] == asyncio.run(store.keys("a/b/"))
+
+
+def test_an_empty_folder_does_not_keep_a_key_from_its_place(
+    store: FileStore, tmp_path: Path
+) -> None:
+    (tmp_path / "runs" / "a").mkdir(parents=True)
+
+    create(store, "runs/a")
+
+    assert b"body" == asyncio.run(store.read("runs/a"))
+
+
+def test_emptied_folders_go_but_the_first_level_stays(
+    store: FileStore, tmp_path: Path
+) -> None:
+    create(store, "runs/a/v/1")
+    create(store, "runs/b/v/1")
+
+    asyncio.run(store.delete("runs/a/v/1"))
+    assert ["b"] == [each.name for each in (tmp_path / "runs").iterdir()]
+    asyncio.run(store.delete("runs/b/v/1"))
+    assert [] == list((tmp_path / "runs").iterdir())
+
+
+def test_a_folder_that_vanishes_under_a_create_is_made_again(
+    store: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, vanished = os.link, list[bool]()
+
+    def link(*args: Any, **kwargs: Any) -> None:
+        if not vanished:
+            (tmp_path / "runs" / "a").rmdir()
+            vanished.append(True)
+        real(*args, **kwargs)
+
+    monkeypatch.setattr(os, "link", link)
+    create(store, "runs/a/1")
+
+    assert [True] == vanished
+    assert ["runs/a/1"] == asyncio.run(store.keys(""))
+
+
+def test_creates_and_deletes_in_one_folder_do_not_trip_each_other(
+    store: FileStore,
+) -> None:
+    async def come_and_go(name: str) -> None:
+        for _ in range(30):
+            await store.create(f"runs/a/{name}", b"")
+            await store.delete(f"runs/a/{name}")
+
+    async def story() -> list[str]:
+        await asyncio.gather(*(come_and_go(name) for name in "abcd"))
+        return await store.keys("")
+
+    assert [] == asyncio.run(story())
+
+
+# links
+
+
+def test_links_do_not_lead_out_of_the_root(tmp_path: Path) -> None:
+    outside, root = tmp_path / "outside", tmp_path / "root"
+    outside.mkdir()
+    root.mkdir()
+    (outside / "secret").write_bytes(b"secret")
+    (root / "folder").symlink_to(outside)
+    (root / "file").symlink_to(outside / "secret")
+    store = FileStore(root)
+
+    for work in (
+        store.read("file"),
+        store.read("folder/secret"),
+        store.create("folder/new", b""),
+        store.create("folder/deep/new", b""),
+        store.delete("folder/secret"),
+        store.keys("folder/"),
+    ):
+        with pytest.raises(Denied, match="ELOOP"):
+            asyncio.run(work)
+    assert [] == asyncio.run(store.keys(""))
+    assert ["secret"] == [each.name for each in outside.iterdir()]
+    assert b"secret" == (outside / "secret").read_bytes()
+
+
+def test_a_dangling_link_is_not_written_through(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "a").symlink_to(tmp_path / "nowhere")
+
+    with pytest.raises(StorageError, match="exists already"):
+        create(FileStore(root), "a")
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_the_root_itself_may_be_a_link(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "root").symlink_to(tmp_path / "disk")
+
+    create(FileStore(tmp_path / "root"), "a")
+
+    assert b"body" == (tmp_path / "disk" / "a").read_bytes()
+
+
+# stray temporary files
+
+
+def test_strays_are_never_listed_and_go_after_an_hour(
+    store: FileStore, tmp_path: Path
+) -> None:
+    desk = tmp_path / DESK
+    desk.mkdir()
+    two_hours_ago = time.time() - 7200
+    for name, age in (("old", two_hours_ago), ("young", time.time())):
+        (desk / name).write_bytes(b"half a bo")
+        os.utime(desk / name, (age, age))
+
+    assert [] == asyncio.run(store.keys(""))
+    with pytest.raises(InvalidKey):
+        asyncio.run(store.keys(f"{DESK}/"))
+    create(store, "a")
+
+    assert ["young"] == [each.name for each in desk.iterdir()]
+    assert ["a"] == asyncio.run(store.keys(""))

@@ -1,0 +1,100 @@
+"""Kill the writer at every system call: the whole body is there, or nothing is."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import continuations_storage
+from continuations_storage import AlreadyExists, FileStore
+
+BODY = b"whole" * 10_000
+
+# The call that dies is counted in the writer itself, so the kill is exact.
+WRITER = """
+import asyncio, os, signal, sys
+from continuations_storage import FileStore
+root, name, number, moment = sys.argv[1:]
+real, calls = getattr(os, name), 0
+
+def dying(*args, **kwargs):
+    global calls
+    calls += 1
+    doomed = calls == int(number)
+    if doomed and moment == "half":
+        real(args[0], args[1][: len(args[1]) // 2])
+    if doomed and moment in ("before", "half"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    result = real(*args, **kwargs)
+    if doomed:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return result
+
+setattr(os, name, dying)
+asyncio.run(FileStore(root).create("runs/a/1", b"whole" * 10_000))
+"""
+
+# mkdir: root, desk, runs, runs/a; fsync: above root, body, root, runs, runs/a.
+INVISIBLE = [
+    *[("mkdir", number, "after") for number in (1, 2, 3, 4)],
+    *[("fsync", number, "before") for number in (1, 2, 3, 4)],
+    ("write", 1, "before"),
+    ("write", 1, "half"),
+    ("write", 1, "after"),
+    ("link", 1, "before"),
+]
+VISIBLE = [
+    ("link", 1, "after"),
+    ("fsync", 5, "before"),
+    ("fsync", 5, "after"),
+    ("unlink", 1, "before"),
+    ("unlink", 1, "after"),
+]
+
+
+def kill_writer(root: Path, name: str, number: int, moment: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WRITER, root, name, str(number), moment],
+        env={"PYTHONPATH": str(Path(continuations_storage.__file__).parents[1])},
+        timeout=30,
+        check=False,
+    )
+    assert -signal.SIGKILL == done.returncode
+
+
+@pytest.mark.parametrize(("name", "number", "moment"), INVISIBLE)
+def test_before_the_link_nothing_is_there_and_the_key_is_free(
+    name: str, number: int, moment: str, tmp_path: Path
+) -> None:
+    root = tmp_path / "root"
+    kill_writer(root, name, number, moment)
+    store = FileStore(root)
+
+    async def story() -> bytes:
+        assert [] == await store.keys("")
+        await store.create("runs/a/1", b"next")
+        return await store.read("runs/a/1")
+
+    assert b"next" == asyncio.run(story())
+
+
+@pytest.mark.parametrize(("name", "number", "moment"), VISIBLE)
+def test_after_the_link_the_whole_is_there_and_stands(
+    name: str, number: int, moment: str, tmp_path: Path
+) -> None:
+    root = tmp_path / "root"
+    kill_writer(root, name, number, moment)
+    store = FileStore(root)
+
+    async def story() -> bytes:
+        assert ["runs/a/1"] == await store.keys("")
+        with pytest.raises(AlreadyExists):
+            await store.create("runs/a/1", b"next")
+        return await store.read("runs/a/1")
+
+    assert BODY == asyncio.run(story())

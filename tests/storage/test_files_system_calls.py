@@ -1,0 +1,350 @@
+"""The file store against an operating system that says no, lies, or is slow."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import stat
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from continuations_storage import (
+    AlreadyExists,
+    Damaged,
+    Denied,
+    FileStore,
+    Inconclusive,
+    InvalidKey,
+    StorageError,
+    Unavailable,
+    Unsafe,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+DESK = ".tmp+"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> FileStore:
+    return FileStore(tmp_path / "root")
+
+
+def failing(number: int) -> Callable[..., Any]:
+    def call(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    return call
+
+
+def create(store: FileStore, key: str, body: bytes = b"body") -> None:
+    asyncio.run(store.create(key, body))
+
+
+def left_on_the_desk(tmp_path: Path) -> list[Path]:
+    return list((tmp_path / "root" / DESK).iterdir())
+
+
+# the system says no
+
+
+@pytest.mark.parametrize("call", ["write", "fsync", "link"])
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [
+        (errno.ENOSPC, Unavailable),
+        (errno.EDQUOT, Unavailable),
+        (errno.EIO, Unavailable),
+        (errno.EROFS, Denied),
+        (errno.EACCES, Denied),
+    ],
+)
+def test_a_create_that_fails_is_typed_and_leaves_nothing(
+    call: str,
+    number: int,
+    expected: type[StorageError],
+    store: FileStore,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    create(store, "runs/a/0")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, call, failing(number))
+        with pytest.raises(expected, match=errno.errorcode[number]) as refusal:
+            create(store, "runs/a/1")
+
+    assert "runs/a/1" == refusal.value.key
+    assert os.strerror(number) in str(refusal.value)
+    assert [] == left_on_the_desk(tmp_path)
+    assert ["runs/a/0"] == asyncio.run(store.keys(""))
+    create(store, "runs/a/1")
+
+
+@pytest.mark.parametrize("number", [errno.EXDEV, errno.EPERM, errno.ENOTSUP])
+def test_a_file_system_without_hard_links_is_unsafe(
+    number: int, store: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "link", failing(number))
+
+    with pytest.raises(Unsafe, match=r"link\(\) is refused here.*Use another store"):
+        create(store, "a")
+    assert [] == left_on_the_desk(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [
+        (errno.EACCES, Denied),
+        (errno.EPERM, Denied),
+        (errno.EIO, Unavailable),
+        (errno.EMFILE, Unavailable),
+        (errno.EBADMSG, Damaged),
+        (errno.EUCLEAN, Damaged),
+        (errno.ENAMETOOLONG, InvalidKey),
+    ],
+)
+def test_read_list_and_delete_are_typed_too(
+    number: int,
+    expected: type[StorageError],
+    store: FileStore,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    create(store, "runs/a")
+    monkeypatch.setattr(os, "open", failing(number))
+
+    for work, key in (
+        (store.read("runs/a"), "runs/a"),
+        (store.keys("runs/"), "runs/"),
+        (store.delete("runs/a"), "runs/a"),
+    ):
+        with pytest.raises(expected) as refusal:
+            asyncio.run(work)
+        assert key == refusal.value.key
+
+
+def test_short_writes_are_gone_on_with(
+    store: FileStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.write
+
+    def write(file: int, rest: memoryview) -> int:
+        return real(file, rest[:7])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", write)
+        create(store, "a", b"0123456789" * 5)
+
+    assert b"0123456789" * 5 == asyncio.run(store.read("a"))
+
+
+def test_a_folder_that_vanishes_for_ever_is_given_up(
+    store: FileStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "link", failing(errno.ENOENT))
+
+    with pytest.raises(Unavailable, match="again and again"):
+        create(store, "a")
+
+
+def test_the_folder_above_the_root_need_not_be_readable(
+    store: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.open
+
+    def guarded(path: str, flags: int, *args: int, **kwargs: Any) -> int:
+        if path == str(tmp_path):
+            raise PermissionError(errno.EACCES, "may pass, not look")
+        return real(path, flags, *args, **kwargs)
+
+    monkeypatch.setattr(os, "open", guarded)
+    create(store, "a")
+    create(FileStore(tmp_path / "root"), "b")
+
+    assert ["a", "b"] == asyncio.run(store.keys(""))
+
+
+# the reply to link() is lost
+
+
+@pytest.mark.parametrize("number", [errno.EEXIST, errno.EIO, errno.ETIMEDOUT])
+def test_our_own_link_is_recognised_behind_a_lost_reply(
+    number: int, store: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.link
+
+    def link(*args: Any, **kwargs: Any) -> None:
+        real(*args, **kwargs)
+        failing(number)()
+
+    monkeypatch.setattr(os, "link", link)
+    create(store, "a", b"ours")
+
+    assert b"ours" == asyncio.run(store.read("a"))
+    assert [] == left_on_the_desk(tmp_path)
+
+
+def test_anothers_link_is_not_taken_for_ours(store: FileStore) -> None:
+    create(store, "a", b"theirs")
+
+    with pytest.raises(AlreadyExists):
+        create(store, "a", b"ours")
+    assert b"theirs" == asyncio.run(store.read("a"))
+
+
+def test_what_cannot_be_told_is_inconclusive(
+    store: FileStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "link", failing(errno.EIO))
+    monkeypatch.setattr(os, "stat", failing(errno.EIO))
+
+    with pytest.raises(Inconclusive, match="after link"):
+        create(store, "a")
+
+
+# durability
+
+
+class Recorder:
+    """Writes down, in order, what was flushed and when the key was linked."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.events: list[str | int] = []
+        self._fsync, self._link = os.fsync, os.link
+        monkeypatch.setattr(os, "fsync", self.fsync)
+        monkeypatch.setattr(os, "link", self.link)
+
+    def fsync(self, descriptor: int) -> None:
+        seen = os.fstat(descriptor)
+        self.events.append(seen.st_ino if stat.S_ISDIR(seen.st_mode) else "body")
+        self._fsync(descriptor)
+
+    def link(self, *args: Any, **kwargs: Any) -> None:
+        self.events.append("link")
+        self._link(*args, **kwargs)
+
+
+def inode(folder: Path) -> int:
+    return folder.stat().st_ino
+
+
+def test_every_new_folder_is_flushed_before_and_the_last_after_the_link(
+    store: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder = Recorder(monkeypatch)
+    create(store, "runs/a/1")
+
+    root = tmp_path / "root"
+    *before, link, last = recorder.events
+    assert "link" == link
+    assert inode(root / "runs" / "a") == last
+    assert {"body", *map(inode, (tmp_path, root, root / "runs"))} == set(before)
+
+
+def test_the_next_create_flushes_the_body_and_its_folder_only(
+    store: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(store, "runs/a/1")
+    recorder = Recorder(monkeypatch)
+    create(store, "runs/a/2")
+
+    folder = inode(tmp_path / "root" / "runs" / "a")
+    assert ["body", "link", folder] == recorder.events
+
+
+def test_folders_that_another_process_just_made_are_flushed_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "root"
+    create(FileStore(root), "runs/a/1")
+    recorder = Recorder(monkeypatch)
+    create(FileStore(root), "runs/a/2")
+
+    above = {inode(tmp_path), inode(root), inode(root / "runs")}
+    assert above <= set(recorder.events[: recorder.events.index("link")])
+
+
+def test_old_folders_are_not_flushed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "root"
+    create(FileStore(root), "runs/a/1")
+    for folder in (tmp_path, root, root / "runs"):
+        long_ago = folder.stat().st_mtime - 120
+        os.utime(folder, (long_ago, long_ago))
+    recorder = Recorder(monkeypatch)
+    create(FileStore(root), "runs/a/2")
+
+    assert ["body", "link", inode(root / "runs" / "a")] == recorder.events
+
+
+def test_the_loser_is_told_only_of_what_is_durable(
+    store: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(store, "runs/a")
+    recorder = Recorder(monkeypatch)
+    with pytest.raises(AlreadyExists):
+        create(store, "runs/a")
+
+    assert inode(tmp_path / "root" / "runs") == recorder.events[-1]
+
+
+def test_a_folder_that_cannot_be_flushed_leaves_the_create_inconclusive(
+    store: FileStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.link
+
+    def link(*args: Any, **kwargs: Any) -> None:
+        real(*args, **kwargs)
+        monkeypatch.setattr(os, "fsync", failing(errno.EIO))
+
+    monkeypatch.setattr(os, "link", link)
+
+    with pytest.raises(Inconclusive, match="a power cut could take it"):
+        create(store, "a")
+    assert b"body" == asyncio.run(store.read("a"))
+
+
+def test_creates_flush_at_the_same_time(
+    store: FileStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(store, "0")
+    together = threading.Barrier(8)
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            together.wait(timeout=10)  # breaks unless eight are here at once
+        real(descriptor)
+
+    async def story() -> None:
+        await asyncio.gather(*(store.create(f"{n}", b"") for n in range(1, 9)))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    asyncio.run(story())
+
+    assert 9 == len(asyncio.run(store.keys("")))
+
+
+def test_the_loop_goes_on_while_a_create_flushes(
+    store: FileStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on = threading.Event()
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        assert go_on.wait(timeout=10)
+        real(descriptor)
+
+    async def story() -> None:
+        creating = asyncio.create_task(store.create("a", b""))
+        assert [] == await store.keys("")
+        go_on.set()  # never reached if the create held the loop
+        await creating
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    asyncio.run(story())

@@ -1,0 +1,68 @@
+"""What is a legal key, a legal prefix, and nothing else."""
+
+from __future__ import annotations
+
+import string
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from continuations_storage.errors import InvalidKey
+from continuations_storage.keys import MAX_KEY, check_key, check_limit, check_prefix
+
+LEGAL = set(string.ascii_letters + string.digits + "._@=~-")
+NEARLY_KEYS = st.text(st.sampled_from("aZ09._@=~-/+ \\\0\näé😀"), max_size=12)
+
+
+def is_legal(key: str) -> bool:
+    """Say the rule again in other words."""
+    segments = key.split("/")
+    return len(key.encode()) <= MAX_KEY and all(
+        segment not in {"", ".", ".."}
+        and len(segment.encode()) <= 255
+        and set(segment) <= LEGAL
+        for segment in segments
+    )
+
+
+@given(NEARLY_KEYS)
+@example("a" * 255)
+@example("a" * 256)
+@example("a/" * 449 + "aa")
+@example("a/" * 449 + "aaa")
+@example("a\n")
+@example("...")
+def test_a_key_is_legal_by_the_rule_and_not_otherwise(key: str) -> None:
+    if is_legal(key):
+        assert key == "/".join(check_key(key))
+        return
+    with pytest.raises(InvalidKey) as refusal:
+        check_key(key)
+    assert key == refusal.value.key
+
+
+@given(NEARLY_KEYS.filter(is_legal), st.integers(min_value=0))
+def test_every_beginning_of_a_key_is_a_prefix(key: str, cut: int) -> None:
+    prefix = key[: cut % (len(key) + 1)]
+
+    folders, start = check_prefix(prefix)
+
+    assert prefix == "".join(f"{folder}/" for folder in folders) + start
+
+
+@pytest.mark.parametrize("prefix", ["/", "a//", "../", "a b", "a/\0", "x" * 256])
+def test_what_no_key_begins_with_is_no_prefix(prefix: str) -> None:
+    with pytest.raises(InvalidKey):
+        check_prefix(prefix)
+
+
+def test_the_refusal_says_what_is_legal() -> None:
+    with pytest.raises(InvalidKey, match=r"segment '\.\.'.*joined by '/'"):
+        check_key("runs/../etc")
+
+
+def test_a_limit_is_at_least_one() -> None:
+    check_limit(1)
+    with pytest.raises(ValueError, match="at least one key, not 0"):
+        check_limit(0)

@@ -1,0 +1,30 @@
+"""What the memory store does besides keeping the contract."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+
+import pytest
+
+from continuations_storage import InvalidKey, MemoryStore
+
+
+def test_it_tells_the_time_of_its_clock_or_none() -> None:
+    noon = datetime(2030, 1, 1, 12, tzinfo=UTC)
+
+    assert asyncio.run(MemoryStore().create("a", b"")) is None
+    assert noon == asyncio.run(MemoryStore(lambda: noon).create("a", b""))
+
+
+@pytest.mark.parametrize(("first", "second"), [("a/b", "a"), ("a", "a/b/c")])
+def test_what_a_file_system_could_not_hold_is_refused(first: str, second: str) -> None:
+    store = MemoryStore()
+
+    async def story() -> list[str]:
+        await store.create(first, b"")
+        with pytest.raises(InvalidKey, match="folder"):
+            await store.create(second, b"")
+        return await store.keys("")
+
+    assert [first] == asyncio.run(story())

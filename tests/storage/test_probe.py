@@ -1,0 +1,84 @@
+"""The probe tells a store that honours put-if-absent from one that does not."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from continuations_storage import AlreadyExists, Denied, MemoryStore, Unsafe
+from continuations_storage.faults import FaultyStore, StaleListing, on, refused
+from continuations_storage.probe import PASSED, prove
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+
+class OverwritingStore(MemoryStore):
+    """Ignores If-None-Match, like some look-alikes of S3."""
+
+    async def create(self, key: str, body: bytes) -> datetime | None:
+        await self.delete(key)
+        return await super().create(key, body)
+
+
+class LyingStore(OverwritingStore):
+    """Answers "exists already" and overwrites all the same."""
+
+    async def create(self, key: str, body: bytes) -> datetime | None:
+        known = key in await self.keys(key)
+        await super().create(key, body)
+        if known:
+            raise AlreadyExists(key)
+        return None
+
+
+@pytest.mark.parametrize(
+    ("store", "reason"),
+    [
+        (OverwritingStore(), "a second create of the same key was accepted"),
+        (LyingStore(), "changed the body"),
+        (
+            FaultyStore(
+                MemoryStore(), stale=[StaleListing(prefix="probe/", operations=9)]
+            ),
+            "not listed",
+        ),
+    ],
+)
+def test_an_unsafe_store_is_refused_and_left_clean(
+    store: MemoryStore | FaultyStore, reason: str
+) -> None:
+    with pytest.raises(Unsafe, match=reason):
+        asyncio.run(prove(store))
+
+    left = store.inner if isinstance(store, FaultyStore) else store
+    assert [] == asyncio.run(left.keys(""))
+
+
+def test_a_later_probe_costs_one_read() -> None:
+    inner = MemoryStore()
+    asyncio.run(prove(inner))
+
+    store = FaultyStore(inner)
+    asyncio.run(prove(store))
+
+    assert [("read", PASSED)] == [(each.verb, each.key) for each in store.operations]
+
+
+def test_two_processes_may_prove_at_the_same_time() -> None:
+    store = MemoryStore()
+    late = FaultyStore(store, on("create", refused(AlreadyExists), prefix=PASSED))
+
+    asyncio.run(prove(late))
+
+    assert [] == asyncio.run(store.keys(""))
+
+
+def test_a_store_that_will_not_tell_proves_nothing() -> None:
+    store = FaultyStore(MemoryStore(), on("read", refused(Denied)))
+
+    with pytest.raises(Denied):
+        asyncio.run(prove(store))
+    assert 1 == len(store.operations)

@@ -1,0 +1,103 @@
+"""The sync face: the same verbs, with and without a loop around."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+import continuations_storage
+from continuations_storage import (
+    AlreadyExists,
+    FileStore,
+    MemoryStore,
+    NotFound,
+    SyncStore,
+    Unsafe,
+)
+from continuations_storage.faults import FaultyStore, on, refused
+
+AFTER_A_FORK = """
+import os, sys
+from continuations_storage import FileStore, SyncStore
+store = SyncStore(FileStore(sys.argv[1]))
+store.create("a", b"parent")
+child = os.fork()
+if child == 0:
+    store.create("b", store.read("a"))
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+print(store.read("b").decode())
+store.close()
+"""
+
+
+def test_every_verb_has_its_plain_call() -> None:
+    with SyncStore(MemoryStore()) as store:
+        assert store.create("a/1", b"body") is None
+        assert b"body" == store.read("a/1")
+        assert ["a/1"] == store.keys("a/")
+        store.probe()
+        store.delete("a/1")
+        assert ["probe/passed"] == store.keys("")
+
+
+def test_errors_come_through_as_they_are() -> None:
+    with SyncStore(FaultyStore(MemoryStore(), on("probe", refused(Unsafe)))) as store:
+        store.create("a", b"")
+        with pytest.raises(AlreadyExists):
+            store.create("a", b"")
+        with pytest.raises(NotFound):
+            store.read("b")
+        with pytest.raises(Unsafe):
+            store.probe()
+
+
+def test_it_works_inside_a_running_loop(tmp_path: Path) -> None:
+    async def story() -> bytes:
+        with SyncStore(FileStore(tmp_path)) as store:
+            store.create("a", b"body")
+            return store.read("a")
+
+    assert b"body" == asyncio.run(story())
+
+
+def test_all_keys_goes_through_every_page() -> None:
+    keys = [f"{number:04}" for number in range(2000)]
+
+    with SyncStore(MemoryStore()) as store:
+        for key in keys:
+            store.create(key, b"")
+
+        assert keys == list(store.all_keys(""))
+        assert keys[1500:] == list(store.all_keys("", after="1499"))
+
+
+def test_closing_ends_the_thread_and_refuses_what_comes_after() -> None:
+    store = SyncStore(MemoryStore())
+    store.keys("")
+
+    store.close()
+    store.close()
+
+    assert "continuations-store" not in {each.name for each in threading.enumerate()}
+    with pytest.raises(RuntimeError, match="closed"):
+        store.read("a")
+
+
+def test_a_forked_child_can_go_on_using_it(tmp_path: Path) -> None:
+    storage = Path(continuations_storage.__file__).parents[1]
+    done = subprocess.run(
+        [sys.executable, "-c", AFTER_A_FORK, tmp_path],
+        env={"PYTHONPATH": str(storage)},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+
+    assert "parent\n" == done.stdout

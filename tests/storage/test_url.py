@@ -1,0 +1,70 @@
+"""A store's URL opens the store that it names, and touches nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from continuations_storage import (
+    FileStore,
+    MemoryStore,
+    StorageError,
+    Unsupported,
+    open_store,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize("form", ["file:{}", "file://{}", "file://localhost{}"])
+def test_a_file_url_names_a_folder(form: str, tmp_path: Path) -> None:
+    root = tmp_path / "runs"
+    store = open_store(form.format(root))
+
+    assert isinstance(store, FileStore)
+    assert not root.exists()
+    asyncio.run(store.create("a/1", b"body"))
+    assert b"body" == (root / "a" / "1").read_bytes()
+
+
+def test_a_relative_path_is_taken_from_here_and_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    store = open_store("file:.runs")
+    monkeypatch.chdir("/")
+
+    asyncio.run(store.create("a", b"body"))
+
+    assert b"body" == (tmp_path / ".runs" / "a").read_bytes()
+
+
+def test_memory_is_new_each_time_unless_it_has_a_name() -> None:
+    assert isinstance(open_store("memory:"), MemoryStore)
+    assert open_store("memory:") is not open_store("memory:")
+    assert open_store("memory:one") is open_store("memory:one")
+    assert open_store("memory:one") is not open_store("memory:two")
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("s3://bucket/prefix", "no S3 store"),
+        ("redis://localhost", "unknown scheme 'redis'"),
+        (".runs", "write 'file:.runs'"),
+        ("", "no scheme"),
+        ("file:", "no path"),
+        ("file://", "no path"),
+        ("file://server/share", "another host, 'server'"),
+    ],
+)
+def test_what_cannot_be_opened_is_refused_by_name(url: str, reason: str) -> None:
+    with pytest.raises(Unsupported, match=reason) as refusal:
+        open_store(url)
+
+    assert url == refusal.value.url
+    assert isinstance(refusal.value, ValueError)
+    assert isinstance(refusal.value, StorageError)

@@ -1,0 +1,146 @@
+"""What users write, type-checked by mypy and pyright and never run."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated, Any, assert_type
+
+from pydantic import BaseModel, Field
+
+from continuations import (
+    Agent,
+    Answer,
+    ApprovalPolicy,
+    Approve,
+    AsyncRunner,
+    Continuation,
+    Decision,
+    Deny,
+    Failed,
+    Finished,
+    Frame,
+    Runner,
+    Suspended,
+    ToolContext,
+    Wait,
+    open_store,
+    resume,
+    run,
+    tool,
+)
+from continuations.models.scripted import ScriptedModel, ToolCall
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Address(BaseModel):
+    street: str
+    city: str = "Turin"
+
+
+@tool
+def balance(account: str) -> int:
+    """Balance in cents."""
+    return len(account)
+
+
+@tool(approval=True)
+def transfer(source: str, target: str, cents: int, ctx: ToolContext) -> str:
+    """Move money."""
+    return f"{source}->{target}: {cents} ({ctx.idempotency_key}, {ctx.fence})"
+
+
+@tool(
+    approval=ApprovalPolicy(
+        when=lambda cents: cents > 10_000,
+        expires_after=timedelta(hours=72),
+        on_denied="stop",
+    ),
+    idempotent=True,
+    timeout=30,
+)
+async def refund(cents: Annotated[int, Field(gt=0)], to: Address | None = None) -> bool:
+    """Give money back."""
+    return cents > 0 and to is not None
+
+
+@tool(approval=lambda cents: cents > 5)
+def tip(cents: int) -> None:
+    """Leave a tip."""
+
+
+# A tool is still the function that it was.
+assert_type(balance("a1"), int)
+assert_type(
+    transfer(
+        "a",
+        "b",
+        1,
+        ToolContext(run_id="r", call_id="c", idempotency_key="k", fence=1, attempt=1),
+    ),
+    str,
+)
+
+accounts = Agent("accounts", tools=[balance, transfer, refund], model="gpt-5-mini")
+hr = Agent(
+    "hr",
+    instructions="You look after people.",
+    tools=[accounts.as_tool(name="books", approval=True), tip],
+    model=ScriptedModel([ToolCall("books", {"input": "pay"}), "Done."]),
+    output_type=Address,
+)
+circle: Agent = Agent("circle", tools=lambda: [circle, balance], model="gpt-5-mini")
+
+
+def without_a_store() -> None:
+    outcome = run(hr, "Onboard Jane")
+    match outcome:
+        case Finished():
+            assert_type(outcome, Finished)
+            print(outcome.output, outcome.usage.total_tokens)
+        case Suspended():
+            assert_type(outcome.waits, tuple[Wait, ...])
+            data = outcome.continuation.to_bytes()
+            assert_type(data, bytes)
+            answers = {wait.id: Approve(by="kim") for wait in outcome.waits}
+            resume(data, hr, answers=answers)
+        case Failed():
+            print(outcome.error.code, outcome.error.message)
+
+
+def with_a_store() -> None:
+    runner = Runner([hr, accounts], store=open_store("file:.runs"), lease=10)
+    outcome = runner.start([{"role": "user", "content": "hi"}], agent="hr", run_id="j")
+    for summary in runner.waiting():
+        assert_type(summary.id, str)
+        wait = runner.wait(summary.id)
+        assert_type(wait.path, tuple[str, ...])
+        assert_type(wait.arguments, dict[str, Any])
+        decision = runner.decide(wait.id, Deny(by="kim", reason="no"))
+        assert_type(decision, Decision)
+        runner.decide(wait.id, Answer({"paid": True}, by="kim"))
+    outcome = runner.resume("j", context=object())
+    assert_type(outcome, Finished | Suspended | Failed)
+    continuation = runner.look("j")
+    assert_type(continuation, Continuation)
+    assert_type(Continuation.from_bytes(continuation.to_bytes()), Continuation)
+    frames: list[Frame] = [continuation.root]
+    while frames:
+        for call in frames.pop().calls:
+            print(call.id, call.tool, call.state, call.arguments)
+            if call.frame is not None:
+                frames.append(call.frame)
+    runner.cancel("j", reason="enough", by="kim")
+    assert_type(runner.sweep().resumed, tuple[Finished | Suspended | Failed, ...])
+
+
+async def asynchronously(waits: Sequence[Wait]) -> None:
+    def notify(wait: Wait) -> None:
+        print(wait.id)
+
+    runner = AsyncRunner(hr, store="memory:", notify=notify)
+    assert_type(await runner.start("hi"), Finished | Suspended | Failed)
+    async for summary in runner.waiting():
+        print(summary.run_id, summary.since)
+    await runner.decide(waits[0].id, Approve(arguments={"cents": 5}))
