@@ -42,6 +42,11 @@ class Stage:
         self.ended: list[int] = []
         self._titles = itertools.count(1)
 
+    @property
+    def effects(self) -> list[str]:
+        """The lines of the ledger: each a call's id and what it did."""
+        return self.ledger.read_text().splitlines() if self.ledger.exists() else []
+
     def title(self, text: str) -> None:
         """Print what comes next."""
         print(f"\n{next(self._titles)}. {text}")
@@ -104,7 +109,7 @@ def play(stage: Stage) -> None:
     desk = Runner([], store=stage.store)
     stage.title("Start")
     stage.run("start")
-    stage.title("The paused stack, read by a process that has no agents running")
+    stage.title("The paused stack, read by a process that runs no agent")
     stage.run("show", RUN)
     show_rest(stage)
     for _ in range(MOST_TRIES):
@@ -113,7 +118,7 @@ def play(stage: Stage) -> None:
             return
         # By the name of the tool: a real model may ask in another order.
         wait = max(waits, key=lambda wait: wait.tool == "transfer")
-        words = verdict(wait, stage.ledger)
+        words = verdict(wait, stage.effects)
         stage.title(f"{words[0].capitalize()}: {' > '.join(wait.path)}")
         stage.run(*words)
         stage.title("Resume")
@@ -121,11 +126,10 @@ def play(stage: Stage) -> None:
     sys.exit("The run was to end.")
 
 
-def verdict(wait: Wait, ledger: Path) -> list[str]:
+def verdict(wait: Wait, effects: list[str]) -> list[str]:
     """Return the command that decides a wait: yes to the money, no to the access."""
     if wait.kind == "unknown":
         # Its process was killed in the middle of the call. The ledger knows.
-        effects = ledger.read_text().splitlines() if ledger.exists() else []
         for call, _, effect in (line.partition(" ") for line in effects):
             if call == wait.call_id:
                 return ["answer", wait.id, effect]
@@ -156,7 +160,7 @@ def alive(pids: list[int]) -> list[int]:
 
 
 def show_rest(stage: Stage) -> None:
-    """Say what there is while nothing runs: bytes, and no process."""
+    """Say what there is between two processes: bytes, and nothing that runs."""
     for kind, sizes in stored(stage.store).items():
         print(f"   {len(sizes):3} x {kind:20} {sum(sizes):6,} bytes")
     still = alive(stage.ended) or "none"
@@ -168,15 +172,14 @@ def check(stage: Stage) -> None:
     stage.title("What is stored, and what runs")
     show_rest(stage)
     stage.title(f"The ledger of effects, {stage.ledger}")
-    effects = stage.ledger.read_text().splitlines()
-    for effect in effects:
+    for effect in stage.effects:
         print(f"   {effect}")
-    transfers = [effect for effect in effects if "Transferred" in effect]
+    transfers = [effect for effect in stage.effects if "Transferred" in effect]
+    status = Runner([], store=stage.store).look(RUN).status
     kept = {
-        "the run finished": Runner([], store=stage.store).look(RUN).status
-        == "finished",
+        "the run finished": status == "finished",
         "the money was transferred once": len(transfers) == 1,
-        "what was denied never happened": transfers == effects,
+        "what was denied never happened": transfers == stage.effects,
         "nothing is left running": not alive(stage.ended),
     }
     print()

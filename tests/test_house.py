@@ -59,13 +59,14 @@ def _public(tree: ast.Module) -> Iterator[ast.AST]:
     for node in tree.body:
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
             yield node
-            for inner in node.body:
-                if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
-                    if not inner.name.startswith("_"):
-                        yield inner
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            if not node.name.startswith("_"):
-                yield node
+            yield from (inner for inner in node.body if _is_public(inner))
+        elif _is_public(node):
+            yield node
+
+
+def _is_public(node: ast.stmt) -> bool:
+    function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    return function and not node.name.startswith("_")
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=_name)

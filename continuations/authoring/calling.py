@@ -22,7 +22,7 @@ _UNFIT = {
 }
 
 
-async def call(function: Callable[..., Any], *values: Any, **arguments: Any) -> Any:
+async def call(function: Callable[..., Any], /, *values: Any, **arguments: Any) -> Any:
     """Call a function and return its result; what it raises is raised.
 
     A plain function runs in a thread of its own, with the caller's context variables,

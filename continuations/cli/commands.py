@@ -12,6 +12,17 @@ from continuations.cli import FAILED, REFUSED, report
 from continuations.cli.application import with_code, without_code
 from continuations.cli.deciding import actor, chosen, json_arguments, json_value
 from continuations.cli.misuse import Misuse
+from continuations.cli.options import (
+    App,
+    By,
+    Json,
+    Patient,
+    Reason,
+    RunId,
+    Store,
+    Timeout,
+    WaitId,
+)
 from continuations.cli.patience import until_free
 from continuations.cli.visible import visible
 
@@ -20,6 +31,9 @@ if TYPE_CHECKING:
 
     from continuations import Outcome, Runner
     from continuations.core.decisions import Verdict
+
+# typer reads the annotations when it runs.
+# ruff: noqa: TC001
 
 app = typer.Typer(
     help="Runs of agents that wait for people. Start one, decide what it waits for, "
@@ -32,50 +46,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-App = Annotated[
-    str | None,
-    typer.Option(
-        metavar="MODULE:NAME",
-        envvar="CONTINUATIONS_APP",
-        help="Your code: a Runner or an Agent in a module.",
-    ),
-]
-Store = Annotated[
-    str | None,
-    typer.Option(
-        metavar="URL",
-        envvar="CONTINUATIONS_STORE",
-        help="Where the runs are: file:path, s3://bucket/prefix.",
-    ),
-]
-RunId = Annotated[str, typer.Argument(metavar="RUN", help="The id of a run.")]
-WaitId = Annotated[
-    str,
-    typer.Argument(
-        metavar="WAIT", help="The id of a wait, or of a run that has only one."
-    ),
-]
-By = Annotated[
-    str | None,
-    typer.Option(
-        envvar="CONTINUATIONS_BY",
-        help="Who decides; by default the user of this process.",
-    ),
-]
-Reason = Annotated[str | None, typer.Option(help="Why; a denial's is told the model.")]
-Patient = Annotated[
-    bool,
-    typer.Option(
-        "--wait",
-        help="While another process holds the run, keep trying. Not for people.",
-    ),
-]
-Timeout = Annotated[
-    float | None,
-    typer.Option(min=0, metavar="SECONDS", help="How long --wait keeps trying."),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def _version(asked: bool) -> None:

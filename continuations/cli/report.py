@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from continuations.cli.standing import said
@@ -12,9 +12,10 @@ from continuations.core import jsontext
 from continuations.engine.outcomes import Failed, Finished, Suspended
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
+    from datetime import datetime
 
-    from continuations import Decision, Outcome, Usage, Wait
+    from continuations import Continuation, Decision, Outcome, Usage, Wait
 
 # Up to this many characters arguments stand on one line, beyond it one to a line.
 _WIDE = 100
@@ -123,6 +124,15 @@ def wait_json(wait: Wait) -> dict[str, Any]:
         "expiry_stops": wait.expiry_stops,
         "note": wait.note,
     }
+
+
+def run_json(continuation: Continuation, ends: Mapping[str, str]) -> dict[str, Any]:
+    """Return a run as JSON values; `ends` tells what ended waits that are over."""
+    report: dict[str, Any] = jsontext.parse(continuation.to_json())
+    report["run"]["usage"] = asdict(continuation.usage)
+    for wait in report["waits"]:
+        wait["ended"] = ends.get(wait["id"])
+    return report
 
 
 def json_text(value: object) -> str:

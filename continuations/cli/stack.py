@@ -7,6 +7,7 @@ in front instead.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from continuations.cli.report import usage, when
@@ -19,6 +20,14 @@ if TYPE_CHECKING:
     from continuations import Call, Continuation, Frame, Wait
 
 DEEPEST = 24
+_TONES = {
+    "waiting": "wait",
+    "unknown": "wait",
+    "decided": "done",
+    "errored": "bad",
+    "refused": "bad",
+}
+_WORD = re.compile(r"[\w.-]+\Z")
 
 
 class Line(NamedTuple):
@@ -60,8 +69,9 @@ def tree(root: Frame, ends: Mapping[str, str]) -> Iterator[Line]:
     while todo:
         branch = todo.pop()
         frame = branch.call.frame
-        yield Line(branch.lead, *_call(branch.call, frame))
         wait = branch.call.wait
+        state = "decided" if wait and wait.id in ends else branch.call.state
+        yield Line(branch.lead, *_call(branch.call, frame, state))
         if wait is not None:
             yield from _wait(wait, branch.below + "  ", ends)
         if frame is not None:
@@ -81,15 +91,14 @@ def _branches(frame: Frame, indent: str, depth: int) -> list[_Branch]:
     return found[::-1]
 
 
-def _call(call: Call, frame: Frame | None) -> tuple[str, str]:
-    arguments = jsontext.dump(call.arguments)
+def _call(call: Call, frame: Frame | None, state: str) -> tuple[str, str]:
+    # A model may ask for a tool of any name: one that is no word is quoted.
+    tool = call.tool if _WORD.match(call.tool) else jsontext.dump(call.tool)
     named = "" if frame is None or frame.agent == call.tool else f" ({frame.agent})"
-    text = f"{call.tool}{named} {arguments}"
+    text = f"{tool}{named} {jsontext.dump(call.arguments)}"
     if frame is not None:
         return visible(text), "agent"
-    tone = "bad" if call.state in ("errored", "refused") else ""
-    tone = "wait" if call.wait is not None else tone
-    return f"{visible(text)}: {call.state}", tone
+    return f"{visible(text)}: {state}", _TONES.get(state, "")
 
 
 def _wait(wait: Wait, indent: str, ends: Mapping[str, str]) -> Iterator[Line]:

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 MOST_DEPTH = 200
 _TOO_DEEP = f"it is nested deeper than {MOST_DEPTH} levels"
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', re.DOTALL)
+# A string is one piece, also one that never ends: each letter is looked at once.
+_BRACKET = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[\[{]|[\]}]', re.DOTALL)
 
 
 class NotJson(ValueError):
@@ -109,7 +110,7 @@ def _refuse_lossy(value: object) -> None:
     stack: list[tuple[object, int]] = [(value, 0)]
     while stack:
         item, depth = stack.pop()
-        if depth > MOST_DEPTH:
+        if depth >= MOST_DEPTH and isinstance(item, dict | list):
             raise NotJson(_TOO_DEEP)
         if isinstance(item, dict):
             values = cast("dict[object, object]", item)

@@ -43,6 +43,10 @@ class Wait:
     expiry_stops: bool = False
     note: str | None = None
 
+    def age(self) -> tuple[datetime, int]:
+        """Return what waits are sorted by: when opened, then their calls' order."""
+        return self.created_at, int(self.call_id[1:])
+
     @property
     def arguments(self) -> dict[str, Any]:
         """The effective arguments, as a fresh mapping."""

@@ -27,6 +27,7 @@ from continuations.core.events import (
 from continuations.core.reducer import advance
 from continuations.core.run import ENDED, Failure
 from continuations.core.table import ROOT
+from continuations.core.waits import Wait
 from continuations.engine.opening import approved_meaning, digest_of, new_wait
 from continuations.ledger.decide import close
 
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from continuations.core.decisions import Decision
     from continuations.core.events import CallEvent
     from continuations.core.table import Table
-    from continuations.core.waits import Wait
     from continuations.engine.bound import Bound
     from continuations.engine.ports import Ports
     from continuations.ledger.objects import Objects
@@ -59,7 +59,7 @@ class Folder:
         thing.
         """
         stop: Failure | None = None
-        for wait in sorted(table.waits.values(), key=lambda wait: wait.id):
+        for wait in sorted(table.waits.values(), key=Wait.age):
             decision = decisions.get(wait.id)
             if decision is None:
                 continue

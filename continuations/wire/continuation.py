@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
@@ -9,6 +10,7 @@ from continuations.core.calls import STATE_NAMES
 from continuations.core.delta import diff
 from continuations.core.table import ROOT
 from continuations.core.views import Frame
+from continuations.core.waits import Wait
 from continuations.errors import Corrupt
 from continuations.wire import envelope
 from continuations.wire.fields import Fields, milliseconds
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
     from continuations.core.run import Failure, Status
     from continuations.core.table import Table
     from continuations.core.usage import Usage
-    from continuations.core.waits import Wait
 
 
 class Continuation:
@@ -77,7 +78,8 @@ class Continuation:
     def waits(self) -> tuple[Wait, ...]:
         """The open waits of every frame, the oldest first."""
         waits = self._table.waits.values()
-        return tuple(sorted(waits, key=lambda wait: (wait.created_at, wait.id)))
+        # Those of one turn are of one moment; their calls are in the model's order.
+        return tuple(sorted(waits, key=Wait.age))
 
     @property
     def usage(self) -> Usage:
@@ -134,14 +136,16 @@ class Continuation:
         report: `from_bytes` is the way back.
         """
         table = self._table
-        text = jsontext.dump(
+        # Not through `dump`: around a message of the most depth there is more here.
+        text = json.dumps(
             {
                 "format": envelope.FORMAT,
                 "run": _run(table, self._version),
                 "frames": [_frame(table, frame_id) for frame_id in table.frames],
                 "calls": [_call(table, call_id) for call_id in table.calls],
                 "waits": [_wait(wait) for wait in self.waits],
-            }
+            },
+            ensure_ascii=False,
         )
         return jsontext.printable(text)
 

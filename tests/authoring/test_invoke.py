@@ -82,6 +82,17 @@ def test_a_plain_wrapper_of_an_async_function_is_awaited() -> None:
     assert "a" == run(tool(wrapper))
 
 
+def test_an_argument_may_be_called_anything() -> None:
+    @tool
+    def odd(function: int, values: int, arguments: int, self_: int) -> list[int]:
+        """Take names that stand on the way."""
+        return [function, values, arguments, self_]
+
+    written = '{"function":1,"values":2,"arguments":3,"self_":4}'
+
+    assert "[1,2,3,4]" == run(odd, written)
+
+
 def test_a_method_knows_its_object() -> None:
     class Bank:
         name = "b"

@@ -39,6 +39,10 @@ class Address(BaseModel):
     city: str = "Turin"
 
 
+def is_large(cents: int) -> bool:
+    return cents > 10_000
+
+
 @tool
 def balance(account: str) -> int:
     """Balance in cents."""
@@ -53,7 +57,7 @@ def transfer(source: str, target: str, cents: int, ctx: ToolContext) -> str:
 
 @tool(
     approval=ApprovalPolicy(
-        when=lambda cents: cents > 10_000,
+        when=is_large,
         expires_after=timedelta(hours=72),
         on_denied="stop",
     ),
@@ -65,7 +69,7 @@ async def refund(cents: Annotated[int, Field(gt=0)], to: Address | None = None) 
     return cents > 0 and to is not None
 
 
-@tool(approval=lambda cents: cents > 5)
+@tool(approval=is_large)
 def tip(cents: int) -> None:
     """Leave a tip."""
 

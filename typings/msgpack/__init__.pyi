@@ -1,4 +1,4 @@
-"""The two functions that are used; msgpack ships no types."""
+# The two functions that are used; msgpack ships no types.
 
 from collections.abc import Callable
 from typing import Any

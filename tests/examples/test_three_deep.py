@@ -1,0 +1,167 @@
+"""examples/three_deep.py: the demonstration, and what a SIGKILL does to it."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import signal
+import subprocess
+import time
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+import pytest
+
+from continuations import Runner
+from tests.examples.staged import command, environment, run, said
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+EXAMPLE = "three_deep.py"
+OUTPUT = (
+    "Finished: Jane Doe's first day is prepared. Bonus: Transferred 500.00 EUR to Jane "
+    "Doe. Access: DENIED: a person refused this call."
+)
+
+
+def test_the_demonstration(tmp_path: Path) -> None:
+    printed = said(EXAMPLE, folder=tmp_path)
+
+    titles = re.findall(r"^\d\. (\w+)", printed, re.MULTILINE)
+    order = ["Start", "The", "Approve", "Resume", "Deny", "Resume", "What", "The"]
+    assert order == titles
+    outcomes = re.findall(r"\| (Suspended|Finished)", printed)
+    assert ["Suspended", "Suspended", "Finished"] == outcomes
+    assert OUTPUT in printed
+    assert 4 == printed.count("Yes: ")
+    pids = [int(pid) for pid in re.findall(r"process (\d+):", printed)]
+    assert 7 == len(set(pids))
+    assert not any(alive(pid) for pid in pids)
+    assert ["Transferred 500.00 EUR to Jane Doe."] == effects(tmp_path)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_killed_at_any_moment_it_ends_the_same(seed: int, tmp_path: Path) -> None:
+    dice = random.Random(seed)
+    doomed = dice.randrange(6)
+    after = dice.uniform(0.0, 1.2)
+    director = subprocess.Popen(
+        command(EXAMPLE, "--lease", "2"),
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+    printed = ""
+    for line in director.stdout or ():
+        printed += line
+        started = re.match(r" +process (\d+): (start|show|approve|deny|resume)", line)
+        if started is not None:
+            if doomed == 0:
+                time.sleep(after)
+                with suppress(ProcessLookupError):  # it was quicker
+                    os.kill(int(started[1]), signal.SIGKILL)
+            doomed -= 1
+
+    assert 0 == director.wait(), printed
+    assert OUTPUT in printed
+    assert ["Transferred 500.00 EUR to Jane Doe."] == effects(tmp_path)
+
+
+@pytest.mark.parametrize("happened", [True, False])
+def test_a_transfer_that_was_cut_off_is_not_repeated_on_a_guess(
+    tmp_path: Path, *, happened: bool
+) -> None:
+    # Given: a process that was killed in the middle of the transfer.
+    ledger = tmp_path / "ledger.txt"
+    with in_the_transfer(tmp_path, tmp_path / "pipe") as process:
+        process.kill()
+
+    # When: its command is repeated.
+    resume = ["resume", "onboard-jane", "--ledger", str(ledger), "--wait"]
+    printed = said(EXAMPLE, *resume, folder=tmp_path)
+
+    # Then: it says that it does not know, and runs nothing until somebody tells.
+    assert "Suspended" in printed
+    assert "(unknown)" in printed
+    assert not ledger.exists()
+
+    unknown = waits(tmp_path)["transfer"]
+    if happened:
+        result = "Transferred 500.00 EUR to Jane Doe."
+        said(EXAMPLE, "answer", unknown, result, folder=tmp_path)
+    else:
+        said(EXAMPLE, "approve", unknown, folder=tmp_path)
+    said(EXAMPLE, "deny", waits(tmp_path)["grant_access"], folder=tmp_path)
+    assert OUTPUT in said(EXAMPLE, *resume, folder=tmp_path)
+    assert (not happened) == ledger.exists()
+
+
+def test_a_busy_run_is_refused_by_name(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    with in_the_transfer(tmp_path, pipe) as holder:
+        second = run(EXAMPLE, "resume", "onboard-jane", folder=tmp_path)
+
+        assert 1 == second.returncode
+        assert second.stderr.startswith("RunBusy: ")
+        assert "Transferred 500.00 EUR" in pipe.read_text()
+        assert 0 == holder.wait()
+
+
+# Its helpers ---------------------------------------------------------------------
+
+
+def alive(pid: int) -> bool:
+    with suppress(ProcessLookupError):
+        os.kill(pid, 0)
+        return True
+    return False
+
+
+def effects(folder: Path) -> list[str]:
+    """Return what the ledger of the demonstration in a folder says."""
+    (ledger,) = folder.glob("three-deep-*/ledger.txt")
+    return [line.partition(" ")[2] for line in ledger.read_text().splitlines()]
+
+
+def waits(folder: Path) -> dict[str, str]:
+    """Return the ids of the open waits by tool, as `waiting` prints them."""
+    lines = said(EXAMPLE, "waiting", folder=folder).splitlines()
+    return {line.split(" > ")[-1].split()[0]: line.split()[0] for line in lines}
+
+
+@contextmanager
+def in_the_transfer(folder: Path, pipe: Path) -> Iterator[subprocess.Popen[str]]:
+    """Have a process resume; it is killed at the end, if it is still there.
+
+    A pipe that nobody reads holds it where the tool opens its ledger.
+    """
+    os.mkfifo(pipe)
+    said(EXAMPLE, "start", folder=folder)
+    said(EXAMPLE, "approve", waits(folder)["transfer"], folder=folder)
+    process = subprocess.Popen(
+        command(EXAMPLE, "resume", "onboard-jane", "--ledger", str(pipe)),
+        cwd=folder,
+        env=environment(folder),
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        while state_of_the_transfer(folder) != "started":
+            assert process.poll() is None
+            time.sleep(0.05)
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def state_of_the_transfer(folder: Path) -> str:
+    desk = Runner([], store=f"file:{folder}/.demo/runs")
+    calls = list(desk.look("onboard-jane").root.calls)
+    for call in calls:
+        calls.extend(call.frame.calls if call.frame else ())
+    return next(call.state for call in calls if call.tool == "transfer")
