@@ -75,17 +75,17 @@ class Stage:
         given = [*words, "--store", self.store, "--ledger", str(self.ledger)]
         given += self.options
         for _ in range(MOST_TRIES):
-            process = subprocess.Popen(
+            with subprocess.Popen(
                 [sys.executable, HERE / "three_deep.py", *given],
                 env=self.environment(),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,
-            )
-            print(f"   process {process.pid}: {' '.join(words)}", flush=True)
-            for line in process.stdout or ():
-                print(f"   | {line}", end="")
-            code = process.wait()
+            ) as process:
+                print(f"   process {process.pid}: {' '.join(words)}", flush=True)
+                for line in process.stdout or ():
+                    print(f"   | {line}", end="")
+            code = process.returncode
             print(f"   process {process.pid} ended with {code}")
             self.ended.append(process.pid)
             if code == 0:

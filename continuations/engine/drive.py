@@ -19,9 +19,12 @@ from continuations.core.events import (
     Entered,
     Gated,
     Rejected,
+    UserSaid,
 )
 from continuations.core.plan import plan
 from continuations.core.reducer import advance
+from continuations.core.run import ENDED
+from continuations.core.table import ROOT
 from continuations.errors import ModelError
 
 if TYPE_CHECKING:
@@ -30,10 +33,20 @@ if TYPE_CHECKING:
     from continuations.core.table import Table
     from continuations.engine.journal import Journal
     from continuations.engine.perform import Performer
-    from continuations.wire.records import Cancellation
+    from continuations.wire.records import Cancellation, Letter
 
 # What follows from the rows before it, and would come out the same again.
 _DERIVED = (Admitted, Gated, Rejected, Entered)
+
+
+def heard(table: Table, letters: tuple[Letter, ...]) -> Table:
+    """Take in the messages that may be read now: the root frame has no open call."""
+    for letter in letters:
+        ended = table.run.status in ENDED
+        if ended or table.frames[ROOT].open or letter.number != table.run.inbox + 1:
+            break
+        table = advance(table, UserSaid(number=letter.number, message=letter.message))
+    return table
 
 
 class Drive:
@@ -43,12 +56,19 @@ class Drive:
     end the run if one was seen, `model_error` what kept a model from answering.
     """
 
-    def __init__(self, table: Table, performer: Performer, journal: Journal) -> None:
+    def __init__(
+        self,
+        table: Table,
+        performer: Performer,
+        journal: Journal,
+        letters: tuple[Letter, ...] = (),
+    ) -> None:
         self.table = table
         self.cancellation: Cancellation | None = None
         self.model_error: ModelError | None = None
         self._performer = performer
         self._journal = journal
+        self._letters = letters
         # Events that must be durable are counted; so is how many of them are.
         self._told = 1
         self._durable = 0
@@ -95,7 +115,9 @@ class Drive:
                 self._apply(event)
                 moved = True
             if not moved:
-                return
+                break
+        before, self.table = self.table, heard(self.table, self._letters)
+        self._told += self.table is not before
 
     def _launch(self) -> bool:
         """Begin every action that may begin; tell whether one waits for a commit."""

@@ -22,11 +22,9 @@ from continuations.core.events import (
     Reopened,
     Repeated,
     RunStopped,
-    UserSaid,
 )
 from continuations.core.reducer import advance
-from continuations.core.run import ENDED, Failure
-from continuations.core.table import ROOT
+from continuations.core.run import Failure
 from continuations.core.waits import Wait
 from continuations.engine.opening import approved_meaning, digest_of, new_wait
 from continuations.ledger.decide import close
@@ -42,7 +40,6 @@ if TYPE_CHECKING:
     from continuations.engine.bound import Bound
     from continuations.engine.ports import Ports
     from continuations.ledger.objects import Objects
-    from continuations.wire.records import Letter
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,16 +148,6 @@ class Folder:
             )
             table = advance(table, Interrupted(call=call.id, wait=wait))
         return table
-
-
-def heard(table: Table, letters: tuple[Letter, ...]) -> Table:
-    """Take in the messages that may be read now: the root frame has no open call."""
-    for letter in letters:
-        ended = table.run.status in ENDED
-        if ended or table.frames[ROOT].open or letter.number != table.run.inbox + 1:
-            break
-        table = advance(table, UserSaid(number=letter.number, message=letter.message))
-    return table
 
 
 async def expired(

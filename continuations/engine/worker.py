@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from continuations.core.reducer import advance
 from continuations.core.run import ENDED, Failure
 from continuations.engine import fold, opening
 from continuations.engine.bound import Bound
-from continuations.engine.drive import Drive
+from continuations.engine.drive import Drive, heard
 from continuations.engine.fold import Folder
 from continuations.engine.journal import StoreJournal
 from continuations.engine.outcomes import outcome_of
@@ -156,7 +157,8 @@ class Worker:
             table = await self._taken_in(table, arrived, new=loaded is None)
             if table is before and loaded is not None and not plan(table):
                 return self._outcome(loaded, changes)
-            table = await self._driven(self._noted(table, changes), journal)
+            noted = self._noted(table, changes)
+            table = await self._driven(noted, journal, arrived)
             arrived = await self._keep(journal, before, table, arrived)
             loaded = journal.loaded
             assert loaded is not None  # noqa: S101 - it was just committed
@@ -180,9 +182,11 @@ class Worker:
         table = await self._closing(
             table, folder.decided(table, {**arrived.decisions, **late})
         )
-        return fold.heard(table, arrived.letters)
+        return heard(table, arrived.letters)
 
-    async def _driven(self, table: Table, journal: StoreJournal) -> Table:
+    async def _driven(
+        self, table: Table, journal: StoreJournal, arrived: Arrivals
+    ) -> Table:
         """Drive the run as far as it goes, and keep what it came to if it must stop."""
         performer = Performer(
             Bound(self.binding),
@@ -191,7 +195,7 @@ class Worker:
             self.context,
             self.settings.max_depth,
         )
-        drive = Drive(table, performer, journal)
+        drive = Drive(table, performer, journal, arrived.letters)
         await drive.drive()
         if drive.cancellation is not None and drive.table.run.status not in ENDED:
             return await self._cancelled(drive.table, drive.cancellation)
@@ -234,6 +238,8 @@ class Worker:
         if table.run.status not in ENDED:
             assert journal.loaded is not None  # noqa: S101 - it was just committed
             came = await arrivals(self.objects, journal.loaded.table)
+            # Decided before its object was made, by somebody who read the version.
+            await waits.withdraw(self.objects, came.decisions)
         await self._clear(journal, arrived, over)
         return came
 
@@ -279,9 +285,18 @@ class Worker:
             return after
         now = self.ports.clock.now()
         reason = after.run.failure.message if after.run.failure else None
-        for wait in before.waits.values():
-            ulid = self.ports.ids.ulid(now)
-            await close(self.objects, wait, "cancel", now=now, ulid=ulid, reason=reason)
+        closing = [
+            close(
+                self.objects,
+                wait,
+                "cancel",
+                now=now,
+                ulid=self.ports.ids.ulid(now),
+                reason=reason,
+            )
+            for wait in before.waits.values()
+        ]
+        await asyncio.gather(*closing)
         return after
 
     # Small questions ----------------------------------------------------------
@@ -326,8 +341,8 @@ def wakes(table: Table, arrived: Arrivals) -> bool:
     if table.run.status in ENDED:
         return False
     open_waits = table.waits.keys() & arrived.decisions.keys()
-    heard = fold.heard(table, arrived.letters) is not table
-    return bool(open_waits) or heard or arrived.cancellation is not None
+    can_hear = heard(table, arrived.letters) is not table
+    return bool(open_waits) or can_hear or arrived.cancellation is not None
 
 
 def abandoned(table: Table) -> bool:

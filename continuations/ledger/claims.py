@@ -37,8 +37,10 @@ class Clock(Protocol):
 class Lease:
     """How long a claim lasts on this machine's clocks.
 
-    `length` is in seconds. No model or tool call starts with less than a tenth of it
-    left; from two thirds on it is renewed.
+    `length` is in seconds. No model or tool call starts with less than half of it
+    left: two workers' clocks may each be a quarter off the store's, so the one that
+    is ahead may believe half a claim too early that it is over. From two thirds on it
+    is renewed, so that a worker which is not held up never comes to that.
     """
 
     clock: Clock
@@ -63,7 +65,7 @@ class Lease:
     @property
     def allows_a_call(self) -> bool:
         """Whether enough is left to begin a model or tool call."""
-        return self.left > self.length / 10
+        return self.left > self.length / 2
 
     @property
     def wants_renewal(self) -> bool:

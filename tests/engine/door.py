@@ -3,6 +3,8 @@
 `python -m tests.engine.door start r1 go`. The environment says the rest: TEST_STORE,
 TEST_APP (a module of `tests.engine.apps` with `agents()`), TEST_LEASE in seconds and
 TEST_FAULT, `7 before` or `7 after`: SIGKILL at the seventh storage operation.
+TEST_AHEAD: the clock is so many seconds ahead, and the store does not tell.
+TEST_SKEWED: the same, and the store does tell.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import json
 import os
 import sys
 from dataclasses import asdict
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +33,12 @@ from continuations import (
     run,
 )
 
+from continuations.engine.ports import SystemClock
+from tests.engine import scripts
+
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from continuations import Decision, Outcome, Wait
     from continuations.core.decisions import Verdict
     from continuations_storage import Store
@@ -92,9 +100,35 @@ def agents() -> list[Agent]:
     return found
 
 
+class Ahead(SystemClock):
+    """A clock that is some seconds ahead."""
+
+    def __init__(self, seconds: float) -> None:
+        self._by = timedelta(seconds=seconds)
+
+    def now(self) -> datetime:
+        """Return a time in the future."""
+        return super().now() + self._by
+
+
+class Silent:
+    """A store that does not tell the time."""
+
+    def __init__(self, inner: Store) -> None:
+        self._inner = inner
+        self.read, self.keys = inner.read, inner.keys
+        self.delete, self.probe = inner.delete, inner.probe
+
+    async def create(self, key: str, body: bytes) -> None:
+        """Put the body, and say nothing."""
+        await self._inner.create(key, body)
+
+
 def store() -> Store:
     """Return the store that the environment names, with the fault that it names."""
-    plain = open_store(os.environ["TEST_STORE"])
+    plain: Store = open_store(os.environ["TEST_STORE"])
+    if "TEST_AHEAD" in os.environ:
+        plain = Silent(plain)
     fault = os.environ.get("TEST_FAULT")
     if fault is None:
         return plain
@@ -109,7 +143,26 @@ def runner() -> Runner:
     """Return a runner as the environment says."""
     lease = float(os.environ.get("TEST_LEASE", "30"))
     attempts = int(os.environ.get("TEST_ATTEMPTS", "5"))
-    return Runner(agents(), store=store(), lease=lease, max_attempts=attempts)
+    ahead = os.environ.get("TEST_AHEAD") or os.environ.get("TEST_SKEWED") or "0"
+    return Runner(
+        agents(),
+        store=store(),
+        lease=lease,
+        max_attempts=attempts,
+        clock=Ahead(float(ahead)),
+    )
+
+
+def said_to(looking: Runner, run_id: str, task: str) -> list[str]:
+    """Return the results that one frame's model has read, over all versions."""
+    found: list[str] = []
+    for number in range(1, looking.look(run_id).version + 1):
+        frames = looking.look(run_id, version=number).table.logs.values()
+        for log in frames:
+            messages = [message.data for message in log.messages]
+            if scripts.task_of(messages) == task:
+                found += [str(m["content"]) for m in messages if m["role"] == "tool"]
+    return found
 
 
 def do(command: str, words: list[str]) -> dict[str, Any]:  # noqa: PLR0911 - one for each command
@@ -121,6 +174,8 @@ def do(command: str, words: list[str]) -> dict[str, Any]:  # noqa: PLR0911 - one
             return told_of(runner().resume(run_id))
         case "decide", [wait_id, verdict]:
             return told_of_decision(runner().decide(wait_id, verdict_of(verdict)))
+        case "say", [run_id, task]:
+            return {"said": " ".join(said_to(runner(), run_id, task))}
         case "cancel", [run_id]:
             state = runner().cancel(run_id, reason="Enough.", by="kim")
             return {"status": state.status}

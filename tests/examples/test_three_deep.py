@@ -17,7 +17,7 @@ from continuations import Runner
 from tests.examples.staged import command, environment, run, said
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
     from pathlib import Path
 
 EXAMPLE = "three_deep.py"
@@ -45,29 +45,29 @@ def test_the_demonstration(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_killed_at_any_moment_it_ends_the_same(seed: int, tmp_path: Path) -> None:
-    dice = random.Random(seed)
+    dice = random.Random(seed)  # noqa: S311 - it picks a moment
     doomed = dice.randrange(6)
     after = dice.uniform(0.0, 1.2)
-    director = subprocess.Popen(
+    printed = ""
+    with subprocess.Popen(
         command(EXAMPLE, "--lease", "2"),
         cwd=tmp_path,
         env=environment(tmp_path),
         stdout=subprocess.PIPE,
         text=True,
-    )
-
-    printed = ""
-    for line in director.stdout or ():
-        printed += line
-        started = re.match(r" +process (\d+): (start|show|approve|deny|resume)", line)
-        if started is not None:
+    ) as director:
+        for line in director.stdout or ():
+            printed += line
+            begun = re.match(r" +process (\d+): (start|show|approve|deny|resume)", line)
+            if begun is None:
+                continue
             if doomed == 0:
                 time.sleep(after)
                 with suppress(ProcessLookupError):  # it was quicker
-                    os.kill(int(started[1]), signal.SIGKILL)
+                    os.kill(int(begun[1]), signal.SIGKILL)
             doomed -= 1
 
-    assert 0 == director.wait(), printed
+    assert 0 == director.returncode, printed
     assert OUTPUT in printed
     assert ["Transferred 500.00 EUR to Jane Doe."] == effects(tmp_path)
 
@@ -82,7 +82,7 @@ def test_a_transfer_that_was_cut_off_is_not_repeated_on_a_guess(
         process.kill()
 
     # When: its command is repeated.
-    resume = ["resume", "onboard-jane", "--ledger", str(ledger), "--wait"]
+    resume = ["resume", "onboard-jane", f"--ledger={ledger}", "--wait"]
     printed = said(EXAMPLE, *resume, folder=tmp_path)
 
     # Then: it says that it does not know, and runs nothing until somebody tells.
@@ -135,7 +135,7 @@ def waits(folder: Path) -> dict[str, str]:
 
 
 @contextmanager
-def in_the_transfer(folder: Path, pipe: Path) -> Iterator[subprocess.Popen[str]]:
+def in_the_transfer(folder: Path, pipe: Path) -> Generator[subprocess.Popen[bytes]]:
     """Have a process resume; it is killed at the end, if it is still there.
 
     A pipe that nobody reads holds it where the tool opens its ledger.
@@ -144,7 +144,7 @@ def in_the_transfer(folder: Path, pipe: Path) -> Iterator[subprocess.Popen[str]]
     said(EXAMPLE, "start", folder=folder)
     said(EXAMPLE, "approve", waits(folder)["transfer"], folder=folder)
     process = subprocess.Popen(
-        command(EXAMPLE, "resume", "onboard-jane", "--ledger", str(pipe)),
+        [*command(EXAMPLE, "resume", "onboard-jane"), f"--ledger={pipe}", "--lease=2"],
         cwd=folder,
         env=environment(folder),
         stdout=subprocess.DEVNULL,

@@ -1,0 +1,62 @@
+"""Ids that sort by the time they were made."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from continuations.core.ulid import (
+    LENGTH,
+    RANDOM_BYTES,
+    NotUlid,
+    milliseconds_of,
+    ulid,
+)
+
+TIMES = st.integers(0, 2**48 - 1)
+DICE = st.binary(min_size=RANDOM_BYTES, max_size=RANDOM_BYTES)
+SOME = settings(max_examples=200, deadline=None, derandomize=True)
+
+
+def test_the_specs_own_example() -> None:
+    """github.com/ulid/spec: 01ARZ3NDEKTSV4RRFFQ69G5FAV begins with its time."""
+    assert 1469922850259 == milliseconds_of("01arz3ndektsv4rrffq69g5fav")
+
+
+def test_the_ends_of_the_range() -> None:
+    assert "0" * 26 == ulid(0, bytes(10))
+    assert "7" + "z" * 25 == ulid(2**48 - 1, b"\xff" * 10)
+
+
+@SOME
+@given(TIMES, DICE)
+def test_the_time_comes_back(time: int, dice: bytes) -> None:
+    made = ulid(time, dice)
+
+    assert LENGTH == len(made)
+    assert time == milliseconds_of(made)
+
+
+@SOME
+@given(TIMES, DICE, TIMES, DICE)
+def test_ids_sort_as_their_times_do(a: int, x: bytes, b: int, y: bytes) -> None:
+    assert ((a, x) < (b, y)) == (ulid(a, x) < ulid(b, y))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "0" * 25,
+        "0" * 27,
+        "8" + "0" * 25,
+        "01ARZ3NDEKTSV4RRFFQ69G5FAV",
+        "0" * 25 + "u",
+        "0" * 25 + "\u0660",
+        "0" * 25 + "\n",
+    ],
+)
+def test_what_is_no_ulid_is_refused(text: str) -> None:
+    with pytest.raises(NotUlid):
+        milliseconds_of(text)

@@ -1,0 +1,277 @@
+"""Every object key, spelled in one place: legal everywhere, sorted as promised."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from continuations.errors import ContinuationsError, Corrupt, InvalidId, WaitNotFound
+from continuations.ledger import layout
+from continuations.ledger.layout import Marker
+from continuations_storage.keys import check_key, check_prefix
+from tests.ledger.machine import MOMENT, later, ulid_of
+
+LONGEST = "r" * 200
+ULID = ulid_of(1)
+LAW = settings(max_examples=150, deadline=None, derandomize=True)
+RUN_IDS = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}", fullmatch=True)
+
+
+@pytest.mark.parametrize(
+    "run_id",
+    ["a", "0", "Jane-1", "a.b_c-d", "a..b", "2026-11-21", "a-", "a.", LONGEST],
+)
+def test_a_legal_run_id_is_returned_as_it_is(run_id: str) -> None:
+    assert run_id == layout.check_run_id(run_id)
+
+
+@pytest.mark.parametrize(
+    "run_id",
+    [
+        "",
+        ".",
+        "..",
+        "../jane",
+        "jane/../kim",
+        "jane/1",
+        "jane\\1",
+        ".hidden",
+        "-rf",
+        "_x",
+        "jane\n",
+        "jane\r",
+        "ja\0ne",
+        " jane",
+        "jane ",
+        "ja ne",
+        "jané",
+        "jan\u0435",  # a Cyrillic letter that looks like ours
+        "\uff11",  # a full-width digit
+        "٣",  # noqa: RUF001 - a digit to Unicode
+        "jane@1",
+        "jane~",
+        "jane=1",
+        "r" * 201,
+        "\ud800",
+        b"jane",
+        None,
+        1,
+        True,
+        ["jane"],
+    ],
+)
+def test_any_other_run_id_is_refused(run_id: object) -> None:
+    with pytest.raises(InvalidId):
+        layout.check_run_id(run_id)
+
+
+def every_key(run_id: str) -> list[str]:
+    """Return one key of each kind, as long as they get."""
+    approval = layout.wait_id("approval", ULID, run_id)
+    most = layout.MOST_VERSIONS
+    due = 9_999_999_999_999
+    return [
+        layout.version(run_id, 1),
+        layout.version(run_id, most - 1),
+        layout.decision(approval),
+        layout.letter(run_id, most),
+        layout.cancellation(run_id),
+        layout.wait(approval),
+        layout.wait(layout.wait_id("unknown", ULID, run_id)),
+        Marker(due, "g", str(most), "n" * 8, run_id).key,
+        Marker(due, "d", ULID, "n" * 8, run_id).key,
+        Marker(due, "e", ULID, "n" * 8, run_id).key,
+        Marker(due, "m", str(most), "n" * 8, run_id).key,
+        Marker(due, "c", "0", "n" * 8, run_id).key,
+    ]
+
+
+@LAW
+@given(RUN_IDS | st.just(LONGEST))
+def test_every_key_of_a_legal_run_is_legal_in_every_store(run_id: str) -> None:
+    keys = every_key(run_id)
+
+    for key in keys:
+        assert max(map(len, check_key(key))) <= 255
+    assert len(keys) == len(set(keys))
+
+
+@pytest.mark.parametrize("run_id", ["jane", LONGEST])
+def test_every_prefix_that_is_listed_is_legal(run_id: str) -> None:
+    for prefix in (
+        layout.versions(run_id),
+        layout.arrivals(run_id),
+        layout.decision(layout.wait_id("approval", ULID, run_id)),
+        layout.WAITS,
+        layout.MARKERS,
+    ):
+        check_prefix(prefix)
+
+
+@given(RUN_IDS, RUN_IDS)
+@LAW
+def test_no_key_of_a_run_lies_under_the_prefix_of_another(one: str, two: str) -> None:
+    if one != two:
+        assert not layout.version(two, 1).startswith(layout.versions(one))
+        assert not layout.cancellation(two).startswith(layout.arrivals(one))
+
+
+# Versions and letters --------------------------------------------------------
+
+
+@given(st.integers(1, 9_999_999_998), st.integers(1, 9_999_999_998))
+@LAW
+def test_the_newer_version_sorts_first(one: int, two: int) -> None:
+    first, second = layout.version("jane", one), layout.version("jane", two)
+
+    assert one == layout.version_number(first)
+    assert (one > two) == (first < second)
+
+
+@pytest.mark.parametrize("name", [".DS_Store", "99999999999", "", "12", "x" * 10])
+def test_a_foreign_key_among_the_versions_is_refused_by_name(name: str) -> None:
+    with pytest.raises(Corrupt):
+        layout.version_number(f"runs/jane/v/{name}")
+
+
+@given(st.integers(1, 9_999_999_999), st.integers(1, 9_999_999_999))
+@LAW
+def test_letters_sort_by_their_numbers(one: int, two: int) -> None:
+    first, second = layout.letter("jane", one), layout.letter("jane", two)
+
+    assert one == layout.letter_number(first)
+    assert (one < two) == (first < second)
+
+
+@pytest.mark.parametrize(
+    "name", ["cancel", "d-approval-" + ULID, "m-", "m-x", "m-1", "m-00000000001", "M-1"]
+)
+def test_no_other_key_is_taken_for_a_letter(name: str) -> None:
+    assert layout.letter_number(f"runs/jane/in/{name}") is None
+
+
+# Waits -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["approval", "unknown"])
+@pytest.mark.parametrize("run_id", ["jane-1", "a-b-c", LONGEST])
+def test_a_wait_id_says_kind_time_and_run(kind: str, run_id: str) -> None:
+    wait_id = layout.wait_id(kind, ULID, run_id)
+
+    name = layout.parse_wait_id(wait_id)
+
+    assert (kind, ULID, run_id) == (name.kind, name.ulid, name.run_id)
+    assert int(MOMENT.timestamp() * 1000) == name.opened
+
+
+@pytest.mark.parametrize(
+    "wait_id",
+    [
+        "",
+        "@",
+        "approval",
+        f"approval-{ULID}",
+        f"approval-{ULID}@",
+        f"approval-{ULID}@../x",
+        f"approval-{ULID}@jane\n",
+        f"approval-{ULID}@jane@kim",
+        f"approval-{ULID}@{LONGEST}r",
+        f"Approval-{ULID}@jane",
+        f"approval-{ULID.upper()}@jane",
+        f"approval-{ULID}0@jane",
+        f"approval-{ULID[:-1]}@jane",
+        f"approval-{ULID[:-1]}u@jane",
+        f"approval-8{ULID[1:]}@jane",
+        f"approval--{ULID}@jane",
+        f"approval-{ULID[:-2]}..@jane",
+        f"approval-{ULID[:-1]}/@jane",
+        f"approval-7{'z' * 25}@jane",  # the year 10889
+        f"question-{ULID}@jane",
+        f"waits/approval-{ULID}@jane",
+        f" approval-{ULID}@jane",
+        f"approval-{'0' * 25}\u0660@jane",
+        "x" * 10_000,
+        None,
+        1,
+        b"approval",
+    ],
+)
+def test_anything_else_is_not_a_wait_id(wait_id: object) -> None:
+    with pytest.raises(WaitNotFound):
+        layout.parse_wait_id(wait_id)
+
+
+@given(st.text(max_size=60))
+@LAW
+def test_a_text_is_a_wait_id_or_refused_by_a_typed_error(text: str) -> None:
+    try:
+        name = layout.parse_wait_id(text)
+    except ContinuationsError:
+        return
+    assert text == layout.wait_id(name.kind, name.ulid, name.run_id)
+
+
+def test_a_hostile_wait_id_makes_no_key() -> None:
+    for make in (layout.wait, layout.decision):
+        with pytest.raises(WaitNotFound):
+            make(f"approval-{ULID}@../../etc")
+
+
+# Markers ---------------------------------------------------------------------
+
+
+DUES = st.integers(0, 9_999_999_999_999)
+LETTERS = st.sampled_from("demcgr")
+
+
+@given(DUES, DUES, LETTERS, LETTERS, RUN_IDS)
+@LAW
+def test_markers_sort_by_the_time_that_they_are_due(
+    one: int, two: int, letter: str, other: str, run_id: str
+) -> None:
+    first = Marker(one, letter, "1", "n1", run_id)
+    second = Marker(two, other, "1", "n2", "zzz")
+
+    if one != two:
+        assert (one < two) == (first.key < second.key)
+    assert first == layout.parse_marker(first.key)
+    assert first.key <= layout.markers_until(one) < layout.markers_until(one + 1)
+    assert (first.key <= layout.markers_until(two)) == (one <= two)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "x",
+        "0000000000001",
+        "0000000000001-g-1-n",
+        "0000000000001-g-1-n@",
+        "0000000000001-g-1-n@../x",
+        "0000000000001-g-1@jane",
+        "0000000000001-g-1-n-n@jane",
+        "000000000000x-g-1-n@jane",
+        "-000000000001-g-1-n@jane",
+        "1-g-1-n@jane",
+        "10000000000000-g-1-n@jane",
+        "0000000000001-z-1-n@jane",
+        "0000000000001-g-abc-n@jane",
+        "0000000000001-m-abc-n@jane",
+        "0000000000001-m--n@jane",
+    ],
+)
+def test_a_key_of_another_shape_is_no_marker(name: str) -> None:
+    assert layout.parse_marker(layout.MARKERS + name) is None
+
+
+def test_a_deadline_in_the_far_future_is_not_due_today() -> None:
+    # Given a deadline at the end of time as datetime knows it, in milliseconds
+    from continuations.ledger import markers  # noqa: PLC0415 - this test's alone
+
+    far = later(0).replace(year=9999)
+    marker = markers.of_deadline(layout.wait_id("approval", ULID, "jane"), far, "n1")
+
+    # Then its marker sorts after all that is due now
+    assert marker.key > layout.markers_until(int(MOMENT.timestamp() * 1000))
+    assert marker == layout.parse_marker(marker.key)
