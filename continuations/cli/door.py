@@ -32,9 +32,16 @@ def run(arguments: Sequence[str] | None) -> int:
         _complain(str(error))
         return MISUSED
     except ContinuationsError as error:
-        _complain(f"{type(error).__name__}: {error}")
+        _complain(_told(error))
         return BUSY if isinstance(error, RunBusy | StaleRun) else REFUSED
     return 0
+
+
+def _told(error: ContinuationsError) -> str:
+    # Of a run that was given no id, this is the only place that tells it.
+    text, run_id = str(error), error.run_id
+    about = f" (run {run_id})" if run_id is not None and run_id not in text else ""
+    return f"{type(error).__name__}: {text}{about}"
 
 
 def _complain(text: str) -> None:

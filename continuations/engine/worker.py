@@ -24,7 +24,7 @@ from continuations.engine.outcomes import outcome_of
 from continuations.engine.perform import Performer
 from continuations.errors import InvalidInput, RunExists
 from continuations.ledger import claims, inbox, layout, markers, waits
-from continuations.ledger.arrivals import Arrivals, arrivals
+from continuations.ledger.arrivals import Arrivals, arrivals, read_cancellation
 from continuations.ledger.decide import close
 from continuations.ledger.objects import AlreadyExists
 from continuations.ledger.versions import Versions
@@ -96,13 +96,15 @@ class Worker:
         busy = run.claim is not None and run.claim.until > self.ports.clock.now()
         if run.status in ENDED or busy:
             return Continuation(loaded.table, loaded.number)
-        arrived = await arrivals(self.objects, loaded.table)
-        if arrived.cancellation is not None:
-            journal = self._journal(loaded, arrived)
-            table = await self._cancelled(loaded.table, arrived.cancellation)
-            await self._keep(journal, loaded.table, table, arrived)
-            return Continuation(table, journal.number)
-        return Continuation(loaded.table, loaded.number)
+        # Its decisions are not read: one that is damaged must not keep a run alive.
+        wish = await read_cancellation(self.objects, self.run_id)
+        if wish is None:
+            return Continuation(loaded.table, loaded.number)
+        arrived = Arrivals(cancellation=wish)
+        journal = self._journal(loaded, arrived)
+        table = await self._cancelled(loaded.table, wish)
+        await self._keep(journal, loaded.table, table, arrived)
+        return Continuation(table, journal.number)
 
     async def check_same(self, table: Table) -> None:
         """Raise `RunExists` unless the run in the store began with the same input."""

@@ -71,9 +71,10 @@ async def arrivals(objects: Objects, table: Table) -> Arrivals:
 
 async def read_decision(objects: Objects, wait_id: str) -> Decision | None:
     """Return the decision of a wait, or `None`; raises `Corrupt`."""
+    name = layout.parse_wait_id(wait_id)
     key = layout.decision(wait_id)
     try:
-        decision = decode_decision(await objects.read(key), key)
+        decision = decode_decision(await objects.read(key), key, name.run_id)
     except NotFound:
         return None
     if decision.wait_id != wait_id:
@@ -86,7 +87,7 @@ async def read_cancellation(objects: Objects, run_id: str) -> Cancellation | Non
     """Return the wish to end a run, or `None`."""
     key = layout.cancellation(run_id)
     try:
-        return decode_cancellation(await objects.read(key), key)
+        return decode_cancellation(await objects.read(key), key, run_id)
     except NotFound:
         return None
 
@@ -104,7 +105,11 @@ async def _decision(objects: Objects, wait: Wait) -> Decision:
 
 async def _letter(objects: Objects, run_id: str, number: int) -> Letter:
     key = layout.letter(run_id, number)
-    return decode_letter(await objects.read(key), key)
+    letter = decode_letter(await objects.read(key), key, run_id)
+    if letter.number != number:
+        msg = f"{key} holds message {letter.number}. It was left untouched."
+        raise Corrupt(msg, run_id=run_id)
+    return letter
 
 
 async def _nothing() -> None:

@@ -16,6 +16,7 @@ from continuations.core.decisions import Answer, Approve, Decision, Deny, Verdic
 from continuations.errors import (
     AlreadyDecided,
     Cancelled,
+    Corrupt,
     DecisionRefused,
     RunNotFound,
     StoreError,
@@ -52,7 +53,14 @@ async def decide(
     wait = await find(objects, wait_id)
     if wait is None:
         return await _already(objects, wait_id, verdict, now=now, ulid=ulid)
-    wanted = record(wait, verdict, now=now, ulid=ulid)
+    try:
+        wanted = record(wait, verdict, now=now, ulid=ulid)
+    except (DecisionRefused, WaitExpired):
+        # A crash may have left the object of a wait that is decided: what stands then
+        # is that, and not what could be said of an open one.
+        if await read_decision(objects, wait_id) is None:
+            raise
+        return await _already(objects, wait_id, verdict, now=now, ulid=ulid)
     marker = markers.of_decision(wait_id, now, ulid)
     wanted = replace(wanted, marker=marker.key)
     await markers.make(objects, marker)
@@ -94,14 +102,27 @@ async def settle(objects: Objects, wanted: Decision) -> Decision:
         await objects.create(key, encode_decision(wanted, name.run_id))
         stands = wanted
     except AlreadyExists:
-        first = await read_decision(objects, wanted.wait_id)
-        stands = first if first is not None else wanted
+        stands = await _first(objects, wanted)
     try:
         await objects.delete(layout.wait(wanted.wait_id))
     except StoreError:
         # The decision is recorded; the listing may lag, and a sweep removes it.
         return stands
     return stands
+
+
+async def _first(objects: Objects, wanted: Decision) -> Decision:
+    try:
+        first = await read_decision(objects, wanted.wait_id)
+    except Corrupt:
+        # A run can be ended whatever stands there; a person's decision must be told.
+        if wanted.kind == "cancel":
+            return wanted
+        raise
+    if first is None:
+        msg = f"Wait {wanted.wait_id} was erased with its run while it was decided."
+        raise WaitNotFound(msg, wait_id=wanted.wait_id)
+    return first
 
 
 async def close(
@@ -170,8 +191,9 @@ def _check_arguments(wait: Wait, given: object) -> None:
             f"{'.'.join(map(str, error.instance_path)) or 'arguments'}: {error.message}"
             for error in validator.iter_errors(jsontext.parse(jsontext.dump(arguments)))
         ]
-    except jsontext.NotJson as error:
-        raise _refused(wait, f"the arguments cannot be stored: {error}") from None
+    except (ValueError, RecursionError) as error:
+        why = type(error).__name__
+        raise _refused(wait, f"the arguments cannot be checked ({why})") from None
     if problems:
         raise _refused(wait, f"its schema refuses them ({'; '.join(problems[:5])})")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from continuations.errors import RunNotFound
 from continuations.ledger import layout, markers
 from continuations.ledger.arrivals import read_cancellation
 from continuations.ledger.objects import AlreadyExists
@@ -52,7 +53,10 @@ async def cancel(objects: Objects, run_id: str, wish: Cancellation) -> Cancellat
     except AlreadyExists:
         await objects.delete(marker.key)
         first = await read_cancellation(objects, run_id)
-        return first if first is not None else wish
+        if first is None:
+            msg = f"Run {run_id} was erased while it was cancelled."
+            raise RunNotFound(msg, run_id=run_id) from None
+        return first
     return wish
 
 

@@ -14,11 +14,12 @@ that it was opened (in the ULID) and its run, so open waits are listed from keys
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 
 from continuations.core.ulid import NotUlid, milliseconds_of
 from continuations.core.waits import WAIT_KINDS
-from continuations.errors import InvalidId, WaitNotFound
+from continuations.errors import Corrupt, InvalidId, WaitNotFound
 
 MOST_VERSIONS = 9_999_999_999
 WAITS = "waits/"
@@ -27,6 +28,12 @@ MARKERS = "markers/"
 # Without `\Z`, `$` would let a trailing newline through.
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}\Z")
 _DUE_DIGITS = 13
+# The last moment that 13 digits hold, in the year 2286; what is due later is due then.
+_LAST_DUE = 10**_DUE_DIGITS - 1
+_NUMBER = re.compile(r"[0-9]{10}\Z")
+_MARKER = re.compile(
+    r"([0-9]{13})-(?:([gm])-([0-9]{1,10})|([decr])-([0-9a-z]{1,26}))-([0-9a-z]{1,26})\Z"
+)
 
 
 def check_run_id(run_id: object) -> str:
@@ -54,8 +61,12 @@ def version(run_id: str, number: int) -> str:
 
 
 def version_number(key: str) -> int:
-    """Return the number of a version's key."""
-    return MOST_VERSIONS - int(key.rsplit("/", 1)[1])
+    """Return the number of a version's key; raises `Corrupt` for a foreign key."""
+    name = key.rsplit("/", 1)[1]
+    if _NUMBER.match(name) and int(name) < MOST_VERSIONS:
+        return MOST_VERSIONS - int(name)
+    msg = f"{key} is no version of a run. Remove it, or restore what it was."
+    raise Corrupt(msg)
 
 
 def arrivals(run_id: str) -> str:
@@ -77,7 +88,7 @@ def letter(run_id: str, number: int) -> str:
 def letter_number(key: str) -> int | None:
     """Return the number of a message's key, or `None` for another key."""
     name = key.rsplit("/", 1)[1]
-    return int(name[2:]) if name.startswith("m-") and name[2:].isdecimal() else None
+    return int(name[2:]) if name.startswith("m-") and _NUMBER.match(name[2:]) else None
 
 
 def cancellation(run_id: str) -> str:
@@ -113,12 +124,9 @@ def parse_wait_id(wait_id: object) -> WaitName:
         local, _, run_id = wait_id.partition("@")
         kind, _, ulid = local.partition("-")
         if kind in WAIT_KINDS and _RUN_ID.match(run_id):
-            try:
-                milliseconds_of(ulid)
-            except NotUlid:
-                pass
-            else:
-                return WaitName(kind, ulid, run_id)
+            with suppress(NotUlid):
+                if milliseconds_of(ulid) <= _LAST_DUE:
+                    return WaitName(kind, ulid, run_id)
     msg = (
         f"{str(wait_id)[:80]!r} is not the id of a wait. List what waits with "
         "`continuations waiting` or Runner.waiting()."
@@ -153,17 +161,19 @@ class Marker:
     @property
     def key(self) -> str:
         """The marker's key."""
-        name = f"{self.due:0{_DUE_DIGITS}d}-{self.letter}-{self.what}-{self.nonce}"
+        due = min(self.due, _LAST_DUE)
+        name = f"{due:0{_DUE_DIGITS}d}-{self.letter}-{self.what}-{self.nonce}"
         return f"{MARKERS}{name}@{self.run_id}"
 
 
 def parse_marker(key: str) -> Marker | None:
     """Return what a marker's key says, or `None` for a key of another shape."""
     name, _, run_id = key.removeprefix(MARKERS).partition("@")
-    parts = name.split("-")
-    if len(parts) != 4 or not parts[0].isdecimal() or not _RUN_ID.match(run_id):  # noqa: PLR2004 - due, letter, what, nonce
+    found = _MARKER.match(name)
+    if found is None or not _RUN_ID.match(run_id):
         return None
-    return Marker(int(parts[0]), parts[1], parts[2], parts[3], run_id)
+    due, numbered, number, lettered, what, nonce = found.groups()
+    return Marker(int(due), numbered or lettered, number or what, nonce, run_id)
 
 
 def markers_until(due: int) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from continuations.core.run import ENDED
 from continuations.ledger import layout
 from continuations.ledger.layout import Marker
+from continuations.ledger.objects import AlreadyExists
 from continuations.wire.fields import milliseconds
 
 if TYPE_CHECKING:
@@ -56,8 +57,14 @@ def _marker(run_id: str, letter: str, what: str, due: datetime, nonce: str) -> M
 
 
 async def make(objects: Objects, marker: Marker) -> datetime | None:
-    """Create a marker; returns the store's own time where it has one."""
-    return await objects.create(marker.key, b"")
+    """Create a marker; returns the store's own time where it has one.
+
+    A marker that exists says the same: its key is all that it says.
+    """
+    try:
+        return await objects.create(marker.key, b"")
+    except AlreadyExists:
+        return None
 
 
 async def due(objects: Objects, now: datetime) -> AsyncIterator[Marker]:

@@ -89,9 +89,17 @@ class Versions:
         return await self.load(number)
 
     async def load(self, number: int) -> Loaded:
-        """Return one version; raises `Corrupt` if what it needs is damaged."""
+        """Return one version.
+
+        Raises `Corrupt` if what it needs is damaged or missing, and `RunNotFound` for
+        a number that the run never came to.
+        """
+        if number < 1:
+            raise self._no_version(number)
         # Nearly every run has its root at 1: read all in one go, then look.
         found = await self._read_chain(fenwick.chain(number, 1), missing_is_fine=True)
+        if number not in found and number > await self.newest_number():
+            raise self._no_version(number)
         newest = self._decoded(number, found.get(number))
         root = newest.header.root
         numbers = fenwick.chain(number, root)
@@ -151,6 +159,10 @@ class Versions:
         steps = tuple(step for step in steps if step.number in kept)
         new = Step(number, table, digest_of(body))
         return Loaded(number, root, table, (*steps, new), markers, store_time)
+
+    def _no_version(self, number: int) -> RunNotFound:
+        msg = f"Run {self.run_id!r} has no version {number} in this store."
+        return RunNotFound(msg, run_id=self.run_id)
 
     def stale(self, number: int) -> StaleRun:
         """Return the error of a process that was overtaken at a version."""

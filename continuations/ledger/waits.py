@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from continuations.core.waits import WaitSummary
-from continuations.errors import WaitNotFound
+from continuations.errors import Corrupt, WaitNotFound
 from continuations.ledger import layout
 from continuations.ledger.objects import AlreadyExists, NotFound
 from continuations.wire.records import decode_wait, encode_wait
@@ -60,11 +60,16 @@ async def listed(objects: Objects) -> AsyncIterator[WaitSummary]:
 
 async def read(objects: Objects, wait_id: str) -> Wait | None:
     """Return a wait by its own object, or `None` if it has none."""
+    name = layout.parse_wait_id(wait_id)
     key = layout.wait(wait_id)
     try:
-        return decode_wait(await objects.read(key), key)
+        wait = decode_wait(await objects.read(key), key, name.run_id)
     except NotFound:
         return None
+    if wait.id != wait_id:
+        msg = f"{key} holds another wait, {wait.id}. It was left untouched."
+        raise Corrupt(msg, wait_id=wait_id)
+    return wait
 
 
 async def _announce(objects: Objects, wait: Wait) -> None:

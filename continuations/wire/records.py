@@ -9,7 +9,7 @@ from continuations.core.decisions import DECISION_KINDS, Decision
 from continuations.core.jsontext import NotJson
 from continuations.core.messages import MalformedMessage, Message
 from continuations.core.waits import WAIT_KINDS, Wait
-from continuations.errors import FormatError
+from continuations.errors import Corrupt, FormatError
 from continuations.wire.envelope import seal, unseal
 from continuations.wire.fields import Fields, milliseconds, present
 
@@ -49,9 +49,9 @@ def encode_wait(wait: Wait) -> bytes:
     return seal({"kind": "wait", "run": wait.run_id}, wait_fields(wait))
 
 
-def decode_wait(data: bytes, name: str) -> Wait:
-    """Return the wait of its bytes; raises `FormatError` or `Corrupt`."""
-    return _record(data, name, "wait", read_wait)
+def decode_wait(data: bytes, name: str, run_id: str) -> Wait:
+    """Return the wait of a run of its bytes; raises `FormatError` or `Corrupt`."""
+    return _record(data, name, "wait", run_id, read_wait)
 
 
 def encode_decision(decision: Decision, run_id: str) -> bytes:
@@ -71,9 +71,9 @@ def encode_decision(decision: Decision, run_id: str) -> bytes:
     return seal({"kind": "decision", "run": run_id}, body)
 
 
-def decode_decision(data: bytes, name: str) -> Decision:
+def decode_decision(data: bytes, name: str, run_id: str) -> Decision:
     """Return the decision of its bytes; raises `FormatError` or `Corrupt`."""
-    return _record(data, name, "decision", _read_decision)
+    return _record(data, name, "decision", run_id, _read_decision)
 
 
 def encode_cancellation(cancellation: Cancellation, run_id: str) -> bytes:
@@ -88,9 +88,9 @@ def encode_cancellation(cancellation: Cancellation, run_id: str) -> bytes:
     return seal({"kind": "cancellation", "run": run_id}, body)
 
 
-def decode_cancellation(data: bytes, name: str) -> Cancellation:
+def decode_cancellation(data: bytes, name: str, run_id: str) -> Cancellation:
     """Return the cancellation of its bytes; raises `FormatError` or `Corrupt`."""
-    return _record(data, name, "cancellation", _read_cancellation)
+    return _record(data, name, "cancellation", run_id, _read_cancellation)
 
 
 def encode_letter(letter: Letter, run_id: str) -> bytes:
@@ -106,17 +106,22 @@ def encode_letter(letter: Letter, run_id: str) -> bytes:
     return seal({"kind": "message", "run": run_id}, body)
 
 
-def decode_letter(data: bytes, name: str) -> Letter:
+def decode_letter(data: bytes, name: str, run_id: str) -> Letter:
     """Return the message of its bytes; raises `FormatError` or `Corrupt`."""
-    return _record(data, name, "message", _read_letter)
+    return _record(data, name, "message", run_id, _read_letter)
 
 
-def _record(data: bytes, name: str, kind: str, read: Callable[[object, str], T]) -> T:
+def _record(
+    data: bytes, name: str, kind: str, run_id: str, read: Callable[[object, str], T]
+) -> T:
     opened = unseal(data, name)
     header = Fields(opened.header, f"the header of {name}")
     header.chosen("kind", frozenset({kind}))
-    header.text("run")
+    told = header.text("run")
     header.end()
+    if told != run_id:
+        msg = f"{name} was made for run {told}. It was left untouched."
+        raise Corrupt(msg, run_id=run_id)
     return read(opened.body, name)
 
 

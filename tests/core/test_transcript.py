@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from continuations.core import messages as said
-from continuations.core.messages import Message
 from continuations.core.transcript import fault, unique_call_ids
 from tests.core.rows import assistant, request
+
+if TYPE_CHECKING:
+    from continuations.core.messages import Message
 
 HELLO = said.user("hi")
 

@@ -151,9 +151,7 @@ async def keys(place: Objects, prefix: str = "") -> list[str]:
     return [key async for key in place.all_keys(prefix)]
 
 
-async def moved(
-    store: Store, source: str, target: str, *, over: bool = False
-) -> None:
+async def moved(store: Store, source: str, target: str, *, over: bool = False) -> None:
     """Copy an object's bytes to another key, as somebody with access could."""
     body = await store.read(source)
     if over:

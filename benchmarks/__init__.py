@@ -1,0 +1,1 @@
+"""What the library costs, measured beside what it is compared with."""

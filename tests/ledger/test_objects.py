@@ -1,0 +1,137 @@
+"""What goes wrong with a store gets a name of ours, and answers stay answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from continuations import errors as ours
+from continuations.ledger.objects import (
+    AlreadyExists,
+    NotFound,
+    Objects,
+    open_store,
+)
+from continuations_storage import MemoryStore
+from continuations_storage import errors as theirs
+from continuations_storage.contract import PAGE
+from continuations_storage.faults import FaultyStore, on, refused
+from tests.ledger.runs import does, keys, objects
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+    from typing import Any
+
+    from continuations_storage.faults import Operation, Verb
+
+
+class Strange(theirs.StorageError):
+    """An error that somebody's own store adds."""
+
+
+TRANSLATIONS: list[tuple[type[theirs.StorageError], type[Exception]]] = [
+    (theirs.Denied, ours.StoreDenied),
+    (theirs.Throttled, ours.StoreUnavailable),
+    (theirs.Unavailable, ours.StoreUnavailable),
+    (theirs.Inconclusive, ours.Inconclusive),
+    (theirs.Damaged, ours.Corrupt),
+    (theirs.Unsafe, ours.StoreUnsafe),
+    (theirs.InvalidKey, ours.InvalidId),
+    (Strange, ours.StoreError),
+    (theirs.StorageError, ours.StoreError),
+]
+VERBS: tuple[Verb, ...] = ("create", "read", "keys", "delete", "probe")
+
+
+def asked(place: Objects, verb: Verb) -> Coroutine[Any, Any, object]:
+    """Return a verb's coroutine."""
+    verbs: dict[Verb, Coroutine[Any, Any, object]] = {
+        "create": place.create("a/b", b"x"),
+        "read": place.read("a/b"),
+        "keys": place.keys("a/"),
+        "delete": place.delete("a/b"),
+        "probe": place.probe(),
+    }
+    wanted = verbs.pop(verb)
+    for other in verbs.values():
+        other.close()
+    return wanted
+
+
+@pytest.mark.parametrize(("error", "named"), TRANSLATIONS)
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_failure_of_every_verb_has_a_name_of_ours(
+    verb: Verb, error: type[theirs.StorageError], named: type[Exception]
+) -> None:
+    """R-E2, R-E5: only success is success; forbidden is not missing."""
+    place = Objects(FaultyStore(MemoryStore(), on(verb, refused(error))))
+
+    with pytest.raises(named) as caught:
+        does(asked(place, verb))
+
+    assert named is type(caught.value)
+    assert isinstance(caught.value, ours.ContinuationsError)
+    assert isinstance(caught.value.__cause__, error)
+    assert "injected" in str(caught.value)
+
+
+def test_every_error_of_a_store_is_in_the_table() -> None:
+    every = {
+        error
+        for error in vars(theirs).values()
+        if isinstance(error, type) and issubclass(error, theirs.StorageError)
+    }
+
+    answers = {theirs.AlreadyExists, theirs.NotFound}
+    at_the_door = {theirs.Unsupported}
+    assert every == {
+        error for error, _ in TRANSLATIONS[:-2]
+    } | answers | at_the_door | {theirs.StorageError}
+
+
+def test_answers_pass_through() -> None:
+    async def story() -> None:
+        place = objects()
+        await place.create("a/b", b"1")
+        with pytest.raises(AlreadyExists):
+            await place.create("a/b", b"2")
+        with pytest.raises(NotFound):
+            await place.read("a/c")
+        assert b"1" == await place.read("a/b")
+
+    does(story())
+
+
+def test_a_crash_is_not_translated() -> None:
+    class Gone(BaseException):
+        """The process ends."""
+
+    def gone(_: Operation, /) -> None:
+        raise Gone
+
+    with pytest.raises(Gone):
+        does(Objects(FaultyStore(MemoryStore(), gone)).read("a"))
+
+
+@pytest.mark.parametrize("count", [0, 1, PAGE - 1, PAGE, PAGE + 1, 2 * PAGE])
+def test_all_keys_goes_through_every_page(count: int) -> None:
+    """R-E9: listings of more than a thousand keys are whole."""
+
+    async def story() -> list[str]:
+        store = MemoryStore()
+        for number in range(count):
+            await store.create(f"a/{number:05d}", b"")
+        await store.create("b", b"")
+        return await keys(Objects(store), "a/")
+
+    assert [f"a/{number:05d}" for number in range(count)] == does(story())
+
+
+def test_a_url_of_no_store_is_invalid_input() -> None:
+    with pytest.raises(ours.InvalidInput):
+        open_store("postgres://x")
+
+
+def test_a_url_opens_a_store() -> None:
+    assert isinstance(open_store("memory:"), MemoryStore)
