@@ -60,7 +60,7 @@ class Message:
     @classmethod
     def _checked(cls, text: str, data: Mapping[str, Any]) -> Message:
         role = data.get("role")
-        if role not in ROLES:
+        if not isinstance(role, str) or role not in ROLES:
             msg = f"a message's role is one of {', '.join(sorted(ROLES))}"
             raise MalformedMessage(msg)
         calls: tuple[str, ...] = ()

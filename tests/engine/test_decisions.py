@@ -240,7 +240,9 @@ def test_cancelling_closes_every_wait_in_the_tree(world: World) -> None:
 
     # And what had finished is kept, in a transcript that is whole
     said = results(ended)
-    assert ["CANCELLED", "free", "CANCELLED"] == [text.split()[0].strip(":") for text in said]
+    assert ["CANCELLED", "free", "CANCELLED"] == [
+        text.split()[0].strip(":") for text in said
+    ]
 
 
 def test_cancelling_what_another_process_runs(world: World) -> None:
@@ -257,7 +259,9 @@ def test_cancelling_what_another_process_runs(world: World) -> None:
     assert "running" == told["status"]
     assert ("Failed", "cancelled") == (ended["kind"], ended["error"]["code"])
     assert ["act 1"] == world.done()
-    assert ["acted 1"] == [m["content"] for m in ended["messages"] if m["role"] == "tool"]
+    assert ["acted 1"] == [
+        m["content"] for m in ended["messages"] if m["role"] == "tool"
+    ]
 
 
 def test_cancelling_what_has_ended_changes_nothing() -> None:
@@ -440,7 +444,10 @@ def returning(value: object) -> Any:
 @pytest.mark.parametrize(
     "policy",
     [
-        *(returning(value) for value in (None, 0, 1, "", "no", "false", [], {}, Approve)),
+        *(
+            returning(value)
+            for value in (None, 0, 1, "", "no", "false", [], {}, Approve)
+        ),
         *(raising(error) for error in (ValueError(), StopIteration(), TimeoutError())),
         *(raising(error) for error in (Odd(), asyncio.CancelledError())),
         *(raising(error) for error in (SystemExit(), KeyboardInterrupt())),

@@ -26,12 +26,16 @@ def test_four_processes_resume_at_once(world: World) -> None:
     world.approve(wait)
 
     # When four interpreters resume it
-    told = [p.told() for p in [world.spawn("resume", "r1", script=SLOW) for _ in "four"]]
+    told = [
+        p.told() for p in [world.spawn("resume", "r1", script=SLOW) for _ in "four"]
+    ]
 
     # Then each call ran once, each turn was asked once, and nobody was told nonsense
     assert ["pay x", "act y"] == world.done()
     assert ["go 0", "go 1", "go 2"] == world.turns()
-    ends = Counter(each.get("raised", each["kind"] if "kind" in each else "") for each in told)
+    ends = Counter(
+        each.get("raised", each["kind"] if "kind" in each else "") for each in told
+    )
     assert ends["Finished"] >= 1
     assert {"Finished", "RunBusy", "StaleRun"} >= set(ends)
 

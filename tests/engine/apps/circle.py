@@ -43,11 +43,15 @@ def agents() -> list[Agent]:
     """Return the first of the two."""
     model = "gpt-5-mini" if os.environ.get("TEST_HTTP") else scripted()
     other = Agent(
-        "even", instructions="Go down.", tools=lambda: [one.as_tool(name="down"), pay],
+        "even",
+        instructions="Go down.",
+        tools=lambda: [one.as_tool(name="down"), pay],
         model=model,
     )
     one = Agent(
-        "odd", instructions="Go down.", tools=lambda: [other.as_tool(name="down"), pay],
+        "odd",
+        instructions="Go down.",
+        tools=lambda: [other.as_tool(name="down"), pay],
         model=model,
     )
     return [one]

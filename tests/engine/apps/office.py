@@ -107,7 +107,9 @@ def agents() -> list[Agent]:
     """Return the root agent: boss > left, right (both named worker) > clerk."""
     script = os.environ.get("TEST_SCRIPT")
     over_http = os.environ.get("TEST_HTTP")
-    model = "gpt-5-mini" if over_http or not script else scripts.model(json.loads(script))
+    model = (
+        "gpt-5-mini" if over_http or not script else scripts.model(json.loads(script))
+    )
     tools = [act, pay, read, push, book]
     clerk = Agent("clerk", instructions="You are clerk.", tools=tools, model=model)
     left = Agent("worker", instructions="One.", tools=[*tools, clerk], model=model)
