@@ -90,9 +90,8 @@ def _decided(url: str, runs: list[Suspended]) -> list[str]:
 
 def _approved() -> list[object]:
     """Return what the floor has saved at the same moment of the same run."""
-    answer = json.loads(model_api.completion(1).split(b"\r\n\r\n", 1)[1])
     return [
         {"role": "system", "content": "You keep the notes."},
         {"role": "user", "content": "Note the seven."},
-        answer["choices"][0]["message"],
+        model_api.message(1),
     ]

@@ -13,7 +13,7 @@ import subprocess
 import sys
 from contextlib import contextmanager
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.process import ROOT, environment
 
@@ -23,12 +23,15 @@ if TYPE_CHECKING:
 _numbers = count(1)
 
 
-def completion(number: int) -> bytes:
-    """Return one answer: a call of the tool `note` under a fresh id."""
+def message(number: int) -> dict[str, Any]:
+    """Return what the model says: a call of the tool `note` under a fresh id."""
     function = {"name": "note", "arguments": json.dumps({"number": number})}
     call = {"id": f"call_{number}", "type": "function", "function": function}
-    message = {"role": "assistant", "content": None, "tool_calls": [call]}
-    choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
+    return {"role": "assistant", "content": None, "tool_calls": [call]}
+
+
+def _response(number: int) -> bytes:
+    choice = {"index": 0, "message": message(number), "finish_reason": "tool_calls"}
     usage = {"prompt_tokens": 9, "completion_tokens": 9, "total_tokens": 18}
     answer = {
         "id": f"chatcmpl-{number}",
@@ -52,7 +55,7 @@ async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
             head = await reader.readuntil(b"\r\n\r\n")
             fields = head.lower().split(b"content-length:", 1)
             await reader.readexactly(int(fields[1].split(b"\r\n", 1)[0]))
-            writer.write(completion(next(_numbers)))
+            writer.write(_response(next(_numbers)))
     except (asyncio.IncompleteReadError, ConnectionError):
         writer.close()
 

@@ -1,7 +1,8 @@
 """A turn that is kept, at 200 turns, beside the floor's turn that keeps nothing.
 
-Every measured process talks to a model without latency over HTTP and lives through
-all its turns: what is measured is the way from turn 180 to turn 220.
+Every measured process talks to a model without latency over HTTP; what is measured is
+the way from turn 180 to turn 220. Ours lives through all the turns before, because
+its store must hold them; the floor has no past and begins at turn 170.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from benchmarks.row import Row
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-_FROM, _TO = 180, 220
+_BEGIN, _FROM, _TO = 170, 180, 220
 _SIZE = 400
 _BRIEF = [
     {"role": "system", "content": "You keep the notes."},
@@ -54,7 +55,7 @@ def ours(url: str, kind: str) -> None:
     """Run in a child: live through the turns on files."""
     from continuations import Agent, Runner, tool  # noqa: PLC0415 - a child's price
 
-    note = tool(_noting(), name="note", read_only=kind == "read_only")
+    note = tool(_noting(0), name="note", read_only=kind == "read_only")
     agent = Agent("clerk", tools=[note], model="gpt-5-mini", max_turns=None)
     Runner(agent, store=url).start(_BRIEF)
 
@@ -64,11 +65,14 @@ def floor() -> None:
     from benchmarks import floor as without_us  # noqa: PLC0415 - a child's price
 
     messages: list[Any] = list(_BRIEF)
-    without_us.loop(messages, _noting())
+    for number in range(1, _BEGIN + 1):
+        messages.append(model_api.message(number))
+        without_us.call(messages, lambda number: prose(number, _SIZE))
+    without_us.loop(messages, _noting(_BEGIN))
 
 
-def _noting() -> Callable[[int], str]:
-    stamps: list[float] = []
+def _noting(turns_before: int) -> Callable[[int], str]:
+    stamps = [0.0] * turns_before
 
     def note(number: int) -> str:
         """Note it."""

@@ -39,6 +39,7 @@ class Stage:
         self.offline = offline
         self.options = options
         self.server: subprocess.Popen[str] | None = None
+        self.url = ""
         self.ended: list[int] = []
         self._titles = itertools.count(1)
 
@@ -51,11 +52,16 @@ class Stage:
         """Print what comes next."""
         print(f"\n{next(self._titles)}. {text}")
 
+    @property
+    def lost_its_model(self) -> bool:
+        """Tell whether the scripted API was killed."""
+        return self.server is not None and self.server.poll() is not None
+
     def environment(self) -> dict[str, str]:
         """Return the environment in which a process finds its model."""
         if not self.offline:
             return dict(os.environ)
-        if self.server is None or self.server.poll() is not None:
+        if self.server is None or self.lost_its_model:
             self.server = subprocess.Popen(
                 [sys.executable, HERE / "scripted_api.py"],
                 stdin=subprocess.PIPE,
@@ -70,31 +76,34 @@ class Stage:
             "OPENAI_API_KEY": "offline",
         }
 
-    def run(self, *words: str) -> None:
-        """Run one command to its end; again with --wait if it was killed."""
-        given = [*words, "--store", self.store, "--ledger", str(self.ledger)]
-        given += self.options
+    def example(self, *words: str) -> None:
+        """Run a command of three_deep.py; if it is killed, again with --wait."""
+        options = ["--ledger", str(self.ledger), *self.options]
+        self.run(str(HERE / "three_deep.py"), *words, options=options, again="--wait")
+
+    def run(self, *program: str, options: list[str], again: str = "") -> None:
+        """Run a process to its end; repeat it if it was killed, or its model was."""
+        command = [sys.executable, *program, "--store", self.store, *options]
+        shown = " ".join([Path(program[0]).name, *program[1:]])
         for _ in range(MOST_TRIES):
             with subprocess.Popen(
-                [sys.executable, HERE / "three_deep.py", *given],
+                command,
                 env=self.environment(),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,
             ) as process:
-                print(f"   process {process.pid}: {' '.join(words)}", flush=True)
+                print(f"   process {process.pid}: {shown}", flush=True)
                 for line in process.stdout or ():
                     print(f"   | {line}", end="")
-            code = process.returncode
-            print(f"   process {process.pid} ended with {code}")
+            print(f"   process {process.pid} ended with {process.returncode}")
             self.ended.append(process.pid)
-            if code == 0:
+            if process.returncode == 0:
                 return
-            # Killed, or its model was: nothing is lost, so ask again.
-            if code > 0 and (self.server is None or self.server.poll() is None):
+            if process.returncode > 0 and not self.lost_its_model:
                 break
-            given = [*given, "--wait"]
-        sys.exit(f"{words[0]} was to succeed.")
+            command += [again] if again else []
+        sys.exit(f"{shown} was to succeed.")
 
     def close(self) -> None:
         """End the scripted API, which does so when nobody is left to write to it."""
@@ -108,9 +117,9 @@ def play(stage: Stage) -> None:
     """Start, then decide and resume until nothing waits any more."""
     desk = Runner([], store=stage.store)
     stage.title("Start")
-    stage.run("start")
-    stage.title("The paused stack, read by a process that runs no agent")
-    stage.run("show", RUN)
+    stage.example("start")
+    stage.title("The paused stack, read by a process that has no agents")
+    stage.run("-m", "continuations", "show", RUN, options=[])
     show_rest(stage)
     for _ in range(MOST_TRIES):
         waits = desk.look(RUN).waits
@@ -120,9 +129,9 @@ def play(stage: Stage) -> None:
         wait = max(waits, key=lambda wait: wait.tool == "transfer")
         words = verdict(wait, stage.effects)
         stage.title(f"{words[0].capitalize()}: {' > '.join(wait.path)}")
-        stage.run(*words)
+        stage.example(*words)
         stage.title("Resume")
-        stage.run("resume", RUN)
+        stage.example("resume", RUN)
     sys.exit("The run was to end.")
 
 

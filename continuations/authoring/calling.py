@@ -66,9 +66,10 @@ def _give(future: asyncio.Future[Any], result: object) -> None:
 def _fail(future: asyncio.Future[Any], error: BaseException) -> None:
     if future.done():
         return
-    if isinstance(error, StopIteration):
-        # A future refuses StopIteration. PEP 479 says what it becomes instead.
-        error = RuntimeError("the function raised StopIteration")
+    if isinstance(error, StopIteration | GeneratorExit):
+        # A future refuses the one, and the other would close every coroutine that it
+        # passes. PEP 479 says what they become instead.
+        error = RuntimeError(f"the function raised {type(error).__name__}")
     future.set_exception(error)
 
 

@@ -28,6 +28,7 @@ _STYLES = {
     "done": "green",
     "bad": "red",
 }
+_ENDLESS = 1_000_000_000
 _PLAIN = str.maketrans("├└│─", "|`|-")
 
 
@@ -50,9 +51,9 @@ def draw_waiting(found: Iterable[WaitSummary]) -> None:
     for wait in found:
         row = (wait.id, wait.run_id, wait.kind, when(wait.since))
         table.add_row(*(Text(visible(cell)) for cell in row))
-    console = _console()
-    console.print(table, width=console.measure(table).maximum)
+    _console().print(table)
 
 
 def _console() -> Console:
-    return Console(markup=False, highlight=False, emoji=False, soft_wrap=True)
+    # rich shrinks a table to the width that it knows of; this one it never does.
+    return Console(width=_ENDLESS, markup=False, highlight=False, emoji=False)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from continuations import Call, Continuation, Frame, Wait
 
-DEEPEST = 24
+DEEPEST = 12
 _TONES = {
     "waiting": "wait",
     "unknown": "wait",

@@ -59,7 +59,7 @@ async def arrivals(objects: Objects, table: Table) -> Arrivals:
     cancelled = layout.cancellation(run.id) in there
     decisions, letters, cancellation = await gather(
         gather(*(_decision(objects, wait) for wait in decided)),
-        gather(*(_letter(objects, run.id, number) for number in numbers)),
+        gather(*(read_letter(objects, run.id, number) for number in numbers)),
         read_cancellation(objects, run.id) if cancelled else _nothing(),
     )
     return Arrivals(
@@ -103,7 +103,8 @@ async def _decision(objects: Objects, wait: Wait) -> Decision:
     return decision
 
 
-async def _letter(objects: Objects, run_id: str, number: int) -> Letter:
+async def read_letter(objects: Objects, run_id: str, number: int) -> Letter:
+    """Return a message of the inbox; raises `NotFound` or `Corrupt`."""
     key = layout.letter(run_id, number)
     letter = decode_letter(await objects.read(key), key, run_id)
     if letter.number != number:

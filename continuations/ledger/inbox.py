@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from continuations.errors import RunNotFound
 from continuations.ledger import layout, markers
-from continuations.ledger.arrivals import read_cancellation
+from continuations.ledger.arrivals import read_cancellation, read_letter
 from continuations.ledger.objects import AlreadyExists
 from continuations.wire.records import (
     Cancellation,
@@ -35,6 +35,9 @@ async def post(objects: Objects, run_id: str, letter: Letter) -> Letter:
                 layout.letter(run_id, number), encode_letter(posted, run_id)
             )
         except AlreadyExists:
+            there = await read_letter(objects, run_id, number)
+            if there.id == letter.id:
+                return there
             await objects.delete(marker.key)
             number += 1
         else:
@@ -51,11 +54,12 @@ async def cancel(objects: Objects, run_id: str, wish: Cancellation) -> Cancellat
             layout.cancellation(run_id), encode_cancellation(wish, run_id)
         )
     except AlreadyExists:
-        await objects.delete(marker.key)
         first = await read_cancellation(objects, run_id)
         if first is None:
             msg = f"Run {run_id} was erased while it was cancelled."
             raise RunNotFound(msg, run_id=run_id) from None
+        if first.marker != marker.key:
+            await objects.delete(marker.key)
         return first
     return wish
 

@@ -75,7 +75,9 @@ class Versions:
         if number == 0:
             return None
         key = layout.version(self.run_id, number)
-        return decode_header(await self._read(number), key)
+        header = decode_header(await self._read(number), key)
+        self._check_place(header, number)
+        return header
 
     async def newest(self) -> Loaded:
         """Return the newest version; raises `RunNotFound`."""
@@ -200,14 +202,17 @@ class Versions:
             msg = f"{key} is missing. Restore it; every other version is untouched."
             raise Corrupt(msg, run_id=self.run_id)
         version = decode_version(data, key)
-        header = version.header
+        self._check_place(version.header, number)
+        return version
+
+    def _check_place(self, header: Header, number: int) -> None:
+        key = layout.version(self.run_id, number)
         if (header.run_id, header.number) != (self.run_id, number):
             msg = f"{key} holds version {header.number} of run {header.run_id}."
             raise Corrupt(msg, run_id=self.run_id)
         if not 1 <= header.root <= number:
             msg = f"{key} names version {header.root} as its root."
             raise Corrupt(msg, run_id=self.run_id)
-        return version
 
     def _check_base(self, version: VersionObject, base: Step | None, root: int) -> None:
         header = version.header

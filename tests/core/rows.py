@@ -217,9 +217,14 @@ def tower(levels: int) -> Table:
         table = told(table, wants("agent", frame=frame))
         call = table.frames[frame].open[0]
         table = told(table, admitted(call), entered(call, f"level-{level}"))
-        frame = next(reversed(table.frames))
+        frame = deepest(table)
     table = told(table, wants("transfer", frame=frame))
     return told(table, gated(table.frames[frame].open[0]))
+
+
+def deepest(table: Table) -> str:
+    """Return the id of the frame that was entered last."""
+    return list(table.frames)[-1]
 
 
 def relisted(table: Table) -> Table:

@@ -88,7 +88,7 @@ def play(
     """Return the table at the end of a schedule; it always comes to an end."""
     for step, choice in enumerate(choices, 1):
         # Mixed, because hypothesis likes small numbers and the same ones again.
-        mixed = (choice + step * 7919) * 2_654_435_761 % 2**32 >> 5
+        mixed = ((choice + step * 7919) * 2_654_435_761 & 0xFFFFFFFF) >> 5
         events = facts(table, mixed)
         if not events:
             break

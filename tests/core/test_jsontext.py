@@ -149,7 +149,9 @@ def test_a_value_that_stands_twice_is_not_a_circle() -> None:
 
 
 def test_mappings_and_lists_of_a_kind_of_their_own_are_taken_as_such() -> None:
-    assert '{"a":1}' == jsontext.dump(OrderedDict(a=1))
+    kind: OrderedDict[str, int] = OrderedDict(a=1)
+
+    assert '{"a":1}' == jsontext.dump(kind)
 
 
 @pytest.mark.parametrize(

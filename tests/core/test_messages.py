@@ -41,31 +41,30 @@ def test_every_role_is_read(role: str) -> None:
     assert role == Message.of({"role": role, "content": "x"}).role
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        {},
-        {"role": "robot", "content": "x"},
-        {"role": None},
-        {"role": "function", "name": "f", "content": "x"},
-        {"role": "tool", "content": "x"},
-        {"role": "tool", "tool_call_id": 7, "content": "x"},
-        {"role": "assistant", "tool_calls": {"id": "x"}},
-        {"role": "assistant", "tool_calls": "x"},
-        {"role": "assistant", "tool_calls": ["x"]},
-        {"role": "assistant", "tool_calls": [{"id": "x", "type": "function"}]},
-        {"role": "assistant", "tool_calls": [request("t") | {"id": 5}]},
-        {
-            "role": "assistant",
-            "tool_calls": [{"id": "x", "function": {"name": None, "arguments": ""}}],
-        },
-        {
-            "role": "assistant",
-            "tool_calls": [{"id": "x", "function": {"name": "t", "arguments": {}}}],
-        },
-    ],
-    ids=str,
-)
+REFUSED: list[dict[str, Any]] = [
+    {},
+    {"role": "robot", "content": "x"},
+    {"role": None},
+    {"role": "function", "name": "f", "content": "x"},
+    {"role": "tool", "content": "x"},
+    {"role": "tool", "tool_call_id": 7, "content": "x"},
+    {"role": "assistant", "tool_calls": {"id": "x"}},
+    {"role": "assistant", "tool_calls": "x"},
+    {"role": "assistant", "tool_calls": ["x"]},
+    {"role": "assistant", "tool_calls": [{"id": "x", "type": "function"}]},
+    {"role": "assistant", "tool_calls": [request("t") | {"id": 5}]},
+    {
+        "role": "assistant",
+        "tool_calls": [{"id": "x", "function": {"name": None, "arguments": ""}}],
+    },
+    {
+        "role": "assistant",
+        "tool_calls": [{"id": "x", "function": {"name": "t", "arguments": {}}}],
+    },
+]
+
+
+@pytest.mark.parametrize("data", REFUSED, ids=str)
 def test_what_no_provider_would_take_is_refused(data: dict[str, Any]) -> None:
     """X-10, EF-25."""
     with pytest.raises(MalformedMessage):
@@ -155,20 +154,20 @@ def test_a_tool_message_names_the_call_that_it_answers() -> None:
     assert ("tool", "x", "42") == (message.role, message.answers, message.content)
 
 
-@pytest.mark.parametrize(
-    ("content", "refusal", "expected"),
-    [
-        ("hi", None, "hi"),
-        ("", "I cannot", "I cannot"),
-        (None, "I cannot", "I cannot"),
-        (None, None, ""),
-        ([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}], None, "ab"),
-        ([{"type": "refusal", "refusal": "no"}], None, "no"),
-        ([{"type": "image_url", "image_url": {}}, "odd", {"text": 5}], None, ""),
-        ([], None, ""),
-        ({"odd": 1}, None, ""),
-    ],
-)
+SAID: list[tuple[Any, str | None, str]] = [
+    ("hi", None, "hi"),
+    ("", "I cannot", "I cannot"),
+    (None, "I cannot", "I cannot"),
+    (None, None, ""),
+    ([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}], None, "ab"),
+    ([{"type": "refusal", "refusal": "no"}], None, "no"),
+    ([{"type": "image_url", "image_url": {}}, "odd", {"text": 5}], None, ""),
+    ([], None, ""),
+    ({"odd": 1}, None, ""),
+]
+
+
+@pytest.mark.parametrize(("content", "refusal", "expected"), SAID)
 def test_content_is_what_was_said_in_words(
     content: object, refusal: object, expected: str
 ) -> None:

@@ -11,11 +11,8 @@ from continuations.core import messages as said
 from continuations.core import soundness, transcript
 from continuations.core.calls import Nested, Proposed, Ready, Returned, Waiting
 from continuations.core.events import (
-    Answered,
     Approved,
     Begun,
-    CallEvent,
-    CallRaised,
     CallReturned,
     Denied,
     Entered,
@@ -27,7 +24,6 @@ from continuations.core.events import (
     Reopened,
     Repeated,
     RunStopped,
-    Unverified,
     UserSaid,
 )
 from continuations.core.reducer import advance
@@ -39,6 +35,7 @@ from tests.core.rows import (
     admitted,
     assistant,
     decided,
+    deepest,
     entered,
     gated,
     new_table,
@@ -218,10 +215,10 @@ def test_a_sub_agents_last_words_are_the_result_of_its_call() -> None:
 def test_a_thousand_levels_end_one_after_the_other() -> None:
     """R-B1, R-I4: without recursion, upwards to the root."""
     table = tower(1000)
-    deepest = next(reversed(table.frames))
-    assert 999 == table.frames[deepest].depth
+    top = table.frames[deepest(table)]
+    assert 999 == top.depth
 
-    call = table.frames[deepest].open[0]
+    call = top.open[0]
     table = told(table, Approved(call=call, digest="d1"), Begun(call=call))
     table = told(table, CallReturned(call=call, content="paid"))
     for frame in reversed(list(table.frames)):
@@ -247,7 +244,7 @@ def test_two_sub_agents_of_one_turn_keep_their_frames_apart() -> None:
     for call in ("c3", "c4"):
         table = told(table, admitted(call), entered(call, "same"))
 
-    table = told(table, says("second", frame="f6"), says("first", frame="f5"))
+    table = told(table, says("second", frame="f7"), says("first", frame="f5"))
 
     assert ["first", "second"] == contents(table)
 
@@ -389,109 +386,3 @@ def test_nobody_speaks_for_a_tool_or_the_model(message: said.Message) -> None:
     """B-10: an orphan would brick the run."""
     with pytest.raises(IllegalTransition):
         advance(new_table(), UserSaid(number=1, message=message))
-
-
-# Races ------------------------------------------------------------------------
-
-ENDINGS: tuple[CallEvent, ...] = (
-    Approved(call="c3", digest="d1"),
-    Denied(call="c3", decision=decided()),
-    Expired(call="c3", decision=decided("expire")),
-)
-RACES = [(a, b) for a in ENDINGS for b in ENDINGS]
-
-
-@pytest.mark.parametrize(("first", "second"), RACES, ids=kind_of)
-def test_of_two_decisions_the_first_stands(first: CallEvent, second: CallEvent) -> None:
-    """X-04, X-05, R-A1: in either order; the second is refused by name."""
-    table = told(one_call(Waiting("w1")), first)
-
-    with pytest.raises(IllegalTransition, match=type(second).__name__):
-        advance(table, second)
-
-
-@pytest.mark.parametrize(
-    ("first", "second"),
-    list(
-        permutations(
-            (
-                CallReturned(call="c3", content="ran"),
-                CallRaised(call="c3", code="x", content="ERROR"),
-                Interrupted(call="c3", wait=wait_for("c3", "w9", "unknown")),
-                Repeated(call="c3"),
-            ),
-            2,
-        )
-    ),
-    ids=kind_of,
-)
-def test_of_two_ends_of_one_attempt_the_first_stands(
-    first: CallEvent, second: CallEvent
-) -> None:
-    """R-A6, R-A8: a result that comes after the outcome was given up is refused."""
-    table = told(one_call(Ready()), Begun(call="c3"), first)
-
-    with pytest.raises(IllegalTransition, match=type(second).__name__):
-        advance(table, second)
-
-
-@pytest.mark.parametrize(
-    ("first", "second"),
-    list(
-        permutations(
-            (
-                Approved(call="c3", digest="d1"),
-                Denied(call="c3", decision=decided()),
-                Answered(call="c3", content="it did"),
-                Unverified(call="c3"),
-            ),
-            2,
-        )
-    ),
-    ids=kind_of,
-)
-def test_a_person_and_verify_race_for_an_unknown_outcome(
-    first: CallEvent, second: CallEvent
-) -> None:
-    """Only "could not tell" leaves room for a second word."""
-    lost = Interrupted(call="c3", wait=wait_for("c3", "w1", "unknown"))
-    table = told(one_call(Ready()), Begun(call="c3"), lost, first)
-
-    if isinstance(first, Unverified):
-        assert soundness.fault(advance(table, second)) is None
-    else:
-        with pytest.raises(IllegalTransition, match=type(second).__name__):
-            advance(table, second)
-
-
-def test_cancelling_and_approving_race() -> None:
-    """R-F6: cancelled first: nothing runs; approved first: what is ready is refused."""
-    approve, waiting = ENDINGS[0], one_call(Waiting("w1"))
-
-    with pytest.raises(IllegalTransition):
-        advance(told(waiting, STOP), approve)
-
-    late = told(waiting, approve, STOP)
-    assert contents(late)[0].startswith("CANCELLED: it was not executed")
-
-
-@pytest.mark.parametrize(
-    "event",
-    [
-        Begun(call="c99"),
-        Approved(call="c99", digest="d"),
-        CallReturned(call="c99", content="x"),
-        says("x", frame="f99"),
-    ],
-    ids=kind_of,
-)
-def test_what_comes_for_a_row_that_is_gone_is_refused_by_name(event: Event) -> None:
-    """X-04, R-B4, R-B7, B-9: never given to another row."""
-    with pytest.raises(IllegalTransition, match="99"):
-        advance(new_table(), event)
-
-
-def test_a_reply_for_a_frame_with_open_calls_is_refused() -> None:
-    """R-C2: two askers of one frame; the slower one is told."""
-    with pytest.raises(IllegalTransition, match="f1"):
-        advance(told(new_table(), wants("a")), says("x"))

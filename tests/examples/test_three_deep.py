@@ -43,11 +43,10 @@ def test_the_demonstration(tmp_path: Path) -> None:
     assert ["Transferred 500.00 EUR to Jane Doe."] == effects(tmp_path)
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, 2])
 def test_killed_at_any_moment_it_ends_the_same(seed: int, tmp_path: Path) -> None:
-    dice = random.Random(seed)  # noqa: S311 - it picks a moment
-    doomed = dice.randrange(6)
-    after = dice.uniform(0.0, 1.2)
+    dice = random.Random(seed)  # noqa: S311 - it picks the moments
+    killed: set[str] = set()
     printed = ""
     with subprocess.Popen(
         command(EXAMPLE, "--lease", "2"),
@@ -58,17 +57,19 @@ def test_killed_at_any_moment_it_ends_the_same(seed: int, tmp_path: Path) -> Non
     ) as director:
         for line in director.stdout or ():
             printed += line
-            begun = re.match(r" +process (\d+): (start|show|approve|deny|resume)", line)
-            if begun is None:
-                continue
-            if doomed == 0:
-                time.sleep(after)
+            begun = re.match(
+                r" +process (\d+): (.*(start|show|approve|resume).*)", line
+            )
+            # Each command once: its repetition is let through.
+            if begun is not None and begun[2] not in killed:
+                killed.add(begun[2])
+                time.sleep(dice.uniform(0.0, 0.6))
                 with suppress(ProcessLookupError):  # it was quicker
                     os.kill(int(begun[1]), signal.SIGKILL)
-            doomed -= 1
 
     assert 0 == director.returncode, printed
     assert OUTPUT in printed
+    assert "ended with -9" in printed
     assert ["Transferred 500.00 EUR to Jane Doe."] == effects(tmp_path)
 
 

@@ -1,0 +1,37 @@
+"""A folder with a store for each test of the command line."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from continuations import Runner
+from tests.cli import office
+from tests.cli.command import Commands, forget_written_modules
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def cli(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Commands]:
+    """Return the command line in an empty folder; its environment names a store."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setenv("CONTINUATIONS_STORE", "file:runs")
+    monkeypatch.setenv("CONTINUATIONS_BY", "kim")
+    monkeypatch.delenv("CONTINUATIONS_APP", raising=False)
+    monkeypatch.setenv("COLUMNS", "40")  # nothing may depend on a wide terminal
+    yield Commands(tmp_path, capsys)
+    forget_written_modules()
+
+
+@pytest.fixture
+def runner(cli: Commands) -> Runner:
+    """Return a runner of the office on the command line's store."""
+    return Runner(office.boss(), store=f"file:{cli.folder / 'runs'}")

@@ -1,0 +1,366 @@
+"""The loop: order, parallelism, limits, types, and models that cannot be reached."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pydantic import BaseModel
+
+from continuations import (
+    Agent,
+    Approve,
+    Failed,
+    Finished,
+    ModelError,
+    Runner,
+    Suspended,
+    resume,
+    run,
+    tool,
+)
+from continuations.models.openai_chat import OpenAIChat
+from continuations_storage import MemoryStore
+from tests.engine import ledgers, offices, scripts
+from tests.engine.offices import results
+from tests.model_server import ModelServer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tests.engine.scripts import Script
+    from tests.engine.world import World
+
+
+# Order and parallelism ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [3, 12])
+def test_free_calls_run_at_the_same_time(count: int) -> None:
+    """SL-01, SL-27: each waits for all the others; more than the machine's threads."""
+    barrier = threading.Barrier(count, timeout=10)
+
+    @tool
+    def meet(number: int) -> int:
+        """Wait for all the others."""
+        barrier.wait()
+        return number
+
+    calls = [["meet", {"number": n}] for n in range(count)]
+    outcome = offices.runner({"go": [calls, "end"]}, meet).start("go")
+
+    assert [str(n) for n in range(count)] == results(outcome)
+
+
+def test_results_stand_in_the_order_of_the_calls(world: World) -> None:
+    """R-D4: also if they finish in the opposite order."""
+    turns: dict[int, asyncio.Event] = {}
+
+    @tool
+    async def after(number: int) -> str:
+        """Finish after the next one has."""
+        mine = turns.setdefault(number, asyncio.Event())
+        following = turns.setdefault(number + 1, asyncio.Event())
+        if number < 3:
+            await following.wait()
+        ledgers.add(ledgers.EFFECTS, tool="after", what=str(number))
+        mine.set()
+        return f"number {number}"
+
+    calls = [["after", {"number": n}] for n in (1, 2, 3)]
+    outcome = offices.runner({"go": [calls, "end"]}, after).start("go")
+
+    assert ["after 3", "after 2", "after 1"] == world.done()
+    assert ["number 1", "number 2", "number 3"] == results(outcome)
+
+
+def test_sub_agents_run_at_the_same_time() -> None:
+    """SL-32: three children meet in their tools, and two calls of one agent do."""
+    barrier = threading.Barrier(3, timeout=10)
+
+    @tool
+    def meet() -> str:
+        """Wait for all the others."""
+        barrier.wait()
+        return "met"
+
+    script: Script = {
+        "go": [[["a", {"input": "1"}], ["b", {"input": "2"}], ["a", {"input": "3"}]], "end"],
+        **{task: [[["meet", {}]], f"{task} met"] for task in "123"},
+    }
+    model = scripts.model(script)
+    one, two = (Agent(name, tools=[meet], model=model) for name in "ab")
+
+    outcome = Runner(Agent("boss", tools=[one, two], model=model), store="memory:").start("go")
+
+    assert ["1 met", "2 met", "3 met"] == results(outcome)
+
+
+def test_a_tool_may_run_an_agent_of_its_own() -> None:
+    """The sync face inside sync tools: more of them than a pool would have threads."""
+
+    @tool
+    def leaf() -> str:
+        """Return."""
+        return "leaf"
+
+    @tool
+    def inner(number: int) -> str:
+        """Run another agent to its end."""
+        model = scripts.model({"go": [[["leaf", {}]], f"inner {number}"]})
+        outcome = run(Agent("inner", tools=[leaf], model=model), "go")
+        assert isinstance(outcome, Finished)
+        return str(outcome.output)
+
+    calls = [["inner", {"number": n}] for n in range(8)]
+    outcome = offices.runner({"go": [calls, "end"]}, inner).start("go")
+
+    assert [f"inner {n}" for n in range(8)] == results(outcome)
+
+
+# Limits --------------------------------------------------------------------------
+
+
+def endless() -> dict[str, Any]:
+    """Return a script that calls the same tool for ever."""
+    return {task: [[["again", {}]]] * 50 for task in ("go", "A")}
+
+
+@tool
+def again() -> str:
+    """Ask to be called again."""
+    ledgers.add(ledgers.EFFECTS, tool="again", what="")
+    return "again"
+
+
+def test_the_root_s_turns_are_bounded(world: World) -> None:
+    """R-B8, X-16: the last turn's calls have results, and none is asked beyond."""
+    agent = offices.boss(endless(), again, max_turns=3)
+
+    outcome = Runner(agent, store="memory:").start("go")
+
+    assert isinstance(outcome, Failed)
+    assert "max_turns" == outcome.error.code
+    assert (3, 3) == (len(world.turns()), len(world.done()))
+    assert 3 == len(results(outcome))
+
+
+def test_a_child_s_turns_are_bounded_and_its_parent_is_told(world: World) -> None:
+    """R-B8: of each frame on its own, and not anew after a suspension."""
+
+    @tool(approval=True)
+    def ask() -> str:
+        """Ask a person each time."""
+        return "asked"
+
+    script: Script = {
+        "go": [[["child", {"input": "A"}]], "end"],
+        "A": [[["ask", {}]]] * 9,
+    }
+    model = scripts.model(script)
+    child = Agent("child", tools=[ask], model=model, max_turns=2)
+    runner = Runner(Agent("boss", tools=[child], model=model), store=MemoryStore())
+
+    outcome = runner.start("go", run_id="r")
+    while isinstance(outcome, Suspended):
+        runner.decide(outcome.waits[0].id, Approve())
+        outcome = runner.resume("r")
+
+    assert isinstance(outcome, Finished)
+    assert ["go 0", "A 0", "A 1", "go 1"] == world.turns()
+    assert "all of its 2 turns" in results(outcome)[0]
+
+
+def test_depth_is_bounded_only_if_asked_for(world: World) -> None:
+    """R-B8: too deep a call is told to the model, and nothing is entered."""
+    script: Script = {
+        "go": [[["down", {"input": "A"}]], "end"],
+        "A": [[["down", {"input": "B"}]], "A end"],
+        "B": [[["down", {"input": "C"}]], "B end"],
+    }
+    model = scripts.model(script)
+    agent = Agent("down", tools=lambda: [agent], model=model)
+
+    outcome = Runner(agent, store="memory:", max_depth=3).start("go")
+
+    assert isinstance(outcome, Finished)
+    assert ["go 0", "A 0", "B 0", "B 1", "A 1", "go 1"] == world.turns()
+
+
+# Types ---------------------------------------------------------------------------
+
+
+class Order(BaseModel):
+    """What a child is called with."""
+
+    item: str
+    count: int = 1
+
+
+@dataclass
+class Receipt:
+    """What an agent ends with."""
+
+    total: int
+    note: str = ""
+
+
+def test_typed_input_and_output(world: World) -> None:
+    """Section 8: `output` is the declared type; a child takes its own."""
+    script: Script = {
+        "go": [
+            [["child", {"item": "tea"}], ["child", {"count": 2}]],
+            '{"total": 5, "note": "thanks"}',
+        ],
+        '{"count":1,"item":"tea"}': ["one tea"],
+    }
+    model = scripts.model(script)
+    child = Agent("child", input_type=Order, model=model)
+    agent = Agent("boss", tools=[child], output_type=Receipt, model=model)
+    runner = Runner(agent, store="memory:")
+
+    outcome = runner.start("go", run_id="r")
+
+    assert isinstance(outcome, Finished)
+    assert Receipt(5, "thanks") == outcome.output
+    first, second = results(outcome)
+    assert "one tea" == first
+    assert second.startswith("ERROR")
+    again = runner.resume("r")
+    assert isinstance(again, Finished)
+    assert outcome.output == again.output
+
+
+def test_an_output_of_another_type_is_a_failure() -> None:
+    """Section 8: in the root the run fails, in a child the parent is told."""
+    script: Script = {"go": [[["child", {"input": "A"}]], "no JSON"], "A": ["neither"]}
+    model = scripts.model(script)
+    child = Agent("child", output_type=Receipt, model=model)
+    agent = Agent("boss", tools=[child], output_type=Receipt, model=model)
+
+    outcome = Runner(agent, store="memory:").start("go")
+
+    assert isinstance(outcome, Failed)
+    assert "output" == outcome.error.code
+    assert "JSON" in results(outcome)[0]
+
+
+# Models --------------------------------------------------------------------------
+
+
+def test_a_model_that_cannot_be_reached_leaves_the_run_resumable(world: World) -> None:
+    """EF-24, SL-16, SL-L8, R-H5: no turn repeated, no tool repeated, siblings done."""
+    down = [True]
+
+    def flaky(messages: list[dict[str, Any]], model: str) -> Mapping[str, Any]:
+        ledgers.add(ledgers.TURNS, task=scripts.task_of(messages), turn=scripts.turn_of(messages))
+        if scripts.task_of(messages) == "A" and scripts.turn_of(messages) == 1 and down[0]:
+            return {"status": 400, "body": {"error": {"message": "quota"}}}
+        return scripts.rule(script)(messages, model)
+
+    script: Script = {
+        "go": [[["a", {"input": "A"}], ["b", {"input": "B"}]], "end"],
+        "A": [[["work", {"what": "1"}]], "A end"],
+        "B": [[["work", {"what": "2"}]], "B end"],
+    }
+
+    @tool
+    def work(what: str) -> str:
+        """Work."""
+        ledgers.add(ledgers.EFFECTS, tool="work", what=what)
+        return "worked"
+
+    with ModelServer(flaky) as server:
+        model = OpenAIChat("gpt-5-mini", base_url=server.url, api_key=server.key)
+        one, two = (Agent(name, tools=[work], model=model) for name in "ab")
+        runner = Runner(Agent("boss", tools=[one, two], model=model), store=MemoryStore())
+
+        # When one child's model refuses, twice
+        for tries in (1, 2):
+            with pytest.raises(ModelError) as raised:
+                runner.start("go", run_id="r")
+            assert ("r", 400) == (raised.value.run_id, raised.value.status)
+            assert tries == world.turns().count("A 1")
+            assert ["work 1", "work 2"] == sorted(world.done())
+            assert "suspended" == runner.look("r").status
+
+        # And then answers
+        down[0] = False
+        outcome = runner.resume("r")
+
+    # Then everything else was done once
+    assert isinstance(outcome, Finished)
+    assert ["A end", "B end"] == results(outcome)
+    assert ["A 0", "A 1", "A 1", "A 1", "B 0", "B 1", "go 0", "go 1"] == sorted(world.turns())
+    assert ["work 1", "work 2"] == sorted(world.done())
+
+
+def test_without_a_store_the_error_carries_what_was_done(world: World) -> None:
+    """X-08, SL-L8: nothing is lost with a model that fails."""
+    down = [True]
+
+    def rule(request: Any) -> Any:
+        turn = sum(message.role == "assistant" for message in request.messages)
+        if turn == 1 and down[0]:
+            raise ConnectionError("refused")
+        return scripts.spoken([[["again", {}]], "end"][turn], turn)
+
+    from continuations.models.scripted import ScriptedModel  # noqa: PLC0415 - only here
+
+    agent = Agent("boss", tools=[again], model=ScriptedModel(rule))
+    with pytest.raises(ModelError) as raised:
+        run(agent, "go")
+    down[0] = False
+    kept: Any = raised.value.continuation
+    outcome = resume(kept.to_bytes(), agent)
+
+    assert isinstance(outcome, Finished)
+    assert ["again "] == world.done()
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, asyncio.CancelledError])
+def test_a_model_that_raises_anything_is_a_model_error(error: type[BaseException]) -> None:
+    """R-H5: and neither the run nor the process is lost with it."""
+    raising = {"go": [error()]}
+    runner = offices.runner(raising)
+
+    for _ in range(2):
+        with pytest.raises(ModelError):
+            runner.start("go", run_id="r")
+    assert "suspended" == runner.look("r").status
+
+
+def test_unknown_fields_go_back_to_the_provider_unchanged() -> None:
+    """R-D7, SL-04, SL-20: over HTTP and over a suspension, to the byte."""
+
+    @tool(approval=True)
+    def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    extras = {
+        "reasoning_content": "hm ‮ \U0001f600",
+        "x_provider": {"signature": "abc==", "n": [1, 2.5, None, 10**20]},
+    }
+    calls = [{"name": "pay", "arguments": '{ }', "id": "call_x"}]
+    replies = [{"content": "I pay.", "tool_calls": calls, **extras}, {"content": "end"}]
+    with ModelServer({"": replies}) as server:
+
+        def runner(store: Any) -> Runner:
+            model = OpenAIChat("gpt-5-mini", base_url=server.url, api_key=server.key)
+            agent = Agent("boss", tools=[pay], model=model)
+            return Runner(agent, store=store)
+
+        store = MemoryStore()
+        outcome = runner(store).start("go", run_id="r")
+        assert isinstance(outcome, Suspended)
+        runner(store).decide(outcome.waits[0].id, Approve())
+        assert isinstance(runner(store).resume("r"), Finished)
+        sent = server.requests[1]["messages"]
+
+    assert extras == {key: sent[1][key] for key in extras}
+    assert "{ }" == sent[1]["tool_calls"][0]["function"]["arguments"]
+    assert "call_x" == sent[2]["tool_call_id"]

@@ -1,0 +1,229 @@
+"""A sweep finds what nobody resumed, and leaves nothing to be found again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from continuations import (
+    ApprovalPolicy,
+    Approve,
+    Finished,
+    ModelError,
+    Runner,
+    Suspended,
+    tool,
+)
+from continuations_storage import MemoryStore
+from continuations_storage.faults import Crash, FaultyStore, crashed, on
+from tests.engine import ledgers, offices
+from tests.engine.offices import Clock, results
+
+if TYPE_CHECKING:
+    from tests.engine.scripts import Script
+    from tests.engine.world import World
+
+
+@tool(approval=ApprovalPolicy(expires_after=3600))
+def pay() -> str:
+    """Pay."""
+    ledgers.add(ledgers.EFFECTS, tool="pay", what="")
+    return "paid"
+
+
+@tool
+def work() -> str:
+    """Work."""
+    ledgers.add(ledgers.EFFECTS, tool="work", what="")
+    return "worked"
+
+
+SCRIPT: Script = {"go": [[["pay", {}]], "end"], "work": [[["work", {}]], "end"]}
+
+
+class Room:
+    """A store in memory with a clock, and runners that share them."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.store = MemoryStore(self.clock.now)
+
+    def runner(self, store: Any = None, script: Script = SCRIPT, **options: Any) -> Runner:
+        """Return a runner of this room."""
+        agent = offices.boss(script, pay, work)
+        return Runner(agent, store=store or self.store, clock=self.clock, **options)
+
+    def left(self) -> list[str]:
+        """Return the markers and waits."""
+        keys = list(self.store._bodies)  # pyright: ignore[reportPrivateUsage]
+        return [key for key in keys if key.startswith(("markers/", "waits/"))]
+
+
+def test_what_was_decided_and_never_resumed(world: World) -> None:
+    """R-A3: in another process, at any later time, once."""
+    script: Script = {"go": [[["left", {"input": "A"}]], "end"], "A": [[["pay", {"what": "x"}]], "A"]}
+    [wait] = world.start(script)["waits"]
+    assert (0, []) == _swept(world, script)
+    world.approve(wait)
+
+    assert (1, ["Finished"]) == _swept(world, script)
+    assert ["pay x"] == world.done()
+    assert (0, []) == _swept(world, script)
+    assert [] == world.keys("markers", "waits")
+
+
+def _swept(world: World, script: Script) -> tuple[int, list[str]]:
+    told = world.do("sweep", script=script)
+    assert {} == told["failed"]
+    return told["looked"], [outcome["kind"] for outcome in told["resumed"]]
+
+
+def test_nothing_is_left_after_an_end() -> None:
+    """R-E9, R-F9: after ordinary resumes `markers/` and `waits/` are empty at once."""
+    room = Room()
+    runner = room.runner()
+    for run_id in ("a", "b", "c"):
+        assert isinstance(runner.start("go", run_id=run_id), Suspended)
+        assert isinstance(runner.start("work", run_id=f"{run_id}2"), Finished)
+    for summary in list(runner.waiting()):
+        runner.decide(summary.id, Approve())
+        assert isinstance(runner.resume(summary.run_id), Finished)
+
+    assert [] == room.left()
+
+
+def test_an_abandoned_run_is_taken_over_when_its_claim_is_over(world: World) -> None:
+    """R-A5, R-A9, X-14: not before; its call's outcome is unknown, and listed."""
+    room = Room()
+    dying = FaultyStore(room.store, on("create", crashed("before"), prefix="runs/", skip=2))
+    with pytest.raises(Crash):
+        room.runner(dying).start("work", run_id="r")
+    assert ["work "] == world.done()
+
+    # When it is swept too early, nothing happens
+    room.clock.seconds = 29
+    assert () == room.runner().sweep().resumed
+    # When it is swept late, by somebody who only sweeps
+    room.clock.seconds = 31
+    [outcome] = room.runner().sweep().resumed
+
+    assert isinstance(outcome, Suspended)
+    assert ["unknown"] == [wait.kind for wait in outcome.waits]
+    assert [wait.id for wait in outcome.waits] == [s.id for s in room.runner().waiting()]
+    assert ["work "] == world.done()
+
+
+def test_a_deadline_that_has_passed_moves_the_run_on(world: World) -> None:
+    """R-F4, R-F7: the sweep is the external tick of a timer."""
+    room = Room()
+    room.runner().start("go", run_id="r")
+
+    room.clock.seconds = 3599
+    assert () == room.runner().sweep().resumed
+    room.clock.seconds = 3601
+    [outcome] = room.runner().sweep().resumed
+
+    assert isinstance(outcome, Finished)
+    assert results(outcome)[0].startswith("EXPIRED")
+    assert [] == room.left()
+    assert [] == world.effects()
+
+
+def test_a_start_that_died_before_its_first_version_is_forgotten_in_the_end() -> None:
+    """Section 5 "Markers": a guard without a run is not looked at for ever more often."""
+    room = Room()
+    dying = FaultyStore(room.store, on("create", crashed("before"), prefix="runs/"))
+    with pytest.raises(Crash):
+        room.runner(dying).start("go", run_id="r")
+    assert 1 == len(room.left())
+
+    looks = 0
+    for _ in range(24 * 60):
+        room.clock.seconds += 60
+        looks += room.runner().sweep().looked
+    assert looks < 60
+    assert len(room.left()) <= 1
+
+
+def test_one_run_s_trouble_does_not_keep_the_sweep_from_the_others(world: World) -> None:
+    """Section 5 "Markers": it is told, re-dated, and the others move on."""
+    room = Room()
+    script: Script = {"go": SCRIPT["go"], "bad": [[["pay", {}]], ModelError("down")]}
+    runner = room.runner(script=script)
+    for run_id, text in (("a", "bad"), ("b", "go"), ("c", "bad"), ("d", "go")):
+        runner.start(text, run_id=run_id)
+    for summary in list(runner.waiting()):
+        runner.decide(summary.id, Approve())
+
+    swept = runner.sweep()
+
+    assert {"a": ModelError, "c": ModelError} == {k: type(e) for k, e in swept.failed.items()}
+    assert {"b", "d"} == {outcome.run_id for outcome in swept.resumed}
+    assert 4 == len(world.done())
+
+    # When the model is back
+    room.clock.seconds += 3600
+    swept = room.runner(script={**SCRIPT, "bad": SCRIPT["go"]}).sweep()
+    assert {"a", "c"} == {outcome.run_id for outcome in swept.resumed}
+    assert (4, []) == (len(world.done()), room.left())
+
+
+def test_a_model_that_stays_down_does_not_pile_up_markers() -> None:
+    """Section 5 "Markers": one or two of a run, however often it failed."""
+    room = Room()
+    runner = room.runner(script={"go": [ModelError("down")]})
+    with pytest.raises(ModelError):
+        runner.start("go", run_id="r")
+    for _ in range(10):
+        room.clock.seconds += 3600
+        assert ["r"] == list(runner.sweep().failed)
+
+    assert len(room.left()) <= 2
+    assert isinstance(room.runner(script={"go": ["end"]}).resume("r"), Finished)
+    room.clock.seconds += 3600 * 24
+    room.runner().sweep()
+    assert [] == room.left()
+
+
+def test_wait_objects_that_a_crash_kept_from_being_made(world: World) -> None:
+    """Section 5 "Suspend": decide is exact at once, the listing after a sweep."""
+    room = Room()
+    dying = FaultyStore(room.store, on("create", crashed("before"), prefix="waits/"))
+    with pytest.raises(Crash):
+        room.runner(dying).start("go", run_id="r")
+    runner = room.runner()
+    assert [] == list(runner.waiting())
+    [wait] = runner.look("r").waits
+
+    # When it is swept
+    room.clock.seconds = 60
+    runner.sweep()
+
+    # Then it is listed, and no marker but its deadline's is left
+    assert [wait.id] == [summary.id for summary in runner.waiting()]
+    assert 1 == sum(key.startswith("markers/") for key in room.left())
+    runner.decide(wait.id, Approve())
+    assert isinstance(runner.resume("r"), Finished)
+    assert ["pay "] == world.done()
+
+
+def test_a_thousand_runs_are_swept(world: World) -> None:
+    """R-E9: more than one page of markers."""
+    room = Room()
+    runner = room.runner()
+    count = 1100
+    store = room.store
+    for number in range(count):
+        key = f"markers/{number:013d}-r-0-{number:08d}@r{number}"
+        assert "" == (store._bodies.setdefault(key, b"").decode())  # pyright: ignore[reportPrivateUsage]
+        store._sorted.append(key)  # pyright: ignore[reportPrivateUsage]
+    runner.start("go", run_id="r")
+    runner.decide(next(iter(runner.waiting())).id, Approve())
+
+    swept = runner.sweep()
+
+    assert count + 1 == swept.looked
+    assert ["r"] == [outcome.run_id for outcome in swept.resumed]
+
+

@@ -1,0 +1,185 @@
+"""Reading stored values strictly."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from continuations.errors import FormatError
+from continuations.wire.fields import Fields, milliseconds, moment, present
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MOMENTS = st.datetimes(datetime(1970, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001 - hypothesis adds the zone
+
+# Each way to take a field, with a value it takes and what that is then.
+TAKES: dict[str, tuple[Callable[[Fields], object], object, object]] = {
+    "text": (lambda f: f.text("x"), "é", "é"),
+    "text_or_none": (lambda f: f.text_or_none("x"), "", ""),
+    "number": (lambda f: f.number("x"), 2**63, 2**63),
+    "number_or_none": (lambda f: f.number_or_none("x"), 0, 0),
+    "flag": (lambda f: f.flag("x"), True, True),
+    "data": (lambda f: f.data("x"), b"\0", b"\0"),
+    "moment": (lambda f: f.moment("x"), 1500, moment(1500)),
+    "moment_or_none": (lambda f: f.moment_or_none("x"), 0, moment(0)),
+    "texts": (lambda f: f.texts("x"), ["a", ""], ("a", "")),
+    "mapping": (lambda f: f.mapping("x"), {"a": 1}, {"a": 1}),
+    "chosen": (lambda f: f.chosen("x", frozenset({"on"})), "on", "on"),
+}
+ODD: tuple[object, ...] = (
+    None,
+    True,
+    False,
+    0,
+    -1,
+    1.0,
+    "",
+    "on",
+    b"on",
+    [],
+    ["a"],
+    [1],
+    [True],
+    [None],
+    {},
+    {"a": 1},
+)
+OPTIONAL = {
+    "text_or_none": None,
+    "number_or_none": None,
+    "flag": False,
+    "moment_or_none": None,
+    "texts": (),
+    "mapping": {},
+}
+
+
+@pytest.mark.parametrize("name", TAKES)
+def test_a_field_of_the_right_type_is_taken(name: str) -> None:
+    take, value, expected = TAKES[name]
+    fields = Fields({"x": value}, "the row")
+
+    assert expected == take(fields)
+    fields.end()
+
+
+@pytest.mark.parametrize("odd", ODD, ids=repr)
+@pytest.mark.parametrize("name", TAKES)
+def test_a_field_of_another_type_is_refused_by_path(name: str, odd: object) -> None:
+    """R-I1, R-C5: a flag is no number, nothing is no text, bytes are no text."""
+    take, value, _ = TAKES[name]
+    fits = type(odd) is type(value) and odd not in (-1, [1], [True], [None])
+    if name == "chosen":
+        fits = odd == "on"
+    fields = Fields({"x": odd}, "the row")
+
+    if fits:
+        take(fields)
+    else:
+        with pytest.raises(FormatError, match=r"^the row.*x"):
+            take(fields)
+
+
+@pytest.mark.parametrize("name", TAKES)
+def test_a_field_that_is_missing_is_named_or_means_nothing(name: str) -> None:
+    take = TAKES[name][0]
+
+    if name in OPTIONAL:
+        assert OPTIONAL[name] == take(Fields({}, "the row"))
+    else:
+        with pytest.raises(FormatError, match=r"^the row lacks x$"):
+            take(Fields({}, "the row"))
+
+
+@pytest.mark.parametrize("value", [None, [], "x", 1, b"", [("a", 1)]], ids=repr)
+def test_a_row_that_is_no_mapping_is_refused(value: object) -> None:
+    with pytest.raises(FormatError, match=r"^the row is not a mapping$"):
+        Fields(value, "the row")
+
+
+def test_unknown_fields_are_named() -> None:
+    """X-17: what a newer writer added is not dropped in silence."""
+    fields = Fields({"x": "1", "z": 2, "a": 3}, "the row")
+    fields.text("x")
+
+    with pytest.raises(FormatError, match="the row has unknown fields: a, z"):
+        fields.end()
+
+
+def test_a_field_is_taken_once() -> None:
+    fields = Fields({"x": "1"}, "the row")
+    fields.text("x")
+
+    with pytest.raises(FormatError, match="lacks x"):
+        fields.text("x")
+
+
+def test_taking_leaves_the_value_as_it_was() -> None:
+    value = {"x": "1"}
+    Fields(value, "the row").text("x")
+
+    assert {"x": "1"} == value
+
+
+def test_paths_lead_to_the_item() -> None:
+    def read(value: object, where: str) -> str:
+        return Fields(value, where).text("y")
+
+    fields: dict[str, Any] = {"rows": [{"y": "1"}, {"y": 2}], "row": {"y": 3}}
+
+    with pytest.raises(FormatError, match=r"^it\.rows\[1\]: y is a int$"):
+        Fields(fields, "it").each("rows", read)
+    with pytest.raises(FormatError, match=r"^it\.row: y is a int$"):
+        Fields(fields, "it").one("row", read)
+    assert Fields(fields, "it").one("none", read) is None
+
+
+def test_errors_never_tell_the_value() -> None:
+    """R-I5: a row may hold anything that was said."""
+    with pytest.raises(FormatError) as refused:
+        Fields({"x": b"my secret"}, "the row").text("x")
+
+    assert "secret" not in str(refused.value)
+
+
+# Moments ----------------------------------------------------------------------
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(MOMENTS)
+def test_moments_keep_their_milliseconds(when: datetime) -> None:
+    back = moment(milliseconds(when))
+
+    assert timedelta() <= when - back < timedelta(milliseconds=1)
+    assert milliseconds(when) == milliseconds(back)
+    assert back == Fields({"x": milliseconds(when)}, "it").moment("x")
+
+
+def test_a_moment_of_another_zone_is_the_same_moment() -> None:
+    zone = timezone(timedelta(hours=-7))
+    there = datetime(2026, 11, 21, 2, 30, tzinfo=zone)
+
+    assert there == moment(milliseconds(there))
+
+
+@pytest.mark.parametrize("value", [253_402_300_800_000, 2**63, 2**64 - 1])
+def test_what_is_past_the_end_of_time_is_no_moment(value: int) -> None:
+    with pytest.raises(FormatError, match="no moment"):
+        Fields({"x": value}, "the row").moment("x")
+
+
+# Writing ----------------------------------------------------------------------
+
+
+def test_only_fields_that_say_something_are_written() -> None:
+    """R-C5: `0` and the empty text say something."""
+    written = present(
+        a=None, b=False, c=[], d={}, zero=0, empty="", yes=True, data=b"", one=[0]
+    )
+
+    assert {"zero": 0, "empty": "", "yes": True, "data": b"", "one": [0]} == written

@@ -1,0 +1,430 @@
+"""Format 1: every shape of every row, there and back, and nothing else."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import fields as fields_of
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from continuations.core import messages as said
+from continuations.core.calls import (
+    CallRow,
+    Errored,
+    Nested,
+    Proposed,
+    Ready,
+    Refused,
+    Returned,
+    Started,
+    Unknown,
+    Waiting,
+)
+from continuations.core.delta import Delta, LogDelta
+from continuations.core.frames import FrameRow
+from continuations.core.run import STATUSES, Claim, Failure, RunRow
+from continuations.core.usage import Usage
+from continuations.core.waits import WAIT_KINDS, Wait
+from continuations.errors import FormatError
+from continuations.wire.envelope import seal, unseal
+from continuations.wire.v1 import delta_fields, read_delta
+from tests.core.rows import MOMENT, STATES, new_table, run_row, wait_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+WHERE = "the continuation"
+
+TEXT = st.text(st.characters(exclude_categories=()), max_size=12)
+MAYBE = st.none() | TEXT
+COUNT = st.integers(0, 2**64 - 1)
+WHEN = st.integers(0, 253_402_300_799_999).map(
+    lambda ms: datetime.fromtimestamp(ms // 1000, UTC).replace(
+        microsecond=ms % 1000 * 1000
+    )
+)
+STATE = (
+    st.sampled_from([Proposed(), Ready(), Started()])
+    | st.builds(Waiting, TEXT)
+    | st.builds(Nested, TEXT)
+    | st.builds(Unknown, TEXT, st.booleans())
+    | st.builds(Returned, TEXT)
+    | st.builds(Errored, TEXT, TEXT)
+    | st.builds(Refused, TEXT, TEXT)
+)
+CALL = st.builds(
+    CallRow,
+    id=TEXT,
+    frame=TEXT,
+    tool=TEXT,
+    provider_id=TEXT,
+    written=TEXT,
+    state=STATE,
+    arguments=MAYBE,
+    original=MAYBE,
+    meaning=MAYBE,
+    approved=MAYBE,
+    repeatable=st.booleans(),
+    verifiable=st.booleans(),
+    attempts=COUNT,
+)
+SAME = CALL.map(lambda row: replace(row, written=row.arguments or row.written))
+FRAME = st.builds(
+    FrameRow,
+    id=TEXT,
+    agent=TEXT,
+    call=MAYBE,
+    depth=COUNT,
+    turns=COUNT,
+    max_turns=st.none() | COUNT,
+    open=st.lists(TEXT, max_size=3).map(tuple),
+)
+WAIT = st.builds(
+    Wait,
+    id=TEXT,
+    run_id=TEXT,
+    call_id=TEXT,
+    kind=st.sampled_from(sorted(WAIT_KINDS)),
+    path=st.lists(TEXT, max_size=3).map(tuple),
+    tool=TEXT,
+    arguments_json=TEXT,
+    schema_json=TEXT,
+    digest=TEXT,
+    created_at=WHEN,
+    deadline=st.none() | WHEN,
+    valid_for=st.none() | COUNT,
+    policy=MAYBE,
+    denial_stops=st.booleans(),
+    expiry_stops=st.booleans(),
+    note=MAYBE,
+)
+USAGE = st.builds(Usage, **{field.name: COUNT for field in fields_of(Usage)})
+RUN = st.builds(
+    RunRow,
+    id=TEXT,
+    birth=TEXT,
+    agent=TEXT,
+    created_at=WHEN,
+    input_digest=TEXT,
+    status=st.sampled_from(sorted(STATUSES)),
+    next_id=COUNT,
+    inbox=COUNT,
+    claim=st.none()
+    | st.builds(Claim, worker=TEXT, until=WHEN, attempt=COUNT, guard=TEXT),
+    usage=USAGE,
+    output=MAYBE,
+    failure=st.none() | st.builds(Failure, code=TEXT, message=TEXT),
+)
+MESSAGE = st.builds(said.user, TEXT) | st.builds(said.tool, TEXT, TEXT)
+LOG = st.builds(
+    LogDelta, id=COUNT, keep=COUNT, add=st.lists(MESSAGE, max_size=3).map(tuple)
+)
+DELTA = st.builds(
+    Delta,
+    run=RUN,
+    manifest=MAYBE,
+    frames=st.lists(FRAME, max_size=2).map(tuple),
+    calls=st.lists(CALL | SAME, max_size=2).map(tuple),
+    waits=st.lists(WAIT, max_size=2).map(tuple),
+    logs=st.dictionaries(TEXT, LOG, max_size=2),
+    gone=st.lists(TEXT, max_size=3).map(lambda ids: tuple(sorted(ids))),
+)
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(DELTA)
+def test_any_delta_comes_back_equal(delta: Delta) -> None:
+    """R-I2, R-I3: every field of every row, through the bytes of an object."""
+    opened = unseal(seal({}, delta_fields(delta)), WHERE)
+
+    assert delta == read_delta(opened.body, WHERE)
+
+
+@pytest.mark.parametrize("state", STATES, ids=lambda state: type(state).__name__)
+@pytest.mark.parametrize("full", [False, True], ids=["bare", "full"])
+def test_every_state_comes_back(state: Any, *, full: bool) -> None:
+    row = FULL.calls[0] if full else BARE.calls[0]
+    delta = replace(BARE, calls=(replace(row, state=state),))
+
+    assert delta == read_delta(delta_fields(delta), WHERE)
+
+
+def test_arguments_that_are_what_the_model_wrote_are_stored_once() -> None:
+    row = replace(FULL.calls[0], written='{"cents":5}', arguments='{"cents":5}')
+
+    stored: Any = delta_fields(replace(BARE, calls=(row,)))
+
+    assert "written" not in stored["calls"][0]
+    assert (row,) == read_delta(stored, WHERE).calls
+
+
+# What stands here is what format 1 is ------------------------------------------
+
+BARE = Delta(
+    run=run_row(),
+    manifest=None,
+    frames=(FrameRow(id="f1", agent="hr", call=None),),
+    calls=(
+        CallRow(
+            id="c3",
+            frame="f1",
+            tool="t",
+            provider_id="p0",
+            written="",
+            state=Waiting("w1"),
+        ),
+    ),
+    waits=(wait_for("c3"),),
+    logs={"f1": LogDelta(id=2, keep=0, add=())},
+    gone=(),
+)
+FULL = Delta(
+    run=replace(
+        run_row(),
+        status="suspended",
+        inbox=4,
+        claim=Claim(worker="w", until=MOMENT, attempt=2, guard="m/1"),
+        usage=Usage(
+            requests=1,
+            input_tokens=2,
+            output_tokens=3,
+            cached_tokens=4,
+            reasoning_tokens=5,
+        ),
+        output="out",
+        failure=Failure(code="denied", message="no"),
+    ),
+    manifest="{}",
+    frames=(
+        FrameRow(
+            id="f1", agent="hr", call="c2", depth=1, turns=2, max_turns=3, open=("c3",)
+        ),
+    ),
+    calls=(
+        replace(
+            BARE.calls[0],
+            arguments="{}",
+            original='{"a":1}',
+            meaning="m",
+            approved="d",
+            repeatable=True,
+            verifiable=True,
+            attempts=7,
+            state=Unknown("w1", checked=True),
+        ),
+    ),
+    waits=(
+        replace(
+            wait_for("c3"),
+            deadline=MOMENT,
+            valid_for=60,
+            policy="large sums",
+            denial_stops=True,
+            expiry_stops=True,
+            note="again",
+        ),
+    ),
+    logs={"f1": LogDelta(id=2, keep=3, add=(said.user("hi"),))},
+    gone=("c1", "f9"),
+)
+
+
+def test_the_names_of_all_fields_are_these() -> None:
+    """Habit 13: a change here is a new format."""
+    stored: Any = delta_fields(FULL)
+    paths = sorted({".".join(p for p in path if p != "0") for path, _ in walk(stored)})
+
+    assert EXPECTED.split() == paths
+
+
+EXPECTED = """
+calls calls.approved calls.arguments calls.attempts calls.frame calls.id calls.meaning
+calls.original calls.provider_id calls.repeatable calls.state calls.state.checked
+calls.state.kind calls.state.wait calls.tool calls.verifiable calls.written
+frames frames.agent frames.call frames.depth frames.id frames.max_turns frames.open
+frames.turns gone logs logs.f1 logs.f1.add logs.f1.id logs.f1.keep manifest
+run run.agent run.birth run.claim run.claim.attempt run.claim.guard run.claim.until
+run.claim.worker run.created run.failure run.failure.code run.failure.message run.id
+run.inbox run.input run.next run.output run.status run.usage run.usage.cached_tokens
+run.usage.input_tokens run.usage.output_tokens run.usage.reasoning_tokens
+run.usage.requests
+waits waits.arguments waits.call waits.created waits.deadline waits.denial_stops
+waits.digest waits.expiry_stops waits.id waits.kind waits.note waits.path waits.policy
+waits.run waits.schema waits.tool waits.valid_for
+"""
+
+
+# Everything else is refused ----------------------------------------------------
+
+
+def walk(
+    value: Any, path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield the path and the value of every named field."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield (*path, key), inner
+            yield from walk(inner, (*path, key))
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            if isinstance(inner, dict | list):
+                yield from walk(inner, (*path, str(index)))
+
+
+def inside(value: Any, path: tuple[str, ...]) -> Any:
+    """Return the mapping that holds the last name of a path."""
+    for step in path[:-1]:
+        value = value[int(step)] if isinstance(value, list) else value[step]
+    return value
+
+
+STORED: Any = delta_fields(FULL)
+PATHS = [path for path, _ in walk(STORED)]
+MAPPINGS = [path for path, value in walk(STORED) if isinstance(value, dict)]
+NEEDED = {
+    *("id", "frame", "tool", "provider_id", "state", "kind", "wait", "agent", "birth"),
+    *("created", "input", "status", "next", "run", "call", "arguments", "schema"),
+    *("digest", "code", "message", "worker", "until", "guard"),
+}
+FREE = {("frames", "0", "call"), ("calls", "0", "arguments")}
+
+
+def named(path: tuple[str, ...]) -> str:
+    return ".".join(path)
+
+
+def other(value: object) -> list[object]:
+    """Return values of every type but one, and for numbers those below zero."""
+    kinds: list[object] = [
+        None,
+        True,
+        7,
+        1.5,
+        "text",
+        b"bytes",
+        ["x"],
+        {"x": 1},
+        [None],
+    ]
+    wrong = [kind for kind in kinds if type(kind) is not type(value)]
+    if type(value) is int:
+        wrong.append(-1)
+    return wrong
+
+
+@pytest.mark.parametrize("path", PATHS, ids=named)
+def test_a_field_of_another_type_is_refused(path: tuple[str, ...]) -> None:
+    """R-C5, R-I1: a flag is no number; the error names the field, not the value."""
+    for wrong in other(inside(STORED, path)[path[-1]]):
+        stored = copy.deepcopy(STORED)
+        inside(stored, path)[path[-1]] = wrong
+        with pytest.raises(FormatError) as refused:
+            read_delta(stored, WHERE)
+        assert path[-1] in str(refused.value)
+        assert WHERE in str(refused.value)
+
+
+@pytest.mark.parametrize("path", PATHS, ids=named)
+def test_a_field_that_is_missing_is_refused_where_it_is_needed(
+    path: tuple[str, ...],
+) -> None:
+    stored = copy.deepcopy(STORED)
+    del inside(stored, path)[path[-1]]
+    required = path[-1] in NEEDED and path not in FREE
+
+    if required:
+        with pytest.raises(FormatError, match="lacks"):
+            read_delta(stored, WHERE)
+    else:
+        read_delta(stored, WHERE)
+
+
+@pytest.mark.parametrize("path", [(), *MAPPINGS], ids=named)
+def test_an_unknown_field_is_refused_by_name_and_path(path: tuple[str, ...]) -> None:
+    """X-17: at every level."""
+    stored = copy.deepcopy(STORED)
+    place = inside(stored, (*path, ""))
+    place["zz_new"] = 1
+
+    with pytest.raises(FormatError, match="zz_new"):
+        read_delta(stored, WHERE)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("run", "status"), "sleeping"),
+        (("calls", "0", "state", "kind"), "approved"),
+        (("calls", "0", "state", "kind"), "Started"),
+        (("waits", "0", "kind"), "question"),
+    ],
+)
+def test_a_word_that_is_not_one_of_the_few_is_refused(
+    path: tuple[str, ...], value: str
+) -> None:
+    """R-C5: never taken for the nearest one."""
+    stored = copy.deepcopy(STORED)
+    inside(stored, path)[path[-1]] = value
+
+    with pytest.raises(FormatError, match="is not one of"):
+        read_delta(stored, WHERE)
+
+
+@pytest.mark.parametrize("state", STATES, ids=lambda state: type(state).__name__)
+def test_a_state_has_its_own_fields_and_no_others(state: Any) -> None:
+    delta = replace(BARE, calls=(replace(BARE.calls[0], state=state),))
+    stored: Any = delta_fields(delta)
+    fields = stored["calls"][0]["state"]
+    for extra in {"wait", "frame", "content", "code", "checked"} - set(fields):
+        if extra == "checked" and fields["kind"] == "unknown":
+            continue
+        fields[extra] = "x"
+        with pytest.raises(FormatError, match=extra):
+            read_delta(stored, WHERE)
+        del fields[extra]
+    for name in set(fields) - {"kind"}:
+        kept = fields.pop(name)
+        with pytest.raises(FormatError, match=f"lacks {name}"):
+            read_delta(stored, WHERE)
+        fields[name] = kept
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "hi", "[]", '{"role": "robot"}', '{"role": "tool"}', '{"role": ["user"]}'],
+)
+def test_a_message_that_is_none_is_refused_by_its_place(text: str) -> None:
+    """R-I1, X-10, B-21."""
+    stored = copy.deepcopy(STORED)
+    stored["logs"]["f1"]["add"] = [text]
+
+    with pytest.raises(FormatError, match=r"logs\.f1\.add\[0\]"):
+        read_delta(stored, WHERE)
+
+
+def test_a_message_of_a_hundred_thousand_levels_is_refused() -> None:
+    """R-I4."""
+    stored = copy.deepcopy(STORED)
+    deep = "[" * 100_000 + "]" * 100_000
+    stored["logs"]["f1"]["add"] = ['{"role":"user","content":' + deep + "}"]
+
+    with pytest.raises(FormatError, match="logs"):
+        read_delta(stored, WHERE)
+
+
+def test_a_row_without_its_run_is_refused() -> None:
+    with pytest.raises(FormatError, match="lacks its run"):
+        read_delta({}, WHERE)
+
+
+def test_what_is_written_is_plain_values_alone() -> None:
+    """R-I1: nothing that a reader would have to call a constructor for."""
+    kinds = {type(value) for _, value in walk(delta_fields(FULL))}
+
+    assert kinds <= {str, int, bool, list, dict}
+    assert new_table().run == run_row()
