@@ -45,28 +45,28 @@ SCRIPT: dict[str, list[str | list[tuple[str, dict[str, Any]]]]] = {
 }
 
 
-def fault(messages: list[dict[str, Any]]) -> str | None:
-    """Return why a conversation is refused, or `None`."""
+def check(messages: list[dict[str, Any]]) -> None:
+    """Raise `ValueError` for a conversation that the real API refuses too."""
     unanswered: list[str] = []
     for message in messages:
         if message["role"] == "tool":
             if message["tool_call_id"] not in unanswered:
-                return "a tool message must answer a call of the turn before it"
+                raise ValueError("a tool message answers a call of the turn before it")
             unanswered.remove(message["tool_call_id"])
             continue
         if unanswered:
-            return f"tool calls without a result: {', '.join(unanswered)}"
+            break
         unanswered = [call["id"] for call in message.get("tool_calls") or ()]
         if not unanswered and not isinstance(message.get("content"), str):
-            return f"{message['role']} message without content"
+            raise ValueError(f"a message of {message['role']} without content")
     if unanswered:
-        return f"tool calls without a result: {', '.join(unanswered)}"
-    return None if messages else "no messages"
+        raise ValueError(f"tool calls without a result: {', '.join(unanswered)}")
 
 
 def reply_to(messages: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the assistant message that the script has for a conversation."""
-    part = next(part for key, part in SCRIPT.items() if key in messages[0]["content"])
+    prompt = messages[0]["content"]
+    (part,) = (part for key, part in SCRIPT.items() if key in prompt)
     turn = sum(message["role"] == "assistant" for message in messages)
     line = part[turn]
     if isinstance(line, str):
@@ -84,6 +84,27 @@ def reply_to(messages: list[dict[str, Any]]) -> dict[str, Any]:
     return {"role": "assistant", "content": None, "tool_calls": calls}
 
 
+def completion_of(body: bytes) -> dict[str, Any]:
+    """Return the completion for a request; raises if there is none."""
+    request = json.loads(body)
+    check(request["messages"])
+    message = reply_to(request["messages"])
+    finish = "tool_calls" if "tool_calls" in message else "stop"
+    asked, said = len(body) // 4, len(json.dumps(message)) // 4
+    return {
+        "id": "chatcmpl-scripted",
+        "object": "chat.completion",
+        "created": 0,
+        "model": request["model"],
+        "choices": [{"index": 0, "message": message, "finish_reason": finish}],
+        "usage": {
+            "prompt_tokens": asked,
+            "completion_tokens": said,
+            "total_tokens": asked + said,
+        },
+    }
+
+
 class Handler(BaseHTTPRequestHandler):
     """Answers POST /v1/chat/completions."""
 
@@ -95,29 +116,13 @@ class Handler(BaseHTTPRequestHandler):
             super().handle()
 
     def do_POST(self) -> None:
-        """Refuse or answer one request."""
-        size = int(self.headers["Content-Length"])
-        request = json.loads(self.rfile.read(size))
-        why_not = fault(request["messages"])
-        if why_not is not None:
-            error = {"message": why_not, "type": "invalid_request_error"}
-            self.answer(400, {"error": error})
-            return
-        message = reply_to(request["messages"])
-        finish = "tool_calls" if "tool_calls" in message else "stop"
-        completion = {
-            "id": "chatcmpl-scripted",
-            "object": "chat.completion",
-            "created": 0,
-            "model": request["model"],
-            "choices": [{"index": 0, "message": message, "finish_reason": finish}],
-            "usage": {
-                "prompt_tokens": size // 4,
-                "completion_tokens": 20,
-                "total_tokens": size // 4 + 20,
-            },
-        }
-        self.answer(200, completion)
+        """Answer one request, or refuse it."""
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        try:
+            self.answer(200, completion_of(body))
+        except (LookupError, TypeError, ValueError) as error:
+            why = {"message": str(error), "type": "invalid_request_error"}
+            self.answer(400, {"error": why})
 
     def answer(self, status: int, body: dict[str, Any]) -> None:
         """Send a JSON body."""

@@ -5,13 +5,13 @@ second). Both calls wait in one paused run.
 
     python examples/three_deep.py        the whole demonstration (see director.py)
 
-By hand, each command being a process of its own:
+By hand, each command being a process of its own (the state is in the folder .demo):
 
-    start                  begin the run RUN; it ends where people are needed
+    start                  begin the run; the process ends where people are needed
     waiting                list what waits
-    show RUN               draw the paused stack of agents
+    show onboard-jane      draw the paused stack of agents
     approve WAIT           or: deny WAIT
-    resume RUN             go on with what was decided
+    resume onboard-jane    go on with what was decided
 
 Kill any of them (SIGKILL) at any moment and repeat its command with --wait, which waits
 for the claim of the dead process to end. If it died in the middle of a transfer, then

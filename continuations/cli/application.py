@@ -18,7 +18,6 @@ from continuations.ledger.objects import open_store
 
 if TYPE_CHECKING:
     from continuations import Runner
-    from continuations_storage import Store
 
 
 def with_code(app: str | None, store: str | None) -> Runner:
@@ -74,10 +73,10 @@ def _runner(app: str, found: object, store: str | None) -> Runner:
 
 def _check_same_store(app: str, runner: Runner, store: str | None) -> None:
     # A run started in one place and decided in another would be lost from sight.
-    own: Store | None = getattr(runner.asynchronous, "store", None)
-    if store is None or own is None:
+    # A store of another type may be a wrapper around the same place.
+    if store is None:
         return
-    asked = open_store(store)
+    own, asked = runner.store, open_store(store)
     if type(asked) is type(own) and repr(asked) != repr(own):
         msg = (
             f"--app {app} keeps its runs in {own!r}, and --store (or "

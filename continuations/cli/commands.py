@@ -166,9 +166,7 @@ def waiting(*, json: Json = False, app: App = None, store: Store = None) -> None
     if not waits:
         _remark("Nothing waits here.")
         return
-    from continuations.cli.drawing import draw_waiting  # noqa: PLC0415 - loads rich
-
-    draw_waiting(waits)
+    _print(report.table_lines(waits))
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""Trees and tables on a terminal; the only importer of rich.
+"""Trees on a terminal; the only importer of rich.
 
 Nothing is ever cut or folded: what a terminal is too narrow for, it wraps itself.
 """
@@ -8,16 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
-
-from continuations.cli.report import when
-from continuations.cli.visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from continuations import WaitSummary
     from continuations.cli.stack import Line
 
 _STYLES = {
@@ -43,17 +38,6 @@ def draw(lines: Iterable[Line]) -> None:
         console.print(text)
 
 
-def draw_waiting(found: Iterable[WaitSummary]) -> None:
-    """Print open waits as a table, the id first and whole."""
-    table = Table(box=None, pad_edge=False)
-    for name in ("wait", "run", "kind", "since"):
-        table.add_column(name, no_wrap=True)
-    for wait in found:
-        row = (wait.id, wait.run_id, wait.kind, when(wait.since))
-        table.add_row(*(Text(visible(cell)) for cell in row))
-    _console().print(table)
-
-
 def _console() -> Console:
-    # rich shrinks a table to the width that it knows of; this one it never does.
+    # rich folds a line at the width that it knows of; an endless one it never does.
     return Console(width=_ENDLESS, markup=False, highlight=False, emoji=False)

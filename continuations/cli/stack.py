@@ -50,7 +50,7 @@ def header(continuation: Continuation) -> Iterator[Line]:
     run = continuation.table.run
     text = f"{run.id}: {run.status}, version {continuation.version}"
     yield Line("", visible(text), "head")
-    yield Line("", f"since {when(run.created_at)}; {usage(continuation.usage)}")
+    yield Line("", f"started {when(run.created_at)}; {usage(continuation.usage)}")
     if run.claim is not None:
         held = f"held by {run.claim.worker} until {when(run.claim.until)}"
         yield Line("", visible(held), "busy")

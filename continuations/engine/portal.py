@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine, Iterator
 
 T = TypeVar("T")
+_MANY = 1000
 _lock = threading.Lock()
 _thread: threading.Thread | None = None
 _loop: asyncio.AbstractEventLoop | None = None
@@ -62,15 +63,18 @@ async def _carried(
 
 def each(items: AsyncIterator[T]) -> Iterator[T]:
     """Go through an asynchronous iterator from plain code."""
-    while True:
-        try:
-            yield call(_next(items))
-        except StopAsyncIteration:
-            return
+    while some := call(_some(items)):
+        yield from some
 
 
-async def _next(items: AsyncIterator[T]) -> T:
-    return await anext(items)
+async def _some(items: AsyncIterator[T]) -> list[T]:
+    # One way to the other thread and back costs more than many items.
+    some: list[T] = []
+    async for item in items:
+        some.append(item)
+        if len(some) == _MANY:
+            break
+    return some
 
 
 def _running() -> asyncio.AbstractEventLoop:

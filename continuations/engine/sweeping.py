@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -25,9 +25,11 @@ if TYPE_CHECKING:
     from continuations.ledger.objects import Objects
     from continuations.ledger.versions import Loaded
 
-# A run that cannot go on now is looked at again after this long, and a marker whose
-# run never came to be after twice its age, so that neither is asked about for ever.
+# A run that cannot go on now is looked at again after this long, then after twice as
+# long each time, so that neither a model that is down nor a run that never came to be
+# is asked about for ever.
 LATER = timedelta(minutes=1)
+LATEST = timedelta(days=1)
 
 MakeWorker = Callable[[str], "Worker"]
 
@@ -121,10 +123,8 @@ async def _redate(objects: Objects, ports: Ports, found: list[Marker]) -> None:
     """Have the run looked at later; the new marker is there before the old one goes."""
     now = ports.clock.now()
     for marker in _needed(found):
-        age = milliseconds(now) - marker.due
-        later = milliseconds(now) + max(2 * age, LATER // timedelta(milliseconds=1))
-        again = replace(marker, due=later)
+        later = now + min(LATER * 2**marker.tries, LATEST)
         with suppress(AlreadyExists):
-            await markers.make(objects, again)
+            await markers.make(objects, marker.again(milliseconds(later)))
     for marker in found:
         await objects.delete(marker.key)

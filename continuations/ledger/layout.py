@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from continuations.core.ulid import NotUlid, milliseconds_of
 from continuations.core.waits import WAIT_KINDS
@@ -30,6 +30,9 @@ _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}\Z")
 _DUE_DIGITS = 13
 # The last moment that 13 digits hold, in the year 2286; what is due later is due then.
 _LAST_DUE = 10**_DUE_DIGITS - 1
+# Enough that two markers of one run, reason and millisecond differ.
+NONCE = 8
+_MOST_TRIES = 20
 _NUMBER = re.compile(r"[0-9]{10}\Z")
 _MARKER = re.compile(
     r"([0-9]{13})-(?:([gm])-([0-9]{1,10})|([decr])-([0-9a-z]{1,26}))-([0-9a-z]{1,26})\Z"
@@ -101,16 +104,12 @@ def cancellation(run_id: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class WaitName:
-    """What a wait's id says."""
+    """What a wait's id says; `opened` is in milliseconds since 1970."""
 
     kind: str
     ulid: str
     run_id: str
-
-    @property
-    def opened(self) -> int:
-        """When the wait was opened, in milliseconds since 1970."""
-        return milliseconds_of(self.ulid)
+    opened: int
 
 
 def wait_id(kind: str, ulid: str, run_id: str) -> str:
@@ -125,8 +124,9 @@ def parse_wait_id(wait_id: object) -> WaitName:
         kind, _, ulid = local.partition("-")
         if kind in WAIT_KINDS and _RUN_ID.match(run_id):
             with suppress(NotUlid):
-                if milliseconds_of(ulid) <= _LAST_DUE:
-                    return WaitName(kind, ulid, run_id)
+                opened = milliseconds_of(ulid)
+                if opened <= _LAST_DUE:
+                    return WaitName(kind, ulid, run_id, opened)
     msg = (
         f"{str(wait_id)[:80]!r} is not the id of a wait. List what waits with "
         "`continuations waiting` or Runner.waiting()."
@@ -157,6 +157,17 @@ class Marker:
     what: str
     nonce: str
     run_id: str
+
+    @property
+    def tries(self) -> int:
+        """How often the run was looked at for it in vain; it stands after the nonce."""
+        digits = self.nonce[NONCE:]
+        return int(digits) if digits.isdecimal() else 0
+
+    def again(self, due: int) -> Marker:
+        """Return the marker as it is after one more look in vain, due later."""
+        tries = min(self.tries + 1, _MOST_TRIES)
+        return replace(self, due=due, nonce=f"{self.nonce[:NONCE]}{tries:02d}")
 
     @property
     def key(self) -> str:

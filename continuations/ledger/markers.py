@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from continuations.core.table import Table
     from continuations.ledger.objects import Objects
 
-NONCE = 8
-
 
 def guard(run_id: str, number: int, due: datetime, nonce: str) -> Marker:
     """Return the marker that guards a version which claims its run."""
@@ -53,7 +51,7 @@ def of_cancellation(run_id: str, due: datetime, nonce: str) -> Marker:
 
 
 def _marker(run_id: str, letter: str, what: str, due: datetime, nonce: str) -> Marker:
-    return Marker(milliseconds(due), letter, what, nonce[-NONCE:], run_id)
+    return Marker(milliseconds(due), letter, what, nonce[-layout.NONCE :], run_id)
 
 
 async def make(objects: Objects, marker: Marker) -> datetime | None:

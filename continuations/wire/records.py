@@ -51,7 +51,11 @@ def encode_wait(wait: Wait) -> bytes:
 
 def decode_wait(data: bytes, name: str, run_id: str) -> Wait:
     """Return the wait of a run of its bytes; raises `FormatError` or `Corrupt`."""
-    return _record(data, name, "wait", run_id, read_wait)
+    wait = _record(data, name, "wait", run_id, read_wait)
+    if wait.run_id != run_id:
+        msg = f"{name} is a wait of run {wait.run_id} inside. It was left untouched."
+        raise Corrupt(msg, run_id=run_id)
+    return wait
 
 
 def encode_decision(decision: Decision, run_id: str) -> bytes:

@@ -59,6 +59,22 @@ def test_a_runner_alone_tells_the_store(
     assert 2 == len(cli("waiting", "--app", "alone_written:runner").lines)
 
 
+def test_a_runner_and_another_store_are_refused(cli: Commands) -> None:
+    # Given a runner that keeps its runs in `runs`
+    cli.write("placed_written.py", office.APP)
+    app = "placed_written:runner"
+
+    # When the command line names the same place, and another one
+    same = start(cli, app, "--store", f"file:{cli.folder}/./runs")
+    other = start(cli, app, "--store", "file:elsewhere")
+
+    # Then the other one is refused, and both are told
+    assert (0, "Suspended", "") == same
+    assert (2, "") == other[:2]
+    assert "elsewhere" in other[2]
+    assert str(cli.folder / "runs") in other[2]
+
+
 def test_no_application(cli: Commands) -> None:
     done = cli("resume", "j1")
 

@@ -32,7 +32,6 @@ from continuations import (
     resume,
     run,
 )
-
 from continuations.engine.ports import SystemClock
 from tests.engine import scripts
 
@@ -135,8 +134,8 @@ def store() -> Store:
     from continuations_storage.faults import FaultyStore, at, killed  # noqa: PLC0415 - rarely
 
     number, moment = fault.split()
-    assert moment in ("before", "after")
-    return FaultyStore(plain, at(int(number), killed(moment)))
+    dies = killed("before" if moment == "before" else "after")
+    return FaultyStore(plain, at(int(number), dies))
 
 
 def runner() -> Runner:

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 EFFECTS = "TEST_EFFECTS"
 TURNS = "TEST_TURNS"

@@ -38,7 +38,7 @@ def runner(script: Script, *tools: Callable[..., Any] | Any, **options: Any) -> 
 
 def boss(script: Script, *tools: Any, **options: Any) -> Agent:
     """Return an agent with a script and some tools."""
-    given = {"instructions": "You are boss.", **options}
+    given: dict[str, Any] = {"instructions": "You are boss.", **options}
     return Agent("boss", tools=list(tools), model=scripts.model(script), **given)
 
 

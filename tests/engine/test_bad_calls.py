@@ -83,7 +83,7 @@ async def bad_async(how: str) -> str:
     raise ERRORS[how]("boo")
 
 
-TOOLS = [fine, slow, slow_async, unstorable, not_a_number, bad, bad_async]
+TOOLS: list[Any] = [fine, slow, slow_async, unstorable, not_a_number, bad, bad_async]
 
 WRONG: dict[str, tuple[list[Any], str]] = {
     "unknown tool": (["nope", {}], "there is no tool 'nope'"),
@@ -107,7 +107,9 @@ WRONG: dict[str, tuple[list[Any], str]] = {
 def test_a_bad_call_is_told_and_its_siblings_run(world: World, what: str) -> None:
     """R-D1, R-D2, R-D3, EF-25, EF-26, X-08, X-10, SL-L8, SL-L15: one of three."""
     call, said = WRONG[what]
-    script: Script = {"go": [[["fine", {"what": "1"}], call, ["fine", {"what": "2"}]], "end"]}
+    script: Script = {
+        "go": [[["fine", {"what": "1"}], call, ["fine", {"what": "2"}]], "end"]
+    }
     runner = offices.runner(script, *TOOLS)
 
     # When the middle one of three calls is bad
@@ -134,14 +136,16 @@ def test_all_of_them_at_once_in_a_child(world: World) -> None:
     model = scripts.model(script)
     child = Agent("child", tools=TOOLS, model=model)
 
-    outcome = Runner(Agent("boss", tools=[child], model=model), store="memory:").start("go")
+    outcome = Runner(Agent("boss", tools=[child], model=model), store="memory:").start(
+        "go"
+    )
 
     assert isinstance(outcome, Finished)
     assert ["A end"] == results(outcome)
     assert ["go 0", "A 0", "A 1", "go 1"] == world.turns()
 
 
-def test_a_bad_call_beside_one_that_waits(world: World) -> None:
+def test_a_bad_call_beside_one_that_waits() -> None:
     """R-D2, R-D4: what failed is kept over the suspension, and is not tried again."""
 
     @tool(approval=True)
@@ -149,11 +153,17 @@ def test_a_bad_call_beside_one_that_waits(world: World) -> None:
         """Pay."""
         return "paid"
 
-    script: Script = {"go": [[["bad", {"how": "exit"}], ["pay", {}], ["nope", {}]], "end"]}
+    script: Script = {
+        "go": [[["bad", {"how": "exit"}], ["pay", {}], ["nope", {}]], "end"]
+    }
     store = MemoryStore()
-    waiting = Runner(offices.boss(script, *TOOLS, pay), store=store).start("go", run_id="r")
+    waiting = Runner(offices.boss(script, *TOOLS, pay), store=store).start(
+        "go", run_id="r"
+    )
     assert isinstance(waiting, Suspended)
-    assert {"errored", "waiting"} == {call.state for call in waiting.continuation.root.calls}
+    assert {"errored", "waiting"} == {
+        call.state for call in waiting.continuation.root.calls
+    }
 
     runner = Runner(offices.boss(script, *TOOLS, pay), store=store)
     runner.decide(waiting.waits[0].id, Approve())
@@ -234,7 +244,9 @@ def test_a_reply_that_was_cut_off_is_no_result(finish: str) -> None:
     model = scripts.model({"go": [[["child", {"input": "A"}]], cut], "A": [cut]})
     child = Agent("child", model=model)
 
-    outcome = Runner(Agent("boss", tools=[child], model=model), store="memory:").start("go")
+    outcome = Runner(Agent("boss", tools=[child], model=model), store="memory:").start(
+        "go"
+    )
 
     assert isinstance(outcome, Failed)
     assert finish == outcome.error.code

@@ -7,6 +7,7 @@ there to do the rest. A new runner on the store below is the process that comes 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -69,11 +70,9 @@ def settle(runner: Runner, wait: Wait, world: World) -> None:
     what = wait.arguments["what"]
     if wait.kind == "unknown" and f"{wait.tool} {what}" in world.done():
         verdict = Answer(f"{verb} {what}", by="kim")
-    try:
+    # The process that died may have recorded it already, in other words.
+    with suppress(AlreadyDecided):
         runner.decide(wait.id, verdict)
-    except AlreadyDecided as error:
-        # The process that died had recorded it, in other words perhaps.
-        assert error.wait_id == wait.id
 
 
 def by_hand(runner: Runner, world: World, clock: Clock) -> Outcome:
@@ -83,8 +82,7 @@ def by_hand(runner: Runner, world: World, clock: Clock) -> Outcome:
             outcome = runner.resume("r1")
         except RunNotFound:
             outcome = runner.start("go", run_id="r1")
-        except RunBusy as busy:
-            assert busy.until > clock.now()
+        except RunBusy:
             clock.seconds += 31
             continue
         if not isinstance(outcome, Suspended):

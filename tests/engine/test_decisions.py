@@ -40,16 +40,15 @@ if TYPE_CHECKING:
 PAY: Script = {"go": [[["pay", {"cents": 5}]], "end"]}
 
 
-def payer(policy: object = True, **options: Any) -> Any:
+def payer(policy: Any = True) -> Any:
     """Return the tool `pay` with a policy."""
 
-    @tool(approval=policy, **options)  # type: ignore[call-overload, misc]
     def pay(cents: int, to: str = "kim") -> str:
         """Pay."""
         ledgers.add(ledgers.EFFECTS, tool="pay", what=f"{cents} {to}")
         return f"paid {cents} to {to}"
 
-    return pay
+    return tool(pay, approval=policy)
 
 
 def waiting(runner: Runner, run_id: str = "r1") -> Wait:
@@ -217,13 +216,14 @@ def test_cancelling_closes_every_wait_in_the_tree(world: World) -> None:
     model = scripts.model(script)
     children = [Agent(name, tools=[pay], model=model) for name in "ab"]
     root = Agent("boss", tools=[children[0], free, children[1]], model=model)
-    runner = Runner(root, store=MemoryStore())
+    store = MemoryStore()
+    runner = Runner(root, store=store)
     outcome = runner.start("go", run_id="r1")
     assert isinstance(outcome, Suspended)
 
     # Given one of the two waits approved, when the run is cancelled, twice, unseen
     runner.decide(outcome.waits[0].id, Approve())
-    blind = Runner([], store=runner.asynchronous._objects.store)
+    blind = Runner([], store=store)
     for _ in range(2):
         assert "cancelled" == blind.cancel("r1", reason="Enough.", by="kim").status
 
@@ -391,7 +391,7 @@ def test_a_policy_is_asked_once_on_the_effective_arguments(world: World) -> None
 
     # When it is resumed undecided, and then with a policy that would let it pass
     runner.resume("r1")
-    lenient = Runner(boss(PAY, payer(False)), store=store)
+    lenient = Runner(boss(PAY, payer(policy=False)), store=store)
     assert isinstance(lenient.resume("r1"), Suspended)
 
     assert [] == world.effects()
@@ -410,6 +410,9 @@ def test_a_policy_that_says_no_wait_lets_it_run(world: World) -> None:
 
     assert isinstance(outcome, Finished)
     assert ["pay 2 kim"] == world.done()
+
+
+JUNK: list[Any] = [None, 0, 1, "", "no", "false", [], {}, Approve]
 
 
 async def later(cents: int) -> bool:
@@ -444,10 +447,7 @@ def returning(value: object) -> Any:
 @pytest.mark.parametrize(
     "policy",
     [
-        *(
-            returning(value)
-            for value in (None, 0, 1, "", "no", "false", [], {}, Approve)
-        ),
+        *(returning(value) for value in JUNK),
         *(raising(error) for error in (ValueError(), StopIteration(), TimeoutError())),
         *(raising(error) for error in (Odd(), asyncio.CancelledError())),
         *(raising(error) for error in (SystemExit(), KeyboardInterrupt())),

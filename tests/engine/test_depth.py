@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -12,7 +12,6 @@ from tests.model_server import ModelServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from typing import Any
 
     from tests.engine.world import World
 
@@ -22,7 +21,8 @@ def served(messages: list[dict[str, Any]], _model: str) -> Mapping[str, Any]:
     line = circle.line(messages)
     if isinstance(line, str):
         return {"content": line}
-    [[name, arguments]] = line
+    call: Any = line
+    [[name, arguments]] = call
     return {"content": None, "tool_calls": [{"name": name, "arguments": arguments}]}
 
 

@@ -29,6 +29,8 @@ from tests.engine import ledgers, offices, scripts
 from tests.engine.offices import results
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from continuations import Wait
     from tests.engine.scripts import Script
     from tests.engine.world import World
@@ -147,6 +149,24 @@ def test_the_sync_face_in_a_tool(how: str) -> None:
     assert said == "inner end" or (how == "async tool" and said.startswith("ERROR"))
 
 
+def noting(told: list[str]) -> Callable[[Wait], None]:
+    """Return a notifier that notes the ids."""
+
+    def notify(wait: Wait) -> None:
+        told.append(wait.id)
+
+    return notify
+
+
+def held(gate: threading.Event) -> Callable[[Wait], None]:
+    """Return a notifier that hangs until a gate opens."""
+
+    def notify(_wait: Wait) -> None:
+        gate.wait(20)
+
+    return notify
+
+
 # Who is told -----------------------------------------------------------------------
 
 
@@ -185,7 +205,9 @@ def test_an_async_notify(world: World) -> None:
     assert [] == world.effects()
 
 
-@pytest.mark.parametrize("error", [ValueError, SystemExit, KeyboardInterrupt, asyncio.CancelledError])
+@pytest.mark.parametrize(
+    "error", [ValueError, SystemExit, KeyboardInterrupt, asyncio.CancelledError]
+)
 def test_a_notifier_that_raises_loses_nothing(
     error: type[BaseException], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -210,7 +232,7 @@ def test_nobody_is_told_twice(world: World) -> None:
     """R-F2: once for each wait, over partial resumes."""
     told: list[str] = []
     script: Script = {"go": [[["pay", {}], ["pay", {}]], [["pay", {}]], "end"]}
-    runner = offices.runner(script, pay, notify=lambda wait: told.append(wait.id))
+    runner = offices.runner(script, pay, notify=noting(told))
 
     outcome = runner.start("go", run_id="r")
     while isinstance(outcome, Suspended):
@@ -220,7 +242,7 @@ def test_nobody_is_told_twice(world: World) -> None:
     assert 3 == len(told) == len(set(told)) == len(world.done())
 
 
-def test_a_wait_beside_a_model_that_fails_is_told(world: World) -> None:
+def test_a_wait_beside_a_model_that_fails_is_told() -> None:
     """R-F1: a run that stops for its model has told of the waits that it left."""
     script: Script = {
         "go": [[["a", {"input": "A"}], ["b", {"input": "B"}]], "end"],
@@ -233,7 +255,7 @@ def test_a_wait_beside_a_model_that_fails_is_told(world: World) -> None:
     runner = Runner(
         Agent("boss", tools=children, model=model),
         store=MemoryStore(),
-        notify=lambda wait: told.append(wait.id),
+        notify=noting(told),
     )
 
     for _ in range(2):
@@ -247,7 +269,7 @@ def test_a_wait_beside_a_model_that_fails_is_told(world: World) -> None:
 def test_a_slow_notify_does_not_stop_another_run(world: World) -> None:
     """R-F2: a channel that hangs is the one run's trouble."""
     gate = threading.Event()
-    slow = offices.runner(SCRIPT, pay, notify=lambda _wait: gate.wait(20))
+    slow = offices.runner(SCRIPT, pay, notify=held(gate))
     thread = threading.Thread(target=lambda: slow.start("go"))
     thread.start()
     try:
@@ -291,13 +313,15 @@ def test_a_message_to_a_waiting_run_is_read_after_the_results(world: World) -> N
         runner.send("r", "Hello?")
 
 
-def test_messages_from_many_processes_are_all_read(world: World) -> None:
+def test_messages_from_many_threads_are_all_read() -> None:
     """Section 5 "Inbox": dense numbers, none lost, none twice."""
     runner = offices.runner(SCRIPT, pay)
     outcome = runner.start("go", run_id="r")
     assert isinstance(outcome, Suspended)
 
-    threads = [threading.Thread(target=runner.send, args=("r", f"m{n}")) for n in range(20)]
+    threads = [
+        threading.Thread(target=runner.send, args=("r", f"m{n}")) for n in range(20)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -305,7 +329,9 @@ def test_messages_from_many_processes_are_all_read(world: World) -> None:
     runner.decide(outcome.waits[0].id, Deny())
     ended = runner.resume("r")
 
-    said = [m["content"] for m in ended.continuation.root.messages if m["role"] == "user"]
+    said = [
+        m["content"] for m in ended.continuation.root.messages if m["role"] == "user"
+    ]
     assert ["go", *sorted(f"m{n}" for n in range(20))] == ["go", *sorted(said[1:])]
 
 

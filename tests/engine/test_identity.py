@@ -17,7 +17,6 @@ from continuations import (
     run,
     tool,
 )
-from continuations.models.scripted import ScriptedModel
 from tests.engine import ledgers, offices, scripts
 from tests.engine.world import World
 
@@ -229,7 +228,7 @@ def tree() -> Agent:
         "A": pay_in("a"),
         "B": pay_in("b"),
     }
-    model: ScriptedModel = scripts.model(script)
+    model = scripts.model(script)
     twins = [Agent("twin", tools=[pay], model=model) for _ in range(2)]
     tools = [twins[0].as_tool(name="one"), twins[1].as_tool(name="two")]
     return Agent("boss", tools=tools, model=model)
@@ -265,8 +264,9 @@ def test_a_wrong_kind_of_verdict_is_refused_and_recorded_nowhere() -> None:
     class Yes(Approve):
         pass
 
-    for junk in (None, True, 1, "yes", "approve", {}, [], Yes(), Approve, object()):
+    words: list[Any] = [None, True, 1, "yes", "approve", {}, [], Yes(), Approve]
+    for junk in words:
         with pytest.raises(DecisionRefused):
-            runner.decide(wait.id, junk)  # type: ignore[arg-type]
+            runner.decide(wait.id, junk)
     assert 2 == len(list(runner.waiting()))
     assert isinstance(runner.resume("r1"), Suspended)

@@ -88,13 +88,18 @@ def test_sub_agents_run_at_the_same_time() -> None:
         return "met"
 
     script: Script = {
-        "go": [[["a", {"input": "1"}], ["b", {"input": "2"}], ["a", {"input": "3"}]], "end"],
+        "go": [
+            [["a", {"input": "1"}], ["b", {"input": "2"}], ["a", {"input": "3"}]],
+            "end",
+        ],
         **{task: [[["meet", {}]], f"{task} met"] for task in "123"},
     }
     model = scripts.model(script)
     one, two = (Agent(name, tools=[meet], model=model) for name in "ab")
 
-    outcome = Runner(Agent("boss", tools=[one, two], model=model), store="memory:").start("go")
+    outcome = Runner(
+        Agent("boss", tools=[one, two], model=model), store="memory:"
+    ).start("go")
 
     assert ["1 met", "2 met", "3 met"] == results(outcome)
 
@@ -156,10 +161,8 @@ def test_a_child_s_turns_are_bounded_and_its_parent_is_told(world: World) -> Non
         """Ask a person each time."""
         return "asked"
 
-    script: Script = {
-        "go": [[["child", {"input": "A"}]], "end"],
-        "A": [[["ask", {}]]] * 9,
-    }
+    asks: Any = [[["ask", {}]]] * 9
+    script: Script = {"go": [[["child", {"input": "A"}]], "end"], "A": asks}
     model = scripts.model(script)
     child = Agent("child", tools=[ask], model=model, max_turns=2)
     runner = Runner(Agent("boss", tools=[child], model=model), store=MemoryStore())
@@ -208,7 +211,7 @@ class Receipt:
     note: str = ""
 
 
-def test_typed_input_and_output(world: World) -> None:
+def test_typed_input_and_output() -> None:
     """Section 8: `output` is the declared type; a child takes its own."""
     script: Script = {
         "go": [
@@ -256,8 +259,16 @@ def test_a_model_that_cannot_be_reached_leaves_the_run_resumable(world: World) -
     down = [True]
 
     def flaky(messages: list[dict[str, Any]], model: str) -> Mapping[str, Any]:
-        ledgers.add(ledgers.TURNS, task=scripts.task_of(messages), turn=scripts.turn_of(messages))
-        if scripts.task_of(messages) == "A" and scripts.turn_of(messages) == 1 and down[0]:
+        ledgers.add(
+            ledgers.TURNS,
+            task=scripts.task_of(messages),
+            turn=scripts.turn_of(messages),
+        )
+        if (
+            scripts.task_of(messages) == "A"
+            and scripts.turn_of(messages) == 1
+            and down[0]
+        ):
             return {"status": 400, "body": {"error": {"message": "quota"}}}
         return scripts.rule(script)(messages, model)
 
@@ -276,7 +287,9 @@ def test_a_model_that_cannot_be_reached_leaves_the_run_resumable(world: World) -
     with ModelServer(flaky) as server:
         model = OpenAIChat("gpt-5-mini", base_url=server.url, api_key=server.key)
         one, two = (Agent(name, tools=[work], model=model) for name in "ab")
-        runner = Runner(Agent("boss", tools=[one, two], model=model), store=MemoryStore())
+        runner = Runner(
+            Agent("boss", tools=[one, two], model=model), store=MemoryStore()
+        )
 
         # When one child's model refuses, twice
         for tries in (1, 2):
@@ -294,7 +307,9 @@ def test_a_model_that_cannot_be_reached_leaves_the_run_resumable(world: World) -
     # Then everything else was done once
     assert isinstance(outcome, Finished)
     assert ["A end", "B end"] == results(outcome)
-    assert ["A 0", "A 1", "A 1", "A 1", "B 0", "B 1", "go 0", "go 1"] == sorted(world.turns())
+    assert ["A 0", "A 1", "A 1", "A 1", "B 0", "B 1", "go 0", "go 1"] == sorted(
+        world.turns()
+    )
     assert ["work 1", "work 2"] == sorted(world.done())
 
 
@@ -306,7 +321,8 @@ def test_without_a_store_the_error_carries_what_was_done(world: World) -> None:
         turn = sum(message.role == "assistant" for message in request.messages)
         if turn == 1 and down[0]:
             raise ConnectionError("refused")
-        return scripts.spoken([[["again", {}]], "end"][turn], turn)
+        lines: list[Any] = [[["again", {}]], "end"]
+        return scripts.spoken(lines[turn], turn)
 
     from continuations.models.scripted import ScriptedModel  # noqa: PLC0415 - only here
 
@@ -321,8 +337,12 @@ def test_without_a_store_the_error_carries_what_was_done(world: World) -> None:
     assert ["again "] == world.done()
 
 
-@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, asyncio.CancelledError])
-def test_a_model_that_raises_anything_is_a_model_error(error: type[BaseException]) -> None:
+@pytest.mark.parametrize(
+    "error", [SystemExit, KeyboardInterrupt, asyncio.CancelledError]
+)
+def test_a_model_that_raises_anything_is_a_model_error(
+    error: type[BaseException],
+) -> None:
     """R-H5: and neither the run nor the process is lost with it."""
     raising = {"go": [error()]}
     runner = offices.runner(raising)
@@ -342,11 +362,12 @@ def test_unknown_fields_go_back_to_the_provider_unchanged() -> None:
         return "paid"
 
     extras = {
-        "reasoning_content": "hm ‮ \U0001f600",
+        "reasoning_content": "hm \u202e \U0001f600",
         "x_provider": {"signature": "abc==", "n": [1, 2.5, None, 10**20]},
     }
-    calls = [{"name": "pay", "arguments": '{ }', "id": "call_x"}]
-    replies = [{"content": "I pay.", "tool_calls": calls, **extras}, {"content": "end"}]
+    calls = [{"name": "pay", "arguments": "{ }", "id": "call_x"}]
+    asks: dict[str, Any] = {"content": "I pay.", "tool_calls": calls, **extras}
+    replies: list[dict[str, Any]] = [asks, {"content": "end"}]
     with ModelServer({"": replies}) as server:
 
         def runner(store: Any) -> Runner:

@@ -33,9 +33,7 @@ def test_four_processes_resume_at_once(world: World) -> None:
     # Then each call ran once, each turn was asked once, and nobody was told nonsense
     assert ["pay x", "act y"] == world.done()
     assert ["go 0", "go 1", "go 2"] == world.turns()
-    ends = Counter(
-        each.get("raised", each["kind"] if "kind" in each else "") for each in told
-    )
+    ends = Counter(each.get("raised") or each["kind"] for each in told)
     assert ends["Finished"] >= 1
     assert {"Finished", "RunBusy", "StaleRun"} >= set(ends)
 

@@ -11,8 +11,8 @@ from continuations import (
     Finished,
     InvalidId,
     InvalidInput,
-    Runner,
     RunExists,
+    Runner,
     RunNotFound,
     Suspended,
     WaitNotFound,
@@ -61,7 +61,11 @@ def test_starting_twice_with_one_input_is_one_run(world: World, runner: Runner) 
 
 @pytest.mark.parametrize(
     "other",
-    ["other", "go ", [{"role": "user", "content": "go"}, {"role": "user", "content": "go"}]],
+    [
+        "other",
+        "go ",
+        [{"role": "user", "content": "go"}, {"role": "user", "content": "go"}],
+    ],
 )
 def test_starting_with_another_input_is_refused(runner: Runner, other: Any) -> None:
     """Section 5 "Start": `RunExists`, and the run is as it was."""
@@ -105,7 +109,9 @@ def test_messages_of_a_conversation_begin_a_run(runner: Runner, world: World) ->
         {"prompt": "x"},
     ],
 )
-def test_an_input_that_cannot_be_sent_starts_nothing(runner: Runner, wrong: Any) -> None:
+def test_an_input_that_cannot_be_sent_starts_nothing(
+    runner: Runner, wrong: Any
+) -> None:
     """R-A4, R-D1, R-I2, EF-25."""
     with pytest.raises(InvalidInput):
         runner.start(wrong, run_id="r1")
@@ -115,7 +121,21 @@ def test_an_input_that_cannot_be_sent_starts_nothing(runner: Runner, wrong: Any)
 
 @pytest.mark.parametrize(
     "wrong",
-    ["", ".x", "-x", "a/b", "a b", "ä", "x" * 201, "a\n", "../x", "a\x00", 5, None, b"x"],
+    [
+        "",
+        ".x",
+        "-x",
+        "a/b",
+        "a b",
+        "ä",
+        "x" * 201,
+        "a\n",
+        "../x",
+        "a\x00",
+        5,
+        None,
+        b"x",
+    ],
 )
 def test_what_is_no_run_id_is_refused_everywhere(runner: Runner, wrong: Any) -> None:
     """Section 5 "Identity": 1 to 200 of `[A-Za-z0-9._-]`, the first alphanumeric."""
@@ -154,7 +174,7 @@ def test_what_is_not_there_is_not_found(runner: Runner) -> None:
         runner.wait(f"approval-{'0' * 26}@r9")
 
 
-def test_several_roots_are_told_apart(world: World) -> None:
+def test_several_roots_are_told_apart() -> None:
     """Section 5 "Identity": a run is bound by its root's name."""
     from continuations import Agent  # noqa: PLC0415 - only here
 

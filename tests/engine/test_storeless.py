@@ -91,14 +91,18 @@ def test_an_answer_to_no_open_wait_runs_nothing(world: World) -> None:
     one, two = (wait.id for wait in outcome.waits)
     for wrong in ("", "0", f"{one}x", suspended("a").waits[0].id):
         with pytest.raises(WaitNotFound):
-            resume(outcome.continuation, agent(), answers={one: Approve(), wrong: Deny()})
+            resume(
+                outcome.continuation, agent(), answers={one: Approve(), wrong: Deny()}
+            )
     with pytest.raises(DecisionRefused):
         resume(outcome.continuation, agent(), answers={one: Answer(5)})
     assert [] == world.effects()
 
     half = resume(outcome.continuation, agent("a", "b"), answers={one: Deny()})
     with pytest.raises(WaitNotFound):
-        resume(half.continuation, agent("a", "b"), answers={one: Approve(), two: Deny()})
+        resume(
+            half.continuation, agent("a", "b"), answers={one: Approve(), two: Deny()}
+        )
     assert [] == world.effects()
 
 
@@ -107,7 +111,9 @@ def test_the_value_is_not_changed_by_resuming(world: World) -> None:
     outcome = suspended("a")
     before = outcome.continuation.to_bytes()
 
-    ended = resume(outcome.continuation, agent("a"), answers={outcome.waits[0].id: Approve()})
+    ended = resume(
+        outcome.continuation, agent("a"), answers={outcome.waits[0].id: Approve()}
+    )
 
     assert isinstance(ended, Finished)
     assert before == outcome.continuation.to_bytes()
@@ -115,14 +121,24 @@ def test_the_value_is_not_changed_by_resuming(world: World) -> None:
     assert ["waiting"] == [call.state for call in outcome.continuation.root.calls]
     assert ["pay a"] == world.done()
     # And the end, resumed, is the end
-    assert ended.output == getattr(resume(ended.continuation, agent("a")), "output", None)
+    assert ended.output == getattr(
+        resume(ended.continuation, agent("a")), "output", None
+    )
     assert ["pay a"] == world.done()
 
 
 def test_bytes_of_another_kind_are_refused_by_name() -> None:
     """Promises 5 and 6, R-E7: nothing is guessed, nothing runs."""
     data = suspended("a").continuation.to_bytes()
-    for wrong in (b"", b"{}", b"\x80\x04.", data[:-1], data[:20], data + b"x", data[::-1]):
+    for wrong in (
+        b"",
+        b"{}",
+        b"\x80\x04.",
+        data[:-1],
+        data[:20],
+        data + b"x",
+        data[::-1],
+    ):
         with pytest.raises(FormatError):
             resume(wrong, agent("a"))
     for place in range(0, len(data), max(1, len(data) // 40)):

@@ -49,7 +49,7 @@ ODD: tuple[object, ...] = (
     {},
     {"a": 1},
 )
-OPTIONAL = {
+OPTIONAL: dict[str, Any] = {
     "text_or_none": None,
     "number_or_none": None,
     "flag": False,

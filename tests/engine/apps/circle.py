@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from continuations import Agent
@@ -11,7 +10,7 @@ from tests.engine import ledgers, scripts
 from tests.engine.apps.office import pay
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from continuations.models.contract import ModelRequest
     from continuations.models.scripted import ScriptedModel

@@ -1,0 +1,182 @@
+"""The right to move a run on: renewed while it is used, lost when it is not."""
+
+from __future__ import annotations
+
+import signal
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from continuations import Finished, RunBusy, Runner, StoreUnavailable, tool
+from continuations.engine.ports import SystemClock
+from continuations_storage import MemoryStore
+from continuations_storage.faults import FaultyStore, on, refused
+from tests.engine import ledgers, offices
+from tests.engine.offices import Clock
+from tests.engine.world import until
+
+if TYPE_CHECKING:
+    from tests.engine.scripts import Script
+    from tests.engine.world import World
+
+
+def test_a_tool_longer_than_the_lease_is_not_taken_over(world: World) -> None:
+    """R-A5, X-14: the claim is renewed in the background for as long as it takes."""
+    script: Script = {
+        "go": [[["left", {"input": "A"}]], "end"],
+        "A": [[["act", {"what": "x", "then": "sleep:2.5"}]], "A done"],
+    }
+    # Given a tool that takes two and a half claims
+    holder = world.spawn("start", "r1", "go", script=script, lease="1.0")
+    until(world.done)
+    began = time.monotonic()
+
+    # When others try all the time, by resume and by sweep
+    refused_ = 0
+    while time.monotonic() - began < 2.0:
+        assert "RunBusy" == world.resume(script)["raised"]
+        refused_ += 1
+    swept = world.do("sweep", script=script)
+
+    # Then none of them gets it
+    assert (([], {}), True) == ((swept["resumed"], swept["failed"]), refused_ > 1)
+    assert "Finished" == holder.told()["kind"]
+    assert ["act x"] == world.done()
+    assert ["go 0", "A 0", "A 1", "go 1"] == world.turns()
+
+
+def test_a_frozen_worker_that_was_replaced_writes_nothing(world: World) -> None:
+    """R-A5, promise 3: it wakes up, finds that its time is over, and stops."""
+    script: Script = {
+        "go": [[["left", {"input": "A"}]], [["act", {"what": "3"}]], "end"],
+        "A": [
+            [["pay", {"what": "1", "then": "sleep:0.5"}]],
+            [["act", {"what": "2"}]],
+            "A done",
+        ],
+    }
+    # Given a worker that is frozen in a tool for longer than its claim
+    world.approve(world.start(script)["waits"][0])
+    frozen = world.spawn("resume", "r1", script=script, lease="1.0")
+    until(world.done)
+    frozen.send(signal.SIGSTOP)
+    time.sleep(1.1)
+
+    # When another one takes over and settles what is not known
+    told = world.resume(script, lease="5")
+    [wait] = told["waits"]
+    assert "unknown" == wait["kind"]
+    world.decide(wait, {"answer": {"value": "paid 1"}})
+    assert "Finished" == world.resume(script, lease="5")["kind"]
+    stored, turns = world.objects(), world.turns()
+
+    # And the first one wakes up
+    frozen.send(signal.SIGCONT)
+    woken = frozen.told()
+
+    # Then it is told, and has written and called nothing
+    assert "StaleRun" == woken["raised"]
+    after = world.objects()
+    assert {key: stored[key] for key in stored if key in after} == stored
+    assert [] == [key for key in after if key not in stored]
+    assert turns == world.turns()
+    assert ["pay 1", "act 2", "act 3"] == world.done()
+    fences = [line["fence"] for line in world.effects()]
+    assert sorted(set(fences)) == fences
+
+
+def test_a_frozen_worker_that_nobody_replaced_goes_on(world: World) -> None:
+    """R-A5: its claim was over, nobody took it, and it takes it again."""
+    script: Script = {
+        "go": [[["act", {"what": "1", "then": "sleep:0.4"}]], [["act", {"what": "2"}]], "end"]
+    }  # fmt: skip
+    frozen = world.spawn("start", "r1", "go", script=script, lease="0.8")
+    until(world.done)
+    frozen.send(signal.SIGSTOP)
+    time.sleep(1.2)
+    frozen.send(signal.SIGCONT)
+
+    assert "Finished" == frozen.told()["kind"]
+    assert ["act 1", "act 2"] == world.done()
+
+
+def test_a_failed_renewal_stops_the_work(world: World) -> None:
+    """Section 5 "Claim": what was committed stands, and another goes on from it."""
+    script: Script = {"go": [[["nap", {}]], "end"]}
+
+    @tool(read_only=True)
+    async def nap() -> str:
+        """Sleep over a renewal."""
+        import asyncio  # noqa: PLC0415 - only here
+
+        ledgers.add(ledgers.EFFECTS, tool="nap", what="")
+        await asyncio.sleep(0.6)
+        return "slept"
+
+    below = MemoryStore()
+    failing = FaultyStore(
+        below, on("create", refused(), prefix="runs/", skip=2, times=9)
+    )
+    with pytest.raises(StoreUnavailable):
+        Runner(offices.boss(script, nap), store=failing, lease=0.6).start(
+            "go", run_id="r"
+        )
+    assert ["go 0"] == world.turns()
+
+    runner = Runner(offices.boss(script, nap), store=below, lease=5)
+    until(lambda: free(runner))
+    assert isinstance(runner.resume("r"), Finished)
+    assert (["nap ", "nap "], ["go 0", "go 1"]) == (world.done(), world.turns())
+
+
+def free(runner: Runner) -> bool:
+    """Tell whether the claim on the run is over."""
+    claim = runner.look("r").table.run.claim
+    return claim is None or claim.until < SystemClock().now()
+
+
+def test_the_store_s_clock_is_not_needed(world: World) -> None:
+    """Section 5 "Clocks": a store that tells no time; and a claim's end is exact."""
+    clock = Clock()
+    script: Script = {"go": [[["peek", {}]], "end"]}
+    store = MemoryStore()
+    busy: list[Any] = []
+
+    @tool
+    def peek() -> str:
+        """Try to resume the run that this is."""
+        other = Runner(offices.boss(script, peek), store=store, clock=clock)
+        with pytest.raises(RunBusy) as raised:
+            other.resume("r")
+        busy.append(raised.value)
+        return "busy"
+
+    Runner(offices.boss(script, peek), store=store, clock=clock).start("go", run_id="r")
+
+    [error] = busy
+    assert ("r", 30) == (error.run_id, (error.until - clock.now()).total_seconds())
+    assert [] == world.effects()
+
+
+def test_no_call_begins_in_the_last_part_of_a_claim(world: World) -> None:
+    """Section 5 "Claim": the time that is left must exceed a margin, else renew first."""
+    clock = Clock()
+    script: Script = {"go": [*([["late", {"n": n}]] for n in range(3)), "end"]}
+    store = MemoryStore()
+
+    @tool
+    def late(n: int) -> str:
+        """Use up nearly all of a claim."""
+        claim: Any = Runner([], store=store).look("r").table.run.claim
+        left = (claim.until - clock.now()).total_seconds()
+        ledgers.add(ledgers.EFFECTS, tool="late", what=str(left > 3))
+        clock.seconds += 29.5
+        return str(n)
+
+    outcome = Runner(offices.boss(script, late), store=store, clock=clock).start(
+        "go", run_id="r"
+    )
+
+    assert isinstance(outcome, Finished)
+    assert ["late True"] * 3 == world.done()

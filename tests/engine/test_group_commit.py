@@ -1,0 +1,111 @@
+"""Frames that run in parallel share commits (section 5, "Turn")."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from continuations import Agent, Finished, Runner, Suspended, tool
+from continuations.models.scripted import ScriptedModel
+from continuations_storage import MemoryStore
+from continuations_storage.faults import FaultyStore, delayed
+from tests.engine import ledgers, scripts
+from tests.engine.offices import results
+
+if TYPE_CHECKING:
+    from continuations.models.contract import ModelRequest
+    from continuations.models.scripted import Line
+    from continuations_storage.faults import Fault, Operation
+    from tests.engine.world import World
+
+CHILDREN = 30
+SCRIPT: scripts.Script = {
+    "go": [[["child", {"input": f"c{n}"}] for n in range(CHILDREN)], "end"],
+    **{
+        f"c{n}": [[["work", {"n": n}]], [["work", {"n": n}]], f"c{n} done"]
+        for n in range(CHILDREN)
+    },
+}
+
+
+def slowly(operation: Operation) -> Fault | None:
+    """Let every write take as long as it does on an object store."""
+    return delayed(0.01) if operation.verb == "create" else None
+
+
+def test_thirty_children_need_few_versions(world: World) -> None:
+    """Section 9: far fewer than children times turns; and each effect once."""
+
+    @tool
+    async def work(n: int) -> str:
+        """Work."""
+        ledgers.add(ledgers.EFFECTS, tool="work", what=str(n))
+        return f"worked {n}"
+
+    model = scripts.model(SCRIPT)
+    child = Agent("child", tools=[work], model=model)
+    store = FaultyStore(MemoryStore(), slowly)
+    runner = Runner(Agent("boss", tools=[child], model=model), store=store)
+
+    # When thirty children take three turns each
+    outcome = runner.start("go", run_id="r")
+
+    # Then the run has some dozen versions, not hundreds
+    assert isinstance(outcome, Finished)
+    assert [f"c{n} done" for n in range(CHILDREN)] == results(outcome)
+    assert 60 == len(world.done())
+    assert 92 == len(world.turns()) == len(set(world.turns()))
+    assert outcome.continuation.version <= 30
+    versions = [
+        o for o in store.operations if o.verb == "create" and o.key.startswith("runs/")
+    ]
+    assert outcome.continuation.version == len(versions)
+
+
+def test_a_hundred_waits_come_with_a_few_versions(world: World) -> None:
+    """Section 9: fan-out is one suspension, and approving one is one cycle."""
+
+    @tool(approval=True)
+    def pay(n: int) -> str:
+        """Pay."""
+        ledgers.add(ledgers.EFFECTS, tool="pay", what=str(n))
+        return f"paid {n}"
+
+    calls = [["pay", {"n": n}] for n in range(100)]
+    model = scripts.model({"go": [calls, "end"]})
+    runner = Runner(Agent("boss", tools=[pay], model=model), store=MemoryStore())
+
+    outcome = runner.start("go", run_id="r")
+
+    assert isinstance(outcome, Suspended)
+    assert 100 == len(outcome.waits) == len(list(runner.waiting()))
+    assert outcome.continuation.version <= 3
+    assert list(range(100)) == [wait.arguments["n"] for wait in outcome.waits]
+    assert [] == world.effects()
+
+
+def test_a_finished_call_is_durable_before_the_next_turn(world: World) -> None:
+    """Section 5 "Turn", R-A8: seen from the next model call, in the store."""
+    store = MemoryStore()
+    looking = Runner([], store=store)
+    seen: list[bool] = []
+
+    @tool
+    def work() -> str:
+        """Look for the intent to run this very call."""
+        calls = looking.look("r").root.calls
+        seen.append(["started"] == [call.state for call in calls])
+        return "worked"
+
+    async def rule(request: ModelRequest) -> Line:
+        messages = [message.data for message in request.messages]
+        if scripts.turn_of(messages) == 0:
+            return scripts.spoken([["work", {}]], 0)
+        kept = await looking.asynchronous.look("r")
+        seen.append(messages == kept.root.messages)
+        return "end"
+
+    agent = Agent("boss", tools=[work], model=ScriptedModel(rule))
+    assert isinstance(Runner(agent, store=store).start("go", run_id="r"), Finished)
+
+    assert [True, True] == seen
+    assert [] == world.effects()

@@ -1,0 +1,71 @@
+"""examples/scripted_api.py refuses what the real API would refuse."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import TYPE_CHECKING, Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pytest
+
+from tests.examples.staged import command, environment
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from pathlib import Path
+
+SYSTEM = {"role": "system", "content": "You are accounts."}
+ASKED = {
+    "role": "assistant",
+    "content": None,
+    "tool_calls": [
+        {"id": name, "type": "function", "function": {"name": "f", "arguments": "{}"}}
+        for name in ("a", "b")
+    ],
+}
+A = {"role": "tool", "tool_call_id": "a", "content": "1"}
+B = {"role": "tool", "tool_call_id": "b", "content": "2"}
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> Generator[str]:
+    """Serve, until the server's standard input is closed."""
+    with subprocess.Popen(
+        command("scripted_api.py"),
+        env=environment(tmp_path),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as server:
+        yield next(iter(server.stdout or ())).strip()
+        server.communicate()
+    assert 0 == server.returncode
+
+
+def status(url: str, *messages: dict[str, Any]) -> int:
+    """Return how a conversation is answered."""
+    body = json.dumps({"model": "any", "messages": messages}).encode()
+    request = Request(f"{url}/chat/completions", data=body)  # noqa: S310 - loopback
+    try:
+        with urlopen(request) as answer:  # noqa: S310 - likewise
+            answer.read()
+            return int(answer.status)
+    except HTTPError as error:
+        with error:
+            return error.code
+
+
+def test_calls_and_results_stand_together_or_it_is_refused(url: str) -> None:
+    said = {"role": "user", "content": "And?"}
+
+    assert 200 == status(url, SYSTEM, said)
+    assert 200 == status(url, SYSTEM, ASKED, B, A)
+    assert 400 == status(url, SYSTEM, ASKED, A)
+    assert 400 == status(url, SYSTEM, ASKED, A, said, B)
+    assert 400 == status(url, SYSTEM, ASKED, A, A, B)
+    assert 400 == status(url, SYSTEM, A)
+    assert 400 == status(url, SYSTEM, {"role": "user", "content": None})
+    assert 400 == status(url, said)
+    assert 400 == status(url)

@@ -1,0 +1,117 @@
+"""Text that breaks others: it comes back equal, and a report of it can be read."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from continuations.core import messages as said
+from continuations.core.events import ModelReplied, RunStopped
+from continuations.core.frames import Log
+from continuations.core.messages import Message
+from continuations.core.run import Failure
+from continuations.core.table import ROOT, Table
+from continuations.core.usage import Usage
+from continuations.wire.continuation import Continuation
+from tests.core.rows import assistant, gated, new_table, request, told, wait_for
+
+HOSTILE = [
+    "\ud800",
+    "\udc00\ud800 two halves in the wrong order",
+    "\ud83d",
+    "nul \x00 inside",
+    "\u2028\u2029\x85",
+    "\u202eabc\u202c \u05d0\u05d1",
+    "\U0001f469\u200d\U0001f469\u200d\U0001f467",
+    "\U0010ffff\uffff\ufffe",
+    "e\u0301 and \u00e9",
+    "\ufb01 \u212b A\u030a",
+    "\ufeff",
+    "\x1b[2J\x07\x7f",
+    "a" * 70_000,
+    "",
+]
+
+
+def back(table: Table, version: int = 0) -> Continuation:
+    """Return a continuation that has been bytes."""
+    return Continuation.from_bytes(Continuation(table, version).to_bytes())
+
+
+def with_messages(*messages: Message) -> Table:
+    """Return a run whose root heard these."""
+    return replace(new_table(), logs={ROOT: Log(2, messages)})
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=lambda text: ascii(text[:12]))
+def test_hostile_text_comes_back_equal(text: str) -> None:
+    """R-I2: in messages, keys, arguments, results, ids, reasons."""
+    asked = assistant(text, request("transfer", f"id{text}", json.dumps({text: text})))
+    table = with_messages(said.system(text), said.user(text), said.tool("odd", text))
+    table = told(
+        replace(table, logs={ROOT: Log(2, table.logs[ROOT].messages[:2])}),
+        ModelReplied(frame=ROOT, message=asked, usage=Usage()),
+    )
+    wait = replace(
+        wait_for("c3"), note=text, policy=text, arguments_json=json.dumps({text: text})
+    )
+    table = told(table, replace(gated("c3"), arguments=json.dumps([text]), wait=wait))
+    table = replace(table, manifest=json.dumps({text: text}))
+
+    again = back(table)
+
+    assert table == again.table
+    assert text == again.root.messages[1]["content"]
+    assert {text: text} == again.waits[0].arguments
+    assert [text] == again.root.calls[0].arguments
+    assert text in again.to_json() or json.loads(again.to_json())
+    stopped = RunStopped(failure=Failure(code="cancelled", message=text))
+    assert told(table, stopped) == back(told(table, stopped)).table
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=lambda text: ascii(text[:12]))
+def test_json_for_others_is_valid_utf_8(text: str) -> None:
+    """R-I2, B-6: and says the same."""
+    whole = Continuation(with_messages(said.user(text)))
+
+    report = json.loads(whole.to_json().encode("utf-8"))
+
+    assert text == report["frames"][0]["messages"][0]["content"]
+
+
+EXTRA: list[dict[str, Any]] = [
+    {"__proto__": {"polluted": True}, "constructor": 1, "__class__": "x"},
+    {"n": 2**53 + 1, "m": 10**400, "f": 0.1 + 0.2, "z": -0.0, "e": 1e-320},
+    {"": {"": [None, True, False, {}, []]}},
+    {"caf\u00e9": 1, "cafe\u0301": 2},
+]
+
+
+@pytest.mark.parametrize(
+    "extra", EXTRA, ids=["prototype", "numbers", "empty", "nfc and nfd"]
+)
+def test_unknown_fields_come_back_equal_and_in_order(extra: dict[str, Any]) -> None:
+    """R-D7, R-I2."""
+    data = {"zz": 1, "role": "assistant", **extra, "content": "x", "aa": 2}
+
+    again = back(with_messages(Message.of(data))).root.messages[0]
+
+    assert data == again
+    assert list(data) == list(again)
+    assert repr(list(data.values())) == repr(list(again.values()))
+
+
+def test_the_text_of_a_message_comes_back_byte_for_byte() -> None:
+    """R-D7: white space, escapes, number spelling, keys that stand twice."""
+    text = (
+        '{ "role" : "assistant","content":null ,\n"reasoning_details":[{"x": 1.00,'
+        '"x":1E2, "e":"\\u00e9\\ud800\\/"}] , "refusal":null,"audio":{"id":"a"}}'
+    )
+
+    assert (
+        text
+        == back(with_messages(Message.read(text))).table.logs[ROOT].messages[0].text
+    )
