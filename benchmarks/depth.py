@@ -1,82 +1,136 @@
-"""Stacks of agents that call agents: what a level costs, and whether it is linear."""
+"""Stacks of agents that call agents: what a level costs, and whether it is linear.
+
+Each stack is suspended and resumed once without a store (its bytes are those of the
+continuation) and once on a store in memory, where every level's turn is a version.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import time
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.conversation import compressed, transcript
 from benchmarks.prose import prose
+from benchmarks.recording import RecordingStore
 from benchmarks.row import Row
-from continuations import Agent, Approve, Finished, Suspended, resume, run, tool
+from continuations import Agent, Approve, AsyncRunner, Suspended, tool
+from continuations.engine.storeless import resume_async, run_async
 from continuations.models.scripted import ScriptedModel, ToolCall
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Awaitable, Iterator
+
+    from continuations import Outcome
 
 _FRAME = 100
 _TEXT = 200
 _SHALLOW, _DEEP = 100, 1000
+_ROUNDS = 3
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Stack:
-    """A suspended stack's bytes, and the milliseconds down to it and up again."""
+    """One stack's bytes in kB, and the milliseconds down to its end and up again."""
 
-    size: int
-    messages: int
+    size: float
+    messages: float
     suspend: float
     resume: float
+    written: float
+    start: float
+    finish: float
+
+
+# What must be linear: a field of `Stack`, in words, its unit, the ratio at most.
+_SLOPES = (
+    ("suspend", "suspend", "ms", 1.5),
+    ("resume", "resume", "ms", 1.5),
+    ("size", "continuation", "kB", 1.1),
+    ("start", "suspend on a store", "ms", 1.5),
+    ("finish", "resume on a store", "ms", 1.5),
+)
 
 
 def rows() -> Iterator[Row]:
     """Measure 30 levels for their bytes, 100 and 1,000 for their slope."""
-    thirty = _stack(30)
+    thirty = asyncio.run(_stack(30))
+    bound = 2 * thirty.messages + 30 * _FRAME / 1000
+    against = "2 x compressed messages + 100 B a frame"
     yield Row(
-        what="first suspension of 30 levels",
-        ours=thirty.size / 1000,
-        against="2 x compressed messages + 100 B a frame",
-        theirs=(2 * thirty.messages + 30 * _FRAME) / 1000,
+        what="continuation of 30 levels at its first suspension",
+        ours=thirty.size,
+        against=against,
+        theirs=bound,
         unit="kB",
         most=1,
     )
-    pairs = [(_stack(_DEEP), _stack(_SHALLOW)) for _ in range(3)]
-    yield _slope("suspend", [(d.suspend, s.suspend) for d, s in pairs], "ms", 1.5)
-    yield _slope("resume", [(d.resume, s.resume) for d, s in pairs], "ms", 1.5)
-    yield _slope("bytes", [(d.size / 1e3, s.size / 1e3) for d, s in pairs], "kB", 1.1)
+    yield Row(
+        what="written to a store until then, 31 versions",
+        ours=thirty.written,
+        against=against,
+        theirs=bound,
+        unit="kB",
+    )
+    asyncio.run(_stack(_SHALLOW))
+    taken = [
+        (asyncio.run(_stack(_DEEP)), asyncio.run(_stack(_SHALLOW)))
+        for _ in range(_ROUNDS)
+    ]
+    deep, shallow = (_median(stacks) for stacks in zip(*taken, strict=True))
+    for field, what, unit, most in _SLOPES:
+        yield Row(
+            what=f"{what}, 1,000 levels",
+            ours=getattr(deep, field),
+            against="10 x 100 levels",
+            theirs=getattr(shallow, field) * _DEEP / _SHALLOW,
+            unit=unit,
+            most=most,
+        )
 
 
-def _slope(
-    what: str, pairs: list[tuple[float, float]], unit: str, most: float
-) -> Row:
-    deep, shallow = (median(column) for column in zip(*pairs, strict=True))
-    return Row(
-        what=f"{what}, 1,000 levels",
-        ours=deep,
-        against="10 x 100 levels",
-        theirs=shallow * _DEEP / _SHALLOW,
-        unit=unit,
-        most=most,
+def _median(stacks: tuple[Stack, ...]) -> Stack:
+    columns = zip(*map(astuple, stacks), strict=True)
+    names = Stack.__slots__
+    return Stack(**dict(zip(names, map(median, columns), strict=True)))
+
+
+async def _stack(levels: int) -> Stack:
+    top = _agents(levels)
+    suspend, outcome = await _timed(run_async(top, prose(0, _TEXT)))
+    data = outcome.continuation.to_bytes()
+    answers = {_only(outcome): Approve(by="kim")}
+    resume, _ = await _timed(resume_async(data, top, answers=answers))
+
+    store = RecordingStore()
+    runner = AsyncRunner(top, store=store)
+    start, begun = await _timed(runner.start(prose(0, _TEXT), run_id="deep"))
+    written = store.written
+    await runner.decide(_only(begun), Approve(by="kim"))
+    finish, _ = await _timed(runner.resume("deep"))
+    return Stack(
+        size=len(data) / 1000,
+        messages=compressed(transcript(outcome.continuation)) / 1000,
+        suspend=suspend,
+        resume=resume,
+        written=written / 1000,
+        start=start,
+        finish=finish,
     )
 
 
-def _stack(levels: int) -> Stack:
-    top = _agents(levels)
+async def _timed(doing: Awaitable[Outcome]) -> tuple[float, Outcome]:
     begun = time.perf_counter()
-    outcome = run(top, prose(0, _TEXT))
-    down = time.perf_counter()
+    outcome = await doing
+    return (time.perf_counter() - begun) * 1000, outcome
+
+
+def _only(outcome: Outcome) -> str:
     assert isinstance(outcome, Suspended)  # noqa: S101 - it has no other end
-    data = outcome.continuation.to_bytes()
-    messages = compressed(transcript(outcome.continuation))
-    answers = {outcome.waits[0].id: Approve(by="kim")}
-    again = time.perf_counter()
-    ended = resume(data, top, answers=answers)
-    up = time.perf_counter()
-    assert isinstance(ended, Finished)  # noqa: S101 - it has no other end
-    suspend, resumed = (down - begun) * 1000, (up - again) * 1000
-    return Stack(len(data), messages, suspend, resumed)
+    (wait,) = outcome.waits
+    return wait.id
 
 
 def _agents(levels: int) -> Agent:
@@ -86,13 +140,13 @@ def _agents(levels: int) -> Agent:
         return f"Paid {cents}."
 
     model = ScriptedModel([ToolCall("pay", {"cents": 500}), "Paid."])
-    agent = _agent(levels, model, [pay])
+    agent = _agent(levels, model, pay)
     for level in range(levels - 1, 0, -1):
         asks = ToolCall(agent.name, {"input": prose(level, _TEXT)})
-        agent = _agent(level, ScriptedModel([asks, prose(-level, _TEXT)]), [agent])
+        agent = _agent(level, ScriptedModel([asks, prose(-level, _TEXT)]), agent)
     return agent
 
 
-def _agent(level: int, model: ScriptedModel, tools: list[object]) -> Agent:
+def _agent(level: int, model: ScriptedModel, below: Any) -> Agent:
     told = prose(level + 5000, _TEXT)
-    return Agent(f"agent-{level}", instructions=told, tools=tools, model=model)  # type: ignore[arg-type]
+    return Agent(f"agent-{level}", instructions=told, tools=[below], model=model)

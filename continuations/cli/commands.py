@@ -10,7 +10,7 @@ import typer
 import continuations
 from continuations.cli import FAILED, REFUSED, report
 from continuations.cli.application import with_code, without_code
-from continuations.cli.deciding import actor, chosen, json_arguments, json_value
+from continuations.cli.deciding import actor, json_arguments, json_value, named
 from continuations.cli.misuse import Misuse
 from continuations.cli.options import (
     App,
@@ -150,9 +150,18 @@ def sweep(*, app: App = None, store: Store = None) -> None:
 
 
 @app.command()
-def waiting(*, json: Json = False, app: App = None, store: Store = None) -> None:
+def waiting(
+    *,
+    json: Json = False,
+    ids: Annotated[bool, typer.Option("--ids", help="Print ids only.")] = False,
+    app: App = None,
+    store: Store = None,
+) -> None:
     """List the open waits of a store. Needs no code."""
     found = without_code(app, store).waiting()
+    if ids:
+        _print(visible(wait.id) for wait in found)
+        return
     if json:
         names = ("id", "run_id", "kind")
         rows = [
@@ -315,14 +324,11 @@ def _decide(
     runner: Runner, name: str, by: str | None, verdict: Callable[[str], Verdict]
 ) -> None:
     who, origin = actor(by)
-    wait_id, found = chosen(runner, name)
+    wait_id = named(runner, name)
     decision = runner.decide(wait_id, verdict(who))
     _remark_actor(who, origin)
     run_id = wait_id.partition("@")[2]
     _print(report.decision_lines(decision, run_id))
-    if found is not None:
-        # It was named by its run alone: say what was decided, in full.
-        _print(report.wait_lines(found))
 
 
 def _remark_actor(who: str, origin: str) -> None:

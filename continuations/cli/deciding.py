@@ -11,29 +11,22 @@ from continuations.cli.standing import standing
 from continuations.core import jsontext
 
 if TYPE_CHECKING:
-    from continuations import Runner, Wait
+    from continuations import Runner
 
 
-def chosen(runner: Runner, name: str) -> tuple[str, Wait | None]:
-    """Return the id of the wait that is meant, and the wait if it was looked for.
+def named(runner: Runner, name: str) -> str:
+    """Return the id of the wait that is meant; raises `Misuse` for a run's id.
 
-    `name` is a wait's id, or the id of a run in which exactly one wait is open. Of
-    several none is chosen: `Misuse` lists them.
+    A run's id would approve whatever that run waits for by now, and a command that is
+    typed twice would approve what nobody has seen.
     """
     if "@" in name:
-        return name, None
+        return name
     waits = runner.look(name).waits
     ends = standing(runner, waits)
-    undecided = [wait for wait in waits if wait.id not in ends]
-    # A run whose only wait is decided: the decision may be repeated, or told.
-    meant = undecided or list(waits)
-    if len(meant) == 1:
-        return meant[0].id, meant[0]
-    if not meant:
-        msg = f"Run {name} has no open wait. Look at it with: continuations show {name}"
-        raise Misuse(msg)
-    listing = ", ".join(f"{wait.id} ({wait.tool})" for wait in meant)
-    msg = f"Run {name} has {len(meant)} waits; name one of them: {listing}"
+    undecided = [f"{wait.id} ({wait.tool})" for wait in waits if wait.id not in ends]
+    open_waits = ", ".join(undecided) or "none"
+    msg = f"{name} is a run; a decision names a wait. Open there: {open_waits}"
     raise Misuse(msg)
 
 

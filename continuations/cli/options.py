@@ -25,9 +25,7 @@ Store = Annotated[
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="The id of a run.")]
 WaitId = Annotated[
     str,
-    typer.Argument(
-        metavar="WAIT", help="The id of a wait, or of a run that has only one."
-    ),
+    typer.Argument(metavar="WAIT", help="The id of a wait: see `waiting`."),
 ]
 By = Annotated[
     str | None,

@@ -45,6 +45,11 @@ class Commands:
         said = self._capsys.readouterr()
         return Done(code, said.out, said.err)
 
+    def only_wait(self) -> str:
+        """Return the id of the one wait that is open in the store."""
+        (wait,) = self("waiting", "--ids").lines
+        return wait
+
     def apart(self, *arguments: str, program: tuple[str, ...] = ()) -> Done:
         """Run a command line in a process of its own."""
         with self.running(*arguments, program=program) as process:

@@ -45,7 +45,7 @@ def test_the_variables_do_for_both(
 
     # When nothing is said on the command line, then they are meant
     assert "Suspended" == cli("start", "go", "--run-id", "j1").lines[0]
-    assert 0 == cli("approve", "j1").code
+    assert 0 == cli("approve", cli.only_wait()).code
     assert "Finished" == cli("resume", "j1").lines[0]
 
 
@@ -192,7 +192,7 @@ def test_sweep_resumes_what_was_decided(cli: Commands) -> None:
     # Given a run that was decided, and nobody resumed it
     cli.write("swept_written.py", office.APP)
     start(cli, "swept_written:boss")
-    cli("approve", "j1")
+    cli("approve", cli.only_wait())
 
     # When the store is swept
     done = cli("sweep", "--app", "swept_written:boss")
@@ -206,7 +206,7 @@ def test_sweep_resumes_what_was_decided(cli: Commands) -> None:
 def test_sweep_without_code_tells_what_it_cannot_resume(cli: Commands) -> None:
     cli.write("codeless_written.py", office.APP)
     start(cli, "codeless_written:boss")
-    cli("approve", "j1")
+    cli("approve", cli.only_wait())
 
     done = cli("sweep")
 

@@ -106,7 +106,7 @@ def test_an_earlier_version_is_shown(cli: Commands, runner: Runner) -> None:
 
 def test_a_finished_run_shows_its_output(cli: Commands, runner: Runner) -> None:
     runner.start("go", run_id="j1")
-    cli("approve", "j1")
+    cli("approve", cli.only_wait())
     runner.resume("j1")
 
     lines = cli("show", "j1").lines
@@ -226,7 +226,7 @@ def test_a_thousand_levels_are_drawn(cli: Commands) -> None:
     assert max(map(len, shown.lines)) < 200
     assert 1000 == len(report["frames"])
     assert 0 == cli("show", wait.id).code
-    assert 0 == cli("approve", "deep").code
+    assert 0 == cli("approve", cli.only_wait()).code
 
 
 @pytest.mark.parametrize("name", ["nope", "approval-01m7xzj8asw1ramfcps55vy294@nope"])

@@ -89,8 +89,12 @@ def test_a_frozen_worker_that_was_replaced_writes_nothing(world: World) -> None:
 def test_a_frozen_worker_that_nobody_replaced_goes_on(world: World) -> None:
     """R-A5: its claim was over, nobody took it, and it takes it again."""
     script: Script = {
-        "go": [[["act", {"what": "1", "then": "sleep:0.4"}]], [["act", {"what": "2"}]], "end"]
-    }  # fmt: skip
+        "go": [
+            [["act", {"what": "1", "then": "sleep:0.4"}]],
+            [["act", {"what": "2"}]],
+            "end",
+        ]
+    }
     frozen = world.spawn("start", "r1", "go", script=script, lease="0.8")
     until(world.done)
     frozen.send(signal.SIGSTOP)
@@ -160,7 +164,7 @@ def test_the_store_s_clock_is_not_needed(world: World) -> None:
 
 
 def test_no_call_begins_in_the_last_part_of_a_claim(world: World) -> None:
-    """Section 5 "Claim": the time that is left must exceed a margin, else renew first."""
+    """Section 5 "Claim": what is left must exceed a margin, else renew first."""
     clock = Clock()
     script: Script = {"go": [*([["late", {"n": n}]] for n in range(3)), "end"]}
     store = MemoryStore()

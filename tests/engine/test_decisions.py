@@ -248,8 +248,12 @@ def test_cancelling_closes_every_wait_in_the_tree(world: World) -> None:
 def test_cancelling_what_another_process_runs(world: World) -> None:
     """R-F6, R-A5: its holder sees it at the next commit and stops."""
     script: Script = {
-        "go": [[["act", {"what": "1", "then": "sleep:1"}]], [["act", {"what": "2"}]], "end"]
-    }  # fmt: skip
+        "go": [
+            [["act", {"what": "1", "then": "sleep:1"}]],
+            [["act", {"what": "2"}]],
+            "end",
+        ]
+    }
     holder = world.spawn("start", "r1", "go", script=script)
     until(world.done)
 

@@ -80,7 +80,7 @@ def test_a_decision_reaches_the_call_that_it_names(world: World, look: str) -> N
 
 
 def test_equal_call_ids_within_one_turn_and_over_turns(world: World) -> None:
-    """R-D5: a constant id in every call of every turn; the transcript stays sendable."""
+    """R-D5: a constant id in every call of every turn; it stays sendable."""
     pay = [["pay", {"what": str(n)}, "call_1"] for n in range(4)]
     script: Script = {"go": [[pay[0], pay[1]], [pay[2], pay[3]], "all"]}
     [first, second] = world.start(script)["waits"]

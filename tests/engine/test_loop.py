@@ -161,8 +161,8 @@ def test_a_child_s_turns_are_bounded_and_its_parent_is_told(world: World) -> Non
         """Ask a person each time."""
         return "asked"
 
-    asks: Any = [[["ask", {}]]] * 9
-    script: Script = {"go": [[["child", {"input": "A"}]], "end"], "A": asks}
+    turn: list[list[Any]] = [["ask", {}]]
+    script: Script = {"go": [[["child", {"input": "A"}]], "end"], "A": [turn] * 9}
     model = scripts.model(script)
     child = Agent("child", tools=[ask], model=model, max_turns=2)
     runner = Runner(Agent("boss", tools=[child], model=model), store=MemoryStore())

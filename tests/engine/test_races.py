@@ -15,8 +15,12 @@ if TYPE_CHECKING:
     from tests.engine.world import World
 
 SLOW: Script = {
-    "go": [[["pay", {"what": "x", "then": "sleep:0.6"}]], [["act", {"what": "y"}]], "end"]
-}  # fmt: skip
+    "go": [
+        [["pay", {"what": "x", "then": "sleep:0.6"}]],
+        [["act", {"what": "y"}]],
+        "end",
+    ]
+}
 
 
 def test_four_processes_resume_at_once(world: World) -> None:

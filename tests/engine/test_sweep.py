@@ -140,7 +140,7 @@ def test_a_deadline_that_has_passed_moves_the_run_on(world: World) -> None:
 
 
 def test_a_start_that_died_before_its_first_version_is_asked_about_ever_less() -> None:
-    """Section 5 "Markers": a guard without a run is not looked at for ever more often."""
+    """Section 5 "Markers": a guard without a run is looked at ever less often."""
     room = Room()
     dying = FaultyStore(room.store, on("create", crashed("before"), prefix="runs/"))
     with pytest.raises(Crash):

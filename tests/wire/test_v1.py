@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import pytest
 from hypothesis import given, settings
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from continuations.core.delta import Delta
+
+Path: TypeAlias = tuple[str, ...]
 
 WHERE = "the continuation"
 
@@ -81,24 +83,30 @@ waits.run waits.schema waits.tool waits.valid_for
 # Everything else is refused ----------------------------------------------------
 
 
-def walk(
-    value: Any, path: tuple[str, ...] = ()
-) -> Iterator[tuple[tuple[str, ...], Any]]:
+def walk(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
     """Yield the path and the value of every named field."""
-    if isinstance(value, dict):
-        for key, inner in cast("dict[str, Any]", value).items():
-            yield (*path, key), inner
-            yield from walk(inner, (*path, key))
-    elif isinstance(value, list):
-        for index, inner in enumerate(cast("list[Any]", value)):
-            if isinstance(inner, dict | list):
-                yield from walk(inner, (*path, str(index)))
+    for step, inner in steps(value):
+        if isinstance(value, dict):
+            yield (*path, step), inner
+        yield from walk(inner, (*path, step))
 
 
-def inside(value: Any, path: tuple[str, ...]) -> Any:
+def steps(value: Any) -> list[tuple[str, Any]]:
+    """Return what hangs directly below a value."""
+    match value:
+        case dict():
+            return list(cast("dict[str, Any]", value).items())
+        case list():
+            below = cast("list[Any]", value)  # type: ignore[redundant-cast]
+            return [(str(index), inner) for index, inner in enumerate(below)]
+        case _:
+            return []
+
+
+def inside(value: Any, path: Path) -> Any:
     """Return the mapping that holds the last name of a path."""
     for step in path[:-1]:
-        value = cast("Any", value)[int(step) if isinstance(value, list) else step]
+        value = value[int(step) if step.isdecimal() else step]
     return value
 
 
@@ -113,7 +121,7 @@ NEEDED = {
 FREE = {("frames", "0", "call"), ("calls", "0", "arguments")}
 
 
-def named(path: tuple[str, ...]) -> str:
+def named(path: Path) -> str:
     return ".".join(path)
 
 
@@ -137,7 +145,7 @@ def other(value: object) -> list[object]:
 
 
 @pytest.mark.parametrize("path", PATHS, ids=named)
-def test_a_field_of_another_type_is_refused(path: tuple[str, ...]) -> None:
+def test_a_field_of_another_type_is_refused(path: Path) -> None:
     """R-C5, R-I1: a flag is no number; the error names the field, not the value."""
     for wrong in other(inside(STORED, path)[path[-1]]):
         stored = copy.deepcopy(STORED)
@@ -150,7 +158,7 @@ def test_a_field_of_another_type_is_refused(path: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("path", PATHS, ids=named)
 def test_a_field_that_is_missing_is_refused_where_it_is_needed(
-    path: tuple[str, ...],
+    path: Path,
 ) -> None:
     stored = copy.deepcopy(STORED)
     del inside(stored, path)[path[-1]]
@@ -164,7 +172,7 @@ def test_a_field_that_is_missing_is_refused_where_it_is_needed(
 
 
 @pytest.mark.parametrize("path", [(), *MAPPINGS], ids=named)
-def test_an_unknown_field_is_refused_by_name_and_path(path: tuple[str, ...]) -> None:
+def test_an_unknown_field_is_refused_by_name_and_path(path: Path) -> None:
     """X-17: at every level."""
     stored = copy.deepcopy(STORED)
     place = inside(stored, (*path, ""))
@@ -183,9 +191,7 @@ def test_an_unknown_field_is_refused_by_name_and_path(path: tuple[str, ...]) -> 
         (("waits", "0", "kind"), "question"),
     ],
 )
-def test_a_word_that_is_not_one_of_the_few_is_refused(
-    path: tuple[str, ...], value: str
-) -> None:
+def test_a_word_that_is_not_one_of_the_few_is_refused(path: Path, value: str) -> None:
     """R-C5: never taken for the nearest one."""
     stored = copy.deepcopy(STORED)
     inside(stored, path)[path[-1]] = value
