@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 def frames(root: Frame) -> list[Frame]:
     """Return a frame and all below it, without recursion."""
-    found, todo = [], [root]
+    found: list[Frame] = []
+    todo = [root]
     while todo:
         frame = todo.pop()
         found.append(frame)

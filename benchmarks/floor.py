@@ -47,7 +47,7 @@ def ask(client: OpenAI, messages: list[Any]) -> bool:
     return bool(message.tool_calls)
 
 
-def call(messages: list[Any], tool: Callable[[int], str]) -> None:
+def call(messages: list[Any], tool: Callable[..., str]) -> None:
     """Run the calls of the last message and add their results."""
     for asked in messages[-1]["tool_calls"]:
         content = tool(**json.loads(asked["function"]["arguments"]))
@@ -56,14 +56,14 @@ def call(messages: list[Any], tool: Callable[[int], str]) -> None:
         )
 
 
-def loop(messages: list[Any], tool: Callable[[int], str]) -> None:
+def loop(messages: list[Any], tool: Callable[..., str]) -> None:
     """Go on without keeping anything until the model calls nothing."""
     client = OpenAI()
     while ask(client, messages):
         call(messages, tool)
 
 
-def resume(path: str, tool: Callable[[int], str]) -> None:
+def resume(path: str, tool: Callable[..., str]) -> None:
     """Run the approved call of a saved conversation and go on, one call at a time."""
     messages = load(path)
     call(messages, tool)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.process import ROOT, environment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
 _numbers = count(1)
 
@@ -68,7 +68,7 @@ async def main() -> None:
 
 
 @contextmanager
-def serving() -> Iterator[str]:
+def serving() -> Generator[str]:
     """Have a server in a process of its own; yields its URL."""
     with subprocess.Popen(
         [sys.executable, "-m", "benchmarks.model_api"],

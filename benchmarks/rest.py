@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from statistics import median
 from tempfile import TemporaryDirectory

@@ -67,8 +67,12 @@ def floor() -> None:
     messages: list[Any] = list(_BRIEF)
     for number in range(1, _BEGIN + 1):
         messages.append(model_api.message(number))
-        without_us.call(messages, lambda number: prose(number, _SIZE))
+        without_us.call(messages, _noted)
     without_us.loop(messages, _noting(_BEGIN))
+
+
+def _noted(number: int) -> str:
+    return prose(number, _SIZE)
 
 
 def _noting(turns_before: int) -> Callable[[int], str]:
@@ -81,6 +85,6 @@ def _noting(turns_before: int) -> Callable[[int], str]:
             turn = (stamps[-1] - stamps[_FROM - 1]) / (_TO - _FROM)
             os.write(1, f"{turn * 1000}".encode())
             os._exit(0)
-        return prose(number, _SIZE)
+        return _noted(number)
 
     return note

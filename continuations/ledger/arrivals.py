@@ -47,16 +47,14 @@ async def arrivals(objects: Objects, table: Table) -> Arrivals:
     """Return what came since a version; one listing, then a read for each."""
     run = table.run
     keys = [key async for key in objects.all_keys(layout.arrivals(run.id))]
-    there = set(keys)
-    decided = [
-        wait for wait in table.waits.values() if layout.decision(wait.id) in there
-    ]
+    names = [layout.decided_wait(key, run.id) for key in keys]
+    decided = [table.waits[name] for name in names if name and name in table.waits]
     numbers = sorted(
         number
         for key in keys
         if (number := layout.letter_number(key)) is not None and number > run.inbox
     )
-    cancelled = layout.cancellation(run.id) in there
+    cancelled = layout.cancellation(run.id) in keys
     decisions, letters, cancellation = await gather(
         gather(*(_decision(objects, wait) for wait in decided)),
         gather(*(read_letter(objects, run.id, number) for number in numbers)),

@@ -83,6 +83,12 @@ def decision(wait_id: str) -> str:
     return f"{arrivals(name.run_id)}d-{name.kind}-{name.ulid}"
 
 
+def decided_wait(key: str, run_id: str) -> str | None:
+    """Return the id of the wait that a decision's key decides, or `None`."""
+    name = key.rsplit("/", 1)[1]
+    return f"{name[2:]}@{run_id}" if name.startswith("d-") else None
+
+
 def letter(run_id: str, number: int) -> str:
     """Return the key of a message in the inbox."""
     return f"{arrivals(run_id)}m-{number:010d}"

@@ -855,6 +855,23 @@ def test_finding_shows_what_a_crash_left_out() -> None:
     does(story())
 
 
+def test_who_looks_at_a_wait_does_not_show_it_again_once_it_is_decided() -> None:
+    """R-F9: the decision comes right before any request of whoever looks."""
+
+    async def story(number: int) -> int:
+        inner = MemoryStore()
+        await suspended_at(Objects(inner), a_wait(), shown=False)
+        store = VisitedStore(inner, number, lambda: told(Objects(inner), YES))
+
+        await find(Objects(store), wait_id())
+        if number:
+            assert [] == await keys(Objects(inner), layout.WAITS)
+        return store.requests
+
+    for number in range(does(story(0)) + 1):
+        does(story(number))
+
+
 @pytest.mark.parametrize("verdict", [YES, NO, None, "true"])
 def test_a_wait_that_never_was_is_not_found(verdict: object) -> None:
     """R-B4, R-B7: never applied by position, never dropped silently."""
