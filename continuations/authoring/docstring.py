@@ -6,8 +6,6 @@ import inspect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import docstring_parser
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -27,6 +25,10 @@ def read(text: str | None) -> Docstring:
     summary, the text below it and what is returned are the description.
     """
     cleaned = inspect.cleandoc(text or "").strip()
+    if "\n" not in cleaned:
+        return Docstring(description=cleaned, parameters={})
+    import docstring_parser  # noqa: PLC0415 - a cold resume waits for it
+
     try:
         found = docstring_parser.parse(cleaned)
     except docstring_parser.ParseError:

@@ -105,11 +105,12 @@ def apply(base: Table | None, delta: Delta) -> Table:
     )
 
 
-def _changed(base: Mapping[str, Row], new: Mapping[str, Row]) -> Iterable[Row]:
+def _changed(base: Mapping[str, Row], new: Mapping[str, Row]) -> list[Row]:
     # Rows are frozen and replaced, never changed: another object is another row.
     if base is new:
-        return ()
-    return (row for key, row in new.items() if base.get(key) is not row)
+        return []
+    known = base.get
+    return [row for key, row in new.items() if known(key) is not row]
 
 
 def _log_deltas(
@@ -117,11 +118,9 @@ def _log_deltas(
 ) -> Mapping[str, LogDelta]:
     if base is new:
         return {}
-    return {
-        key: _log_delta(base.get(key), log)
-        for key, log in new.items()
-        if base.get(key) is not log
-    }
+    known = base.get
+    changed = [(key, log) for key, log in new.items() if known(key) is not log]
+    return {key: _log_delta(known(key), log) for key, log in changed}
 
 
 def _log_delta(base: Log | None, new: Log) -> LogDelta:

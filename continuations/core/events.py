@@ -12,10 +12,13 @@ if TYPE_CHECKING:
     from continuations.core.usage import Usage
     from continuations.core.waits import Wait
 
+# Nobody compares or prints a fact, and a class without __eq__ and __repr__ is made in a
+# third of the time: these are made in every cold process that resumes.
+
 # Of frames ------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class ModelReplied:
     """A frame's model gave its reply; `finish` is the provider's reason to stop.
 
@@ -30,7 +33,7 @@ class ModelReplied:
     fault: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class UserSaid:
     """The next message of the inbox reaches the root frame."""
 
@@ -41,7 +44,7 @@ class UserSaid:
 # Of the run -----------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class RunStopped:
     """The run ends here, whatever its calls were doing."""
 
@@ -51,7 +54,7 @@ class RunStopped:
 # Of calls: the second half of each row in transitions.py ---------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Admitted:
     """The call is sound and needs nobody's approval."""
 
@@ -62,7 +65,7 @@ class Admitted:
     verifiable: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Gated:
     """The call is sound and its policy asks a person first."""
 
@@ -74,7 +77,7 @@ class Gated:
     verifiable: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Rejected:
     """The call cannot run: unknown tool, bad arguments, a policy that raised."""
 
@@ -83,14 +86,14 @@ class Rejected:
     content: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Begun:
     """The call is about to be run; recorded before it is."""
 
     call: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Entered:
     """The call's tool is an agent; its frame begins with these messages."""
 
@@ -100,7 +103,7 @@ class Entered:
     max_turns: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class CallReturned:
     """The tool, or the agent below, gave a result."""
 
@@ -108,7 +111,7 @@ class CallReturned:
     content: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class CallRaised:
     """The tool, or the agent below, failed."""
 
@@ -117,7 +120,7 @@ class CallRaised:
     content: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Interrupted:
     """Its worker died while it ran, and it may not be repeated on a guess."""
 
@@ -125,21 +128,21 @@ class Interrupted:
     wait: Wait
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Repeated:
     """Its worker died while it ran, and it is declared safe to repeat."""
 
     call: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Unverified:
     """The tool's own check could not tell whether it happened."""
 
     call: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Approved:
     """A person said yes, perhaps to other arguments (effective, canonical JSON).
 
@@ -151,7 +154,7 @@ class Approved:
     arguments: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Denied:
     """A person said no."""
 
@@ -159,7 +162,7 @@ class Denied:
     decision: Decision
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Expired:
     """Nobody decided in time, and the clock won the wait."""
 
@@ -167,7 +170,7 @@ class Expired:
     decision: Decision
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Answered:
     """Somebody who knows gave the result of a call whose outcome was unknown."""
 
@@ -175,7 +178,7 @@ class Answered:
     content: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Reopened:
     """The approval no longer stands (edited arguments refused, too old): ask anew."""
 
@@ -183,7 +186,7 @@ class Reopened:
     wait: Wait
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class CallCancelled:
     """The run ends while the call is open."""
 

@@ -20,14 +20,12 @@ class Claim:
     """The right to move a run on, until a time.
 
     `attempt` counts the claims in a row that took over from a worker which died
-    before it made progress. `guard` is the key of the marker that has the run
-    looked at when the claim ends.
+    before it made progress.
     """
 
     worker: str
     until: datetime
     attempt: int
-    guard: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -118,7 +118,6 @@ class StoreJournal:
             worker=self._worker,
             lease=lease,
             attempt=attempt,
-            guard=self.guard or "",
         )
         before = clock.now()
         try:

@@ -13,7 +13,7 @@ from continuations.engine import fold
 from continuations.engine.worker import abandoned, publish, wakes
 from continuations.errors import ContinuationsError, RunBusy, RunNotFound, StaleRun
 from continuations.ledger import markers, waits
-from continuations.ledger.arrivals import arrivals
+from continuations.ledger.arrivals import arrivals, decided_waits
 from continuations.ledger.objects import AlreadyExists
 from continuations.wire.fields import milliseconds
 
@@ -104,7 +104,10 @@ class _Look:
         table = newest.table
         if table.run.claim is not None:
             return
-        if table.run.status not in ENDED:
+        if table.run.status in ENDED:
+            decided = await decided_waits(self.objects, table.run.id)
+            await waits.withdraw(self.objects, decided)
+        else:
             await publish(self.objects, table.waits.values())
             await waits.mend(self.objects, table.waits.values())
         for marker in found:

@@ -152,15 +152,16 @@ class Worker:
     async def _work(
         self, loaded: Loaded | None, table: Table, arrived: Arrivals
     ) -> Outcome:
-        changes = self._changes(table)
         while True:
             before = table
             journal = self._journal(loaded, arrived)
-            table = await self._taken_in(table, arrived, new=loaded is None)
+            table = await self._taken_in(table, arrived, journal)
             if table is before and loaded is not None and not plan(table):
-                return self._outcome(loaded, changes)
-            noted = self._noted(table, changes)
-            table = await self._driven(noted, journal, arrived)
+                return self._outcome(loaded, self._changes(before))
+            table = await self._driven(table, journal, arrived)
+            # Only now: the schemas of tools that nobody waits for take their time.
+            changes = self._changes(before)
+            table = self._noted(table, changes)
             arrived = await self._keep(journal, before, table, arrived)
             loaded = journal.loaded
             assert loaded is not None  # noqa: S101 - it was just committed
@@ -168,16 +169,21 @@ class Worker:
             if not wakes(table, arrived):
                 return self._outcome(loaded, changes)
 
-    async def _taken_in(self, table: Table, arrived: Arrivals, *, new: bool) -> Table:
+    async def _taken_in(
+        self, table: Table, arrived: Arrivals, journal: StoreJournal
+    ) -> Table:
         """Return the run with all that arrived; nothing is claimed yet."""
         if arrived.cancellation is not None:
             return await self._cancelled(table, arrived.cancellation)
         bound = Bound(self.binding)
         bound.check(table)
         folder = Folder(bound, self.ports)
-        if table.run.claim is not None and not new:
+        if table.run.claim is not None:
             attempt = claims.next_attempt(table.run)
             if attempt > self.settings.max_attempts:
+                # Claimed first: its waits are closed by whoever ends the run, not by
+                # one who finds that the run's worker is alive after all.
+                await journal.commit(table, progressed=False)
                 return await self._given_up(table, attempt - 1)
         table = folder.interrupted(table)
         late = await fold.expired(self.objects, table, arrived.decisions, self.ports)
@@ -204,11 +210,10 @@ class Worker:
         if drive.model_error is not None:
             # The guard stays: a sweep tries again.
             await journal.finish(drive.table)
-            waiting = drive.table.waits
-            await publish(self.objects, waiting.values())
-            await self._tell(
-                wait for key, wait in waiting.items() if key not in table.waits
-            )
+            new = [w for key, w in drive.table.waits.items() if key not in table.waits]
+            await publish(self.objects, new)
+            await waits.mend(self.objects, table.waits.values())
+            await self._tell(new)
             raise drive.model_error
         return drive.table
 

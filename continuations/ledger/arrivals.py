@@ -67,6 +67,13 @@ async def arrivals(objects: Objects, table: Table) -> Arrivals:
     )
 
 
+async def decided_waits(objects: Objects, run_id: str) -> list[str]:
+    """Return the ids of all waits of a run that were ever decided."""
+    prefix = layout.arrivals(run_id)
+    names = [layout.decided_wait(k, run_id) async for k in objects.all_keys(prefix)]
+    return [name for name in names if name is not None]
+
+
 async def read_decision(objects: Objects, wait_id: str) -> Decision | None:
     """Return the decision of a wait, or `None`; raises `Corrupt`."""
     name = layout.parse_wait_id(wait_id)

@@ -73,11 +73,9 @@ class Lease:
         return self.left < self.length * 2 / 3
 
 
-def claimed(
-    table: Table, *, worker: str, lease: Lease, attempt: int, guard: str
-) -> Table:
+def claimed(table: Table, *, worker: str, lease: Lease, attempt: int) -> Table:
     """Return the run as one that a worker has claimed."""
-    claim = Claim(worker=worker, until=lease.until, attempt=attempt, guard=guard)
+    claim = Claim(worker=worker, until=lease.until, attempt=attempt)
     return replace(table, run=replace(table.run, status="running", claim=claim))
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from continuations.errors import RunNotFound
+from continuations.errors import FormatError, RunNotFound
 from continuations.ledger import layout, markers
 from continuations.ledger.arrivals import read_cancellation, read_letter
-from continuations.ledger.objects import AlreadyExists
+from continuations.ledger.objects import AlreadyExists, NotFound
 from continuations.wire.records import (
     Cancellation,
     Letter,
@@ -35,7 +35,7 @@ async def post(objects: Objects, run_id: str, letter: Letter) -> Letter:
                 layout.letter(run_id, number), encode_letter(posted, run_id)
             )
         except AlreadyExists:
-            there = await read_letter(objects, run_id, number)
+            there = await _rival(objects, run_id, number, marker.key)
             if there.id == letter.id:
                 return there
             await objects.delete(marker.key)
@@ -62,6 +62,17 @@ async def cancel(objects: Objects, run_id: str, wish: Cancellation) -> Cancellat
             await objects.delete(marker.key)
         return first
     return wish
+
+
+async def _rival(objects: Objects, run_id: str, number: int, marker: str) -> Letter:
+    try:
+        return await read_letter(objects, run_id, number)
+    except NotFound:
+        msg = f"Run {run_id} was erased while a message was sent to it."
+        raise RunNotFound(msg, run_id=run_id) from None
+    except FormatError:
+        await objects.delete(marker)
+        raise
 
 
 async def _next_number(objects: Objects, run_id: str) -> int:

@@ -25,11 +25,11 @@ from continuations.wire.versions import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
 
     from continuations.core.table import Table
     from continuations.ledger.objects import Objects
-    from continuations.wire.versions import VersionObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Step:
 
     number: int
     table: Table
-    digest: str
+    digest: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +74,7 @@ class Versions:
         number = await self.newest_number()
         if number == 0:
             return None
-        key = layout.version(self.run_id, number)
-        header = decode_header(await self._read(number), key)
-        self._check_place(header, number)
-        return header
+        return self._header(number, await self._read(number))
 
     async def newest(self) -> Loaded:
         """Return the newest version; raises `RunNotFound`."""
@@ -102,23 +99,34 @@ class Versions:
         found = await self._read_chain(fenwick.chain(number, 1), missing_is_fine=True)
         if number not in found and number > await self.newest_number():
             raise self._no_version(number)
-        newest = self._decoded(number, found.get(number))
-        root = newest.header.root
+        root = self._header(number, found.get(number)).root
         numbers = fenwick.chain(number, root)
         lacking = tuple(n for n in numbers if n not in found)
         found |= await self._read_chain(lacking, missing_is_fine=False)
-        table: Table | None = None
         steps: list[Step] = []
+        markers: tuple[str, ...] = ()
         for n in reversed(numbers):
-            version = newest if n == number else self._decoded(n, found.get(n))
-            self._check_base(version, steps[-1] if steps else None, root)
-            key = layout.version(self.run_id, n)
-            table = rebuilt(table, version.delta, key)
-            steps.append(Step(n, table, version.digest))
+            header, step = self._step(n, found[n], steps[-1] if steps else None, root)
+            steps.append(step)
+            markers = header.markers
         checked(steps[-1].table, layout.version(self.run_id, number))
-        return Loaded(
-            number, root, steps[-1].table, tuple(steps), newest.header.markers
-        )
+        return Loaded(number, root, steps[-1].table, tuple(steps), markers)
+
+    async def step(self, number: int, known: Mapping[int, Step]) -> Step:
+        """Return one version on top of those that are known to be whole.
+
+        Raises `Corrupt` or `FormatError` if it, or what it is a delta from, is not.
+        """
+        data = await self._read(number)
+        header = self._header(number, data)
+        base = known.get(header.base)
+        if header.base and base is None:
+            key = layout.version(self.run_id, number)
+            msg = f"{key} is whole, but version {header.base} below it is not."
+            raise Corrupt(msg, run_id=self.run_id)
+        _, step = self._step(number, data, base, header.root)
+        checked(step.table, layout.version(self.run_id, number))
+        return step
 
     async def append(
         self,
@@ -133,10 +141,28 @@ class Versions:
         Raises `StaleRun` if another process created it: nothing was written. After
         `Inconclusive` or `StoreUnavailable` the caller must stop and re-read.
         """
-        number = before.number + 1 if before else 1
-        root = before.root if before else 1
+        if before is None:
+            return await self._create(1, 1, (), table, at, markers)
+        number = before.number + 1
+        return await self._create(number, before.root, before.steps, table, at, markers)
+
+    async def plant(self, number: int, table: Table, *, at: datetime) -> Loaded:
+        """Create a version as a new root: a full copy that needs none before it.
+
+        Raises `StaleRun` if that number is taken.
+        """
+        return await self._create(number, number, (), table, at, ())
+
+    async def _create(
+        self,
+        number: int,
+        root: int,
+        steps: tuple[Step, ...],
+        table: Table,
+        at: datetime,
+        markers: tuple[str, ...],
+    ) -> Loaded:
         base = fenwick.base(number, root)
-        steps = before.steps if before else ()
         step = next((step for step in steps if step.number == base), None)
         claim = table.run.claim
         header = Header(
@@ -150,11 +176,11 @@ class Versions:
             until=claim.until if claim else None,
             markers=markers,
         )
-        delta = diff(step.table if step else None, table)
-        body = encode_version(header, delta)
-        key = layout.version(self.run_id, number)
+        body = encode_version(header, diff(step.table if step else None, table))
         try:
-            store_time = await self._objects.create(key, body)
+            store_time = await self._objects.create(
+                layout.version(self.run_id, number), body
+            )
         except AlreadyExists:
             raise self.stale(number - 1) from None
         kept = frozenset(fenwick.chain(number, root))
@@ -196,14 +222,23 @@ class Versions:
                 raise result
         return found
 
-    def _decoded(self, number: int, data: bytes | None) -> VersionObject:
+    def _header(self, number: int, data: bytes | None) -> Header:
         key = layout.version(self.run_id, number)
         if data is None:
             msg = f"{key} is missing. Restore it; every other version is untouched."
             raise Corrupt(msg, run_id=self.run_id)
-        version = decode_version(data, key)
-        self._check_place(version.header, number)
-        return version
+        header = decode_header(data, key)
+        self._check_place(header, number)
+        return header
+
+    def _step(
+        self, number: int, data: bytes, base: Step | None, root: int
+    ) -> tuple[Header, Step]:
+        key = layout.version(self.run_id, number)
+        self._check_base(self._header(number, data), base, root)
+        version = decode_version(data, key, base.table.run if base else None)
+        table = rebuilt(base.table if base else None, version.delta, key)
+        return version.header, Step(number, table, version.digest)
 
     def _check_place(self, header: Header, number: int) -> None:
         key = layout.version(self.run_id, number)
@@ -214,8 +249,7 @@ class Versions:
             msg = f"{key} names version {header.root} as its root."
             raise Corrupt(msg, run_id=self.run_id)
 
-    def _check_base(self, version: VersionObject, base: Step | None, root: int) -> None:
-        header = version.header
+    def _check_base(self, header: Header, base: Step | None, root: int) -> None:
         expected = (base.number, base.digest) if base else (0, None)
         if (header.base, header.base_digest) != expected or header.root != root:
             key = layout.version(self.run_id, header.number)

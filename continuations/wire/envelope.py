@@ -7,7 +7,7 @@
     4 bytes   length of the header
     header    msgpack, never compressed or encrypted: what operators may read
     body      msgpack, as the codec says
-    32 bytes  SHA-256 of all before it
+    16 bytes  the first half of the SHA-256 of all before it
 
 Numbers are big-endian. Damage and a newer format are told apart by name, and nothing
 in the bytes is ever more than data.
@@ -30,10 +30,11 @@ FORMAT = max(FORMATS)
 
 _PLAIN, _ZSTD = 0, 1
 _PREFIX = 12
-_DIGEST = 32
+_DIGEST = 16
 # A body that is not worth a frame of zstd.
 _SMALL = 200
-_LEVEL = 3
+# Most bodies are some kB, and every byte of them is kept for the life of the run.
+_LEVELS = ((1 << 16, 9), (1 << 40, 3))
 # What one object may unpack to. A 64 MiB transcript fits well below.
 MOST_BYTES = 256 * 1024 * 1024
 # What one list or mapping may hold: more rows or messages than any run has.
@@ -42,11 +43,11 @@ _MOST_ITEMS = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The values of one object; `digest` is that of its bytes, in hexadecimal."""
+    """The values of one object; `digest` is what others name its bytes by."""
 
     header: dict[str, Any]
     body: object
-    digest: str
+    digest: bytes
 
 
 def seal(header: dict[str, object], body: object) -> bytes:
@@ -57,10 +58,11 @@ def seal(header: dict[str, object], body: object) -> bytes:
         raise FormatError(msg)
     codec = _PLAIN if len(packed) < _SMALL else _ZSTD
     top = _pack({**header, "size": len(packed)})
-    stored = packed if codec == _PLAIN else _zstd().compress(packed, _LEVEL)
+    level = next(level for most, level in _LEVELS if len(packed) < most)
+    stored = packed if codec == _PLAIN else _zstd().compress(packed, level)
     prefix = MAGIC + FORMAT.to_bytes(2, "big") + bytes([codec, 0])
     data = b"".join((prefix, len(top).to_bytes(4, "big"), top, stored))
-    return data + sha256(data).digest()
+    return data + digest_of(data)
 
 
 def unseal(data: bytes, name: str) -> Opened:
@@ -81,9 +83,12 @@ def unseal(data: bytes, name: str) -> Opened:
     return Opened(header, _unpack(packed, name), digest_of(data))
 
 
-def digest_of(data: bytes) -> str:
-    """Return the digest by which other objects name these bytes."""
-    return sha256(data).hexdigest()
+def digest_of(data: bytes) -> bytes:
+    """Return the digest by which other objects name these bytes.
+
+    It tells damage and mix-ups; 128 bits are plenty against chance.
+    """
+    return sha256(data).digest()[:_DIGEST]
 
 
 def read_header(data: bytes, name: str) -> dict[str, Any]:
@@ -112,7 +117,7 @@ def _check_outside(data: bytes, name: str) -> tuple[int, int]:
         raise FormatError(msg)
     number = int.from_bytes(data[4:6], "big")
     intact = len(data) >= _PREFIX + _DIGEST and (
-        sha256(data[:-_DIGEST]).digest() == data[-_DIGEST:]
+        digest_of(data[:-_DIGEST]) == data[-_DIGEST:]
     )
     if not intact:
         raise _corrupt(name, "its digest does not match its bytes")

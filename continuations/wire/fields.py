@@ -87,6 +87,10 @@ class Fields:
         value: bytes = self._take(name, bytes, _REQUIRED)
         return value
 
+    def data_or_none(self, name: str) -> bytes | None:
+        """Take bytes that may be missing."""
+        return self.data(name) if name in self._left else None
+
     def moment(self, name: str) -> datetime:
         """Take a moment."""
         value = self.number(name)

@@ -6,6 +6,7 @@ reader and new golden bytes.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from continuations.core.calls import (
@@ -34,10 +35,10 @@ if TYPE_CHECKING:
 STATE_KINDS = frozenset(STATES)
 
 
-def delta_fields(delta: Delta) -> dict[str, object]:
-    """Return a delta as stored."""
+def delta_fields(delta: Delta, *, whole: bool = True) -> dict[str, object]:
+    """Return a delta as stored; only a whole one says what never changes of a run."""
     return present(
-        run=_run_fields(delta.run),
+        run=_run_fields(delta.run, whole=whole),
         manifest=delta.manifest,
         frames=[_frame_fields(row) for row in delta.frames],
         calls=[_call_fields(row) for row in delta.calls],
@@ -47,10 +48,13 @@ def delta_fields(delta: Delta) -> dict[str, object]:
     )
 
 
-def read_delta(value: object, where: str) -> Delta:
-    """Return the delta of its stored fields; raises `FormatError`."""
+def read_delta(value: object, where: str, base: RunRow | None = None) -> Delta:
+    """Return the delta of its stored fields; raises `FormatError`.
+
+    `base` is the run's row in the version that it is a delta from.
+    """
     fields = Fields(value, where)
-    run = fields.one("run", _read_run)
+    run = fields.one("run", partial(_read_run, base=base))
     if run is None:
         msg = f"{where} lacks its run"
         raise FormatError(msg)
@@ -73,13 +77,15 @@ def read_delta(value: object, where: str) -> Delta:
 # Run ------------------------------------------------------------------------
 
 
-def _run_fields(row: RunRow) -> dict[str, object]:
-    return present(
+def _run_fields(row: RunRow, *, whole: bool) -> dict[str, object]:
+    constant = present(
         id=row.id,
         birth=row.birth,
         agent=row.agent,
         created=milliseconds(row.created_at),
         input=row.input_digest,
+    )
+    return (constant if whole else {}) | present(
         status=row.status,
         next=row.next_id,
         inbox=row.inbox or None,
@@ -90,14 +96,14 @@ def _run_fields(row: RunRow) -> dict[str, object]:
     )
 
 
-def _read_run(value: object, where: str) -> RunRow:
+def _read_run(value: object, where: str, base: RunRow | None) -> RunRow:
     fields = Fields(value, where)
     row = RunRow(
-        id=fields.text("id"),
-        birth=fields.text("birth"),
-        agent=fields.text("agent"),
-        created_at=fields.moment("created"),
-        input_digest=fields.text("input"),
+        id=base.id if base else fields.text("id"),
+        birth=base.birth if base else fields.text("birth"),
+        agent=base.agent if base else fields.text("agent"),
+        created_at=base.created_at if base else fields.moment("created"),
+        input_digest=base.input_digest if base else fields.text("input"),
         status=fields.chosen("status", STATUSES),
         next_id=fields.number("next"),
         inbox=fields.number("inbox", 0),
@@ -117,7 +123,6 @@ def _claim_fields(claim: Claim | None) -> dict[str, object] | None:
         worker=claim.worker,
         until=milliseconds(claim.until),
         attempt=claim.attempt or None,
-        guard=claim.guard,
     )
 
 
@@ -127,7 +132,6 @@ def _read_claim(value: object, where: str) -> Claim:
         worker=fields.text("worker"),
         until=fields.moment("until"),
         attempt=fields.number("attempt", 0),
-        guard=fields.text("guard"),
     )
     fields.end()
     return claim

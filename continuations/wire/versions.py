@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from continuations.core.delta import Delta
-    from continuations.core.run import Status
+    from continuations.core.run import RunRow, Status
     from continuations.core.table import Table
 
 
@@ -34,7 +34,7 @@ class Header:
     number: int
     root: int
     base: int
-    base_digest: str | None
+    base_digest: bytes | None
     status: Status
     at: datetime
     until: datetime | None = None
@@ -47,7 +47,7 @@ class VersionObject:
 
     header: Header
     delta: Delta
-    digest: str
+    digest: bytes
 
 
 def encode_version(header: Header, delta: Delta) -> bytes:
@@ -65,14 +65,18 @@ def encode_version(header: Header, delta: Delta) -> bytes:
         until=None if until is None else milliseconds(until),
         markers=list(header.markers),
     )
-    return envelope.seal(fields, delta_fields(delta))
+    return envelope.seal(fields, delta_fields(delta, whole=header.base == 0))
 
 
-def decode_version(data: bytes, name: str) -> VersionObject:
-    """Return the version of its bytes; raises `FormatError` or `Corrupt`."""
+def decode_version(data: bytes, name: str, base: RunRow | None = None) -> VersionObject:
+    """Return the version of its bytes; raises `FormatError` or `Corrupt`.
+
+    `base` is the run's row in the version that this one is a delta from: what never
+    changes of a run stands in full copies only.
+    """
     opened = envelope.unseal(data, name)
     header = _read_header(opened.header, name)
-    delta = read_delta(opened.body, name)
+    delta = read_delta(opened.body, name, base)
     run = delta.run
     if (header.run_id, header.status) != (run.id, run.status):
         msg = f"{name} says {header.run_id} {header.status} outside, other inside."
@@ -93,7 +97,7 @@ def _read_header(value: dict[str, Any], name: str) -> Header:
         number=fields.number("number"),
         root=fields.number("root"),
         base=fields.number("base", 0),
-        base_digest=fields.text_or_none("base_digest"),
+        base_digest=fields.data_or_none("base_digest"),
         status=fields.chosen("status", STATUSES),
         at=fields.moment("at"),
         until=fields.moment_or_none("until"),

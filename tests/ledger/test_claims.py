@@ -34,7 +34,7 @@ def lease_of(clock: FakeClock, length: float = 30.0) -> Lease:
 
 def held(until: datetime, attempt: int = 1) -> RunRow:
     """Return the row of a run that a worker holds."""
-    claim = Claim(worker="w", until=until, attempt=attempt, guard="g")
+    claim = Claim(worker="w", until=until, attempt=attempt)
     return replace(a_table(status="running").run, claim=claim)
 
 
@@ -131,10 +131,10 @@ def test_a_claim_says_who_until_when_and_which_attempt() -> None:
     table = a_table(a_wait())
     lease = lease_of(FakeClock())
 
-    run = claimed(table, worker="w-1", lease=lease, attempt=3, guard="m/1").run
+    run = claimed(table, worker="w-1", lease=lease, attempt=3).run
 
     assert "running" == run.status
-    assert Claim(worker="w-1", until=lease.until, attempt=3, guard="m/1") == run.claim
+    assert Claim(worker="w-1", until=lease.until, attempt=3) == run.claim
 
 
 @pytest.mark.parametrize("status", ["running", "suspended"])
@@ -161,7 +161,7 @@ def test_claiming_and_releasing_changes_nothing_else() -> None:
     table = a_table(a_wait())
     lease = lease_of(FakeClock())
 
-    again = released(claimed(table, worker="w", lease=lease, attempt=1, guard="g"))
+    again = released(claimed(table, worker="w", lease=lease, attempt=1))
 
     assert table == again
 
@@ -176,7 +176,7 @@ def test_attempts_count_the_claims_that_take_over_from_the_dead() -> None:
         attempt = next_attempt(table.run)
         assert expected == attempt
         lease = lease_of(FakeClock())
-        table = claimed(table, worker="w", lease=lease, attempt=attempt, guard="g")
+        table = claimed(table, worker="w", lease=lease, attempt=attempt)
 
 
 def test_a_claim_given_up_in_order_begins_anew() -> None:

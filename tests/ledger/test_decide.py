@@ -6,7 +6,7 @@ import asyncio
 import sys
 from collections import Counter
 from dataclasses import dataclass, replace
-from subprocess import run
+from subprocess import PIPE, Popen, run
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -29,7 +29,7 @@ from continuations.ledger.arrivals import arrivals, read_decision
 from continuations.ledger.decide import close, decide, find, record
 from continuations.ledger.objects import Objects
 from continuations.ledger.versions import Versions
-from continuations_storage import MemoryStore, errors
+from continuations_storage import FileStore, MemoryStore, errors
 from continuations_storage.faults import FaultyStore, lost_reply, on, refused
 from tests.ledger.machine import MOMENT, later, ulid_of
 from tests.ledger.runs import (
@@ -1184,8 +1184,6 @@ def test_deciding_in_a_cold_process_loads_nothing_dear(
 ) -> None:
     """R-G2: no model, no agents, no library for either; a schema for edits only."""
     # Given a run in files that stands at a wait
-    from continuations_storage import FileStore  # noqa: PLC0415 - this test's alone
-
     place = Objects(FileStore(tmp_path))
     wait = a_wait()
     does(suspended_at(place, wait))
@@ -1203,6 +1201,62 @@ def test_deciding_in_a_cold_process_loads_nothing_dear(
     assert ("approve", "kim") == (made.kind, made.by)
 
 
+RACER = """
+import sys
+from continuations import AlreadyDecided, Approve, Deny, Runner
+
+runner = Runner([], store={store!r})
+print("ready", flush=True)
+sys.stdin.readline()
+say = Approve if {number} % 2 else Deny
+try:
+    made = runner.decide({wait!r}, say(by="person {number}"))
+except AlreadyDecided as error:
+    made = error.decision
+    print("lost", end=" ")
+print(made.id)
+"""
+
+
+def test_of_opposite_decisions_in_processes_exactly_one_stands(tmp_path: Path) -> None:
+    """R-A1: on files, where nothing is shared but the folder."""
+    # Given six processes that are about to decide
+    wait = a_wait()
+    place = Objects(FileStore(tmp_path))
+    does(suspended_at(place, wait))
+    store = f"file:{tmp_path}"
+    racers = [
+        Popen(
+            [
+                sys.executable,
+                "-c",
+                RACER.format(store=store, wait=wait.id, number=number),
+            ],
+            stdin=PIPE,
+            stdout=PIPE,
+            text=True,
+        )
+        for number in range(6)
+    ]
+    for racer in racers:
+        assert racer.stdout is not None
+        assert "ready\n" == racer.stdout.readline()
+
+    # When they all decide at once
+    for racer in racers:
+        assert racer.stdin is not None
+        racer.stdin.write("go\n")
+        racer.stdin.flush()
+    said = [racer.communicate(timeout=20)[0].split() for racer in racers]
+
+    # Then one decision stands, and each of them knows which
+    stands = does(read_decision(place, wait.id))
+    assert stands is not None
+    assert sorted([[stands.id], *[["lost", stands.id]] * 5]) == sorted(said)
+    assert [stands.marker] == does(keys(place, layout.MARKERS))
+    assert [] == does(keys(place, layout.WAITS))
+
+
 RUNNER = """
 import sys
 from continuations import Approve, Runner
@@ -1218,8 +1272,6 @@ print(made.kind, *[name for name in dear if name in sys.modules])
 
 def test_deciding_through_the_runner_loads_nothing_dear(tmp_path: Path) -> None:
     """R-G2."""
-    from continuations_storage import FileStore  # noqa: PLC0415 - this test's alone
-
     wait = a_wait()
     does(suspended_at(Objects(FileStore(tmp_path)), wait))
 

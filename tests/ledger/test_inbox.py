@@ -81,6 +81,22 @@ def test_racing_posters_get_dense_numbers_and_nothing_is_lost() -> None:
     does(story())
 
 
+def test_one_letter_that_is_delivered_by_many_at_once_keeps_its_marker() -> None:
+    """R-A2: the same letter, with its own id and time."""
+
+    async def story() -> None:
+        place = objects()
+        loaded = await suspended_at(place)
+        posted = await asyncio.gather(*(post(place, RUN, letter(1)) for _ in range(5)))
+
+        came = (await arrivals(place, loaded.table)).letters
+        standing = await keys(place, "markers/")
+        assert {each.number for each in came} == {each.number for each in posted}
+        assert {each.marker for each in came} == set(standing)
+
+    does(story())
+
+
 def test_the_marker_is_there_before_the_letter() -> None:
     async def story() -> None:
         store = FaultyStore(MemoryStore())

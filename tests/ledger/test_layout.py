@@ -206,6 +206,22 @@ def test_a_text_is_a_wait_id_or_refused_by_a_typed_error(text: str) -> None:
     assert text == layout.wait_id(name.kind, name.ulid, name.run_id)
 
 
+@pytest.mark.parametrize("kind", ["approval", "unknown"])
+@pytest.mark.parametrize("run_id", ["jane", "a-b.c", LONGEST])
+def test_the_key_of_a_decision_tells_its_wait(kind: str, run_id: str) -> None:
+    wait_id = layout.wait_id(kind, ULID, run_id)
+
+    assert wait_id == layout.decided_wait(layout.decision(wait_id), run_id)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [layout.cancellation("jane"), layout.letter("jane", 1), "runs/jane/in/.DS_Store"],
+)
+def test_no_other_key_is_taken_for_a_decision(key: str) -> None:
+    assert layout.decided_wait(key, "jane") is None
+
+
 def test_a_hostile_wait_id_makes_no_key() -> None:
     for make in (layout.wait, layout.decision):
         with pytest.raises(WaitNotFound):

@@ -103,7 +103,7 @@ RUN = st.builds(
     next_id=COUNT,
     inbox=COUNT,
     claim=st.none()
-    | st.builds(Claim, worker=TEXT, until=WHEN, attempt=COUNT, guard=TEXT),
+    | st.builds(Claim, worker=TEXT, until=WHEN, attempt=COUNT),
     usage=USAGE,
     output=MAYBE,
     failure=st.none() | st.builds(Failure, code=TEXT, message=TEXT),
@@ -148,7 +148,7 @@ FULL = Delta(
         run_row(),
         status="suspended",
         inbox=4,
-        claim=Claim(worker="w", until=MOMENT, attempt=2, guard="m/1"),
+        claim=Claim(worker="w", until=MOMENT, attempt=2),
         usage=Usage(
             requests=1,
             input_tokens=2,
