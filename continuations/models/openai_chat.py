@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from functools import cache
+import weakref
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from continuations.errors import ModelError
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
 
     from continuations.models.contract import ModelRequest, Reply
 
+    Lent = dict[
+        asyncio.AbstractEventLoop,
+        tuple[AsyncOpenAI, AsyncGenerator[AsyncOpenAI, None]],
+    ]
+
 # Beside every 5xx; the same that the client itself asks again for.
 _RETRYABLE = frozenset({408, 409, 429})
 _NEXT = {
@@ -32,6 +38,8 @@ _NEXT = {
     413: "The conversation is too long for this model.",
     429: "Check the account's limits and credit, then resume the run.",
 }
+
+_closings: set[asyncio.Future[None]] = set()
 
 
 class OpenAIChat:
@@ -66,10 +74,10 @@ class OpenAIChat:
         self._settings["max_retries"] = max_retries
         # A connection belongs to the loop that opened it. Each loop touches its own
         # entry in single operations, so loops in several threads need no lock.
-        self._lent: dict[
-            asyncio.AbstractEventLoop,
-            tuple[AsyncOpenAI, AsyncGenerator[AsyncOpenAI, None]],
-        ] = {}
+        self._lent: Lent = {}
+        # The finalizer holds the clients, so that they are whole when it closes them:
+        # collected together with this object they would complain instead.
+        weakref.finalize(self, _close, self._lent).atexit = False
 
     def __repr__(self) -> str:
         return f"OpenAIChat({self._name!r})"
@@ -222,6 +230,21 @@ def _certificates() -> SSLContext | bool:
     except ModuleNotFoundError:
         return True  # another transport: it makes its own
     return create_ssl_context()
+
+
+def _close(lent: Lent) -> None:
+    for loop, (_, keeper) in lent.items():
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(partial(_close_on, loop, keeper))
+
+
+def _close_on(
+    loop: asyncio.AbstractEventLoop, keeper: AsyncGenerator[AsyncOpenAI, None]
+) -> None:
+    # asyncio holds its tasks weakly.
+    closing = asyncio.ensure_future(keeper.aclose(), loop=loop)
+    _closings.add(closing)
+    closing.add_done_callback(_closings.discard)
 
 
 async def _closing(client: AsyncOpenAI) -> AsyncGenerator[AsyncOpenAI, None]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import strategies as st
 
 from continuations.core import messages as said
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from continuations.core.table import Table
 
 MOST_DEPTH = 4
+MOST_STEPS = 5000
 CHOICES = st.lists(st.integers(0, 2**20), min_size=30, max_size=60)
 
 # Tools by what their calls go through; several turns ask for the same tool twice,
@@ -99,9 +101,12 @@ def play(
 
 def _finish(table: Table, watch: Callable[[Table, Event, Table], None] | None) -> Table:
     # The first fact of each kind leads to an end: words, a result, a Yes.
-    while events := facts(table, 0):
+    for _ in range(MOST_STEPS):
+        events = facts(table, 0)
+        if not events:
+            return table
         table = _moved(table, events[0], watch)
-    return table
+    pytest.fail(f"the run did not come to an end in {MOST_STEPS} steps")
 
 
 def _moved(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from hashlib import sha256
 from typing import Any
 
 import msgpack
 
 from continuations.core.delta import diff
 from continuations.wire.continuation import Continuation
+from continuations.wire.envelope import digest_of
 from continuations.wire.v1 import delta_fields
 from tests.core.rows import RUN, new_table, tower
 
@@ -24,7 +24,7 @@ def pack(value: object) -> bytes:
 
 def signed(data: bytes) -> bytes:
     """Return bytes with the digest that belongs to them."""
-    return data + sha256(data).digest()
+    return data + digest_of(data)
 
 
 def sealed(

@@ -102,8 +102,7 @@ RUN = st.builds(
     status=st.sampled_from(sorted(STATUSES)),
     next_id=COUNT,
     inbox=COUNT,
-    claim=st.none()
-    | st.builds(Claim, worker=TEXT, until=WHEN, attempt=COUNT),
+    claim=st.none() | st.builds(Claim, worker=TEXT, until=WHEN, attempt=COUNT),
     usage=USAGE,
     output=MAYBE,
     failure=st.none() | st.builds(Failure, code=TEXT, message=TEXT),

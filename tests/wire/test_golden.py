@@ -19,8 +19,8 @@ from continuations.wire.records import (
     encode_letter,
     encode_wait,
 )
-from continuations.wire.versions import decode_version, encode_version
-from tests.core.rows import RUN
+from continuations.wire.versions import decode_header, decode_version, encode_version
+from tests.core.rows import RUN, run_row
 from tests.wire.golden.make import FOLDER, described, shapes, write
 
 if TYPE_CHECKING:
@@ -37,7 +37,9 @@ def load(data: bytes) -> tuple[object, Callable[[], bytes]]:
             whole = Continuation.from_bytes(data)
             return whole, whole.to_bytes
         case "version":
-            version = decode_version(data, "golden")
+            # What never changes of a run stands in full copies only.
+            base = decode_header(data, "golden").base
+            version = decode_version(data, "golden", run_row() if base else None)
             return version, lambda: encode_version(version.header, version.delta)
         case "wait":
             wait = decode_wait(data, "golden", RUN)

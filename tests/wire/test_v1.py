@@ -43,6 +43,19 @@ def test_every_state_comes_back(state: Any, *, full: bool) -> None:
     assert delta == read_delta(delta_fields(delta), WHERE)
 
 
+def test_what_never_changes_of_a_run_stands_in_full_copies_only() -> None:
+    """A version that is a delta takes it from the row that it is a delta from."""
+    short: Any = delta_fields(FULL, whole=False)
+    constant = {"id", "birth", "agent", "created", "input"}
+
+    assert constant == delta_fields(FULL)["run"].keys() - short["run"].keys()  # type: ignore[attr-defined]
+    assert read_delta(short, WHERE, FULL.run) == FULL
+    with pytest.raises(FormatError, match="lacks id"):
+        read_delta(short, WHERE)
+    with pytest.raises(FormatError, match="unknown fields"):
+        read_delta(delta_fields(FULL), WHERE, FULL.run)
+
+
 def test_arguments_that_are_what_the_model_wrote_are_stored_once() -> None:
     row = replace(FULL.calls[0], written='{"cents":5}', arguments='{"cents":5}')
 
@@ -69,7 +82,7 @@ calls.original calls.provider_id calls.repeatable calls.state calls.state.checke
 calls.state.kind calls.state.wait calls.tool calls.verifiable calls.written
 frames frames.agent frames.call frames.depth frames.id frames.max_turns frames.open
 frames.turns gone logs logs.f1 logs.f1.add logs.f1.id logs.f1.keep manifest
-run run.agent run.birth run.claim run.claim.attempt run.claim.guard run.claim.until
+run run.agent run.birth run.claim run.claim.attempt run.claim.until
 run.claim.worker run.created run.failure run.failure.code run.failure.message run.id
 run.inbox run.input run.next run.output run.status run.usage run.usage.cached_tokens
 run.usage.input_tokens run.usage.output_tokens run.usage.reasoning_tokens
@@ -116,7 +129,7 @@ MAPPINGS = [path for path, value in walk(STORED) if isinstance(value, dict)]
 NEEDED = {
     *("id", "frame", "tool", "provider_id", "state", "kind", "wait", "agent", "birth"),
     *("created", "input", "status", "next", "run", "call", "arguments", "schema"),
-    *("digest", "code", "message", "worker", "until", "guard"),
+    *("digest", "code", "message", "worker", "until"),
 }
 FREE = {("frames", "0", "call"), ("calls", "0", "arguments")}
 

@@ -126,7 +126,6 @@ def running() -> Table:
         worker="w-1",
         until=datetime(2026, 11, 21, 9, 31, tzinfo=UTC),
         attempt=2,
-        guard="due/1",
     )
     return replace(table, run=replace(table.run, claim=claim))
 
@@ -203,14 +202,14 @@ def version(base: Table | None, new: Table) -> VersionObject:
         number=6,
         root=3,
         base=4 if base else 0,
-        base_digest="ab" * 32 if base else None,
+        base_digest=bytes(range(16)) if base else None,
         status=new.run.status,
         at=MOMENT,
         until=MOMENT if base else None,
         markers=("due/1", "due/2") if base else (),
     )
     delta = diff(base, new)
-    return VersionObject(header, replace(delta, gone=tuple(sorted(delta.gone))), "")
+    return VersionObject(header, replace(delta, gone=tuple(sorted(delta.gone))), b"")
 
 
 def decision(kind: DecisionKind) -> Decision:
@@ -282,6 +281,8 @@ def described(value: object) -> Any:
             told = [described(inner) for inner in cast("tuple[object, ...]", value)]
         case None | str() | int():
             told = value
+        case bytes():
+            told = value.hex()
         case _:
             told = _row(value)
     return told
