@@ -561,7 +561,7 @@ def test_rows_that_do_not_fit_together_are_refused() -> None:
 async def rooted(store: MemoryStore, tables: list[Table], root: int) -> list[Table]:
     """Write a run by hand whose tree of deltas counts from `root`."""
     states = dict(enumerate(tables, 1))
-    digests: dict[int, str] = {}
+    digests: dict[int, bytes] = {}
     for number, table in states.items():
         own = root if number >= root else 1
         base = fenwick.base(number, own)
