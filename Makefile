@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check bench clean
+.PHONY: demo test check bench simulate torture clean
 
 .venv/installed: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -26,6 +26,14 @@ check: .venv/installed
 
 bench: .venv/installed
 	$(BIN)/python -m benchmarks
+
+# SEEDS is a range; the state of a long run is kept, so it goes on where it stopped.
+SEEDS ?= 0:5000
+simulate: .venv/installed
+	$(BIN)/python -m tests.simulation.simulate --seeds $(SEEDS)
+
+torture: .venv/installed
+	$(BIN)/python -m tests.torture.torture
 
 clean:
 	rm -rf .venv .demo .runs

@@ -14,6 +14,7 @@ from continuations.core import messages as said
 from continuations.core import narration
 from continuations.core.calls import (
     CLOSED,
+    STATE_NAMES,
     CallRow,
     Errored,
     Nested,
@@ -213,8 +214,18 @@ def _call(draft: Draft, event: CallEvent) -> None:
             _end_frame(draft, *end)
 
 
-def _state(draft: Draft, row: CallRow, event: CallEvent) -> State:  # noqa: PLR0911 - one row for each kind of state
+def _state(draft: Draft, row: CallRow, event: CallEvent) -> State:
     kind = next_state(row.id, row.state, event)
+    state = _filled(draft, row, event, kind)
+    if type(state) is not kind:
+        msg = f"call {row.id}: {type(event).__name__} makes no {STATE_NAMES[kind]}"
+        raise IllegalTransition(msg)
+    return state
+
+
+def _filled(  # noqa: PLR0911 - one row for each kind of state
+    draft: Draft, row: CallRow, event: CallEvent, kind: type[State]
+) -> State:
     match event:
         case Gated() | Reopened() | Interrupted():
             return Unknown(event.wait.id) if kind is Unknown else Waiting(event.wait.id)

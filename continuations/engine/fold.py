@@ -150,22 +150,13 @@ class Folder:
         return table
 
 
-async def expired(
-    objects: Objects,
-    table: Table,
-    decisions: Mapping[str, Decision],
-    ports: Ports,
-) -> dict[str, Decision]:
-    """Close the undecided waits whose deadline has passed; the first decision stands.
+async def expired(objects: Objects, table: Table, ports: Ports) -> dict[str, Decision]:
+    """Close the open waits whose deadline has passed; the first decision stands.
 
     Returns the decisions that stand now: a person's may have come first after all.
     """
     now = ports.clock.now()
-    late = [
-        wait
-        for wait in table.waits.values()
-        if is_late(wait, now) and wait.id not in decisions
-    ]
+    late = [wait for wait in table.waits.values() if is_late(wait, now)]
     return {
         wait.id: await close(objects, wait, "expire", now=now, ulid=ports.ids.ulid(now))
         for wait in late

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from continuations.core.waits import Wait, WaitSummary
     from continuations.engine.opening import Input
     from continuations.engine.outcomes import Outcome
+    from continuations.engine.ports import Ids, Notify
     from continuations.engine.sweeping import Swept
+    from continuations.ledger.claims import Clock
     from continuations.wire.continuation import Continuation
     from continuations_storage import Store
 
@@ -28,9 +30,27 @@ class Runner:
     """
 
     def __init__(
-        self, agents: Agent | Sequence[Agent], *, store: str | Store, **options: Any
+        self,
+        agents: Agent | Sequence[Agent],
+        *,
+        store: str | Store,
+        lease: float = 30.0,
+        max_attempts: int = 5,
+        max_depth: int | None = None,
+        notify: Notify | None = None,
+        clock: Clock | None = None,
+        ids: Ids | None = None,
     ) -> None:
-        self.asynchronous = AsyncRunner(agents, store=store, **options)
+        self.asynchronous = AsyncRunner(
+            agents,
+            store=store,
+            lease=lease,
+            max_attempts=max_attempts,
+            max_depth=max_depth,
+            notify=notify,
+            clock=clock,
+            ids=ids,
+        )
 
     @property
     def store(self) -> Store:

@@ -186,11 +186,11 @@ class Worker:
                 await journal.commit(table, progressed=False)
                 return await self._given_up(table, attempt - 1)
         table = folder.interrupted(table)
-        late = await fold.expired(self.objects, table, arrived.decisions, self.ports)
-        table = await self._closing(
-            table, folder.decided(table, {**arrived.decisions, **late})
-        )
-        return heard(table, arrived.letters)
+        after = folder.decided(table, arrived.decisions)
+        # Only after the last thing that can fail: closing a wait is written.
+        late = await fold.expired(self.objects, after, self.ports)
+        after = await self._closing(table, folder.decided(after, late))
+        return heard(after, arrived.letters)
 
     async def _driven(
         self, table: Table, journal: StoreJournal, arrived: Arrivals
