@@ -14,13 +14,15 @@ if TYPE_CHECKING:
     from continuations.authoring.approval import ApprovalPolicy
     from continuations.authoring.context import ToolContext
     from continuations.authoring.tool import tool
-    from continuations.core.decisions import Answer, Approve, Decision, Deny
+    from continuations.core.decisions import Answer, Approve, Decision, Deny, Verdict
+    from continuations.core.run import Failure
     from continuations.core.usage import Usage
     from continuations.core.views import Call, Frame
     from continuations.core.waits import Wait, WaitSummary
     from continuations.engine.outcomes import Failed, Finished, Outcome, Suspended
     from continuations.engine.runner import AsyncRunner
-    from continuations.engine.storeless import resume, run
+    from continuations.engine.storeless import resume, resume_async, run, run_async
+    from continuations.engine.sweeping import Swept
     from continuations.engine.sync import Runner
     from continuations.errors import (
         AgentChanged,
@@ -49,23 +51,30 @@ if TYPE_CHECKING:
         WaitExpired,
         WaitNotFound,
     )
+    from continuations.ledger.objects import open_store
     from continuations.models.contract import Model
     from continuations.wire.continuation import Continuation
-    from continuations_storage import open_store
 
 _HOMES = {
-    "continuations_storage": ["open_store"],
     "continuations.authoring.agent": ["Agent"],
     "continuations.authoring.approval": ["ApprovalPolicy"],
     "continuations.authoring.context": ["ToolContext"],
     "continuations.authoring.tool": ["tool"],
-    "continuations.core.decisions": ["Answer", "Approve", "Decision", "Deny"],
+    "continuations.core.decisions": [
+        "Answer",
+        "Approve",
+        "Decision",
+        "Deny",
+        "Verdict",
+    ],
     "continuations.core.usage": ["Usage"],
     "continuations.core.views": ["Call", "Frame"],
     "continuations.core.waits": ["Wait", "WaitSummary"],
     "continuations.engine.outcomes": ["Failed", "Finished", "Outcome", "Suspended"],
     "continuations.engine.runner": ["AsyncRunner"],
-    "continuations.engine.storeless": ["resume", "run"],
+    "continuations.engine.storeless": ["resume", "resume_async", "run", "run_async"],
+    "continuations.engine.sweeping": ["Swept"],
+    "continuations.core.run": ["Failure"],
     "continuations.engine.sync": ["Runner"],
     "continuations.errors": [
         "AgentChanged",
@@ -94,6 +103,7 @@ _HOMES = {
         "WaitExpired",
         "WaitNotFound",
     ],
+    "continuations.ledger.objects": ["open_store"],
     "continuations.models.contract": ["Model"],
     "continuations.wire.continuation": ["Continuation"],
 }
@@ -119,6 +129,7 @@ __all__ = [
     "DecisionRefused",
     "Deny",
     "Failed",
+    "Failure",
     "Finished",
     "FormatError",
     "Frame",
@@ -140,9 +151,11 @@ __all__ = [
     "StoreUnavailable",
     "StoreUnsafe",
     "Suspended",
+    "Swept",
     "ToolContext",
     "TranscriptInvalid",
     "Usage",
+    "Verdict",
     "Wait",
     "WaitExpired",
     "WaitNotFound",
@@ -150,7 +163,9 @@ __all__ = [
     "__version__",
     "open_store",
     "resume",
+    "resume_async",
     "run",
+    "run_async",
     "tool",
 ]
 

@@ -140,10 +140,6 @@ class IllegalTransition(ContinuationsError):
     """The table of a call's life has no such move: a fault in continuations."""
 
 
-class LimitExceeded(ContinuationsError):
-    """A limit that was set for the run does not allow this."""
-
-
 # Bytes and stores -----------------------------------------------------------
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -22,6 +23,10 @@ Usable: TypeAlias = "Tool[..., Any] | AgentTool | Agent | Callable[..., Any]"
 Tools: TypeAlias = "Sequence[Usable] | Callable[[], Sequence[Usable]]"
 
 
+# More than any conversation holds, and within what is stored.
+_MOST_TURNS = 1_000_000_000
+
+
 class ModelLike(Protocol):
     """Whatever answers a conversation, as `continuations.models` defines it."""
 
@@ -33,6 +38,14 @@ class ModelLike(Protocol):
     async def reply(self, request: Any) -> Any:
         """Return the next assistant message of a conversation."""
         ...
+
+
+def _is_model(model: Any) -> bool:
+    if model is None or isinstance(model, str):
+        return model != ""
+    # A class has the methods of its instances, and is none.
+    named = isinstance(getattr(model, "name", None), str)
+    return named and callable(getattr(model, "reply", None))
 
 
 class Agent:
@@ -65,7 +78,7 @@ class Agent:
         self.input_type = input_type
         self.output_type = output_type
         self.max_turns = max_turns
-        self.settings: Mapping[str, Any] = dict(settings or {})
+        self.settings = self._settings_of(settings)
         self._tools = tools
         self._refuse_unfit()
 
@@ -74,17 +87,31 @@ class Agent:
         return f"<Agent {self.name}>"
 
     def _refuse_unfit(self) -> None:
-        texts: tuple[Any, ...] = (self.name, self.instructions)
+        """Refuse what could only fail later, in the middle of a run."""
+        texts: tuple[Any, ...] = (self.name, self.instructions, self.description or "")
         if not all(isinstance(text, str) for text in texts) or not self.name:
-            msg = "an agent has a name and instructions, which are strings"
+            msg = "an agent has a name, instructions and a description: strings"
             raise InvalidInput(msg)
-        model = self.model
-        if not (model is None or isinstance(model, str) or hasattr(model, "reply")):
-            msg = f"agent {self.name}: its model is a name or has a method `reply`"
+        if not _is_model(self.model):
+            msg = f"agent {self.name}: its model is a name, or has `name` and `reply`"
             raise InvalidInput(msg)
-        if self.max_turns is not None and self.max_turns < 1:
-            msg = f"agent {self.name}: max_turns is at least 1, or None"
+        if isinstance(self.output_type, str) or isinstance(self.input_type, str):
+            msg = f"agent {self.name}: give the type itself, not its name as a string"
             raise InvalidInput(msg)
+        turns: Any = self.max_turns
+        if turns is not None and not (type(turns) is int and 1 <= turns <= _MOST_TURNS):
+            msg = f"agent {self.name}: max_turns is 1 to {_MOST_TURNS}, or None"
+            raise InvalidInput(msg)
+
+    def _settings_of(self, given: Mapping[Any, Any] | None) -> Mapping[str, Any]:
+        if given is None:
+            return {}
+        with suppress(TypeError, ValueError):
+            found = dict(given)
+            if all(isinstance(name, str) for name in found):
+                return found
+        msg = f"agent {self.name}: settings is a mapping with names for the provider"
+        raise InvalidInput(msg)
 
     # What it may call -------------------------------------------------------
 
@@ -115,7 +142,14 @@ class Agent:
     def _listed(self) -> Sequence[Usable]:
         tools = self._tools
         if callable(tools) and not isinstance(tools, Tool):
-            tools = tools()
+            try:
+                tools = tools()
+            except InvalidInput:
+                raise
+            except Exception as error:
+                why = type(error).__name__
+                msg = f"agent {self.name}: its function of tools raised {why}"
+                raise InvalidInput(msg) from error
         if isinstance(tools, Sequence) and not isinstance(tools, str):
             return tools
         msg = f"agent {self.name}: its tools are a list, or a function that returns one"

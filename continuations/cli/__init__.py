@@ -3,7 +3,8 @@
 It ends with one of these codes:
 
     0    done: the run finished, or stands and waits, or what was asked is recorded
-    1    the run failed; of `cancel`: it had already ended another way
+    1    the run failed; of `cancel`: it had already ended another way; of `doctor`:
+         something is damaged and was not repaired
     2    the command line is wrong: an option, the application, an ambiguous name
     4    another process holds the run: try later, or give `--wait`
     5    any other error of the library; stderr names it

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 app = typer.Typer(
     help="Runs of agents that wait for people. Start one, decide what it waits for, "
     "resume it: in any process, on any machine.",
-    epilog="Exit codes: 0 done or waiting, 1 the run failed, 2 wrong command line, "
+    epilog="Exit codes: 0 done or waiting, 1 the run failed, or the doctor found "
+    "damage, 2 wrong command line, "
     "4 another process holds the run, 5 other errors, 130 Ctrl-C.",
     no_args_is_help=True,
     add_completion=False,
@@ -228,6 +229,41 @@ def _show_run(runner: Runner, run_id: str, version: int | None, *, json: bool) -
     draw(stack.tree(state.root, ends))
 
 
+@app.command()
+def doctor(
+    run: RunId,
+    *,
+    repair: Annotated[
+        bool,
+        typer.Option(
+            "--repair",
+            help="Go on from the last good version. What the lost ones did is asked "
+            "about, never repeated on a guess; damaged objects stay as they are.",
+        ),
+    ] = False,
+    json: Json = False,
+    app: App = None,
+    store: Store = None,
+) -> None:
+    """Say what of a run can be read, and repair it. Needs no code.
+
+    Ends with 1 if anything is damaged and was not repaired.
+    """
+    # Only who has damage pays for what mends it.
+    from continuations.cli import diagnosis  # noqa: PLC0415
+    from continuations.cli.doctoring import examined, repaired  # noqa: PLC0415
+
+    runner = without_code(app, store)
+    found = examined(runner, run)
+    number = repaired(runner, found) if repair else None
+    if json:
+        _print([report.json_text(diagnosis.json(found, number))])
+    else:
+        _print(diagnosis.lines(found, number))
+    if found.findings and number is None:
+        raise typer.Exit(FAILED)
+
+
 # Deciding -------------------------------------------------------------------
 
 
@@ -241,10 +277,20 @@ def approve(
         str | None,
         typer.Option(metavar="JSON|@FILE", help="Run it with these arguments instead."),
     ] = None,
+    again: Annotated[
+        bool,
+        typer.Option("--again", help="Of an unknown outcome: it did not happen, run."),
+    ] = False,
     app: App = None,
     store: Store = None,
 ) -> None:
     """Say yes: the call runs as the wait shows it. Needs no code."""
+    if wait.startswith("unknown-") and not again:
+        msg = (
+            "This call was started and may have happened; to approve it is to run it "
+            "once more. Say --again if it did not happen, `answer` if it did."
+        )
+        raise Misuse(msg)
     edited: Any = None if arguments is None else json_arguments(arguments)
     _decide(
         without_code(app, store),

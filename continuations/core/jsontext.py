@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 # Python's JSON recurses, and how deep it may depends on who calls it from where. What
 # was stored must load everywhere, so there is one limit, well below every other.
 MOST_DEPTH = 200
+# Above it not every whole number is a float.
+_EXACT = 1 << 53
 _TOO_DEEP = f"it is nested deeper than {MOST_DEPTH} levels"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # A string is one piece, also one that never ends: each letter is looked at once.
@@ -135,6 +137,22 @@ def mapping(value: object) -> Mapping[str, Any] | None:
 def items(value: object) -> Sequence[Any] | None:
     """Return a value that is a JSON array, else `None`."""
     return cast("Sequence[Any]", value) if isinstance(value, list) else None
+
+
+def whole(value: object) -> object:
+    """Return a JSON value with 5 where it says 5.0.
+
+    Both are one number to JSON and to JSON Schema, and only one of them is an integer
+    to Python: what a schema took must not be refused later.
+    """
+    if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT:
+        return int(value)
+    if isinstance(value, dict):
+        values = cast("dict[str, object]", value)
+        return {key: whole(item) for key, item in values.items()}
+    if isinstance(value, list):
+        return [whole(item) for item in cast("list[object]", value)]
+    return value
 
 
 def printable(text: str) -> str:

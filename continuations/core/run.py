@@ -41,7 +41,8 @@ class RunRow:
     """One run. `birth` is random and given once; `next_id` counts the rows' ids.
 
     `input_digest` tells a repeated start from another one. `inbox` is the number of
-    the last message that was taken in.
+    the last message that was taken in. `doubtful` tells that versions of it were lost:
+    a call that the model makes now may have been made in them.
     """
 
     id: str
@@ -54,5 +55,6 @@ class RunRow:
     inbox: int = 0
     claim: Claim | None = None
     usage: Usage = field(default_factory=Usage)
+    doubtful: bool = False
     output: str | None = None
     failure: Failure | None = None

@@ -32,15 +32,14 @@ def first_messages(agent: Agent, given: Input) -> tuple[Message, ...]:
     An agent's instructions come first, unless the messages bring a system or
     developer message of their own.
     """
-    try:
-        if isinstance(given, str):
-            messages: tuple[Message, ...] = (user(given),)
-        else:
-            messages = tuple(Message.of(message) for message in given)
-    except (MalformedMessage, jsontext.NotJson, TypeError, ValueError) as error:
-        msg = f"The input is neither a text nor a list of messages: {error}"
-        raise InvalidInput(msg) from None
-    leads = bool(messages) and messages[0].role in ("system", "developer")
+    if isinstance(given, str):
+        messages: tuple[Message, ...] = (user(given),)
+    elif isinstance(given, list | tuple) and given:
+        messages = tuple(_message(n, item) for n, item in enumerate(given, 1))
+    else:
+        msg = "The input is a text, or a list of messages that is not empty."
+        raise InvalidInput(msg)
+    leads = messages[0].role in ("system", "developer")
     if agent.instructions and not leads:
         messages = (system(agent.instructions), *messages)
     wrong = fault(messages)
@@ -50,10 +49,23 @@ def first_messages(agent: Agent, given: Input) -> tuple[Message, ...]:
     return messages
 
 
+def _message(place: int, given: object) -> Message:
+    try:
+        message = Message.of(jsontext.mapping(given) or {})
+    except (MalformedMessage, jsontext.NotJson) as error:
+        msg = f"Message {place} of the input is none: {error}."
+        raise InvalidInput(msg) from None
+    content = message.data.get("content")
+    if content or (message.calls and message.role == "assistant"):
+        return message
+    msg = f"Message {place} of the input has no content: a text, or a list of parts."
+    raise InvalidInput(msg)
+
+
 def said_by_user(text: object) -> Message:
     """Return a text as a user message; raises `InvalidInput`."""
-    if not isinstance(text, str):
-        msg = f"A message is a text, not a {type(text).__name__}."
+    if not isinstance(text, str) or not text:
+        msg = f"A message is a text that is not empty, not {str(text)[:40]!r}."
         raise InvalidInput(msg)
     return user(text)
 

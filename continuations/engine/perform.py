@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -41,7 +42,7 @@ from continuations.engine.opening import (
     new_wait,
 )
 from continuations.errors import ModelError, TranscriptInvalid
-from continuations.models.contract import ModelRequest, ToolSpec
+from continuations.models.contract import ModelRequest, Reply, ToolSpec
 
 if TYPE_CHECKING:
     from continuations.authoring.agent import Agent, AnyTool
@@ -53,7 +54,13 @@ if TYPE_CHECKING:
     from continuations.core.table import Table
     from continuations.engine.bound import Bound
     from continuations.engine.ports import Ports
-    from continuations.models.contract import Model, Reply
+    from continuations.models.contract import Model
+
+_log = logging.getLogger("continuations")
+_DOUBTFUL = (
+    "Versions of this run were lost, and the call may have been made in them. Find out "
+    "before you approve it; if it was made, deny it and say so."
+)
 
 
 @dataclass(slots=True)
@@ -89,6 +96,7 @@ class Performer:
         except BaseException as error:
             if calling.is_ours(error):
                 raise
+            _note(table, call, "was not executed", error)
             return _unfit(call, error)
         seen = _Seen(
             call=call_id,
@@ -97,7 +105,9 @@ class Performer:
             repeatable=tool.repeatable,
             verifiable=tool.verify is not None,
         )
-        if not asks:
+        once = not tool.repeatable and not isinstance(tool, AgentTool)
+        doubtful = table.run.doubtful and once
+        if not asks and not doubtful:
             return Admitted(**seen)
         now = self.ports.clock.now()
         wait = new_wait(
@@ -108,6 +118,7 @@ class Performer:
             now=now,
             ulid=self.ports.ids.ulid(now),
             arguments=arguments,
+            note=_DOUBTFUL if doubtful else None,
         )
         return Gated(wait=wait, **seen)
 
@@ -193,6 +204,7 @@ class Performer:
         except BaseException as error:
             if calling.is_ours(error):
                 raise
+            _note(table, call, "failed", error)
             return _raised(call, tool, error, late=limit.expired())
         return CallReturned(call=call.id, content=content)
 
@@ -222,6 +234,7 @@ class Performer:
         except BaseException as error:
             if calling.is_ours(error):
                 raise
+            _note(table, call, "could not be verified", error)
             found = None  # a check that fails cannot tell
         return self._found(table, call, tool, found)
 
@@ -259,6 +272,11 @@ class Performer:
                 return Unverified(call=call.id)
 
 
+def _is_reply(given: object) -> bool:
+    # A model may be anybody's: what it says that it returns is a promise.
+    return isinstance(given, Reply) and given.message.role == "assistant"
+
+
 class _Seen(TypedDict):
     """What an examination of a call establishes, gated or not."""
 
@@ -293,7 +311,7 @@ class ModelShelf:
         """Return a model's reply; raises `ModelError` and nothing else."""
         model = self._find(agent, request)
         try:
-            return await model.reply(request)
+            reply = await model.reply(request)
         except ModelError as error:
             error.run_id = request.run_id
             raise
@@ -305,6 +323,13 @@ class ModelShelf:
                 f"{type(error).__name__}. The run is kept; mend that and resume it."
             )
             raise ModelError(msg, run_id=request.run_id) from error
+        if _is_reply(reply):
+            return reply
+        msg = (
+            f"Run {request.run_id}: the model of agent {agent.name!r} returned no "
+            "Reply with an assistant's message. The run is kept; mend that."
+        )
+        raise ModelError(msg, run_id=request.run_id)
 
     def _find(self, agent: Agent, request: ModelRequest) -> Model:
         if agent.model is None:
@@ -332,6 +357,21 @@ def _fault(agent: Agent, reply: Reply) -> str | None:
     return None
 
 
+def _note(table: Table, call: CallRow, what: str, error: BaseException) -> None:
+    # The words of an error may hold anything; they are for those who debug.
+    kind = type(error).__name__
+    run = table.run.id
+    _log.warning("run %s: call %s of %s %s: %s", run, call.id, call.tool, what, kind)
+    _log.debug("run %s: call %s", run, call.id, exc_info=error)
+
+
+def _words_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except BaseException as worse:  # noqa: BLE001 - its own __str__ fails
+        return f"(its text raised {type(worse).__name__})"
+
+
 def _raised(
     call: CallRow, tool: AnyTool, error: BaseException, *, late: bool
 ) -> CallRaised:
@@ -341,5 +381,5 @@ def _raised(
             "an effect is not known."
         )
         return CallRaised(call=call.id, code="timeout", content=text)
-    text = f"ERROR: the tool failed: {type(error).__name__}: {error}"
+    text = f"ERROR: the tool failed: {type(error).__name__}: {_words_of(error)}"
     return CallRaised(call=call.id, code="exception", content=text)

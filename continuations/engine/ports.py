@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Protocol
 
 from continuations.core import ulid
+from continuations.errors import InvalidInput
 from continuations.wire.fields import milliseconds
 
 if TYPE_CHECKING:
@@ -63,3 +64,18 @@ class Ports:
     clock: Clock = field(default_factory=SystemClock)
     ids: Ids = field(default_factory=SystemIds)
     notify: Notify | None = None
+
+    @classmethod
+    def of(
+        cls, *, clock: Clock | None, ids: Ids | None, notify: Notify | None
+    ) -> Ports:
+        """Return the machine's ports, but for those given; raises `InvalidInput`."""
+        for given, methods in ((clock, ("now", "elapsed")), (ids, ("ulid",))):
+            lacking = [name for name in methods if not hasattr(given, name)]
+            if given is not None and lacking:
+                msg = f"A {type(given).__name__} has no method {lacking[0]}"
+                raise InvalidInput(msg)
+        if notify is not None and not callable(notify):
+            msg = "notify is a function of a wait, plain or async"
+            raise InvalidInput(msg)
+        return cls(clock=clock or SystemClock(), ids=ids or SystemIds(), notify=notify)

@@ -6,14 +6,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from continuations.engine.ports import Ports
+from continuations.engine.settings import Settings
 from continuations.errors import InvalidInput, StaleRun
 from continuations.ledger import decide as deciding
 from continuations.ledger import layout, waits
 from continuations.ledger.arrivals import read_decision
-from continuations.ledger.objects import Objects, open_store
+from continuations.ledger.objects import Objects, store_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
+    from os import PathLike
 
     from continuations.authoring.agent import Agent
     from continuations.core.decisions import Decision, Verdict
@@ -35,10 +37,12 @@ if TYPE_CHECKING:
 class AsyncRunner:
     """Runs of some agents, kept in a store; every method is a coroutine.
 
+    Raises `InvalidInput` for options that could only fail later.
+
     `agents` is one root agent or several with names of their own; with none at all
     the runner still lists, looks, decides and cancels. `store` is a URL
-    (`file:path`, `memory:`) or a store object. `lease` is the length of a claim in
-    seconds, `max_attempts` how often in a row a run may kill its worker,
+    (`file:path`, `memory:`), a folder's path or a store object. `lease` is the length
+    of a claim in seconds, `max_attempts` how often in a row a run may kill its worker,
     `max_depth` a limit on agents in agents. `notify` is called with each new wait
     once it is durable; what it raises is logged and loses nothing.
 
@@ -49,7 +53,7 @@ class AsyncRunner:
         self,
         agents: Agent | Sequence[Agent],
         *,
-        store: str | Store,
+        store: str | PathLike[str] | Store,
         lease: float = 30.0,
         max_attempts: int = 5,
         max_depth: int | None = None,
@@ -57,25 +61,22 @@ class AsyncRunner:
         clock: Clock | None = None,
         ids: Ids | None = None,
     ) -> None:
-        self._objects = Objects(open_store(store) if isinstance(store, str) else store)
-        machine = Ports()
-        self._ports = Ports(
-            clock=clock or machine.clock, ids=ids or machine.ids, notify=notify
-        )
+        self._objects = Objects(store_of(store))
+        self._ports = Ports.of(clock=clock, ids=ids, notify=notify)
         self._proved = False
         self._agents = agents
-        self._limits = (lease, max_attempts, max_depth)
-        if agents:
+        self._settings = Settings.of(
+            lease=lease, max_attempts=max_attempts, max_depth=max_depth
+        )
+        if agents != []:
             # Two root agents of one name are refused here, not at the first resume.
             _ = self._workshop
 
     @cached_property
     def _workshop(self) -> Workshop:
-        from continuations.engine.workshop import Settings, Workshop
+        from continuations.engine.workshop import Workshop
 
-        lease, max_attempts, max_depth = self._limits
-        settings = Settings(lease=lease, max_attempts=max_attempts, max_depth=max_depth)
-        return Workshop(self._agents, self._objects, self._ports, settings)
+        return Workshop(self._agents, self._objects, self._ports, self._settings)
 
     @property
     def store(self) -> Store:
@@ -215,6 +216,9 @@ class AsyncRunner:
         from continuations.wire.continuation import Continuation
 
         versions = Versions(self._objects, layout.check_run_id(run_id))
+        if version is not None and type(version) is not int:
+            msg = f"A version is a whole number, not a {type(version).__name__}."
+            raise InvalidInput(msg)
         if version is None:
             loaded = await versions.newest()
         else:

@@ -9,6 +9,7 @@ from continuations.engine.runner import AsyncRunner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from os import PathLike
 
     from continuations.authoring.agent import Agent
     from continuations.core.decisions import Decision, Verdict
@@ -33,7 +34,7 @@ class Runner:
         self,
         agents: Agent | Sequence[Agent],
         *,
-        store: str | Store,
+        store: str | PathLike[str] | Store,
         lease: float = 30.0,
         max_attempts: int = 5,
         max_depth: int | None = None,

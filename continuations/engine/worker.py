@@ -42,19 +42,11 @@ if TYPE_CHECKING:
     from continuations.engine.outcomes import Outcome
     from continuations.engine.perform import ModelShelf
     from continuations.engine.ports import Ports
+    from continuations.engine.settings import Settings
     from continuations.ledger.objects import Objects
     from continuations.ledger.versions import Loaded
 
 _log = logging.getLogger("continuations")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """How a runner works; `lease` is the length of a claim in seconds."""
-
-    lease: float = 30.0
-    max_attempts: int = 5
-    max_depth: int | None = None
 
 
 @dataclass(slots=True, kw_only=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from continuations.authoring.agent import Agent
 from continuations.authoring.binding import Binding
 from continuations.engine import opening
 from continuations.engine.perform import ModelShelf
-from continuations.engine.worker import Settings, Worker, manifest
+from continuations.engine.worker import Worker, manifest
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from continuations.core.table import Table
     from continuations.engine.opening import Input
     from continuations.engine.ports import Ports
+    from continuations.engine.settings import Settings
     from continuations.ledger.objects import Objects
 
 
@@ -30,7 +31,7 @@ class Workshop:
         ports: Ports,
         settings: Settings,
     ) -> None:
-        self._roots = [agents] if isinstance(agents, Agent) else list(agents)
+        self._roots = _agents_of(agents)
         self._binding = Binding(self._roots)
         self._models = ModelShelf()
         self._objects = objects
@@ -71,6 +72,9 @@ class Workshop:
                 msg = f"There is no root agent {name!r}. There are: {names}."
                 raise InvalidInput(msg)
             return found
+        if not self._roots:
+            msg = "This runner has no agents: it looks and decides. Give it some."
+            raise InvalidInput(msg)
         if len(self._roots) != 1:
             msg = (
                 f"This runner has {len(self._roots)} root agents: say which one with "
@@ -80,4 +84,13 @@ class Workshop:
         return self._roots[0]
 
 
-__all__ = ["Settings", "Workshop"]
+def _agents_of(given: Any) -> list[Agent]:
+    if isinstance(given, Agent):
+        return [given]
+    listed = isinstance(given, list | tuple)
+    found: list[Any] = [*cast("Sequence[Any]", given)] if listed else [given]
+    for agent in found:
+        if not isinstance(agent, Agent):
+            msg = f"A runner is given agents; {str(agent)[:60]!r} is none."
+            raise InvalidInput(msg)
+    return found

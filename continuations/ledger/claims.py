@@ -101,7 +101,7 @@ def check_free(run: RunRow, now: datetime) -> None:
     if claim is None or claim.until <= now:
         return
     msg = (
-        f"Run {run.id} is being worked on by another process, whose claim lasts until "
+        f"Run {run.id} is being worked on, by a process whose claim lasts until "
         f"{claim.until.isoformat()}. Nothing was done here. Resume it after that time "
         "if it has not moved on by then."
     )

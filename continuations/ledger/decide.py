@@ -16,8 +16,8 @@ from continuations.core.decisions import Answer, Approve, Decision, Deny, Verdic
 from continuations.errors import (
     AlreadyDecided,
     Cancelled,
-    Corrupt,
     DecisionRefused,
+    FormatError,
     RunNotFound,
     StoreError,
     WaitExpired,
@@ -114,7 +114,7 @@ async def settle(objects: Objects, wanted: Decision) -> Decision:
 async def _first(objects: Objects, wanted: Decision) -> Decision:
     try:
         first = await read_decision(objects, wanted.wait_id)
-    except Corrupt:
+    except FormatError:
         # A run can be ended whatever stands there; a person's decision must be told.
         if wanted.kind == "cancel":
             return wanted
@@ -165,8 +165,7 @@ def record(wait: Wait, verdict: Verdict, *, now: datetime, ulid: str) -> Decisio
 def _check_kind(wait: Wait, verdict: object) -> None:
     if type(verdict) not in _VERDICTS:
         raise _refused(
-            wait,
-            f"a {type(verdict).__name__} is no decision. Give Approve, Deny or Answer",
+            wait, f"{type(verdict).__name__} is no decision. Give Approve or Deny"
         )
     by, reason = getattr(verdict, "by", None), getattr(verdict, "reason", None)
     if not all(text is None or type(text) is str for text in (by, reason)):
@@ -185,11 +184,15 @@ def _check_arguments(wait: Wait, given: object) -> None:
     if arguments is None:
         raise _refused(wait, "edited arguments are a dict")
     try:
+        jsontext.dump(given)
+    except jsontext.NotJson as error:
+        raise _refused(wait, f"the arguments cannot be stored: {error}") from None
+    try:
         # Masked, because an error's text may end in a log.
         validator = jsonschema_rs.validator_for(wait.schema, mask="the value")
         problems = [
             f"{'.'.join(map(str, error.instance_path)) or 'arguments'}: {error.message}"
-            for error in validator.iter_errors(jsontext.parse(jsontext.dump(arguments)))
+            for error in validator.iter_errors(jsontext.parse(jsontext.dump(given)))
         ]
     except (ValueError, RecursionError) as error:
         why = type(error).__name__
@@ -220,7 +223,7 @@ def _as_said(
     arguments = value = None
     kind: DecisionKind = "approve" if isinstance(verdict, Approve) else "deny"
     if isinstance(verdict, Approve) and verdict.arguments is not None:
-        arguments = jsontext.canonical(verdict.arguments)
+        arguments = jsontext.canonical(jsontext.whole(verdict.arguments))
     if isinstance(verdict, Answer):
         kind, value = "answer", jsontext.canonical(verdict.value)
     return Decision(

@@ -6,7 +6,8 @@ them; everything else is a failure, and gets a name and a next step.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from os import PathLike, fspath
+from typing import TYPE_CHECKING, cast
 
 from continuations.errors import (
     Corrupt,
@@ -46,11 +47,38 @@ _OURS: tuple[tuple[type[storage.StorageError], type[Exception]], ...] = (
 
 
 def open_store(url: str) -> Store:
-    """Return the store of a URL; raises `InvalidInput` for one that is none."""
+    """Return the store of a URL: `file:path`, `memory:` or `memory:name`.
+
+    Raises `InvalidInput` for one that is none.
+    """
     try:
+        if "\0" in url or not url.isprintable():
+            raise storage.Unsupported(url, "it has characters that no path has")
         return storage_open_store(url)
-    except storage.Unsupported as error:
+    except storage.StorageError as error:
         raise InvalidInput(str(error)) from None
+    except (RecursionError, TypeError, ValueError) as error:
+        msg = f"{str(url)[:80]!r} names no store: {type(error).__name__}"
+        raise InvalidInput(msg) from None
+
+
+def store_of(given: object) -> Store:
+    """Return a store that was given by its URL, its folder or itself.
+
+    Raises `InvalidInput` for anything else.
+    """
+    if isinstance(given, str):
+        return open_store(given)
+    if isinstance(given, PathLike):
+        return open_store(f"file:{fspath(cast('PathLike[str]', given))}")
+    verbs = ("create", "read", "keys", "delete", "probe")
+    if all(callable(getattr(given, verb, None)) for verb in verbs):
+        return cast("Store", given)
+    msg = (
+        f"A {type(given).__name__} is no store. Give a URL (file:path, memory:), a "
+        "path, or an object with the verbs of continuations_storage.Store."
+    )
+    raise InvalidInput(msg)
 
 
 class Objects:

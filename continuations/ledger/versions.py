@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from continuations.core.delta import diff
-from continuations.errors import Corrupt, RunNotFound, StaleRun
+from continuations.errors import ContinuationsError, Corrupt, RunNotFound, StaleRun
 from continuations.ledger import fenwick, layout
 from continuations.ledger.objects import AlreadyExists, NotFound
 from continuations.wire.envelope import digest_of
@@ -99,6 +99,8 @@ class Versions:
         found = await self._read_chain(fenwick.chain(number, 1), missing_is_fine=True)
         if number not in found and number > await self.newest_number():
             raise self._no_version(number)
+        if number not in found:
+            found |= await self._read_chain((number,), missing_is_fine=False)
         root = self._header(number, found.get(number)).root
         numbers = fenwick.chain(number, root)
         lacking = tuple(n for n in numbers if n not in found)
@@ -218,7 +220,7 @@ class Versions:
         for number, result in zip(numbers, results, strict=True):
             if isinstance(result, bytes):
                 found[number] = result
-            elif not (missing_is_fine and isinstance(result, Corrupt)):
+            elif not (missing_is_fine and isinstance(result, ContinuationsError)):
                 raise result
         return found
 
@@ -251,7 +253,9 @@ class Versions:
 
     def _check_base(self, header: Header, base: Step | None, root: int) -> None:
         expected = (base.number, base.digest) if base else (0, None)
-        if (header.base, header.base_digest) != expected or header.root != root:
+        counted = fenwick.base(header.number, header.root) == header.base
+        made_from = (header.base, header.base_digest)
+        if made_from != expected or header.root != root or not counted:
             key = layout.version(self.run_id, header.number)
             msg = f"{key} was made from another version {header.base} than is stored."
             raise Corrupt(msg, run_id=self.run_id)

@@ -91,6 +91,7 @@ def _run_fields(row: RunRow, *, whole: bool) -> dict[str, object]:
         inbox=row.inbox or None,
         claim=_claim_fields(row.claim),
         usage=_usage_fields(row.usage),
+        doubtful=row.doubtful,
         output=row.output,
         failure=_failure_fields(row.failure),
     )
@@ -109,6 +110,7 @@ def _read_run(value: object, where: str, base: RunRow | None) -> RunRow:
         inbox=fields.number("inbox", 0),
         claim=fields.one("claim", _read_claim),
         usage=fields.one("usage", _read_usage) or Usage(),
+        doubtful=fields.flag("doubtful"),
         output=fields.text_or_none("output"),
         failure=fields.one("failure", _read_failure),
     )

@@ -338,7 +338,9 @@ def test_a_store_that_is_away_is_not_a_damaged_run() -> None:
         inner = MemoryStore()
         await appended(Versions(Objects(inner), RUN), told(7))
         for skip in range(3):
-            store = FaultyStore(inner, on("read", refused(Unavailable), skip=skip))
+            store = FaultyStore(
+                inner, on("read", refused(Unavailable), skip=skip, times=9)
+            )
             with pytest.raises(StoreUnavailable):
                 await Versions(Objects(store), RUN).load(7)
 

@@ -1,0 +1,61 @@
+"""Ways in which a stored object is not what it was, and bodies put over others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from continuations_storage.contract import Store
+
+
+def _flipped(place: float) -> Callable[[bytes], bytes]:
+    def flip(body: bytes) -> bytes:
+        at = min(int(len(body) * place), len(body) - 1)
+        return body[:at] + bytes([body[at] ^ 1]) + body[at + 1 :]
+
+    return flip
+
+
+# What is left of a body; `None` is nothing, not even a key.
+WAYS: dict[str, Callable[[bytes], bytes | None]] = {
+    "missing": lambda _: None,
+    "empty": lambda _: b"",
+    "cut to one byte": lambda body: body[:1],
+    "cut in the magic": lambda body: body[:3],
+    "cut in the header": lambda body: body[:20],
+    "cut in half": lambda body: body[: len(body) // 2],
+    "cut before the last byte": lambda body: body[:-1],
+    "one byte longer": lambda body: body + b"\0",
+    "twice": lambda body: body + body,
+    "zero-filled": lambda body: bytes(len(body)),
+    "zero-filled from the middle": lambda body: (
+        body[: len(body) // 2] + bytes(len(body) - len(body) // 2)
+    ),
+    "a bit of the magic flipped": _flipped(0),
+    "a bit of the header flipped": _flipped(0.1),
+    "a bit of the body flipped": _flipped(0.7),
+    "a bit of the digest flipped": _flipped(0.999),
+    "foreign": lambda _: b'{"version": 1, "messages": []}',
+    "text": lambda _: b"runs/jane-1\n",
+}
+
+
+async def put(store: Store, key: str, body: bytes | None) -> None:
+    """Put a body where another is, as somebody with access to the disk could."""
+    await store.delete(key)
+    if body is not None:
+        await store.create(key, body)
+
+
+async def harm(store: Store, key: str, way: str) -> bytes:
+    """Damage an object; returns what it was."""
+    whole = await store.read(key)
+    await put(store, key, WAYS[way](whole))
+    return whole
+
+
+async def contents(store: Store) -> dict[str, bytes]:
+    """Return every key with its body."""
+    return {key: await store.read(key) for key in await store.keys("", limit=100_000)}
