@@ -105,8 +105,9 @@ class Performer:
             repeatable=tool.repeatable,
             verifiable=tool.verify is not None,
         )
-        once = not tool.repeatable and not isinstance(tool, AgentTool)
-        doubtful = table.run.doubtful and once
+        # An idempotent tool, too: a call made anew has a new key.
+        acts = not isinstance(tool, AgentTool) and not tool.read_only
+        doubtful = table.run.doubtful and acts
         if not asks and not doubtful:
             return Admitted(**seen)
         now = self.ports.clock.now()
