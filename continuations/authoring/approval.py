@@ -52,10 +52,14 @@ class ApprovalPolicy:
         ):
             msg = "an approval policy's `when` is a bool or a function of the arguments"
             raise InvalidInput(msg)
+        name: object = self.name
+        if type(self.strict) is not bool or not (name is None or type(name) is str):
+            msg = "an approval policy's `strict` is a bool, its `name` a string"
+            raise InvalidInput(msg)
         for period in (self.expires_after, self.valid_for):
             seconds(period)
         for consequence in (self.on_denied, self.on_expired):
-            if consequence not in {"continue", "stop"}:
+            if consequence not in ("continue", "stop"):
                 msg = 'on_denied and on_expired are "continue" or "stop"'
                 raise InvalidInput(msg)
 

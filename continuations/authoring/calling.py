@@ -106,6 +106,29 @@ def accepted(
     return {name: value for name, value in offered.items() if name in parameters}
 
 
+def refuse_unknown(
+    function: Callable[..., Any], of: Callable[..., Any], where: str
+) -> None:
+    """Raise `InvalidInput` for a function that needs what the other does not take.
+
+    A condition with a misspelt name would otherwise keep every call from running, and
+    only the model would be told.
+    """
+    try:
+        needs = inspect.signature(function).parameters.values()
+        takes = inspect.signature(of).parameters
+    except (NameError, TypeError, ValueError):
+        return  # not known yet; the first call says why
+    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    for each in needs:
+        if each.kind in named and each.default is each.empty and each.name not in takes:
+            msg = (
+                f"{where} wants {each.name!r}, which the tool does not take"
+                f" (it takes: {', '.join(takes) or 'nothing'})"
+            )
+            raise InvalidInput(msg)
+
+
 def refuse_unfit(function: object, name: str) -> None:
     """Raise `InvalidInput` for a function that cannot become a tool.
 

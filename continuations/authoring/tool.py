@@ -83,8 +83,30 @@ class Tool(Generic[P, R]):
         self.version = version
         self._description = description
         self._scope = scope
+        self._refuse_unfit()
         # `updated=()`: a function's own attributes must not overwrite the tool's.
         update_wrapper(self, function, updated=())
+
+    def _refuse_unfit(self) -> None:
+        """Refuse what would be taken for something else, or fail in the middle."""
+        wanted: tuple[tuple[str, object, bool], ...] = (
+            ("description is a string", self._description, True),
+            ("version is a string", self.version, True),
+            ("read_only is True or False", self.read_only, False),
+            ("idempotent is True or False", self.idempotent, False),
+        )
+        for what, given, is_text in wanted:
+            fits = type(given) is bool if not is_text else isinstance(given, str | None)
+            if not fits:
+                msg = f"tool {self.name}: {what}, not a {type(given).__name__}"
+                raise InvalidInput(msg)
+        for what, function in (("verify", self.verify), ("approval", self.approval)):
+            asked = getattr(function, "when", function)
+            if callable(asked):
+                calling.refuse_unknown(asked, self.function, f"{self.name}: {what}")
+            elif what == "verify" and asked is not None:
+                msg = f"tool {self.name}: verify is a function"
+                raise InvalidInput(msg)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function itself, as if it were no tool."""

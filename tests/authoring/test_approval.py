@@ -127,7 +127,6 @@ def confused(cents: Any) -> bool:
         lambda: "false",
         list[int],
         lambda: lambda: False,
-        never_given,
         positional,
         any_number,
         confused,
@@ -140,6 +139,12 @@ def test_anything_else_keeps_the_call_from_running(
 ) -> None:
     with pytest.raises(PolicyFailed, match="nothing ran"):
         asks(condition)
+
+
+def test_a_condition_on_a_misspelt_argument_is_refused_when_it_is_declared() -> None:
+    """It would keep every call from running, and only the model would be told."""
+    with pytest.raises(InvalidInput, match="wants 'unknown'.*takes: cents"):
+        asks(never_given)
 
 
 def test_the_refusal_does_not_show_what_was_raised() -> None:
