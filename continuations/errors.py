@@ -7,7 +7,7 @@ argument of a call or a secret: its text may end in a log.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -25,6 +25,18 @@ class ContinuationsError(Exception):
         super().__init__(message)
         self.run_id = run_id
         self.wait_id = wait_id
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Let it be pickled: other processes raise it to their parents."""
+        return _revived, (type(self), self.args, self.__dict__)
+
+
+def _revived(
+    kind: type[ContinuationsError], args: tuple[Any, ...], state: dict[str, Any]
+) -> ContinuationsError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(state)
+    return error
 
 
 # What was asked for ---------------------------------------------------------
@@ -128,7 +140,7 @@ class AgentChanged(ContinuationsError):
     """The code of a pending call is missing or means something else now.
 
     Nothing ran and nothing was written: the run resumes once compatible code is
-    back, or its waits are decided another way.
+    back, or it is cancelled.
     """
 
 

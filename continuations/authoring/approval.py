@@ -58,6 +58,9 @@ class ApprovalPolicy:
             raise InvalidInput(msg)
         for period in (self.expires_after, self.valid_for):
             seconds(period)
+        if (seconds(self.valid_for) or 1) < 1:
+            msg = "an approval policy's `valid_for` is at least a second"
+            raise InvalidInput(msg)
         for consequence in (self.on_denied, self.on_expired):
             if consequence not in ("continue", "stop"):
                 msg = 'on_denied and on_expired are "continue" or "stop"'

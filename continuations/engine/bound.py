@@ -63,7 +63,7 @@ class Bound:
         msg = (
             f"Run {table.run.id}: call {call.id} of tool {call.tool!r} is pending, and "
             f"the tool {gone} in agent {agent!r}. Nothing ran, nothing was written. "
-            "Resume with the code that the call was made for, or deny it."
+            "Resume with the code that the call was made for, or cancel the run."
         )
         raise AgentChanged(msg, run_id=table.run.id)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Protocol
 
-from continuations.errors import StaleRun
+from continuations.errors import ClockOff, StaleRun
 from continuations.ledger import claims, markers
 from continuations.ledger.arrivals import read_cancellation
 from continuations.ledger.claims import Lease
@@ -71,7 +71,6 @@ class StoreJournal:
         *,
         lease: float,
         attempt: int,
-        guard: str | None,
     ) -> None:
         self._objects = objects
         self._versions = versions
@@ -80,9 +79,13 @@ class StoreJournal:
         self._attempt = attempt
         self._lease: Lease | None = None
         self.loaded = loaded
-        self.guard = guard
-        self._made_guard = False
+        self.guard: str | None = None
         self._worker = ports.ids.ulid(ports.clock.now())
+
+    @property
+    def holds_a_claim(self) -> bool:
+        """Whether this worker has claimed the run and not given it up."""
+        return self._lease is not None
 
     @property
     def number(self) -> int:
@@ -109,9 +112,8 @@ class StoreJournal:
         """
         first = self._lease is None
         clock = self._ports.clock
+        await self.prepare()
         lease = Lease.beginning_now(clock, self._length)
-        if first and self.guard is None:
-            await self._make_guard(lease)
         attempt = 0 if progressed else self._attempt
         claimed = claims.claimed(
             table,
@@ -145,9 +147,18 @@ class StoreJournal:
             markers=() if self.guard is None else (self.guard,),
         )
 
-    async def _make_guard(self, lease: Lease) -> None:
+    async def prepare(self) -> None:
+        """Make the guard marker of what is about to be written, once.
+
+        The store's time is looked at with it: nothing that follows from a wrong clock
+        (a claim that seems to be over, a deadline that seems to have passed) is ever
+        written. Raises `ClockOff` and leaves nothing.
+        """
+        if self.guard is not None:
+            return
         clock = self._ports.clock
         now = clock.now()
+        lease = Lease.beginning_now(clock, self._length)
         marker = markers.guard(
             self._versions.run_id,
             self.number + 1,
@@ -155,13 +166,17 @@ class StoreJournal:
             self._ports.ids.ulid(now),
         )
         told = await markers.make(self._objects, marker)
-        self.guard, self._made_guard = marker.key, True
         run_id = self._versions.run_id
-        claims.check_clock(told, now, clock.now(), self._length, run_id)
+        try:
+            claims.check_clock(told, now, clock.now(), self._length, run_id)
+        except ClockOff:
+            await self._objects.delete(marker.key)
+            raise
+        self.guard = marker.key
 
     async def _drop_guard(self) -> None:
         # Who took the number has made a guard of its own, or needs none.
-        if self._made_guard and self._lease is None and self.guard is not None:
+        if self._lease is None and self.guard is not None:
             await self._objects.delete(self.guard)
 
     def _check_clock(self, before: datetime) -> None:

@@ -80,7 +80,10 @@ def opened(
     now: datetime,
 ) -> Table:
     """Return the first state of a run."""
-    texts = [message.text for message in messages]
+    # Not the instructions: a job that is delivered again after a new prompt was
+    # deployed is the same job.
+    own = bool(agent.instructions) and messages[0] == system(agent.instructions)
+    texts = [message.text for message in messages[own:]]
     run = RunRow(
         id=run_id,
         birth=birth,
@@ -149,7 +152,7 @@ def new_wait(
         digest=digest_of(table, call, arguments, meaning),
         created_at=now,
         deadline=now + until if until is not None else None,
-        valid_for=round(valid / timedelta(seconds=1)) if valid is not None else None,
+        valid_for=valid // timedelta(seconds=1) if valid is not None else None,
         policy=policy.label if gated and policy else None,
         denial_stops=bool(gated and policy and policy.on_denied == "stop"),
         expiry_stops=bool(gated and policy and policy.on_expired == "stop"),

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from continuations.authoring.faults import OutputInvalid
 from continuations.core.run import Failure
+from continuations.errors import AgentChanged
 
 if TYPE_CHECKING:
     from continuations.authoring.agent import Agent
@@ -54,6 +56,19 @@ class Failed:
 Outcome: TypeAlias = Finished | Suspended | Failed
 
 
+def _output(run_id: str, agent: Agent | None, text: str) -> Any:
+    if agent is None:
+        return text
+    try:
+        return agent.parse_output(text)
+    except OutputInvalid as error:
+        msg = (
+            f"Run {run_id} has finished, and agent {agent.name!r} declares another "
+            "type for its output by now. The text is in look(run_id).output."
+        )
+        raise AgentChanged(msg, run_id=run_id) from error
+
+
 def outcome_of(
     continuation: Continuation, agent: Agent | None, changes: tuple[Change, ...] = ()
 ) -> Outcome:
@@ -66,7 +81,7 @@ def outcome_of(
         text = continuation.output or ""
         return Finished(
             run_id=run_id,
-            output=agent.parse_output(text) if agent else text,
+            output=_output(run_id, agent, text),
             usage=continuation.usage,
             continuation=continuation,
             changes=changes,

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _MANY = 1000
+# How long Ctrl-C waits for a run to give up its claim, in seconds.
+_LAST_WORDS = 5.0
 _lock = threading.Lock()
 _thread: threading.Thread | None = None
 _loop: asyncio.AbstractEventLoop | None = None
@@ -37,11 +39,13 @@ def call(coroutine: Coroutine[Any, Any, T]) -> T:
             "would wait for itself. Use AsyncRunner, run_async or resume_async here."
         )
         raise ContinuationsError(msg)
-    future = asyncio.run_coroutine_threadsafe(_carried(coroutine), _running())
+    over = threading.Event()
+    future = asyncio.run_coroutine_threadsafe(_carried(coroutine, over), _running())
     try:
         result, error = future.result()
     except KeyboardInterrupt:
         future.cancel()
+        over.wait(_LAST_WORDS)
         raise
     if error is not None:
         raise error
@@ -49,7 +53,7 @@ def call(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 async def _carried(
-    coroutine: Coroutine[Any, Any, T],
+    coroutine: Coroutine[Any, Any, T], over: threading.Event
 ) -> tuple[T | None, BaseException | None]:
     # A SystemExit that left a task would end the loop for everybody (asyncio lets it
     # through); it belongs to the caller.
@@ -59,6 +63,8 @@ async def _carried(
         raise
     except BaseException as error:  # noqa: BLE001 - raised again by the caller
         return None, error
+    finally:
+        over.set()
 
 
 def each(items: AsyncIterator[T]) -> Iterator[T]:

@@ -100,8 +100,8 @@ class AsyncRunner:
         stored. With a `run_id` that exists and the same input the existing run is
         resumed; with another input this raises `RunExists`.
 
-        Raises `InvalidId`, `InvalidInput`, `RunExists`, `RunErased`, `RunBusy`,
-        `ModelError` (the run is kept) and `StoreError`. A crash leaves a run that
+        Raises `InvalidId`, `InvalidInput`, `RunExists`, `RunBusy`, `ModelError` (the
+        run is kept) and `StoreError`. A crash leaves a run that
         `resume` or `sweep` goes on with, or none.
         """
         if run_id is not None:
@@ -147,8 +147,10 @@ class AsyncRunner:
             except StaleRun:
                 continue
 
-    async def sweep(self) -> Swept:
+    async def sweep(self, *, context: Any = None) -> Swept:
         """Look at every run whose time has come, and resume what can move.
+
+        `context` is your live object for the tools of the runs that it resumes.
 
         Call it from a timer: it finds what was decided and never resumed, deadlines
         that have passed and runs whose worker died, and mends what a crash left
@@ -156,7 +158,11 @@ class AsyncRunner:
         """
         from continuations.engine.sweeping import sweep
 
-        return await sweep(self._objects, self._ports, self._workshop.worker)
+        return await sweep(
+            self._objects,
+            self._ports,
+            lambda run_id: self._workshop.worker(run_id, context),
+        )
 
     # Deciding -----------------------------------------------------------------
 

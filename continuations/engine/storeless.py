@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from continuations.authoring.agent import Agent
 from continuations.authoring.binding import Binding
 from continuations.authoring.manifest import differences
 from continuations.core.plan import plan
@@ -17,7 +18,7 @@ from continuations.engine.outcomes import outcome_of
 from continuations.engine.perform import ModelShelf, Performer
 from continuations.engine.ports import Ports
 from continuations.engine.worker import manifest
-from continuations.errors import WaitNotFound
+from continuations.errors import InvalidInput, WaitNotFound
 from continuations.ledger import claims
 from continuations.ledger.decide import record
 from continuations.wire.continuation import Continuation
@@ -25,7 +26,6 @@ from continuations.wire.continuation import Continuation
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from continuations.authoring.agent import Agent
     from continuations.authoring.manifest import Change
     from continuations.core.decisions import Decision, Verdict
     from continuations.core.table import Table
@@ -76,6 +76,7 @@ async def run_async(
     max_depth: int | None = None,
 ) -> Outcome:
     """Do what `run` does, as a coroutine."""
+    _check_agent(agent)
     ports = Ports()
     now = ports.clock.now()
     ulid = ports.ids.ulid(now)
@@ -99,6 +100,7 @@ async def resume_async(
     max_depth: int | None = None,
 ) -> Outcome:
     """Do what `resume` does, as a coroutine."""
+    _check_agent(agent)
     ports = Ports()
     given = data if isinstance(data, Continuation) else Continuation.from_bytes(data)
     table = given.table
@@ -112,6 +114,12 @@ async def resume_async(
     if not plan(table):
         return outcome_of(Continuation(table, given.version), agent, changes)
     return await _driven(table, agent, ports, context, max_depth, changes)
+
+
+def _check_agent(agent: object) -> None:
+    if not isinstance(agent, Agent):
+        msg = f"A run needs an Agent, not a {type(agent).__name__}."
+        raise InvalidInput(msg)
 
 
 async def _driven(

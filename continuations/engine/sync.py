@@ -101,6 +101,6 @@ class Runner:
         """End a run for good, and every open wait with it; idempotent."""
         return portal.call(self.asynchronous.cancel(run_id, reason=reason, by=by))
 
-    def sweep(self) -> Swept:
+    def sweep(self, *, context: Any = None) -> Swept:
         """Look at every run whose time has come, and resume what can move."""
-        return portal.call(self.asynchronous.sweep())
+        return portal.call(self.asynchronous.sweep(context=context))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,14 @@ from continuations.engine.fold import Folder
 from continuations.engine.journal import StoreJournal
 from continuations.engine.outcomes import outcome_of
 from continuations.engine.perform import Performer
-from continuations.errors import InvalidInput, RunExists
+from continuations.errors import (
+    ClockOff,
+    ContinuationsError,
+    InvalidInput,
+    RunExists,
+    StaleRun,
+    StoreError,
+)
 from continuations.ledger import claims, inbox, layout, markers, waits
 from continuations.ledger.arrivals import Arrivals, arrivals, read_cancellation
 from continuations.ledger.decide import close
@@ -93,7 +101,7 @@ class Worker:
         if wish is None:
             return Continuation(loaded.table, loaded.number)
         arrived = Arrivals(cancellation=wish)
-        journal = self._journal(loaded, arrived)
+        journal = self._journal(loaded)
         table = await self._cancelled(loaded.table, wish)
         await self._keep(journal, loaded.table, table, arrived)
         return Continuation(table, journal.number)
@@ -146,7 +154,7 @@ class Worker:
     ) -> Outcome:
         while True:
             before = table
-            journal = self._journal(loaded, arrived)
+            journal = self._journal(loaded)
             table = await self._taken_in(table, arrived, journal)
             if table is before and loaded is not None and not plan(table):
                 return self._outcome(loaded, self._changes(before))
@@ -166,6 +174,7 @@ class Worker:
     ) -> Table:
         """Return the run with all that arrived; nothing is claimed yet."""
         if arrived.cancellation is not None:
+            await journal.prepare()
             return await self._cancelled(table, arrived.cancellation)
         bound = Bound(self.binding)
         bound.check(table)
@@ -177,12 +186,16 @@ class Worker:
                 # one who finds that the run's worker is alive after all.
                 await journal.commit(table, progressed=False)
                 return await self._given_up(table, attempt - 1)
-        table = folder.interrupted(table)
-        after = folder.decided(table, arrived.decisions)
-        # Only after the last thing that can fail: closing a wait is written.
-        late = await fold.expired(self.objects, after, self.ports)
-        after = await self._closing(table, folder.decided(after, late))
-        return heard(after, arrived.letters)
+        after = folder.decided(folder.interrupted(table), arrived.decisions)
+        after = heard(after, arrived.letters)
+        now = self.ports.clock.now()
+        late = any(fold.is_late(wait, now) for wait in after.waits.values())
+        if after is table and not late:
+            return table
+        # Only after the last thing that can fail: from here on it is written.
+        await journal.prepare()
+        expired = await fold.expired(self.objects, after, self.ports)
+        return await self._closing(table, folder.decided(after, expired))
 
     async def _driven(
         self, table: Table, journal: StoreJournal, arrived: Arrivals
@@ -196,7 +209,16 @@ class Worker:
             self.settings.max_depth,
         )
         drive = Drive(table, performer, journal, arrived.letters)
-        await drive.drive()
+        try:
+            await drive.drive()
+        except (ClockOff, StaleRun, StoreError):
+            raise
+        except BaseException:
+            # A fault in the code, or Ctrl-C: no worker died, so no claim must stay.
+            if journal.holds_a_claim:
+                with suppress(ContinuationsError):
+                    await asyncio.shield(journal.finish(drive.table))
+            raise
         if drive.cancellation is not None and drive.table.run.status not in ENDED:
             return await self._cancelled(drive.table, drive.cancellation)
         if drive.model_error is not None:
@@ -300,7 +322,7 @@ class Worker:
 
     # Small questions ----------------------------------------------------------
 
-    def _journal(self, loaded: Loaded | None, arrived: Arrivals) -> StoreJournal:
+    def _journal(self, loaded: Loaded | None) -> StoreJournal:
         return StoreJournal(
             self.objects,
             self.versions,
@@ -308,7 +330,6 @@ class Worker:
             self.ports,
             lease=self.settings.lease,
             attempt=claims.next_attempt(loaded.table.run) if loaded else 1,
-            guard=next(iter(arrived.markers), None),
         )
 
     def _changes(self, table: Table) -> tuple[Change, ...]:

@@ -11,7 +11,7 @@ from continuations.core.delta import diff
 from continuations.core.table import ROOT
 from continuations.core.views import Frame
 from continuations.core.waits import Wait
-from continuations.errors import Corrupt
+from continuations.errors import Corrupt, FormatError
 from continuations.wire import envelope
 from continuations.wire.fields import Fields, milliseconds
 from continuations.wire.v1 import delta_fields, read_delta
@@ -109,13 +109,17 @@ class Continuation:
         return envelope.seal(header, delta_fields(diff(None, self._table)))
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Continuation:
+    def from_bytes(cls, data: bytes | bytearray | memoryview) -> Continuation:
         """Return the run of such bytes.
 
         Nothing in them is executed. Raises `Corrupt` for damaged bytes and
         `FormatError` for bytes of another kind or a newer format.
         """
         name = "the continuation"
+        kind: type = type(data)
+        if kind not in (bytes, bytearray, memoryview):
+            msg = f"A {kind.__name__} holds no continuation; it is bytes."
+            raise FormatError(msg)
         opened = envelope.unseal(bytes(data), name)
         header = Fields(opened.header, f"the header of {name}")
         header.chosen("kind", frozenset({"continuation"}))

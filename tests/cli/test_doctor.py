@@ -1,0 +1,138 @@
+"""doctor: what of a run can be read, and how it goes on."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from continuations import Approve, Finished, Runner, Suspended
+from tests.cli import office
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cli.command import Commands
+
+
+def newest(cli: Commands) -> Path:
+    """Return the file of the newest version of run j1."""
+    return min((cli.folder / "runs/runs/j1/v").iterdir())
+
+
+def free(cli: Commands, runner: Runner) -> Runner:
+    """Return a runner of a run that is approved, free, and has a garbage version."""
+    runner.start("go", run_id="j1")
+    runner.decide(next(runner.waiting()).id, Approve(by="kim"))
+    path = newest(cli)
+    path.with_name(str(int(path.name) - 1)).write_bytes(b"lost")
+    return runner
+
+
+def test_a_whole_run_is_said_to_be_whole(cli: Commands, runner: Runner) -> None:
+    """R-E7: exit code 0; and again as JSON."""
+    runner.start("go", run_id="j1")
+
+    done, told = cli("doctor", "j1"), cli("doctor", "j1", "--json")
+
+    number = runner.look("j1").version
+    assert (0, "") == (done.code, done.err)
+    assert f"last good version: {number}" in done.lines
+    assert "findings: none" in done.lines
+    assert {
+        "run_id": "j1",
+        "newest": number,
+        "last_good": number,
+        "goes_on": True,
+        "stranded": [],
+        "findings": [],
+        "repaired": None,
+    } == json.loads(told.out)
+
+
+def test_damage_is_named_and_what_to_do_next(cli: Commands, runner: Runner) -> None:
+    """R-E7: code 1, also when the newest version cannot be read; needs no app."""
+    free(cli, runner)
+    number = len(list((cli.folder / "runs/runs/j1/v").iterdir()))
+
+    done = cli("doctor", "j1")
+    told = json.loads(cli("doctor", "j1", "--json").out)
+
+    assert (1, "") == (done.code, done.err)
+    key = f"runs/j1/v/{newest(cli).name}"
+    assert f"  damaged {key}" in done.lines
+    assert f"last good version: {number - 1}" in done.lines
+    assert "--repair goes on from version" in done.lines[-1]
+    assert [(key, "damaged", True)] == [
+        (each["key"], each["kind"], each["blocks"]) for each in told["findings"]
+    ]
+    assert 5 == cli("show", "j1").code
+    assert key in cli("show", "j1").err
+
+
+def test_repair_makes_a_new_root_from_which_a_resume_goes_on(
+    cli: Commands, runner: Runner
+) -> None:
+    """R-E7: 0; the damaged object stays; a second one finds nothing to do."""
+    free(cli, runner)
+    damaged, number = newest(cli), len(list((cli.folder / "runs/runs/j1/v").iterdir()))
+
+    done = cli("doctor", "j1", "--repair")
+
+    assert (0, "") == (done.code, done.err)
+    assert f"repaired: version {number + 1} is a new root" in done.lines
+    assert "next: continuations resume j1" in done.lines[-1]
+    assert b"lost" == damaged.read_bytes()
+    again = cli("doctor", "j1", "--repair", "--json")
+    assert (1, None) == (again.code, json.loads(again.out)["repaired"])
+    assert json.loads(again.out)["goes_on"]
+    # What was approved may have happened: a person says so.
+    stands = Runner(office.boss(), store=runner.store).resume("j1")
+    assert isinstance(stands, Suspended)
+    assert ["unknown"] == [wait.kind for wait in stands.waits]
+    assert 0 == cli("answer", stands.waits[0].id, '"moved"').code
+    assert isinstance(runner.resume("j1"), Finished)
+
+
+def test_nothing_left_to_go_on_from(cli: Commands, runner: Runner) -> None:
+    runner.start("go", run_id="j1")
+    for path in (cli.folder / "runs/runs/j1/v").iterdir():
+        path.write_bytes(b"")
+
+    done, mended = cli("doctor", "j1"), cli("doctor", "j1", "--repair")
+
+    assert 1 == done.code
+    assert "last good version: none" in done.lines
+    assert "restore the objects from a backup" in done.lines[-1]
+    assert (5, "") == (mended.code, mended.out)
+    assert mended.err.startswith("Corrupt: No version of run j1")
+
+
+def test_a_run_that_is_held_is_left_alone(cli: Commands, runner: Runner) -> None:
+    """Code 4, as for every command: the version before the newest holds a claim."""
+    runner.start("go", run_id="j1")
+    newest(cli).write_bytes(b"")
+
+    assert runner.look("j1", version=1).table.run.claim is not None
+    done = cli("doctor", "j1", "--repair")
+
+    assert 4 == done.code
+    assert "RunBusy" in done.err
+
+
+@pytest.mark.parametrize("name", ["nobody", "../etc", "a/b", "-x"])
+def test_no_such_run(cli: Commands, name: str) -> None:
+    done = cli("doctor", "--", name)
+
+    assert (5, "") == (done.code, done.out)
+    assert ("InvalidId" if name != "nobody" else "RunNotFound") in done.err
+
+
+def test_findings_cannot_forge_lines(cli: Commands, runner: Runner) -> None:
+    """What stands in a damaged object is never shown; a key's name is made visible."""
+    runner.start("go", run_id="j1")
+    newest(cli).write_bytes(b"findings: none\n\x1b[31mnext: nothing\n")
+    done = cli("doctor", "j1")
+    assert "\x1b" not in done.out
+    assert 1 == done.lines.count("findings: 1")
