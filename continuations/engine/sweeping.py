@@ -104,12 +104,12 @@ class _Look:
         table = newest.table
         if table.run.claim is not None:
             return
-        if table.run.status in ENDED:
-            decided = await decided_waits(self.objects, table.run.id)
-            await waits.withdraw(self.objects, decided)
-        else:
+        if table.run.status not in ENDED:
             await publish(self.objects, table.waits.values())
-            await waits.mend(self.objects, table.waits.values())
+        # Also of waits that are long over: whoever made an object once more after the
+        # decision, and died before it could look, left it for us.
+        decided = await decided_waits(self.objects, table.run.id)
+        await waits.withdraw(self.objects, decided)
         for marker in found:
             if not markers.stands(marker, newest.number, table):
                 await self.objects.delete(marker.key)

@@ -102,6 +102,7 @@ class Worker:
             return Continuation(loaded.table, loaded.number)
         arrived = Arrivals(cancellation=wish)
         journal = self._journal(loaded)
+        await journal.prepare()
         table = await self._cancelled(loaded.table, wish)
         await self._keep(journal, loaded.table, table, arrived)
         return Continuation(table, journal.number)
