@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from continuations import (
     Agent,
     ApprovalPolicy,
@@ -74,6 +76,11 @@ class Patient:
                 return await self.inner.reply(request)
 
 
+def is_more_than_a_cent(cents: int) -> bool:
+    """Tell whether a person is asked."""
+    return cents > 1
+
+
 def payer(model: Any, approval: Any = True) -> Agent:
     """Return an agent that may pay."""
 
@@ -90,7 +97,7 @@ def test_store_retry_and_policy_are_replaced_alone() -> None:
     # Given a store, a retry and a policy that are none of ours
     store = Recorded()
     model = Patient(fails=3)
-    policy = ApprovalPolicy(when=lambda cents: cents > 1, name="more than a cent")
+    policy = ApprovalPolicy(when=is_more_than_a_cent, name="more than a cent")
     runner = Runner(payer(model, policy), store=store)
 
     # When a run waits, is approved and resumed
@@ -155,11 +162,11 @@ def test_a_run_pauses_for_other_reasons_than_an_approval() -> None:
         return "Done."
 
     runner = Runner(Agent("a", model=ScriptedModel(sometimes)), store="memory:")
-    try:
+    with pytest.raises(ModelError) as caught:
         runner.start("go", run_id="r")
-    except ModelError as error:
-        assert (429, True, "r") == (error.status, error.retryable, error.run_id)
 
+    error = caught.value
+    assert (429, True, "r") == (error.status, error.retryable, error.run_id)
     assert "suspended" == runner.look("r").status
     down = False
     assert isinstance(runner.resume("r"), Finished)
