@@ -8,7 +8,10 @@ a No is never mistaken for a Not yet. Which state may follow which is written in
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +104,8 @@ class CallRow:
     `provider_id` is the id that goes into the transcript; nothing is ever routed by
     it. `written` is what the model wrote. `arguments` are the effective ones, as
     canonical JSON; after an edit `original` keeps those which the edit replaced.
-    `approved` is the digest that a person said yes to. `repeatable` tells that it
+    `approved` is the digest that a person said yes to, `approved_until` when that yes
+    is too old for the call to begin. `repeatable` tells that it
     may run again after a crash, `verifiable` that its tool can be asked.
     """
 
@@ -115,6 +119,7 @@ class CallRow:
     original: str | None = None
     meaning: str | None = None
     approved: str | None = None
+    approved_until: datetime | None = None
     repeatable: bool = False
     verifiable: bool = False
     attempts: int = 0

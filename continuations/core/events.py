@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from continuations.core.decisions import Decision
     from continuations.core.messages import Message
     from continuations.core.run import Failure
@@ -147,10 +149,12 @@ class Approved:
     """A person said yes, perhaps to other arguments (effective, canonical JSON).
 
     `digest` is that of the call as it will run: with the edited arguments, if any.
+    After `until` the call does not begin any more.
     """
 
     call: str
     digest: str
+    until: datetime | None = None
     arguments: str | None = None
 
 

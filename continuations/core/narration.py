@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from continuations.core.frames import FrameRow
     from continuations.core.messages import Message
 
+# Ways to fail right before the call: it was started, and did not run.
+_NOT_RUN = ("digest", "stale")
+
 # Reasons of a provider to stop that leave no whole answer (chat completions).
 _CUT = {
     "length": "the model's reply was cut off at its length limit",
@@ -55,7 +58,7 @@ def result_of(row: CallRow) -> str:
     assert isinstance(row.state, CLOSED)  # noqa: S101 - for the type checkers
     content = row.state.content
     ran = row.attempts > 0 and not isinstance(row.state, Refused)
-    if row.original is None or not ran or _code(row) == "digest":
+    if row.original is None or not ran or _code(row) in _NOT_RUN:
         return content
     return (
         "The person who approved this call changed its arguments. "

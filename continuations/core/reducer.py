@@ -274,12 +274,13 @@ def _learned(row: CallRow, event: CallEvent) -> CallRow:
                 verifiable=event.verifiable,
             )
         case Approved(arguments=None):
-            return replace(row, approved=event.digest)
+            return replace(row, approved=event.digest, approved_until=event.until)
         case Approved():
             original = row.original or row.arguments
             return replace(
                 row,
                 approved=event.digest,
+                approved_until=event.until,
                 arguments=event.arguments,
                 original=original,
             )

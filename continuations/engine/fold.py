@@ -88,9 +88,12 @@ class Folder:
             if now_means != wait.digest:
                 note = "The tool's description changed after the approval."
                 return self._reopened(table, call, wait, note)
-            if self._is_too_old(wait, decision):
+            until = _until(wait, decision)
+            if until is not None and self.ports.clock.now() > until:
                 note = f"The approval was older than its {wait.valid_for} s."
                 return self._reopened(table, call, wait, note)
+        else:
+            until = None
         arguments = None
         if decision.arguments is not None:
             try:
@@ -102,13 +105,7 @@ class Folder:
             arguments = None
         runs = arguments if arguments is not None else wait.arguments_json
         digest = digest_of(table, call, runs, meaning)
-        return Approved(call=call.id, digest=digest, arguments=arguments)
-
-    def _is_too_old(self, wait: Wait, decision: Decision) -> bool:
-        if wait.valid_for is None:
-            return False
-        age = self.ports.clock.now() - decision.at
-        return age > timedelta(seconds=wait.valid_for)
+        return Approved(call=call.id, digest=digest, until=until, arguments=arguments)
 
     def _reopened(self, table: Table, call: CallRow, wait: Wait, note: str) -> Reopened:
         now = self.ports.clock.now()
@@ -166,6 +163,13 @@ async def expired(objects: Objects, table: Table, ports: Ports) -> dict[str, Dec
 def is_late(wait: Wait, now: datetime) -> bool:
     """Tell whether a wait's deadline has passed."""
     return wait.deadline is not None and now > wait.deadline
+
+
+def _until(wait: Wait, decision: Decision) -> datetime | None:
+    """Return until when an approved call may begin, or `None` for always."""
+    if wait.valid_for is None:
+        return None
+    return decision.at + timedelta(seconds=wait.valid_for)
 
 
 def _stopped_by(wait: Wait, decision: Decision) -> Failure | None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from continuations.errors import ClockOff, StaleRun
+from continuations.errors import ClockOff, StaleRun, StoreUnavailable
 from continuations.ledger import claims, markers
 from continuations.ledger.arrivals import read_cancellation
 from continuations.ledger.claims import Lease
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from continuations.ledger.objects import Objects
     from continuations.ledger.versions import Loaded, Versions
     from continuations.wire.records import Cancellation
+
+_MOST_SLOW = 5
 
 
 class Journal(Protocol):
@@ -79,6 +82,7 @@ class StoreJournal:
         self._attempt = attempt
         self._lease: Lease | None = None
         self.loaded = loaded
+        self._slow = 0
         self.guard: str | None = None
         self._worker = ports.ids.ulid(ports.clock.now())
 
@@ -114,12 +118,13 @@ class StoreJournal:
         clock = self._ports.clock
         await self.prepare()
         lease = Lease.beginning_now(clock, self._length)
-        attempt = 0 if progressed else self._attempt
+        if progressed:
+            self._attempt = 0
         claimed = claims.claimed(
             table,
             worker=self._worker,
             lease=lease,
-            attempt=attempt,
+            attempt=self._attempt,
         )
         before = clock.now()
         try:
@@ -132,10 +137,11 @@ class StoreJournal:
         except StaleRun:
             await self._drop_guard()
             raise
-        self._check_clock(before)
+        took = self._check_clock(before)
         if first:
             await self._check_newest()
-        self._lease = lease
+        self._lease = replace(lease, slack=took)
+        self._check_speed()
         return cancellation
 
     async def finish(self, table: Table) -> None:
@@ -179,11 +185,24 @@ class StoreJournal:
         if self._lease is None and self.guard is not None:
             await self._objects.delete(self.guard)
 
-    def _check_clock(self, before: datetime) -> None:
+    def _check_speed(self) -> None:
+        # A claim that is half over when it begins allows nothing but its renewal.
+        self._slow = 0 if self.allows_a_call else self._slow + 1
+        if self._slow < _MOST_SLOW:
+            return
+        msg = (
+            f"Run {self._versions.run_id}: the store is too slow for a claim of "
+            f"{self._length:g} s: half of it was over {self._slow} times in a row when "
+            "it was taken. Nothing ran. Give the runner a longer lease."
+        )
+        raise StoreUnavailable(msg, run_id=self._versions.run_id)
+
+    def _check_clock(self, before: datetime) -> float:
         told = self.loaded.store_time if self.loaded else None
         after = self._ports.clock.now()
         run_id = self._versions.run_id
         claims.check_clock(told, before, after, self._length, run_id)
+        return (after - before).total_seconds() if told is not None else 0.0
 
     async def _check_newest(self) -> None:
         if await self._versions.newest_number() != self.number:

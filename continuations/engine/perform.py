@@ -194,6 +194,9 @@ class Performer:
             if digest_of(table, call, arguments, meaning) != call.approved:
                 text = "ERROR: what would run is not what was approved. Not executed."
                 return CallRaised(call=call.id, code="digest", content=text)
+        if self._is_too_late(call):
+            text = "ERROR: the approval was too old when the call began. Not executed."
+            return CallRaised(call=call.id, code="stale", content=text)
         context = self._context(table, call, tool, fence)
         limit = asyncio.timeout(tool.timeout)
         try:
@@ -208,6 +211,11 @@ class Performer:
             _note(table, call, "failed", error)
             return _raised(call, tool, error, late=limit.expired())
         return CallReturned(call=call.id, content=content)
+
+    def _is_too_late(self, call: CallRow) -> bool:
+        # Only of the first attempt can it be said that it did not begin.
+        until = call.approved_until if call.attempts <= 1 else None
+        return until is not None and self.ports.clock.now() > until
 
     def _context(
         self, table: Table, call: CallRow, tool: Tool[Any, Any], fence: int

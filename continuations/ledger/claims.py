@@ -40,13 +40,16 @@ class Lease:
     `length` is in seconds. No model or tool call starts with less than half of it
     left: two workers' clocks may each be a quarter off the store's, so the one that
     is ahead may believe half a claim too early that it is over. From two thirds on it
-    is renewed, so that a worker which is not held up never comes to that.
+    is renewed, so that a worker which is not held up never comes to that. `slack` is
+    how long the request took in which the store told its time: by so much less is
+    known of our clock.
     """
 
     clock: Clock
     length: float
     until: datetime
     ends: float
+    slack: float = 0.0
 
     @classmethod
     def beginning_now(cls, clock: Clock, length: float) -> Lease:
@@ -65,7 +68,7 @@ class Lease:
     @property
     def allows_a_call(self) -> bool:
         """Whether enough is left to begin a model or tool call."""
-        return self.left > self.length / 2
+        return self.left > self.length / 2 + self.slack
 
     @property
     def wants_renewal(self) -> bool:

@@ -184,6 +184,13 @@ class Versions:
                 layout.version(self.run_id, number), body
             )
         except AlreadyExists:
+            if await self.newest_number() < number:
+                key = layout.version(self.run_id, number)
+                msg = (
+                    f"{key} is taken by something that the store does not list: no "
+                    "object of ours. Look at it, put it away, and try again."
+                )
+                raise Corrupt(msg, run_id=self.run_id) from None
             raise self.stale(number - 1) from None
         kept = frozenset(fenwick.chain(number, root))
         steps = tuple(step for step in steps if step.number in kept)

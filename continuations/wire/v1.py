@@ -31,6 +31,7 @@ from continuations.wire.records import read_message, read_wait, wait_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
 
 STATE_KINDS = frozenset(STATES)
 
@@ -235,6 +236,7 @@ def _call_fields(row: CallRow) -> dict[str, object]:
         original=row.original,
         meaning=row.meaning,
         approved=row.approved,
+        approved_until=_moment_field(row.approved_until),
         repeatable=row.repeatable,
         verifiable=row.verifiable,
         attempts=row.attempts or None,
@@ -260,12 +262,17 @@ def _read_call(value: object, where: str) -> CallRow:
         original=fields.text_or_none("original"),
         meaning=fields.text_or_none("meaning"),
         approved=fields.text_or_none("approved"),
+        approved_until=fields.moment_or_none("approved_until"),
         repeatable=fields.flag("repeatable"),
         verifiable=fields.flag("verifiable"),
         attempts=fields.number("attempts", 0),
     )
     fields.end()
     return row
+
+
+def _moment_field(moment: datetime | None) -> int | None:
+    return None if moment is None else milliseconds(moment)
 
 
 def _state_fields(state: State) -> dict[str, object]:
