@@ -57,6 +57,7 @@ CALL = st.builds(
     original=MAYBE,
     meaning=MAYBE,
     approved=MAYBE,
+    approved_until=st.none() | WHEN,
     repeatable=st.booleans(),
     verifiable=st.booleans(),
     attempts=COUNT,
@@ -105,6 +106,7 @@ RUN = st.builds(
     claim=st.none() | st.builds(Claim, worker=TEXT, until=WHEN, attempt=COUNT),
     usage=USAGE,
     output=MAYBE,
+    doubtful=st.booleans(),
     failure=st.none() | st.builds(Failure, code=TEXT, message=TEXT),
 )
 MESSAGE = st.builds(said.user, TEXT) | st.builds(said.tool, TEXT, TEXT)
@@ -156,6 +158,7 @@ FULL = Delta(
             reasoning_tokens=5,
         ),
         output="out",
+        doubtful=True,
         failure=Failure(code="denied", message="no"),
     ),
     manifest="{}",
@@ -171,6 +174,7 @@ FULL = Delta(
             original='{"a":1}',
             meaning="m",
             approved="d",
+            approved_until=MOMENT,
             repeatable=True,
             verifiable=True,
             attempts=7,
