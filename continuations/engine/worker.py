@@ -227,7 +227,8 @@ class Worker:
             await journal.finish(drive.table)
             new = [w for key, w in drive.table.waits.items() if key not in table.waits]
             await publish(self.objects, new)
-            await waits.mend(self.objects, table.waits.values())
+            kept = [w for key, w in drive.table.waits.items() if key in table.waits]
+            await waits.mend(self.objects, kept)
             await self._tell(new)
             raise drive.model_error
         return drive.table

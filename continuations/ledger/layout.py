@@ -86,7 +86,13 @@ def decision(wait_id: str) -> str:
 def decided_wait(key: str, run_id: str) -> str | None:
     """Return the id of the wait that a decision's key decides, or `None`."""
     name = key.rsplit("/", 1)[1]
-    return f"{name[2:]}@{run_id}" if name.startswith("d-") else None
+    if not name.startswith("d-"):
+        return None
+    wait_id = f"{name[2:]}@{run_id}"
+    with suppress(WaitNotFound):
+        parse_wait_id(wait_id)
+        return wait_id
+    return None  # a stranger's key
 
 
 def letter(run_id: str, number: int) -> str:

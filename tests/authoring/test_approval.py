@@ -143,7 +143,7 @@ def test_anything_else_keeps_the_call_from_running(
 
 def test_a_condition_on_a_misspelt_argument_is_refused_when_it_is_declared() -> None:
     """It would keep every call from running, and only the model would be told."""
-    with pytest.raises(InvalidInput, match="wants 'unknown'.*takes: cents"):
+    with pytest.raises(InvalidInput, match=r"wants 'unknown'.*takes: cents"):
         asks(never_given)
 
 

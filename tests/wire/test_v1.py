@@ -84,7 +84,8 @@ calls.state.kind calls.state.wait calls.tool calls.verifiable calls.written
 frames frames.agent frames.call frames.depth frames.id frames.max_turns frames.open
 frames.turns gone logs logs.f1 logs.f1.add logs.f1.id logs.f1.keep manifest
 run run.agent run.birth run.claim run.claim.attempt run.claim.until
-run.claim.worker run.created run.doubtful run.failure run.failure.code run.failure.message run.id
+run.claim.worker run.created run.doubtful run.failure run.failure.code
+run.failure.message run.id
 run.inbox run.input run.next run.output run.status run.usage run.usage.cached_tokens
 run.usage.input_tokens run.usage.output_tokens run.usage.reasoning_tokens
 run.usage.requests
