@@ -15,6 +15,7 @@ in the bytes is ever more than data.
 
 from __future__ import annotations
 
+import itertools
 import sys
 from dataclasses import dataclass
 from hashlib import sha256
@@ -37,8 +38,12 @@ _SMALL = 200
 _LEVELS = ((1 << 16, 9), (1 << 40, 3))
 # What one object may unpack to. A 64 MiB transcript fits well below.
 MOST_BYTES = 256 * 1024 * 1024
-# What one list or mapping may hold: more rows or messages than any run has.
+# What one list or mapping may hold, and how many of both there may be in one object:
+# more rows or messages than any run has.
 _MOST_ITEMS = 1 << 20
+# Who wants much of a reader's memory must have stored something: honest conversations
+# shrink by less than a hundred, and what shrinks by more is stored plain.
+_MOST_RATIO, _FREE = 1000, 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +65,8 @@ def seal(header: dict[str, object], body: object) -> bytes:
     top = _pack({**header, "size": len(packed)})
     level = next(level for most, level in _LEVELS if len(packed) < most)
     stored = packed if codec == _PLAIN else _zstd().compress(packed, level)
+    if _is_bomb(len(packed), len(stored)):
+        codec, stored = _PLAIN, packed
     prefix = MAGIC + FORMAT.to_bytes(2, "big") + bytes([codec, 0])
     data = b"".join((prefix, len(top).to_bytes(4, "big"), top, stored))
     return data + digest_of(data)
@@ -77,10 +84,16 @@ def unseal(data: bytes, name: str) -> Opened:
     if not 0 <= size <= MOST_BYTES:
         raise _corrupt(name, f"it claims to hold {size} bytes")
     stored = data[header_end:-_DIGEST]
+    if _is_bomb(size, len(stored)):
+        raise _corrupt(name, f"it claims to hold {size} bytes in {len(stored)}")
     packed = stored if codec == _PLAIN else _decompress(stored, size, name)
     if len(packed) != size:
         raise _corrupt(name, f"it holds {len(packed)} bytes and not {size}")
     return Opened(header, _unpack(packed, name), digest_of(data))
+
+
+def _is_bomb(size: int, stored: int) -> bool:
+    return size > _MOST_RATIO * stored + _FREE
 
 
 def digest_of(data: bytes) -> bytes:
@@ -151,16 +164,38 @@ def _pack(value: object) -> bytes:
 
 
 def _unpack(data: bytes, name: str) -> object:
+    counted = itertools.count(1)
+
+    def count() -> None:
+        if next(counted) > _MOST_ITEMS:
+            msg = "there are too many lists and mappings"
+            raise ValueError(msg)
+
+    def mapping(pairs: list[tuple[Any, Any]]) -> dict[str, Any]:
+        count()
+        return _mapping(pairs)
+
+    def items(values: list[Any]) -> list[Any]:
+        count()
+        return values
+
+    most = min(_MOST_ITEMS, len(data))
     try:
         return msgpack.unpackb(
             data,
             strict_map_key=True,
             unicode_errors="surrogatepass",
-            object_pairs_hook=_mapping,
-            max_array_len=_MOST_ITEMS,
-            max_map_len=_MOST_ITEMS,
+            object_pairs_hook=mapping,
+            list_hook=items,
+            max_array_len=most,
+            max_map_len=most,
         )
-    except (ValueError, msgpack.UnpackException, RecursionError) as error:
+    except (
+        MemoryError,
+        RecursionError,
+        ValueError,
+        msgpack.UnpackException,
+    ) as error:
         raise _corrupt(name, f"it does not unpack ({type(error).__name__})") from None
 
 

@@ -16,6 +16,7 @@ def unpackb(
     raw: bool = ...,
     strict_map_key: bool = ...,
     unicode_errors: str | None = ...,
+    list_hook: Callable[[list[Any]], Any] | None = ...,
     object_pairs_hook: Callable[[list[tuple[Any, Any]]], Any] | None = ...,
     max_str_len: int = ...,
     max_bin_len: int = ...,
