@@ -19,7 +19,7 @@ Store = Annotated[
     typer.Option(
         metavar="URL",
         envvar="CONTINUATIONS_STORE",
-        help="Where the runs are: file:path, s3://bucket/prefix.",
+        help="Where the runs are: file:path.",
     ),
 ]
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="The id of a run.")]

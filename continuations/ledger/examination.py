@@ -177,6 +177,7 @@ class _Look:
             chain = fenwick.chain(number, self._root)
             self._known = {n: self._known[n] for n in chain if n in self._known}
             expected = number + 1
+        await self._unlisted(expected)
         good = self.good.number if self.good else 0
         for number, kind, problem in self._faults:
             key = layout.version(self._run_id, number)
@@ -190,6 +191,15 @@ class _Look:
             number, kind, _ = self._faults[-1]
             problem = f"It is missing, and so is every version up to {last}."
             self._faults[-1] = (number, kind, problem)
+
+    async def _unlisted(self, number: int) -> None:
+        """Look whether the next number is taken by what no listing shows.
+
+        A file store passes over links and pipes: they are no objects.
+        """
+        if number <= layout.MOST_VERSIONS:
+            key = layout.version(self._run_id, number)
+            await self._read(key, self._objects.read(key), blocks=True)
 
     async def _version(self, number: int) -> None:
         key = layout.version(self._run_id, number)
@@ -245,11 +255,18 @@ class _Look:
                 reading_it = read_cancellation(self._objects, run_id)
                 await self._read(key, reading_it, blocks=open_run)
         for wait_id in open_waits:
-            if not await self._objects.keys(layout.decision(wait_id), limit=1):
-                reading_wait = waits.read(self._objects, wait_id)
-                key = layout.wait(wait_id)
-                if await self._read(key, reading_wait, blocks=True) == "damaged":
-                    self.undecidable.append(wait_id)
+            key = layout.decision(wait_id)
+            if not await self._objects.keys(key, limit=1):
+                await self._undecided(key, wait_id)
+
+    async def _undecided(self, key: str, wait_id: str) -> None:
+        """Look at a wait that no listing shows as decided."""
+        reading = read_decision(self._objects, wait_id)
+        await self._read(key, reading, blocks=True)
+        reading_wait = waits.read(self._objects, wait_id)
+        kind = await self._read(layout.wait(wait_id), reading_wait, blocks=True)
+        if kind == "damaged":
+            self.undecidable.append(wait_id)
 
     async def _decision(self, key: str, wait_id: str, table: Table | None) -> None:
         wait = table.waits.get(wait_id) if table else None

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 def _flipped(place: float) -> Callable[[bytes], bytes]:
     def flip(body: bytes) -> bytes:
+        if not body:
+            return b"\x01"
         at = min(int(len(body) * place), len(body) - 1)
         return body[:at] + bytes([body[at] ^ 1]) + body[at + 1 :]
 
