@@ -33,7 +33,8 @@ class Clock:
 
 def runner(script: Script, *tools: Callable[..., Any] | Any, **options: Any) -> Runner:
     """Return a runner of one agent, `boss`, with a script and some tools."""
-    return Runner(boss(script, *tools), **{"store": "memory:", **options})
+    options.setdefault("store", "memory:")
+    return Runner(boss(script, *tools), **options)
 
 
 def boss(script: Script, *tools: Any, **options: Any) -> Agent:

@@ -48,5 +48,5 @@ def only(outcome: Outcome) -> Wait:
 
 def office(policy: object = True, script: Script = PAY, **options: Any) -> Runner:
     """Return a runner of an agent that pays under a policy."""
-    given = {"store": MemoryStore(), **options}
-    return Runner(boss(script, payer(policy)), **given)
+    options.setdefault("store", MemoryStore())
+    return Runner(boss(script, payer(policy)), **options)
