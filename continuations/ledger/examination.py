@@ -130,14 +130,17 @@ class _Remembering(Objects):
 
 
 class _Look:
-    """Goes up the versions of a run, with those at hand that others are built on."""
+    """Goes up the versions of a run, with those at hand that others are built on.
+
+    They are kept by their root: no version is built on one of another root.
+    """
 
     def __init__(self, objects: Objects, run_id: str) -> None:
         self._objects = _Remembering(objects)
         self._versions = Versions(self._objects, run_id)
         self._run_id = run_id
-        self._root = 1
-        self._known: dict[int, Step] = {}
+        self._known: dict[int, dict[int, Step]] = {}
+        self._whole: set[int] = set()
         self._faults: list[tuple[int, Kind, str]] = []
         self.good: Step | None = None
         self.stranded: list[int] = []
@@ -174,8 +177,7 @@ class _Look:
         for number in numbers:
             self._miss(expected, number - expected)
             await self._version(number)
-            chain = fenwick.chain(number, self._root)
-            self._known = {n: self._known[n] for n in chain if n in self._known}
+            self._forget(number)
             expected = number + 1
         await self._unlisted(expected)
         good = self.good.number if self.good else 0
@@ -192,6 +194,12 @@ class _Look:
             problem = f"It is missing, and so is every version up to {last}."
             self._faults[-1] = (number, kind, problem)
 
+    def _forget(self, number: int) -> None:
+        """Keep those at hand that a later version can be built on."""
+        for root, known in self._known.items():
+            kept = fenwick.chain(number, root)
+            self._known[root] = {n: known[n] for n in kept if n in known}
+
     async def _unlisted(self, number: int) -> None:
         """Look whether the next number is taken by what no listing shows.
 
@@ -205,32 +213,30 @@ class _Look:
         key = layout.version(self._run_id, number)
         try:
             header = decode_header(await self._objects.read(key), key)
+            known = self._known.get(header.root, {})
             if self._is_stranded(header, number):
                 self.stranded.append(number)
                 return
-            self.good = await self._versions.step(number, self._known)
+            self.good = await self._versions.step(number, known)
         except NotFound:
             self._faults.append((number, "missing", "It is missing."))
         except ContinuationsError as error:
             self._faults.append((number, self._objects.kind_of(error), str(error)))
         else:
-            self._known[number] = self.good
+            self._known[header.root] = {**known, number: self.good}
+            self._whole.add(number)
 
     def _is_stranded(self, header: Header, number: int) -> bool:
-        """Tell whether a whole version is built on one that is not.
-
-        Raises `Corrupt` for what can be the base of no version of this number.
-        """
-        if (header.run_id, header.number) != (self._run_id, number):
-            return False  # it is not what its key says, as reading it will tell
-        if header.root > self._root:
-            self._root, self._known = min(header.root, number), {}
-        at_home = header.root == self._root
-        if not at_home or header.base != fenwick.base(number, header.root):
-            msg = f"It is built on version {header.base} of root {header.root}."
-            raise Corrupt(msg, run_id=self._run_id)
-        self.claimed_until = header.until
-        return header.base != 0 and header.base not in self._known
+        """Tell whether a whole version is built on one that is not."""
+        honest = (
+            (header.run_id, header.number) == (self._run_id, number)
+            and 1 <= header.root <= number
+            and header.base == fenwick.base(number, header.root)
+        )
+        if honest:
+            self.claimed_until = header.until
+        # What is not honest is found out by whoever reads it.
+        return honest and header.base != 0 and header.base not in self._whole
 
     # What came from outside ---------------------------------------------------
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from continuations.core.calls import Ready, Started, Unknown, Waiting
 from continuations.core.decisions import Approve, Deny
+from continuations.core.delta import diff
 from continuations.core.run import Claim
 from continuations.core.soundness import fault
 from continuations.errors import (
@@ -31,6 +32,7 @@ from continuations.ledger.doctor import examine, repair, restored
 from continuations.ledger.versions import Versions
 from continuations.wire.envelope import digest_of
 from continuations.wire.records import encode_wait
+from continuations.wire.versions import Header, encode_version
 from continuations_storage import Denied, MemoryStore
 from continuations_storage.faults import Crash, FaultyStore, crashed
 from continuations_storage.faults import at as at_operation
@@ -217,6 +219,35 @@ def test_a_version_of_another_past_is_seen_by_those_built_on_it(number: int) -> 
         through = {n for n in range(1, 14) if set(children) & set(fenwick.chain(n, 1))}
         assert sorted(map(version, children)) == damaged(found)
         assert max(set(range(1, LENGTH + 1)) - through) == found.last_good
+
+    does(story())
+
+
+@pytest.mark.parametrize("root", [2, 4, 5])
+def test_a_version_of_a_root_that_never_was_leads_nobody_astray(root: int) -> None:
+    """R-E7: rightly signed, rightly counted; those after it are what they were."""
+
+    async def story() -> None:
+        store = MemoryStore()
+        tables = list(history(4, 7))
+        await written(store, tables)
+        base = fenwick.base(5, root)
+        header = Header(
+            run_id=RUN,
+            number=5,
+            root=root,
+            base=base,
+            base_digest=digest_of(await store.read(version(base))) if base else None,
+            status="suspended",
+            at=MOMENT,
+        )
+        before = tables[base - 1] if base else None
+        await put(store, version(5), encode_version(header, diff(before, tables[4])))
+
+        found = await examine(objects(store), RUN)
+
+        assert ([version(5)] if base else []) == damaged(found)
+        assert (7, True) == (found.last_good, found.goes_on)
 
     does(story())
 
