@@ -20,9 +20,12 @@ if TYPE_CHECKING:
 # Python's JSON recurses, and how deep it may depends on who calls it from where. What
 # was stored must load everywhere, so there is one limit, well below every other.
 MOST_DEPTH = 200
+# Arrays and objects of one text: in memory each takes thirty times its two letters.
+MOST_CONTAINERS = 1 << 20
 # Above it not every whole number is a float.
 _EXACT = 1 << 53
 _TOO_DEEP = f"it is nested deeper than {MOST_DEPTH} levels"
+_TOO_MANY = f"it has more than {MOST_CONTAINERS} arrays and objects"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # A string is one piece, also one that never ends: each letter is looked at once.
 _BRACKET = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[\[{]|[\]}]', re.DOTALL)
@@ -63,13 +66,16 @@ def parse(text: str | bytes) -> Any:
 def _refuse_deep(text: str) -> None:
     if text.count("[") + text.count("{") <= MOST_DEPTH:
         return
-    depth = 0
+    depth = opened = 0
     for found in _BRACKET.finditer(text):
         bracket = found[0]
         if bracket in "[{":
             depth += 1
+            opened += 1
             if depth > MOST_DEPTH:
                 raise NotJson(_TOO_DEEP)
+            if opened > MOST_CONTAINERS:
+                raise NotJson(_TOO_MANY)
         elif bracket in "]}":
             depth -= 1
 
@@ -110,10 +116,15 @@ def _refuse_lossy(value: object) -> None:
     # tuple into a list; what is stored must come back equal. Comes after dumps,
     # which has proved that the value does not refer to itself.
     stack: list[tuple[object, int]] = [(value, 0)]
+    containers = 0
     while stack:
         item, depth = stack.pop()
-        if depth >= MOST_DEPTH and isinstance(item, dict | list):
-            raise NotJson(_TOO_DEEP)
+        if isinstance(item, dict | list):
+            containers += 1
+            if depth >= MOST_DEPTH:
+                raise NotJson(_TOO_DEEP)
+            if containers > MOST_CONTAINERS:
+                raise NotJson(_TOO_MANY)
         if isinstance(item, dict):
             values = cast("dict[object, object]", item)
             for key in values:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import weakref
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
@@ -38,6 +39,8 @@ _NEXT = {
     413: "The conversation is too long for this model.",
     429: "Check the account's limits and credit, then resume the run.",
 }
+# What the client says of itself with every request, and what nobody hides.
+_OF_THE_CLIENT = re.compile(r"(?i)accept|content-type|user-agent|x-stainless-.*")
 
 _closings: set[asyncio.Future[None]] = set()
 
@@ -198,7 +201,12 @@ class OpenAIChat:
         return self._error(request, text, status=status, retryable=retryable)
 
     def _quoted(self, said: str, client: AsyncOpenAI, request: ModelRequest) -> str:
-        quote = quotable(said, key=client.api_key, messages=request.messages)
+        quote = quotable(
+            said,
+            key=client.api_key,
+            messages=request.messages,
+            headers=_own_headers(client),
+        )
         return f" ({quote.rstrip('.')})" if quote else ""
 
     def _error(
@@ -216,6 +224,15 @@ class OpenAIChat:
             status=status,
             retryable=retryable,
         )
+
+
+def _own_headers(client: AsyncOpenAI) -> list[str]:
+    """Return the values of the headers that a client was given by its owner."""
+    return [
+        value
+        for name, value in client.default_headers.items()
+        if isinstance(value, str) and not _OF_THE_CLIENT.fullmatch(name)
+    ]
 
 
 @cache

@@ -23,17 +23,25 @@ _KEYLIKE = re.compile(
 _WORD = re.compile(r"[\w*.…/+=-]{4,}")
 # Long enough not to be anyone's turn of phrase, short enough to be a secret.
 _ECHO = 16
+# A gateway's password, and no shorter word that a sentence could need.
+_SECRET = 8
 
 
-def quotable(text: str, *, key: str, messages: Iterable[Message]) -> str:
+def quotable(
+    text: str, *, key: str, messages: Iterable[Message], headers: Iterable[str] = ()
+) -> str:
     """Return a provider's words on one line, without the key or the conversation.
 
     Of the conversation it leaves out every stretch of 16 characters or more, and a
-    shorter message that is quoted whole.
+    shorter message that is quoted whole; of the headers the values that are so long
+    that they may be secrets.
     """
     shown = "".join(c if c.isprintable() else " " for c in text)
-    shown = " ".join(shown.split())[:_LONGEST]
-    shown = _without_key(shown, key)
+    shown = " ".join(shown.split())
+    for value in headers:
+        if len(value) >= _SECRET:
+            shown = shown.replace(value, "[header]")
+    shown = _without_key(shown[:_LONGEST], key)
     for spoken in _spoken(messages):
         shown = _without_echo(shown, spoken)
     return shown

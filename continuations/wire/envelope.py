@@ -15,7 +15,6 @@ in the bytes is ever more than data.
 
 from __future__ import annotations
 
-import itertools
 import sys
 from dataclasses import dataclass
 from hashlib import sha256
@@ -38,9 +37,9 @@ _SMALL = 200
 _LEVELS = ((1 << 16, 9), (1 << 40, 3))
 # What one object may unpack to. A 64 MiB transcript fits well below.
 MOST_BYTES = 256 * 1024 * 1024
-# What one list or mapping may hold, and how many of both there may be in one object:
-# more rows or messages than any run has.
-_MOST_ITEMS = 1 << 20
+# What one list or mapping may hold, and how many of both there may be in one object;
+# and what all of them may hold together: more rows or messages than any run has.
+_MOST_ITEMS, _MOST_IN_ALL = 1 << 20, 4 << 20
 # Who wants much of a reader's memory must have stored something: honest conversations
 # shrink by less than a hundred, and what shrinks by more is stored plain.
 _MOST_RATIO, _FREE = 1000, 4 << 20
@@ -61,6 +60,8 @@ def seal(header: dict[str, object], body: object) -> bytes:
     if len(packed) > MOST_BYTES:
         msg = f"{len(packed)} bytes are more than one object may hold ({MOST_BYTES})"
         raise FormatError(msg)
+    if len(packed) > _MOST_ITEMS:
+        _check_countable(packed)
     codec = _PLAIN if len(packed) < _SMALL else _ZSTD
     top = _pack({**header, "size": len(packed)})
     level = next(level for most, level in _LEVELS if len(packed) < most)
@@ -70,6 +71,15 @@ def seal(header: dict[str, object], body: object) -> bytes:
     prefix = MAGIC + FORMAT.to_bytes(2, "big") + bytes([codec, 0])
     data = b"".join((prefix, len(top).to_bytes(4, "big"), top, stored))
     return data + digest_of(data)
+
+
+def _check_countable(packed: bytes) -> None:
+    # A value takes a byte at least, so only what is this large can hold too many.
+    try:
+        _unpack(packed, "it")
+    except Corrupt:
+        msg = f"this has more values than one object may hold ({_MOST_IN_ALL})"
+        raise FormatError(msg) from None
 
 
 def unseal(data: bytes, name: str) -> Opened:
@@ -164,19 +174,22 @@ def _pack(value: object) -> bytes:
 
 
 def _unpack(data: bytes, name: str) -> object:
-    counted = itertools.count(1)
+    containers = items = 0
 
-    def count() -> None:
-        if next(counted) > _MOST_ITEMS:
-            msg = "there are too many lists and mappings"
+    def count(held: int) -> None:
+        nonlocal containers, items
+        containers += 1
+        items += held
+        if containers > _MOST_ITEMS or items > _MOST_IN_ALL:
+            msg = "there are too many values in it"
             raise ValueError(msg)
 
     def mapping(pairs: list[tuple[Any, Any]]) -> dict[str, Any]:
-        count()
+        count(len(pairs))
         return _mapping(pairs)
 
-    def items(values: list[Any]) -> list[Any]:
-        count()
+    def sequence(values: list[Any]) -> list[Any]:
+        count(len(values))
         return values
 
     most = min(_MOST_ITEMS, len(data))
@@ -186,7 +199,7 @@ def _unpack(data: bytes, name: str) -> object:
             strict_map_key=True,
             unicode_errors="surrogatepass",
             object_pairs_hook=mapping,
-            list_hook=items,
+            list_hook=sequence,
             max_array_len=most,
             max_map_len=most,
         )

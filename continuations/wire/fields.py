@@ -9,6 +9,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from continuations.core import jsontext
 from continuations.errors import FormatError
 
 if TYPE_CHECKING:
@@ -64,6 +65,25 @@ class Fields:
         """Take a text that may be missing."""
         value: str | None = self._take(name, str, None)
         return value
+
+    def json_object(self, name: str) -> str:
+        """Take a text that is a JSON object, so that who parses it later can."""
+        text = self.text(name)
+        if not isinstance(_parsed(text, f"{self.where}: {name}"), dict):
+            msg = f"{self.where}: {name} is not a JSON object"
+            raise FormatError(msg)
+        return text
+
+    def json_object_or_none(self, name: str) -> str | None:
+        """Take the text of a JSON object that may be missing."""
+        return self.json_object(name) if name in self._left else None
+
+    def json_or_none(self, name: str) -> str | None:
+        """Take the text of any JSON value that may be missing."""
+        text = self.text_or_none(name)
+        if text is not None:
+            _parsed(text, f"{self.where}: {name}")
+        return text
 
     def number(self, name: str, default: int | None = None) -> int:
         """Take a whole number that is not negative."""
@@ -147,6 +167,14 @@ def _text(value: object, where: str) -> str:
         msg = f"{where} is not a text"
         raise FormatError(msg)
     return value
+
+
+def _parsed(text: str, where: str) -> object:
+    try:
+        return jsontext.parse(text)
+    except jsontext.NotJson as error:
+        msg = f"{where} is not JSON: {error}"
+        raise FormatError(msg) from None
 
 
 def present(**fields: object) -> dict[str, object]:

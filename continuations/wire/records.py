@@ -162,8 +162,8 @@ def read_wait(value: object, where: str) -> Wait:
         kind=fields.chosen("kind", WAIT_KINDS),
         path=fields.texts("path"),
         tool=fields.text("tool"),
-        arguments_json=fields.text("arguments"),
-        schema_json=fields.text("schema"),
+        arguments_json=fields.json_object("arguments"),
+        schema_json=fields.json_object("schema"),
         digest=fields.text("digest"),
         created_at=fields.moment("created"),
         deadline=fields.moment_or_none("deadline"),
@@ -187,8 +187,8 @@ def _read_decision(value: object, where: str) -> Decision:
         digest=fields.text("digest"),
         by=fields.text_or_none("by"),
         reason=fields.text_or_none("reason"),
-        arguments=fields.text_or_none("arguments"),
-        value=fields.text_or_none("value"),
+        arguments=fields.json_object_or_none("arguments"),
+        value=fields.json_or_none("value"),
         marker=fields.text_or_none("marker"),
     )
     fields.end()

@@ -246,7 +246,7 @@ def _call_fields(row: CallRow) -> dict[str, object]:
 def _read_call(value: object, where: str) -> CallRow:
     fields = Fields(value, where)
     state = fields.one("state", _read_state)
-    arguments = fields.text_or_none("arguments")
+    arguments = fields.json_object_or_none("arguments")
     written = fields.text_or_none("written")
     if state is None or (written is None and arguments is None):
         msg = f"{where} lacks its state or its arguments"
@@ -259,7 +259,7 @@ def _read_call(value: object, where: str) -> CallRow:
         written=written if written is not None else str(arguments),
         state=state,
         arguments=arguments,
-        original=fields.text_or_none("original"),
+        original=fields.json_object_or_none("original"),
         meaning=fields.text_or_none("meaning"),
         approved=fields.text_or_none("approved"),
         approved_until=fields.moment_or_none("approved_until"),

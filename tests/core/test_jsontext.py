@@ -242,6 +242,25 @@ def test_dump_takes_exactly_what_parse_takes(extra: int, inner: object) -> None:
     assert takes(jsontext.parse, text) == takes(jsontext.canonical, value)
 
 
+def test_a_text_of_a_million_empty_objects_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """R-I4, B-18: what is large only in memory is neither saved nor read."""
+    monkeypatch.setattr(jsontext, "MOST_CONTAINERS", 1000)
+    most: list[dict[str, object]] = [{} for _ in range(999)]
+    text = json.dumps(most)
+
+    assert most == jsontext.parse(text)
+    assert ["[" * 2000] == jsontext.parse(json.dumps(["[" * 2000]))
+    for refused in (
+        lambda: jsontext.parse(f"[{text[1:-1]},[]]"),
+        lambda: jsontext.dump([*most, {}]),
+        lambda: jsontext.canonical([*most, {}]),
+    ):
+        with pytest.raises(NotJson, match="more than"):
+            refused()
+
+
 def test_brackets_inside_strings_are_not_levels() -> None:
     """A tool result that is JSON itself is a string like any other."""
     value = {"content": "[{" * 5000, "more": '\\"[' * 5000}

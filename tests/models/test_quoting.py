@@ -100,3 +100,14 @@ def test_parts_of_a_message_are_looked_at() -> None:
 def test_it_is_one_line_of_bounded_length() -> None:
     assert "a b c" == quoted("a\n\n  b\x1b\u202ec")
     assert 400 == len(quoted("word " * 1000))
+
+
+def test_a_header_of_the_clients_own_is_not_repeated() -> None:
+    """R-I5: a gateway's password; a short word such as a version stays readable."""
+    said = "x-gateway: hunter2-of-the-gateway is wrong for v1beta"
+
+    shown = quotable(
+        said, key="", messages=(), headers=("hunter2-of-the-gateway", "v1beta")
+    )
+
+    assert "x-gateway: [header] is wrong for v1beta" == shown

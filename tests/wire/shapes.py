@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import fields as fields_of
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -30,6 +31,10 @@ from tests.core.rows import MOMENT, run_row, wait_for
 
 TEXT = st.text(st.characters(exclude_categories=()), max_size=12)
 MAYBE = st.none() | TEXT
+OBJECT = st.dictionaries(TEXT, TEXT, max_size=2).map(json.dumps)
+MAYBE_OBJECT = st.none() | OBJECT
+# What is no JSON object, though some of it looks like one.
+NOT_OBJECTS = ["", "[]", "{", '{"n": NaN}', '{"n": 1e999}', "[" * 10_000, "{} {}"]
 COUNT = st.integers(0, 2**64 - 1)
 WHEN = st.integers(0, 253_402_300_799_999).map(
     lambda ms: datetime.fromtimestamp(ms // 1000, UTC).replace(
@@ -53,8 +58,8 @@ CALL = st.builds(
     provider_id=TEXT,
     written=TEXT,
     state=STATE,
-    arguments=MAYBE,
-    original=MAYBE,
+    arguments=MAYBE_OBJECT,
+    original=MAYBE_OBJECT,
     meaning=MAYBE,
     approved=MAYBE,
     approved_until=st.none() | WHEN,
@@ -81,8 +86,8 @@ WAIT = st.builds(
     kind=st.sampled_from(sorted(WAIT_KINDS)),
     path=st.lists(TEXT, max_size=3).map(tuple),
     tool=TEXT,
-    arguments_json=TEXT,
-    schema_json=TEXT,
+    arguments_json=OBJECT,
+    schema_json=OBJECT,
     digest=TEXT,
     created_at=WHEN,
     deadline=st.none() | WHEN,

@@ -99,6 +99,23 @@ def test_what_is_too_large_is_refused_when_it_is_saved(
         seal({}, "x" * 1001)
 
 
+def test_what_has_too_many_values_is_refused_when_it_is_saved(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """B-18, R-I4: and not only when it is loaded; many short lists are as many."""
+    rows = [[0] * 8 for _ in range(200)]
+    data = seal({"kind": "x"}, rows)
+    monkeypatch.setattr(envelope, "_MOST_ITEMS", 500)
+    monkeypatch.setattr(envelope, "_MOST_IN_ALL", 1500)
+
+    with pytest.raises(FormatError, match="1500"):
+        seal({"kind": "x"}, rows)
+    with pytest.raises(Corrupt, match="does not unpack"):
+        unseal(data, NAME)
+    monkeypatch.setattr(envelope, "_MOST_IN_ALL", 2000)
+    assert rows == unseal(seal({"kind": "x"}, rows), NAME).body
+
+
 # Damage -----------------------------------------------------------------------
 
 OBJECTS = {

@@ -29,7 +29,7 @@ from continuations.wire.records import (
     encode_wait,
 )
 from tests.core.rows import MOMENT, RUN, assistant, new_table, wait_for
-from tests.wire.shapes import COUNT, MAYBE, TEXT, WAIT, WHEN
+from tests.wire.shapes import COUNT, MAYBE, MAYBE_OBJECT, NOT_OBJECTS, TEXT, WAIT, WHEN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,8 +48,8 @@ DECISION = st.builds(
     digest=TEXT,
     by=MAYBE,
     reason=MAYBE,
-    arguments=MAYBE,
-    value=MAYBE,
+    arguments=MAYBE_OBJECT,
+    value=MAYBE_OBJECT,
     marker=MAYBE,
 )
 CANCELLATION = st.builds(
@@ -194,6 +194,25 @@ def test_a_field_of_another_type_is_refused(kind: str, field: str) -> None:
             continue
         with pytest.raises(FormatError, match=f"{NAME}.*{field}|{NAME}.*is not a"):
             read(resealed(kind, **{field: wrong}), NAME, RUN)
+
+
+@pytest.mark.parametrize(
+    ("kind", "field"),
+    [
+        ("wait", "arguments"),
+        ("wait", "schema"),
+        ("decision", "arguments"),
+        ("decision", "value"),
+    ],
+)
+@pytest.mark.parametrize("text", NOT_OBJECTS)
+def test_a_text_that_is_no_json_is_refused_where_it_is_read(
+    kind: str, field: str, text: str
+) -> None:
+    """R-I1, R-I4: and not when somebody looks into it later."""
+    text = "[}" if field == "value" and text == "[]" else text
+    with pytest.raises(FormatError, match=f"{NAME}.*{field}.*JSON"):
+        RECORDS[kind][1](resealed(kind, **{field: text}), NAME, RUN)
 
 
 @pytest.mark.parametrize(("kind", "field"), FIELDS)

@@ -13,7 +13,7 @@ from continuations.errors import FormatError
 from continuations.wire.envelope import seal, unseal
 from continuations.wire.v1 import delta_fields, read_delta
 from tests.core.rows import STATES
-from tests.wire.shapes import BARE, DELTA, FULL
+from tests.wire.shapes import BARE, DELTA, FULL, NOT_OBJECTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -212,6 +212,28 @@ def test_a_word_that_is_not_one_of_the_few_is_refused(path: Path, value: str) ->
     inside(stored, path)[path[-1]] = value
 
     with pytest.raises(FormatError, match="is not one of"):
+        read_delta(stored, WHERE)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ("calls", "0", "arguments"),
+        ("calls", "0", "original"),
+        ("waits", "0", "arguments"),
+        ("waits", "0", "schema"),
+    ],
+    ids=named,
+)
+@pytest.mark.parametrize("text", NOT_OBJECTS)
+def test_a_text_that_is_no_json_is_refused_where_it_is_read(
+    path: Path, text: str
+) -> None:
+    """R-I1, R-I4: and not when somebody looks into it later."""
+    stored = copy.deepcopy(STORED)
+    inside(stored, path)[path[-1]] = text
+
+    with pytest.raises(FormatError, match=f"{path[-1]}.*JSON"):
         read_delta(stored, WHERE)
 
 
