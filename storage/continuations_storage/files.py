@@ -11,7 +11,6 @@ A key "runs/a/1" is the file "runs/a/1" under the root, byte for byte the body.
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import os
 import stat
@@ -34,10 +33,10 @@ from continuations_storage.keys import check_key, check_limit, check_prefix
 from continuations_storage.listing import keys_below
 from continuations_storage.oserrors import NO_HARD_LINKS, translated
 from continuations_storage.probe import prove
+from continuations_storage.threads import Threads
 
 if TYPE_CHECKING:
     from collections.abc import Generator
-    from concurrent.futures import ThreadPoolExecutor
 
 __all__ = ["FileStore"]
 
@@ -46,7 +45,9 @@ _DESK = ".tmp+"
 _STRAY_AFTER = 3600.0
 _REAP_EVERY = 256
 _TRIES = 16
-_WRITERS = 32
+# Threads of our own and not the loop's: a renewal must not queue behind an
+# application's slow tools.
+_writers = Threads(32, "continuations-file")
 
 
 class FileStore:
@@ -59,7 +60,6 @@ class FileStore:
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self._folders = Folders(os.fspath(root))
         self._creates = 0
-        self._pool: tuple[int, ThreadPoolExecutor] | None = None
 
     def __repr__(self) -> str:
         return f"<FileStore {self._folders.root}>"
@@ -70,10 +70,7 @@ class FileStore:
         Returns the time that the file system gave to the body.
         """
         segments = check_key(key)
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(
-            self._writers(), self._publish, key, segments, body
-        )
+        return await _writers.run(self._publish, key, segments, body)
 
     async def read(self, key: str) -> bytes:
         """Return the whole body, or raise NotFound."""
@@ -120,18 +117,6 @@ class FileStore:
     async def probe(self) -> None:
         """Prove that the file system's link() refuses a name that is taken."""
         await prove(self)
-
-    def _writers(self) -> ThreadPoolExecutor:
-        # Threads of our own and not the loop's: a renewal must not queue behind an
-        # application's slow tools. Threads do not survive a fork, hence the pid.
-        if self._pool is None or self._pool[0] != os.getpid():
-            from concurrent.futures import (  # noqa: PLC0415 -- 1 ms, for writers only
-                ThreadPoolExecutor,
-            )
-
-            pool = ThreadPoolExecutor(_WRITERS, thread_name_prefix="continuations-file")
-            self._pool = os.getpid(), pool
-        return self._pool[1]
 
     def _publish(self, key: str, segments: list[str], body: bytes) -> datetime:
         try:

@@ -1,0 +1,98 @@
+"""Threads for verbs that block; they outlive the pools of `concurrent.futures`.
+
+Those close as soon as the main thread ends, while other threads still work and the
+interpreter waits for them: what they did could then not be kept any more. And their
+exit waits for every thread, also for one that hangs in a network that is gone. Ours
+are daemons: whoever awaits an errand is waited for, the thread that runs it is not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from concurrent.futures import Future
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Threads"]
+
+T = TypeVar("T")
+
+
+class Threads:
+    """At most so many threads of a process, made as they are needed, then kept.
+
+    One for a kind of store and not for each store object, so that objects may come and
+    go. Errands wait in line when all threads are busy.
+    """
+
+    def __init__(self, most: int, name: str) -> None:
+        self._most = most
+        self._name = name
+        self._crew = _Crew()
+
+    async def run(self, errand: Callable[..., T], *args: Any) -> T:
+        """Return or raise what the errand does, run in a thread.
+
+        Cancelled, it is not begun any more; once begun it goes on to its end.
+        """
+        if self._crew.pid != os.getpid():
+            self._crew = _Crew()  # threads do not survive a fork
+        future: Future[Any] = Future()
+        self._crew.take(future, lambda: errand(*args), self._most, self._name)
+        return cast("T", await asyncio.wrap_future(future))
+
+
+class _Crew:
+    """The threads of one process, and the errands that wait for them."""
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self._errands: SimpleQueue[tuple[Future[Any], Callable[[], Any]]]
+        self._errands = SimpleQueue()
+        self._lock = threading.Lock()
+        self._threads = 0
+        self._unfinished = 0
+
+    def take(
+        self, future: Future[Any], errand: Callable[[], Any], most: int, name: str
+    ) -> None:
+        """Put an errand in line, with one more thread if none is free for it."""
+        with self._lock:
+            self._unfinished += 1
+            hire = self._threads < min(self._unfinished, most)
+            self._threads += hire
+        self._errands.put((future, errand))
+        if hire:
+            self._hire(name)
+
+    def _hire(self, name: str) -> None:
+        try:
+            threading.Thread(target=self._work, name=name, daemon=True).start()
+        except RuntimeError:
+            # The system gives no more threads: those that there are do it, or we.
+            with self._lock:
+                self._threads -= 1
+                alone = self._threads == 0
+            if alone:
+                self._do_next()
+
+    def _work(self) -> None:
+        while True:
+            self._do_next()
+
+    def _do_next(self) -> None:
+        future, errand = self._errands.get()
+        if future.set_running_or_notify_cancel():
+            try:
+                result = errand()
+            except BaseException as error:  # noqa: BLE001 - raised where it is awaited
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+        with self._lock:
+            self._unfinished -= 1
