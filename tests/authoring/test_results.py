@@ -217,6 +217,7 @@ REFUSED: list[tuple[Any, str]] = [
 def test_what_json_cannot_hold_is_refused_with_its_place(
     value: object, place: str
 ) -> None:
+    """R-I3."""
     with pytest.raises(ResultUnstorable) as caught:
         text_of(value)
 

@@ -74,7 +74,7 @@ def test_damage_is_named_and_what_to_do_next(cli: Commands, runner: Runner) -> N
 def test_repair_makes_a_new_root_from_which_a_resume_goes_on(
     cli: Commands, runner: Runner
 ) -> None:
-    """R-E7: 0; the damaged object stays; a second one finds nothing to do."""
+    """R-E7, PA-09: 0; the damaged object stays; a second one finds nothing to do."""
     free(cli, runner)
     damaged, number = newest(cli), len(list((cli.folder / "runs/runs/j1/v").iterdir()))
 

@@ -94,6 +94,7 @@ def test_a_decided_wait_is_not_shown_as_open(cli: Commands) -> None:
 
 
 def test_an_earlier_version_is_shown(cli: Commands, runner: Runner) -> None:
+    """PA-11."""
     runner.start("go", run_id="j1")
 
     first = cli("show", "j1", "--version", "1")
@@ -147,6 +148,7 @@ def test_arguments_are_never_cut(cli: Commands) -> None:
 
 
 def test_hostile_text_is_shown_for_what_it_is(cli: Commands) -> None:
+    """R-I2."""
     # Given a call whose argument hides, reorders and forges
     runner = runner_of(cli, office.told(HOSTILE))
     runner.start("go", run_id="j1")

@@ -95,7 +95,7 @@ def test_started_is_reached_from_ready_alone(choices: list[int]) -> None:
 @LAWFUL
 @given(CHOICES)
 def test_a_call_that_needs_a_person_starts_only_after_a_yes(choices: list[int]) -> None:
-    """R-C5, R-C6: `approved` holds the digest before a gated call starts."""
+    """R-C5, R-C6, X-13: `approved` holds the digest before a gated call starts."""
     asked: set[str] = set()
 
     def law(_: Table, event: Event, after: Table) -> None:

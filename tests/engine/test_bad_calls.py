@@ -130,7 +130,7 @@ def test_a_bad_call_is_told_and_its_siblings_run(world: World, what: str) -> Non
 
 
 def test_all_of_them_at_once_in_a_child(world: World) -> None:
-    """R-D2: twenty-eight bad calls in one turn of a sub-agent; nothing escapes."""
+    """R-D2, EF-16: twenty-eight bad calls in one turn of a child; nothing escapes."""
     calls = [call for call, _ in WRONG.values()]
     script: Script = {"go": [[["child", {"input": "A"}]], "end"], "A": [calls, "A end"]}
     model = scripts.model(script)

@@ -47,7 +47,7 @@ def test_a_tool_longer_than_the_lease_is_not_taken_over(world: World) -> None:
 
 
 def test_a_frozen_worker_that_was_replaced_writes_nothing(world: World) -> None:
-    """R-A5, promise 3: it wakes up, finds that its time is over, and stops."""
+    """R-A5, X-14, promise 3: it wakes up, finds that its time is over, and stops."""
     script: Script = {
         "go": [[["left", {"input": "A"}]], [["act", {"what": "3"}]], "end"],
         "A": [

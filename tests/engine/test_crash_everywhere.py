@@ -120,7 +120,7 @@ def test_a_crash_at_every_storage_operation(
     moment: Literal["before", "after"],
     recovery: Callable[[Runner, World, Clock], Outcome],
 ) -> None:
-    """Promises 1, 4; R-A3, R-A6 to R-A8, R-E10, X-06, X-08, X-11, SL-10, SL-19."""
+    """R-A3, R-A6 to R-A8, R-E10, X-06, X-08, X-11, SL-10, SL-19, PA-32."""
     # Given how the story ends when nothing happens
     quiet = FaultyStore(MemoryStore())
     end = uninterrupted(world, Clock(), quiet)

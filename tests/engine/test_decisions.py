@@ -65,7 +65,7 @@ def test_a_denial_can_stop_the_run(world: World) -> None:
 
 
 def test_after_the_deadline_a_yes_is_refused_and_the_run_goes_on(world: World) -> None:
-    """R-F4: expiry is an end of its own, told to the model as such."""
+    """R-F4, X-16: expiry is an end of its own, told to the model as such."""
     clock = Clock()
     runner = office(ApprovalPolicy(expires_after=60), clock=clock)
     wait = waiting(runner)

@@ -37,7 +37,7 @@ def server() -> Iterator[ModelServer]:
 def test_the_deepest_tool_runs_and_its_result_comes_up(
     world: World, server: ModelServer, depth: int
 ) -> None:
-    """R-B1, SL-06, SL-07, SL-08, SL-09, SL-11, SL-14: over HTTP, three processes."""
+    """R-A11, R-B1, SL-06 to SL-09, SL-11, SL-14: over HTTP, three processes."""
     asked_before = len(server.requests)
     over_http = {"app": "circle", "http": "1"}
     world.environment.update(server.environment)

@@ -104,7 +104,7 @@ def test_coroutines_without_a_store() -> None:
 
 
 def test_many_threads_share_one_runner(world: World) -> None:
-    """Section 8: from any thread; every run its own."""
+    """EF-18, EF-20: section 8: from any thread; every run its own."""
     runner = offices.runner(SCRIPT, pay)
 
     def one(number: int) -> None:
@@ -314,7 +314,7 @@ def test_a_message_to_a_waiting_run_is_read_after_the_results(world: World) -> N
 
 
 def test_messages_from_many_threads_are_all_read() -> None:
-    """Section 5 "Inbox": dense numbers, none lost, none twice."""
+    """EF-20: section 5 "Inbox": dense numbers, none lost, none twice."""
     runner = offices.runner(SCRIPT, pay)
     outcome = runner.start("go", run_id="r")
     assert isinstance(outcome, Suspended)

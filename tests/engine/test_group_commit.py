@@ -33,7 +33,7 @@ def slowly(operation: Operation) -> Fault | None:
 
 
 def test_thirty_children_need_few_versions(world: World) -> None:
-    """Section 9: far fewer than children times turns; and each effect once."""
+    """EF-15: section 9: far fewer than children times turns; and each effect once."""
 
     @tool
     async def work(n: int) -> str:

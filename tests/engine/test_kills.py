@@ -108,7 +108,7 @@ SETTLED = {
 
 @pytest.mark.parametrize("kind", SETTLED)
 def test_an_unknown_outcome_is_settled_by_a_person(world: World, kind: str) -> None:
-    """R-A6: not repeated on a guess; Answer, Approve and Deny say what is the case."""
+    """R-A6, X-11: never repeated on a guess; Answer, Approve and Deny tell."""
     verdict, effects, said = SETTLED[kind]
 
     # Given a tool that is not safe to repeat, whose process died in it
@@ -148,7 +148,7 @@ def test_an_approved_call_that_was_cut_off_is_unknown_too(world: World) -> None:
     [("answer", 1), ("approve", 2), ("deny", 1), ("none", 1), ("raise", 1)],
 )
 def test_verify_finds_out(world: World, finds: str, effects: int) -> None:
-    """R-A6: the tool's own `verify` is asked; if it cannot tell, a person is."""
+    """R-A6, X-11: the tool's own `verify` is asked; if it cannot tell, a person is."""
     _, told = cut_off(world, "book", verify=finds)
 
     assert ["book x"] * effects == world.done()
@@ -160,7 +160,7 @@ def test_verify_finds_out(world: World, finds: str, effects: int) -> None:
 
 @pytest.mark.parametrize("tool", ["push", "read"])
 def test_what_is_safe_to_repeat_is_repeated(world: World, tool: str) -> None:
-    """R-A7: with the same idempotency key, a larger fence, and attempt 2."""
+    """R-A7, X-11, PA-08: with the same key, a larger fence, and attempt 2."""
     _, told = cut_off(world, tool)
 
     assert "Finished" == told["kind"]
@@ -184,7 +184,7 @@ def test_keys_are_unique_for_each_call(world: World) -> None:
 
 
 def test_a_tool_that_always_kills_its_worker_ends_the_run(world: World) -> None:
-    """R-A9: attempts are counted in the claim and bounded."""
+    """R-A9, X-16: attempts are counted in the claim and bounded."""
     script: Script = {
         "go": [[["left", {"input": "A"}]], "all"],
         "A": [[["push", {"what": "x", "then": "die"}]], "A done"],

@@ -154,7 +154,7 @@ def test_the_root_s_turns_are_bounded(world: World) -> None:
 
 
 def test_a_child_s_turns_are_bounded_and_its_parent_is_told(world: World) -> None:
-    """R-B8: of each frame on its own, and not anew after a suspension."""
+    """R-B8, X-16: of each frame on its own, and not anew after a suspension."""
 
     @tool(approval=True)
     def ask() -> str:
@@ -178,7 +178,7 @@ def test_a_child_s_turns_are_bounded_and_its_parent_is_told(world: World) -> Non
 
 
 def test_depth_is_bounded_only_if_asked_for(world: World) -> None:
-    """R-B8: too deep a call is told to the model, and nothing is entered."""
+    """R-B8, X-16: too deep a call is told to the model, and nothing is entered."""
     script: Script = {
         "go": [[["down", {"input": "A"}]], "end"],
         "A": [[["down", {"input": "B"}]], "A end"],

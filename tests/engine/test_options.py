@@ -149,6 +149,8 @@ def test_an_error_whose_text_raises() -> None:
 def test_what_a_tool_raises_is_logged_without_its_words(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    """R-I5."""
+
     @tool
     def act() -> str:
         """Act."""

@@ -55,7 +55,7 @@ def test_twenty_tasks_resume_at_once(world: World) -> None:
 
 
 def test_ten_processes_start_one_id(world: World) -> None:
-    """R-A12, R-D: one run is started, and nobody's input is lost or doubled."""
+    """R-A12: one run is started, and nobody's input is lost or doubled."""
     script: Script = {"go": [[["act", {"what": "y", "then": "sleep:0.3"}]], "end"]}
 
     told = racers.race(world, "start", 10, script=script)
@@ -66,7 +66,7 @@ def test_ten_processes_start_one_id(world: World) -> None:
 
 
 def test_fifty_processes_decide_one_wait(world: World) -> None:
-    """R-A1, R-A2, X-04: one stands, 49 are told which; the tool follows it."""
+    """R-A1, R-A2, X-04, PA-12: one stands, 49 are told which; the tool follows it."""
     script: Script = {"go": [[["pay", {"what": "x"}]], "end"]}
     [wait] = world.start(script)["waits"]
 

@@ -45,7 +45,7 @@ def runner() -> Runner:
 
 
 def test_starting_twice_with_one_input_is_one_run(world: World, runner: Runner) -> None:
-    """Section 5 "Start": while it waits, once it is decided, and when it has ended."""
+    """EF-21, section 5: while it waits, once it is decided, when it has ended."""
     first = runner.start("go", run_id="r1")
     again = runner.start("go", run_id="r1")
     assert isinstance(first, Suspended)
@@ -153,7 +153,7 @@ def test_what_is_no_run_id_is_refused_everywhere(runner: Runner, wrong: Any) -> 
 
 
 def test_the_longest_and_oddest_ids_work(runner: Runner, world: World) -> None:
-    """Section 5 "Identity": also where one is the beginning of another."""
+    """EF-18: section 5 "Identity": also where one is the beginning of another."""
     for run_id in ("x" * 200, "a", "a.", "a..b", "a-b_c.D", "0", "A"):
         outcome = runner.start("go", run_id=run_id)
         assert isinstance(outcome, Suspended)
@@ -200,7 +200,7 @@ def test_a_runner_without_agents_starts_nothing() -> None:
 
 
 def test_looking_never_writes(runner: Runner, world: World) -> None:
-    """Section 8: any version, any number of times."""
+    """PA-11: section 8: any version, any number of times."""
     del runner
     script: Script = {"go": [[["pay", {"what": "x"}]], "end"]}
     told = world.start(script)

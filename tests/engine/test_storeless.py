@@ -107,7 +107,7 @@ def test_an_answer_to_no_open_wait_runs_nothing(world: World) -> None:
 
 
 def test_the_value_is_not_changed_by_resuming(world: World) -> None:
-    """SL-L16, SL-L4: whoever keeps it sees what it was; a second resume is theirs."""
+    """SL-L16, SL-L4, EF-14: it stays what it was; a second resume is theirs."""
     outcome = suspended("a")
     before = outcome.continuation.to_bytes()
 

@@ -99,7 +99,7 @@ def test_nothing_is_left_after_an_end() -> None:
 
 
 def test_an_abandoned_run_is_taken_over_when_its_claim_is_over(world: World) -> None:
-    """R-A5, R-A9, X-14: not before; its call's outcome is unknown, and listed."""
+    """R-A5, R-A9, X-14, PA-08: not before; its call is unknown, and listed."""
     room = Room()
     dying = FaultyStore(
         room.store, on("create", crashed("before"), prefix="runs/", skip=2)

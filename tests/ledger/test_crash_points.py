@@ -404,7 +404,7 @@ def test_a_wish_that_is_delivered_again_may_die_anywhere() -> None:
 
 
 def test_a_writer_may_die_anywhere_and_its_version_is_whole_or_not_there() -> None:
-    """R-E10: the old state or the new one, never a mixture."""
+    """R-E10, PA-10: the old state or the new one, never a mixture."""
 
     async def made() -> MemoryStore:
         store = MemoryStore()

@@ -141,7 +141,7 @@ def test_every_damage_of_every_version_is_named(way: str) -> None:
 def test_any_set_of_damaged_versions_is_named(
     bad: set[int], way: str, seed: int
 ) -> None:
-    """R-E7; and what the doctor calls good, everybody can load."""
+    """R-E7, PA-09; and what the doctor calls good, everybody can load."""
 
     async def story() -> None:
         store = MemoryStore()
@@ -386,7 +386,7 @@ async def broken(store: Store, table: Table, lost: int = 2) -> Loaded:
 
 
 def test_a_new_root_leaves_the_damaged_as_they_are_and_can_be_built_on() -> None:
-    """R-E7: later versions count from it, and are whole to everybody."""
+    """R-E7, PA-11: later versions count from it, and are whole to everybody."""
 
     async def story() -> None:
         store = MemoryStore()

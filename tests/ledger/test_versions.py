@@ -115,7 +115,7 @@ def test_a_history_may_change_hands_before_any_version(seed: int) -> None:
 def test_a_run_that_is_put_away_after_every_event_loads_equal(
     choices: list[int],
 ) -> None:
-    """R-E10: a version is a whole state, whatever the state."""
+    """R-E10, PA-13: a version is a whole state, whatever the state."""
     tables: list[Table] = [begin(choices)]
 
     def watch(_: Table, __: Event, after: Table) -> None:
@@ -249,7 +249,7 @@ def test_appending_is_one_create() -> None:
 
 
 def test_of_racing_writers_one_moves_the_run_on() -> None:
-    """R-A12, R-E1: the others are told so, and wrote nothing."""
+    """R-A12, R-E1, PA-12: the others are told so, and wrote nothing."""
 
     async def story() -> None:
         # Given ten processes that have loaded the same version

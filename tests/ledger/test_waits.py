@@ -54,7 +54,7 @@ def test_a_wait_comes_back_as_it_was_announced() -> None:
 
 
 def test_announcing_again_changes_nothing() -> None:
-    """R-F2: re-notify is possible and idempotent, with the same wait id."""
+    """R-F2, EF-21: re-notify is possible and idempotent, with the same wait id."""
 
     async def story() -> None:
         place = objects()

@@ -140,6 +140,7 @@ def test_it_sends_what_the_documented_call_sends(recorder: Recorder, case: str) 
 
 
 def test_a_lone_surrogate_is_replaced_in_what_is_sent_only() -> None:
+    """R-I2."""
     # Given a half of an emoji, as a character and as JSON's escape for it
     spoken = user("half \ud83d of it")
     escaped = Message.read('{"role":"user","content":"half \\uD83D, \\ud83d\\ude00"}')

@@ -98,6 +98,7 @@ def test_an_answer_that_does_not_come_is_retryable() -> None:
 
 
 def test_the_key_is_not_told() -> None:
+    """R-I5."""
     # Given a provider that repeats the key, whole and in parts
     said = f"Incorrect API key provided: {KEY}, sk-proj-0*********ghij, {KEY[-4:]}."
     body = {"error": {"message": said, "code": "invalid_api_key"}}
@@ -124,6 +125,7 @@ def test_the_conversation_is_not_told() -> None:
 
 
 def test_no_error_hangs_on_to_the_request() -> None:
+    """R-I5."""
     # Errors of openai hold the request, and with it the key.
     error = failure({"": [{"status": 401}]})
 

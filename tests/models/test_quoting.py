@@ -43,6 +43,7 @@ def test_plain_words_are_quoted_as_they_are(text: str) -> None:
     ],
 )
 def test_whatever_looks_like_a_key_is_not(echo: str) -> None:
+    """R-I5."""
     shown = quoted(f"Bad key: {echo}, go away")
 
     assert "[key]" in shown

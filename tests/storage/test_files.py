@@ -218,6 +218,7 @@ def test_creates_and_deletes_in_one_folder_do_not_trip_each_other(
 
 
 def test_links_do_not_lead_out_of_the_root(tmp_path: Path) -> None:
+    """R-E6."""
     outside, root = tmp_path / "outside", tmp_path / "root"
     outside.mkdir()
     root.mkdir()
@@ -242,6 +243,7 @@ def test_links_do_not_lead_out_of_the_root(tmp_path: Path) -> None:
 
 
 def test_a_dangling_link_is_not_written_through(tmp_path: Path) -> None:
+    """R-E6."""
     root = tmp_path / "root"
     root.mkdir()
     (root / "a").symlink_to(tmp_path / "nowhere")
@@ -266,6 +268,7 @@ def test_the_root_itself_may_be_a_link(tmp_path: Path) -> None:
 def test_strays_are_never_listed_and_go_after_an_hour(
     store: FileStore, tmp_path: Path
 ) -> None:
+    """R-E6."""
     desk = tmp_path / DESK
     desk.mkdir()
     two_hours_ago = time.time() - 7200

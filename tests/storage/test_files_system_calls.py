@@ -72,6 +72,7 @@ def test_a_create_that_fails_is_typed_and_leaves_nothing(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """R-E6."""
     create(store, "runs/a/0")
     with monkeypatch.context() as patch:
         patch.setattr(os, call, failing(number))
@@ -235,6 +236,7 @@ def inode(folder: Path) -> int:
 def test_every_new_folder_is_flushed_before_and_the_last_after_the_link(
     store: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """R-E6."""
     recorder = Recorder(monkeypatch)
     create(store, "runs/a/1")
 
@@ -285,6 +287,7 @@ def test_old_folders_are_not_flushed_again(
 def test_the_loser_is_told_only_of_what_is_durable(
     store: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """R-E6."""
     create(store, "runs/a")
     recorder = Recorder(monkeypatch)
     with pytest.raises(AlreadyExists):
@@ -296,6 +299,7 @@ def test_the_loser_is_told_only_of_what_is_durable(
 def test_a_folder_that_cannot_be_flushed_leaves_the_create_inconclusive(
     store: FileStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """R-E6."""
     real = os.link
 
     def link(*args: Any, **kwargs: Any) -> None:
