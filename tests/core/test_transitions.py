@@ -95,6 +95,7 @@ def test_every_state_and_every_event_is_tried() -> None:
 def test_a_pair_that_is_missing_is_refused_by_both_names(
     state: State, event: CallEvent
 ) -> None:
+    """PA-13."""
     """SL-L1, X-01, R-C5."""
     with pytest.raises(IllegalTransition) as refused:
         next_state(CALL, state, event)
