@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 from continuations.errors import ClockOff, StaleRun, StoreUnavailable
 from continuations.ledger import claims, markers
 from continuations.ledger.arrivals import read_cancellation
-from continuations.ledger.claims import Lease
+from continuations.ledger.claims import Lease, Told
+from continuations.ledger.glance import glance_after_claim
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -63,6 +64,10 @@ class StoreJournal:
     The first commit takes the claim: the guard marker is made before it, and after it
     the newest number is looked at once, because a frozen process may have re-created
     a number that an erase deleted. Every later commit renews the claim.
+
+    `standing` are the markers of what arrived. They are due now and stay until the
+    claim is given up, so they guard it as well; a guard of its own is only made where
+    there are none, or where the store's time is not yet known.
     """
 
     def __init__(
@@ -74,6 +79,8 @@ class StoreJournal:
         *,
         lease: float,
         attempt: int,
+        told: Told | None = None,
+        standing: tuple[str, ...] = (),
     ) -> None:
         self._objects = objects
         self._versions = versions
@@ -84,6 +91,9 @@ class StoreJournal:
         self.loaded = loaded
         self._slow = 0
         self.guard: str | None = None
+        self._told = told
+        self._standing = standing
+        self._markers: tuple[str, ...] = ()
         self._worker = ports.ids.ulid(ports.clock.now())
 
     @property
@@ -130,16 +140,16 @@ class StoreJournal:
         try:
             self.loaded, cancellation = await asyncio.gather(
                 self._versions.append(
-                    self.loaded, claimed, at=before, markers=(self.guard or "",)
+                    self.loaded, claimed, at=before, markers=self._markers
                 ),
-                read_cancellation(self._objects, self._versions.run_id),
+                _nothing() if first else self._cancellation(),
             )
         except StaleRun:
             await self._drop_guard()
             raise
         took = self._check_clock(before)
         if first:
-            await self._check_newest()
+            cancellation = await self._check_newest()
         self._lease = replace(lease, slack=took)
         self._check_speed()
         return cancellation
@@ -150,18 +160,27 @@ class StoreJournal:
             self.loaded,
             claims.released(table),
             at=self._ports.clock.now(),
-            markers=() if self.guard is None else (self.guard,),
+            markers=self._markers,
         )
 
     async def prepare(self) -> None:
-        """Make the guard marker of what is about to be written, once.
+        """Have a marker that guards what is about to be written, once.
 
-        The store's time is looked at with it: nothing that follows from a wrong clock
+        The store's time is looked at before: nothing that follows from a wrong clock
         (a claim that seems to be over, a deadline that seems to have passed) is ever
         written. Raises `ClockOff` and leaves nothing.
         """
-        if self.guard is not None:
+        if self._markers:
             return
+        if self._standing and self._told is not None and self._told.time is not None:
+            run_id = self._versions.run_id
+            claims.check_clock(self._told, self._length, run_id)
+            self._markers = self._standing
+        else:
+            await self._make_guard()
+            self._markers = (self.guard or "",)
+
+    async def _make_guard(self) -> None:
         clock = self._ports.clock
         now = clock.now()
         lease = Lease.beginning_now(clock, self._length)
@@ -171,10 +190,9 @@ class StoreJournal:
             lease.until,
             self._ports.ids.ulid(now),
         )
-        told = await markers.make(self._objects, marker)
-        run_id = self._versions.run_id
+        told = Told(now, await markers.make(self._objects, marker), clock.now())
         try:
-            claims.check_clock(told, now, clock.now(), self._length, run_id)
+            claims.check_clock(told, self._length, self._versions.run_id)
         except ClockOff:
             await self._objects.delete(marker.key)
             raise
@@ -198,12 +216,21 @@ class StoreJournal:
         raise StoreUnavailable(msg, run_id=self._versions.run_id)
 
     def _check_clock(self, before: datetime) -> float:
-        told = self.loaded.store_time if self.loaded else None
-        after = self._ports.clock.now()
-        run_id = self._versions.run_id
-        claims.check_clock(told, before, after, self._length, run_id)
-        return (after - before).total_seconds() if told is not None else 0.0
+        time = self.loaded.store_time if self.loaded else None
+        told = Told(before, time, self._ports.clock.now())
+        claims.check_clock(told, self._length, self._versions.run_id)
+        return 0.0 if time is None else (told.after - before).total_seconds()
 
-    async def _check_newest(self) -> None:
-        if await self._versions.newest_number() != self.number:
+    async def _check_newest(self) -> Cancellation | None:
+        run_id = self._versions.run_id
+        newest, cancelled = await glance_after_claim(self._objects, run_id)
+        if newest != self.number:
             raise self._versions.stale(self.number)
+        return await self._cancellation() if cancelled else None
+
+    async def _cancellation(self) -> Cancellation | None:
+        return await read_cancellation(self._objects, self._versions.run_id)
+
+
+async def _nothing() -> None:
+    return None

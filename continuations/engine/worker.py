@@ -33,7 +33,9 @@ from continuations.errors import (
 )
 from continuations.ledger import claims, inbox, layout, markers, waits
 from continuations.ledger.arrivals import Arrivals, arrivals, read_cancellation
+from continuations.ledger.claims import Told
 from continuations.ledger.decide import close
+from continuations.ledger.glance import glance
 from continuations.ledger.objects import AlreadyExists
 from continuations.ledger.versions import Versions
 from continuations.wire.continuation import Continuation
@@ -82,12 +84,16 @@ class Worker:
 
     async def resume(self) -> Outcome:
         """Work on the run if anything can move; else tell how it stands."""
-        loaded = await self.versions.newest()
+        clock = self.ports.clock
+        before = clock.now()
+        seen = await glance(self.objects, self.run_id)
+        told = Told(before, seen.told, clock.now())
+        loaded = await self.versions.newest(seen.newest)
         if loaded.table.run.status in ENDED:
             return self._outcome(loaded, self._changes(loaded.table))
-        claims.check_free(loaded.table.run, self.ports.clock.now())
-        arrived = await arrivals(self.objects, loaded.table)
-        return await self._work(loaded, loaded.table, arrived)
+        claims.check_free(loaded.table.run, clock.now())
+        arrived = await arrivals(self.objects, loaded.table, seen.arrived)
+        return await self._work(loaded, loaded.table, arrived, told)
 
     async def cancel(self) -> Continuation:
         """End the run if it was cancelled and nobody holds it; needs no agents."""
@@ -151,11 +157,16 @@ class Worker:
     # Working ------------------------------------------------------------------
 
     async def _work(
-        self, loaded: Loaded | None, table: Table, arrived: Arrivals
+        self,
+        loaded: Loaded | None,
+        table: Table,
+        arrived: Arrivals,
+        told: Told | None = None,
     ) -> Outcome:
         while True:
             before = table
-            journal = self._journal(loaded)
+            journal = self._journal(loaded, told, arrived.markers)
+            told = None  # it is of the first look
             table = await self._taken_in(table, arrived, journal)
             if table is before and loaded is not None and not plan(table):
                 return self._outcome(loaded, self._changes(before))
@@ -324,7 +335,12 @@ class Worker:
 
     # Small questions ----------------------------------------------------------
 
-    def _journal(self, loaded: Loaded | None) -> StoreJournal:
+    def _journal(
+        self,
+        loaded: Loaded | None,
+        told: Told | None = None,
+        standing: tuple[str, ...] = (),
+    ) -> StoreJournal:
         return StoreJournal(
             self.objects,
             self.versions,
@@ -332,6 +348,8 @@ class Worker:
             self.ports,
             lease=self.settings.lease,
             attempt=claims.next_attempt(loaded.table.run) if loaded else 1,
+            told=told,
+            standing=standing,
         )
 
     def _changes(self, table: Table) -> tuple[Change, ...]:

@@ -43,10 +43,17 @@ class Arrivals:
         return tuple(key for key in made if key is not None)
 
 
-async def arrivals(objects: Objects, table: Table) -> Arrivals:
-    """Return what came since a version; one listing, then a read for each."""
+async def arrivals(
+    objects: Objects, table: Table, keys: tuple[str, ...] | None = None
+) -> Arrivals:
+    """Return what came since a version: one listing, or none where it is known.
+
+    Then a read for each.
+    """
     run = table.run
-    keys = [key async for key in objects.all_keys(layout.arrivals(run.id))]
+    if keys is None:
+        prefix = layout.arrivals(run.id)
+        keys = tuple([key async for key in objects.all_keys(prefix)])
     names = [layout.decided_wait(key, run.id) for key in keys]
     decided = [table.waits[name] for name in names if name and name in table.waits]
     numbers = sorted(

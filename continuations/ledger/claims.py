@@ -111,20 +111,26 @@ def check_free(run: RunRow, now: datetime) -> None:
     raise RunBusy(msg, run_id=run.id, until=claim.until)
 
 
-def check_clock(
-    told: datetime | None, before: datetime, after: datetime, lease: float, run_id: str
-) -> None:
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The store's time of something, and when it was sent and answered by our clock."""
+
+    before: datetime
+    time: datetime | None
+    after: datetime
+
+
+def check_clock(told: Told, lease: float, run_id: str) -> None:
     """Raise `ClockOff` if the store's time says that ours is wrong.
 
-    `told` is the store's time of something sent after `before` and answered before
-    `after` by our clock; a quarter of a claim is the most that they may differ.
+    A quarter of a claim is the most that they may differ.
     """
-    if told is None:
+    if told.time is None:
         return
     most = timedelta(seconds=lease / 4)
-    if before - most <= told <= after + most:
+    if told.before - most <= told.time <= told.after + most:
         return
-    off = (told - after).total_seconds()
+    off = (told.time - told.after).total_seconds()
     msg = (
         f"This machine's clock and the store's differ by {abs(off):.1f} s, more than a "
         f"quarter of a claim. Run {run_id} was not worked on. Set this machine's clock."

@@ -3,9 +3,13 @@
     runs/{run}/v/{9999999999 - number}      a version; the newest sorts first
     runs/{run}/in/d-{wait}                  the decision of a wait
     runs/{run}/in/m-{number}                a message in the inbox
-    runs/{run}/in/cancel                    the wish to end the run
+    runs/{run}/in/stop                      the wish to end the run
     waits/{kind}-{ulid}@{run}               an open wait; the key is `waits/` + its id
     markers/{due}-{letter}-{what}-{nonce}@{run}   "look at this run at this time"
+
+In byte order all that comes from outside stands before the versions, and the wish to
+end the run last of it: one listing of a run shows what came and the newest version,
+and one of two keys shows whether it was cancelled and what its newest version is.
 
 Due times are milliseconds since 1970, 13 digits. A wait's id holds its kind, the time
 that it was opened (in the ULID) and its run, so open waits are listed from keys alone.
@@ -16,10 +20,14 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from continuations.core.ulid import NotUlid, milliseconds_of
 from continuations.core.waits import WAIT_KINDS
 from continuations.errors import Corrupt, InvalidId, WaitNotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 MOST_VERSIONS = 9_999_999_999
 WAITS = "waits/"
@@ -53,9 +61,14 @@ def check_run_id(run_id: object) -> str:
 # Versions and what comes from outside ----------------------------------------
 
 
+def run(run_id: str) -> str:
+    """Return the prefix of all that a run has."""
+    return f"runs/{run_id}/"
+
+
 def versions(run_id: str) -> str:
     """Return the prefix of a run's versions."""
-    return f"runs/{run_id}/v/"
+    return f"{run(run_id)}v/"
 
 
 def version(run_id: str, number: int) -> str:
@@ -72,9 +85,19 @@ def version_number(key: str) -> int:
     raise Corrupt(msg)
 
 
+def newest_of(keys: Iterable[str], run_id: str) -> int:
+    """Return the number of the first version among sorted keys, 0 if none is.
+
+    Raises `Corrupt` if a foreign key stands there.
+    """
+    prefix = versions(run_id)
+    first = next((key for key in keys if key.startswith(prefix)), None)
+    return 0 if first is None else version_number(first)
+
+
 def arrivals(run_id: str) -> str:
     """Return the prefix of all that comes to a run from outside."""
-    return f"runs/{run_id}/in/"
+    return f"{run(run_id)}in/"
 
 
 def decision(wait_id: str) -> str:
@@ -108,7 +131,12 @@ def letter_number(key: str) -> int | None:
 
 def cancellation(run_id: str) -> str:
     """Return the key of the wish to end a run."""
-    return f"{arrivals(run_id)}cancel"
+    return f"{arrivals(run_id)}stop"
+
+
+def before_cancellation(run_id: str) -> str:
+    """Return a key that sorts after all else that comes to a run from outside."""
+    return f"{arrivals(run_id)}n"
 
 
 # Waits ----------------------------------------------------------------------

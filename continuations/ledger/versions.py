@@ -67,7 +67,7 @@ class Versions:
     async def newest_number(self) -> int:
         """Return the number of the newest version, 0 if there is none."""
         keys = await self._objects.keys(layout.versions(self.run_id), limit=1)
-        return layout.version_number(keys[0]) if keys else 0
+        return layout.newest_of(keys, self.run_id)
 
     async def newest_header(self) -> Header | None:
         """Return the plain header of the newest version, or `None`."""
@@ -76,9 +76,13 @@ class Versions:
             return None
         return self._header(number, await self._read(number))
 
-    async def newest(self) -> Loaded:
-        """Return the newest version; raises `RunNotFound`."""
-        number = await self.newest_number()
+    async def newest(self, number: int | None = None) -> Loaded:
+        """Return the newest version, of a number that may be known.
+
+        Raises `RunNotFound`.
+        """
+        if number is None:
+            number = await self.newest_number()
         if number == 0:
             msg = (
                 f"There is no run {self.run_id!r} in this store. Check the id and the "

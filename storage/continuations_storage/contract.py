@@ -45,9 +45,19 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from datetime import datetime
 
-__all__ = ["PAGE", "Store", "all_keys"]
+__all__ = ["PAGE", "Page", "Store", "all_keys"]
 
 PAGE = 1000  # what S3 lists in one request
+
+
+class Page(list[str]):
+    """Keys, and the store's own time when it listed them, if it tells that.
+
+    A store may return one from `keys`: whoever has to compare clocks then need not
+    create anything to learn the time.
+    """
+
+    told: datetime | None = None
 
 
 class Store(Protocol):
@@ -66,7 +76,10 @@ class Store(Protocol):
         ...
 
     async def keys(self, prefix: str, after: str = "", limit: int = PAGE) -> list[str]:
-        """Return the first keys with the prefix and greater than `after`, in order."""
+        """Return the first keys with the prefix and greater than `after`, in order.
+
+        The list may be a `Page`, which tells the store's own time.
+        """
         ...
 
     async def delete(self, key: str) -> None:

@@ -12,6 +12,7 @@ from continuations.core.run import Claim, Failure, Status
 from continuations.errors import ClockOff, RunBusy
 from continuations.ledger.claims import (
     Lease,
+    Told,
     check_clock,
     check_free,
     claimed,
@@ -236,19 +237,19 @@ def test_a_clock_may_be_off_by_a_quarter_of_a_claim(
     """`told` counts from the sending; the answer came a second later."""
     moment = None if told is None else later(told)
     if not off:
-        check_clock(moment, MOMENT, later(1), 30, RUN)
+        check_clock(Told(MOMENT, moment, later(1)), 30, RUN)
         return
     with pytest.raises(ClockOff) as caught:
-        check_clock(moment, MOMENT, later(1), 30, RUN)
+        check_clock(Told(MOMENT, moment, later(1)), 30, RUN)
     assert RUN == caught.value.run_id
 
 
 def test_a_slow_store_is_not_a_wrong_clock() -> None:
-    check_clock(later(55), MOMENT, later(60), 30, RUN)
-    check_clock(later(0), MOMENT, later(60), 30, RUN)
+    check_clock(Told(MOMENT, later(55), later(60)), 30, RUN)
+    check_clock(Told(MOMENT, later(0), later(60)), 30, RUN)
 
 
 def test_a_shorter_claim_asks_for_better_clocks() -> None:
-    check_clock(later(1), MOMENT, MOMENT, 4, RUN)
+    check_clock(Told(MOMENT, later(1), MOMENT), 4, RUN)
     with pytest.raises(ClockOff):
-        check_clock(later(1), MOMENT, MOMENT, 3.9, RUN)
+        check_clock(Told(MOMENT, later(1), MOMENT), 3.9, RUN)

@@ -1,0 +1,53 @@
+"""What one listing shows of a run: its newest version, and all that came to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from continuations.ledger import layout
+from continuations.ledger.versions import Versions
+from continuations_storage.contract import Page
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from continuations.ledger.objects import Objects
+
+# A listing costs the same however much it shows, but reading its answer does not.
+_MOST = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Glance:
+    """`newest` is 0 for a run that is not there; `told` is the store's own time.
+
+    `arrived` are the keys of everything that ever came to the run from outside.
+    """
+
+    newest: int
+    arrived: tuple[str, ...]
+    told: datetime | None
+
+
+async def glance(objects: Objects, run_id: str) -> Glance:
+    """Look at a run in one request, or in a few if very much came to it."""
+    page = await objects.keys(layout.run(run_id), limit=_MOST)
+    told = page.told if isinstance(page, Page) else None
+    newest = layout.newest_of(page, run_id)
+    arrivals = layout.arrivals(run_id)
+    if newest == 0 and len(page) == _MOST:
+        newest = await Versions(objects, run_id).newest_number()
+        page = [key async for key in objects.all_keys(arrivals)]
+    arrived = tuple(key for key in page if key.startswith(arrivals))
+    return Glance(newest=newest, arrived=arrived, told=told)
+
+
+async def glance_after_claim(objects: Objects, run_id: str) -> tuple[int, bool]:
+    """Return the newest number, and whether there is a wish to end the run."""
+    after = layout.before_cancellation(run_id)
+    page = await objects.keys(layout.run(run_id), after, limit=2)
+    newest = layout.newest_of(page, run_id)
+    if newest == 0:  # strangers stand in between
+        newest = await Versions(objects, run_id).newest_number()
+    return newest, layout.cancellation(run_id) in page
