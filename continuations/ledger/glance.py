@@ -44,10 +44,10 @@ async def glance(objects: Objects, run_id: str) -> Glance:
 
 
 async def glance_after_claim(objects: Objects, run_id: str) -> tuple[int, bool]:
-    """Return the newest number, and whether there is a wish to end the run."""
+    """Return the newest number, and whether there may be a wish to end the run."""
     after = layout.before_cancellation(run_id)
     page = await objects.keys(layout.run(run_id), after, limit=2)
     newest = layout.newest_of(page, run_id)
-    if newest == 0:  # strangers stand in between
-        newest = await Versions(objects, run_id).newest_number()
+    if newest == 0:  # strangers stand in between, and may hide the wish as well
+        return await Versions(objects, run_id).newest_number(), True
     return newest, layout.cancellation(run_id) in page
