@@ -231,6 +231,8 @@ class FaultyStore:
     async def _visible(
         self, now: int, prefix: str, after: str, limit: int
     ) -> list[str]:
+        if not self.stale:
+            return await self.inner.keys(prefix, after, limit)
         found: list[str] = []
         while True:
             page = await self.inner.keys(prefix, after, limit)
