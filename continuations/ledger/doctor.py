@@ -6,6 +6,7 @@ leaves every damaged object as it is.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -69,17 +70,21 @@ async def repair(
     and `StoreError`. A crash leaves the run as it was, or repaired; then a second
     repair, or a sweep, makes what is lacking.
     """
+    # Listed first: what no version names that is read later is over, or was lost.
+    shown = [each.id async for each in waits.listed(objects) if each.run_id == run_id]
     found = await examine(objects, run_id)
     _check_mendable(found)
     versions = Versions(objects, run_id)
     good = await versions.load(found.last_good)
+    mender = _Mender(objects, run_id, now, ulid)
+    orphans = [wait_id for wait_id in shown if wait_id not in good.table.waits]
     if found.goes_on:
         # An earlier repair may have died right after its version.
         if good.table.run.claim is None:
             await _show(objects, good.table)
+        await mender.bury(orphans)
         return good
     _check_free(found, good.table, now)
-    mender = _Mender(objects, run_id, now, ulid)
     number = found.newest + 1
     await markers.make(objects, markers.guard(run_id, number, now, ulid()))
     if found.lost:
@@ -99,6 +104,7 @@ async def repair(
         [wait for key, wait in good.table.waits.items() if key not in table.waits],
         damaged={finding.key for finding in found.findings},
     )
+    await mender.bury(orphans)
     return planted
 
 
@@ -208,6 +214,15 @@ class _Mender:
         except AlreadyExists:
             return await self._fate(wait)
         return "open"
+
+    async def bury(self, orphans: Iterable[str]) -> None:
+        """Close waits that no version names any more; damaged ones are left."""
+        for wait_id in orphans:
+            with suppress(FormatError):
+                wait = await waits.read(self.objects, wait_id)
+                if wait is not None:
+                    await self.close(wait)
+                    await self.objects.delete(layout.wait(wait_id))
 
     async def _fate(self, wait: Wait) -> Fate:
         try:
