@@ -1,0 +1,1 @@
+"""Thin doors: HTTP, AWS Lambda, people who are told. Each is imported by its path."""
