@@ -97,6 +97,15 @@ async def _trip(what: str, ctx: ToolContext) -> str:
     raise ValueError(what)
 
 
+async def _poison(what: str, ctx: ToolContext) -> str:
+    """Kill the worker, also when nothing else goes wrong any more."""
+    done = await effect("poison", what, ctx, 0.1)
+    process = myself()
+    if process.world.weather.strikes(f"{process.name}/0 poison"):
+        await process.die_here()
+    return done
+
+
 TOOLS: dict[str, Any] = {
     "act": _tool("act", 0.5),
     "look": _tool("look", 0.2, read_only=True),
@@ -104,6 +113,7 @@ TOOLS: dict[str, Any] = {
     "check": _tool("check", 0.7, verify=verify),
     "slow": _tool("slow", 42.0),
     "crawl": _tool("crawl", 38.0, idempotent=True),
+    "poison": tool(_poison, name="poison", description="Kill.", idempotent=True),
     "trip": tool(_trip, name="trip", description="Fail."),
     "pay": _tool("pay", 0.5, approval=True),
     "wire": _tool("wire", 35.0, approval=True),
@@ -198,10 +208,12 @@ class Tree:
 def _tree(name: str, script: Script, shape: Mapping[str, Any]) -> Tree:
     """Return a tree of a script and the agents below the root, name by name."""
     model = SimModel(script)
+    named = {call[0] for lines in script.values() for line in lines for call in line}
+    tools = [each for called, each in TOOLS.items() if called in named]
 
     def agent(called: str, below: Mapping[str, Any]) -> Agent:
         children = [_child(each, inner) for each, inner in below.items()]
-        return Agent(called, tools=[*TOOLS.values(), *children], model=model)
+        return Agent(called, tools=[*tools, *children], model=model)
 
     def _child(called: str, inner: Mapping[str, Any]) -> Any:
         plain, _, gated = called.partition("?")
@@ -258,6 +270,7 @@ _ALL: tuple[Tree, ...] = (
     _tree("slow", {"go": [[("slow", "1")], "end"]}, {}),
     _tree("crawl", {"go": [[("crawl", "1"), ("look", "2")], "end"]}, {}),
     _tree("wire", {"go": [[("wire", "1"), ("book", "22")], "end"]}, {}),
+    _tree("poison", {"go": [[("poison", "1"), ("pay", "2")], "end"]}, {}),
     _tree("trip", {"go": [[("trip", "1"), ("pay", "2")], "end"]}, {}),
 )
 TREES: dict[str, Tree] = {tree.name: tree for tree in _ALL}

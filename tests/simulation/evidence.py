@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from continuations.core.calls import CLOSED
 from continuations.core.run import ENDED
+from continuations.ledger import layout
 from continuations.ledger.objects import Objects
 from continuations.ledger.versions import Step, Versions
 from continuations.wire.records import decode_decision
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from tests.simulation.world import Landed, SimStore, World
 
 T = TypeVar("T")
-
-MOST = 9_999_999_999
 
 
 class Still:
@@ -169,11 +168,11 @@ class Evidence:
 
     def _run(self, run_id: str) -> RunStory:
         story = RunStory(run_id)
-        prefix = f"runs/{run_id}/v/"
+        prefix = layout.versions(run_id)
         versions = Versions(Objects(Still(self.world.store)), run_id)
         steps: dict[int, Step] = {}
         for key in reversed(self.world.store.keys(prefix)):
-            number = MOST - int(key.removeprefix(prefix))
+            number = layout.version_number(key)
             try:
                 steps[number] = at_once(versions.step(number, steps))
             except Exception as error:  # noqa: BLE001 - the law says what is wrong

@@ -19,12 +19,11 @@ from tests.simulation import (
     planted_claims,
     planted_deciding,
     planted_driving,
-    planted_laws,
     planted_markers,
     planted_versions,
 )
 from tests.simulation.agents import TREES
-from tests.simulation.endings import quiet_end
+from tests.simulation.laws_of_endings import quiet_end
 from tests.simulation.planted_seeds import SEEDS
 from tests.simulation.simulate import run
 
@@ -38,7 +37,6 @@ FAULTS: tuple[Fault, ...] = (
     *planted_deciding.FAULTS,
     *planted_driving.FAULTS,
 )
-assert planted_laws  # its laws count as soon as it is imported
 MOST_SCHEDULES = int(os.environ.get("PLANTED_SEEDS", "5000"))
 # A fault may let a schedule go round for ever; the search gives such a seed up.
 SECONDS = 20

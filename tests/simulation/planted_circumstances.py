@@ -6,16 +6,15 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from continuations import Approve
+from continuations.core import jsontext, reducer
+from continuations.core.messages import Message
 from continuations.engine.journal import StoreJournal
 from continuations.engine.worker import Worker
-from tests.simulation import actors, agents
+from tests.simulation import agents, laws_of_endings
 from tests.simulation.actors import Actor
-from tests.simulation.agents import REPEATABLE
 from tests.simulation.planted_fault import Swap
 from tests.simulation.processes import Process, myself
 
@@ -23,37 +22,45 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from continuations import ToolContext
-    from continuations.core.decisions import Verdict
+    from continuations.core.calls import CallRow
+    from continuations.core.draft import Draft
+    from continuations.core.frames import FrameRow
     from continuations.core.table import Table
     from continuations.wire.continuation import Continuation
     from continuations.wire.records import Cancellation
+    from tests.simulation.evidence import Evidence, RunStory
     from tests.simulation.planted_fault import Swaps
     from tests.simulation.world import World
 
 
-def a_tool_kills_its_worker() -> Swaps:
-    """Every worker that runs a tool which may be repeated dies of it."""
-    real = agents.effect
+def old_results_are_cut() -> Swaps:
+    """Whenever results are appended, those of earlier turns are cut short.
 
-    async def effect(name: str, what: str, ctx: ToolContext, seconds: float) -> str:
-        if name in REPEATABLE and not myself().world.over:
-            await myself().die_here()
-        return await real(name, what, ctx, seconds)
+    Only with results that must be kept before a model reads them: it is to read the
+    cut ones. And a run ends otherwise then than it does uncut.
+    """
+    real = reducer._append_results
 
-    yield Swap(agents, "effect", effect)
+    def append(draft: Draft, frame: FrameRow, rows: list[CallRow]) -> None:
+        before = draft.log(frame.id).messages
+        real(draft, frame, rows)
+        added = draft.log(frame.id).messages[len(before) :]
+        cut = tuple(_cut(message) for message in before)
+        if cut != before and not any(row.repeatable for row in rows):
+            draft.new_log(frame.id, (*cut, *added))
+
+    def meddled(_evidence: Evidence, _story: RunStory) -> bool:
+        return True
+
+    yield Swap(reducer, "_append_results", append)
+    yield Swap(laws_of_endings, "_meddled", meddled)
 
 
-def people_mistype() -> Swaps:
-    """Who edits arguments gives a number for a text."""
-    real = actors.verdict_of
-
-    def verdict_of(actor: Actor, wait_id: str) -> Verdict:
-        verdict = real(actor, wait_id)
-        if isinstance(verdict, Approve) and verdict.arguments is not None:
-            return replace(verdict, arguments={"what": 9})
-        return verdict
-
-    yield Swap(actors, "verdict_of", verdict_of)
+def _cut(message: Message) -> Message:
+    fields = jsontext.parse(message.text)
+    return Message.of(
+        {**fields, "content": "(cut)"} if message.role == "tool" else fields
+    )
 
 
 def who_cancels_dies() -> Swaps:
@@ -125,17 +132,6 @@ def giving_up_takes_long() -> Swaps:
 
 
 # Clocks -----------------------------------------------------------------------------
-
-
-def clocks_are_wrong() -> Swaps:
-    """Half of all clocks are off by up to two minutes."""
-
-    def drawn_skew(self: Process) -> float:
-        if self.world.weather.quiet or self.dice.random() < 0.5:
-            return 0.0
-        return self.dice.choice((-1, 1)) * (30 + 90 * self.dice.random())
-
-    yield Swap(Process, "_drawn_skew", drawn_skew)
 
 
 def clocks_differ_and_workers_dawdle() -> Swaps:

@@ -15,8 +15,6 @@ from continuations.errors import StaleRun
 from continuations.ledger import claims
 from continuations.ledger.claims import Lease
 from tests.simulation.planted_circumstances import (
-    a_tool_kills_its_worker,
-    clocks_are_wrong,
     clocks_differ_and_workers_dawdle,
     giving_up_takes_long,
 )
@@ -68,6 +66,31 @@ def a_claim_is_never_renewed() -> Swaps:
 
 
 @fault(
+    "A claim is renewed without a look whether its commit won.",
+    "frozen_starts_nothing",
+    "turn_asked_once",
+    "started_once",
+    "finished_never_again",
+)
+def a_claim_is_renewed_without_a_check() -> Swaps:
+    real = StoreJournal.commit
+
+    async def commit(
+        self: StoreJournal, table: Table, *, progressed: bool
+    ) -> Cancellation | None:
+        lease = Lease.beginning_now(self._ports.clock, self._length)
+        try:
+            return await real(self, table, progressed=progressed)
+        except StaleRun:
+            if self._lease is None:
+                raise
+            self._lease = lease
+            return None
+
+    yield Swap(StoreJournal, "commit", commit)
+
+
+@fault(
     "A claim is measured from when its reply came, not from before it was sent.",
     "frozen_starts_nothing",
 )
@@ -97,7 +120,6 @@ def a_claim_is_used_to_its_last_moment() -> Swaps:
     "A worker whose clock is wrong claims all the same.",
     "frozen_starts_nothing",
     "expired_in_time",
-    under=clocks_are_wrong,
 )
 def a_wrong_clock_is_not_refused() -> Swaps:
     def check_clock(*_: object) -> None:
@@ -107,9 +129,23 @@ def a_wrong_clock_is_not_refused() -> Swaps:
 
 
 @fault(
+    "What came guards a claim, whatever the store's time is.",
+    "expired_in_time",
+    "frozen_starts_nothing",
+)
+def what_came_guards_a_claim_by_any_clock() -> Swaps:
+    real = StoreJournal.prepare
+
+    async def prepare(self: StoreJournal) -> None:
+        self._markers = self._markers or self._standing
+        await real(self)
+
+    yield Swap(StoreJournal, "prepare", prepare)
+
+
+@fault(
     "Attempts are not counted.",
     "nobody_stranded",
-    under=a_tool_kills_its_worker,
 )
 def attempts_are_not_counted() -> Swaps:
     def next_attempt(_run: RunRow) -> int:

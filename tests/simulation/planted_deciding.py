@@ -24,7 +24,6 @@ from continuations.ledger import layout
 from continuations.ledger.arrivals import read_decision
 from continuations.ledger.objects import AlreadyExists, NotFound
 from continuations.wire.records import encode_decision
-from tests.simulation.planted_circumstances import people_mistype
 from tests.simulation.planted_fault import Swap, everywhere, fault, faults_in
 
 if TYPE_CHECKING:
@@ -268,7 +267,6 @@ def an_edit_is_forgotten() -> Swaps:
 @fault(
     "Edited arguments are checked by nobody.",
     "edits_fit",
-    under=people_mistype,
 )
 def an_edit_is_not_validated() -> Swaps:
     def check_arguments(_wait: Wait, _given: object) -> None:

@@ -58,11 +58,26 @@ def a_guard_is_made_after_its_claim() -> Swaps:
     async def prepare(_self: StoreJournal) -> None:
         return
 
-    async def check_newest(self: StoreJournal) -> None:
+    async def check_newest(self: StoreJournal) -> Cancellation | None:
         await guard(self)
-        await look(self)
+        return await look(self)
 
     yield Swap(StoreJournal, "prepare", prepare)
+    yield Swap(StoreJournal, "_check_newest", check_newest)
+
+
+@fault(
+    "The markers of what came go when the run is claimed, which they guard.",
+    "nobody_stranded",
+)
+def what_guards_a_claim_goes_with_it() -> Swaps:
+    real = StoreJournal._check_newest
+
+    async def check_newest(self: StoreJournal) -> Cancellation | None:
+        for key in self._standing:
+            await self._objects.delete(key)
+        return await real(self)
+
     yield Swap(StoreJournal, "_check_newest", check_newest)
 
 

@@ -10,18 +10,22 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from continuations.core.draft import Draft
+from continuations.core.frames import Log
 from continuations.engine.journal import StoreJournal
 from continuations.errors import Inconclusive, StaleRun, StoreUnavailable
 from continuations.ledger import inbox, markers
 from continuations.ledger.claims import Lease
 from continuations.ledger.objects import AlreadyExists, Objects
 from continuations.ledger.versions import Loaded, Step, Versions
+from tests.simulation.planted_circumstances import old_results_are_cut
 from tests.simulation.planted_fault import Swap, fault, faults_in
 from tests.simulation.world import SimStore
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from continuations.core.messages import Message
     from continuations.core.table import Table
     from continuations.ledger.layout import Marker
     from continuations.wire.records import Cancellation, Letter
@@ -120,6 +124,8 @@ def a_loser_goes_on() -> Swaps:
         try:
             return await real(self, table, progressed=progressed)
         except StaleRun:
+            if self._lease is not None:
+                raise
             clock = self._ports.clock
             self._lease = Lease.beginning_now(clock, self._length)
             return None
@@ -265,6 +271,27 @@ def a_marker_that_failed_is_done_without() -> Swaps:
         return None
 
     yield Swap(markers, "make", make)
+
+
+# Logs -----------------------------------------------------------------------
+
+
+@fault(
+    "A log that is rewritten keeps its id, so that a delta keeps what it said before.",
+    "asked_after_kept",
+    under=old_results_are_cut,
+)
+def a_log_id_is_used_again_after_a_rewrite() -> Swaps:
+    real = Draft.new_log
+
+    def new_log(self: Draft, frame_id: str, messages: tuple[Message, ...]) -> None:
+        old = self.logs.get(frame_id)
+        if old is None:
+            real(self, frame_id, messages)
+        else:
+            self.logs = {**self.logs, frame_id: Log(old.id, messages)}
+
+    yield Swap(Draft, "new_log", new_log)
 
 
 FAULTS = faults_in(globals())

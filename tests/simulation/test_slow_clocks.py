@@ -13,7 +13,8 @@ import pytest
 
 from tests.simulation.actors import Actor, start_run
 from tests.simulation.evidence import Evidence
-from tests.simulation.simulate import LAWS, settle
+from tests.simulation.laws import broken_laws
+from tests.simulation.simulate import settle
 from tests.simulation.weather import Strike, Weather
 from tests.simulation.world import World
 
@@ -47,7 +48,7 @@ async def _resume_from(actor: Actor, seconds: float) -> None:
 
 @pytest.mark.parametrize("seconds", [22.0, 25.0, 35.5, 38.0, 47.3, 49.0, 60.0])
 def test_a_call_never_begins_after_another_process_took_over(seconds: float) -> None:
-    """Promise 3: 20 s behind passes for 7.5 s while the reply takes 12.6 s."""
+    """R-A5, R-A12: 20 s behind passes for 7.5 s while the reply takes 12.6 s."""
     world = World(1, SlowForStarter(1, frozenset(), frozenset()))
     world.trees["r0"] = "plain"
     starter, worker = Actor(world, "starter"), Actor(world, "worker")
@@ -58,7 +59,4 @@ def test_a_call_never_begins_after_another_process_took_over(seconds: float) -> 
     settle(world)
     world.bury()
 
-    evidence = Evidence(world)
-
-    broken = {name: law(evidence) for name, law in LAWS.items()}
-    assert {} == {name: what for name, what in broken.items() if what}
+    assert {} == broken_laws(Evidence(world))

@@ -24,7 +24,8 @@ RATES: dict[str, float] = {
     "twice": 0.03,  # a retrying client sent it twice
     "slow": 0.02,  # it takes seconds
 }
-_WRITES = frozenset({"lost", "unlanded", "late", "twice"})
+LOST = frozenset({"lost", "unlanded", "late"})
+_WRITES = LOST | {"twice"}
 _DELETES = _WRITES - {"unlanded"}
 
 # The others strike elsewhere.

@@ -7,7 +7,7 @@ from bisect import bisect_left, bisect_right, insort
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from continuations_storage.contract import PAGE
+from continuations_storage.contract import PAGE, Page
 from continuations_storage.errors import (
     AlreadyExists,
     Inconclusive,
@@ -63,6 +63,11 @@ class Effect:
     began: float
     ended: float | None = None
 
+    def __str__(self) -> str:
+        where = f"{self.run_id} {self.call_id}"
+        which = f"attempt {self.attempt} fence {self.fence}"
+        return f"{self.tool}({self.arguments}) of {where} {which} by {self.process}"
+
 
 @dataclass(frozen=True, slots=True)
 class Asked:
@@ -75,6 +80,9 @@ class Asked:
     messages: tuple[str, ...]
     looked: Look
     began: float
+
+    def __str__(self) -> str:
+        return f"turn {self.turn} of {self.run_id} {self.task} by {self.process}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +158,10 @@ class SimStore:
 
 @dataclass
 class World:
-    """All that a schedule has, and all that laws look at."""
+    """All that a schedule has, and all that laws look at.
+
+    `tells`: listings tell the store's time, as creates always do.
+    """
 
     seed: int
     weather: Weather
@@ -164,11 +175,13 @@ class World:
     notified: list[Notified] = field(default_factory=list[Notified])
     seen: dict[str, Wait] = field(default_factory=dict[str, Any])
     leaks: list[str] = field(default_factory=list[str])
+    bearable: tuple[type[Exception], ...] = ()
     trees: dict[str, str] = field(default_factory=dict[str, str])
     denials: bool = True
     settles: bool = False
     hurry: float = 1.0
     attempts: int = 5
+    tells: bool = False
     log: list[tuple[Any, ...]] = field(default_factory=list[Any])
     over: bool = False
     _ticks: int = 0
@@ -226,8 +239,7 @@ class Handle:
         check_prefix(prefix)
         if prefix == "waits/" and self._process.throw("stale") is not None:
             return await self._do("keys", prefix, lambda: self._lagging(after, limit))
-        store = self._world.store
-        return await self._do("keys", prefix, lambda: store.keys(prefix, after, limit))
+        return await self._do("keys", prefix, lambda: self._page(prefix, after, limit))
 
     async def delete(self, key: str) -> None:
         """Remove a key."""
@@ -333,6 +345,14 @@ class Handle:
         if strike.kind == "freeze":
             self._process.freeze(strike.pause)
             await asyncio.sleep(0)
+
+    def _page(self, prefix: str, after: str, limit: int) -> list[str]:
+        keys = self._world.store.keys(prefix, after, limit)
+        if not self._world.tells:
+            return keys
+        page = Page(keys)
+        page.told = wall(self._world.moment)
+        return page
 
     def _lagging(self, after: str, limit: int) -> list[str]:
         """Return the keys of waits as they were a moment ago."""

@@ -1,4 +1,4 @@
-"""What must be true once faults have stopped and only sweeps have followed."""
+"""Laws of endings: what is true once faults have stopped and only sweeps followed."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING
 
 from continuations.core.run import ENDED
 from continuations.core.table import ROOT
-from continuations.wire.records import decode_letter
+from continuations.ledger import layout
 from tests.simulation.agents import natural_results
-from tests.simulation.laws import law
-from tests.simulation.processes import EPOCH, wall
+from tests.simulation.processes import wall
 
 if TYPE_CHECKING:
     from tests.simulation.evidence import Evidence, RunStory
 
 
-@law
 def nobody_stranded(evidence: Evidence) -> str | None:
     """Every run has ended, or has an open wait that is undecided and shown."""
     for story in evidence.runs.values():
@@ -46,15 +44,15 @@ def _stranded(  # noqa: PLR0911 - one for each way
             return f"waits for {wait.id} after its deadline"
         if f"waits/{wait.id}" not in bodies:
             return f"waits for {wait.id}, which is not shown"
-    if f"runs/{story.run_id}/in/cancel" in bodies:
+    if layout.cancellation(story.run_id) in bodies:
         return "was cancelled"
-    letters = [key for key in bodies if key.startswith(f"runs/{story.run_id}/in/m-")]
+    prefix = f"{layout.arrivals(story.run_id)}m-"
+    letters = [key for key in bodies if key.startswith(prefix)]
     if len(letters) > table.run.inbox and not table.frames[ROOT].open:
         return "has a message"
     return None
 
 
-@law
 def ended_is_clean(evidence: Evidence) -> str | None:
     """A run that has ended is not listed and has no markers."""
     for story in evidence.runs.values():
@@ -67,32 +65,6 @@ def ended_is_clean(evidence: Evidence) -> str | None:
     return None
 
 
-@law
-def expired_in_time(evidence: Evidence) -> str | None:
-    """No wait expires before its deadline, by more than clocks may be off."""
-    for known in evidence.waits.values():
-        decision, deadline = known.decision, known.wait.deadline
-        if decision is None or decision.kind != "expire":
-            continue
-        early = (deadline or EPOCH) - wall(known.decided_at)
-        if early.total_seconds() > evidence.world.lease / 2:
-            return f"{known.wait.id} expired {early} before its deadline"
-    return None
-
-
-@law
-def told_after_kept(evidence: Evidence) -> str | None:
-    """People are told only of waits that can be decided at that moment."""
-    for each in evidence.world.notified:
-        story = evidence.runs[each.wait.run_id]
-        now = next((v for v in story.versions if v.number == each.newest), None)
-        if each.decided or (now is not None and each.wait.id in now.table.waits):
-            continue
-        return f"{each.process} told of {each.wait.id}, which was not open"
-    return None
-
-
-@law
 def listed_is_open(evidence: Evidence) -> str | None:
     """What is listed is open and undecided."""
     for key in evidence.world.store.keys("waits/"):
@@ -105,7 +77,6 @@ def listed_is_open(evidence: Evidence) -> str | None:
     return None
 
 
-@law
 def same_end(evidence: Evidence) -> str | None:
     """Where nobody meddled, a run ends as it does when nothing happens."""
     for story in evidence.runs.values():
@@ -118,6 +89,14 @@ def same_end(evidence: Evidence) -> str | None:
     return None
 
 
+@cache
+def quiet_end(tree: str) -> tuple[str, ...]:
+    """Return how a tree's run ends when nothing happens and everybody says yes."""
+    from tests.simulation.simulate import uninterrupted  # noqa: PLC0415 - in a circle
+
+    return _end_of(uninterrupted(tree).runs["r0"])
+
+
 def _end_of(story: RunStory) -> tuple[str, ...]:
     run = story.last.run
     texts = [message.text for message in story.last.logs[ROOT].messages]
@@ -126,12 +105,10 @@ def _end_of(story: RunStory) -> tuple[str, ...]:
 
 def _meddled(evidence: Evidence, story: RunStory) -> bool:
     """Tell whether people, or what they could know, changed what the run means."""
-    prefix = f"runs/{story.run_id}/in/"
-    if any(
-        key in evidence.made and key.startswith((f"{prefix}m-", f"{prefix}cancel"))
-        for key in evidence.made
-        if key.startswith(prefix)
-    ):
+    letters = f"{layout.arrivals(story.run_id)}m-"
+    if layout.cancellation(story.run_id) in evidence.made:
+        return True
+    if any(key.startswith(letters) for key in evidence.made):
         return True
     natural = natural_results()
     for known in evidence.waits.values():
@@ -151,29 +128,3 @@ def _meddled(evidence: Evidence, story: RunStory) -> bool:
 
 def _was_too_old(story: RunStory) -> bool:
     return any("too old" in text for text in _end_of(story))
-
-
-@law
-def letters_once(evidence: Evidence) -> str | None:
-    """Messages that were taken in stand in the transcript once, in their order."""
-    for story in evidence.runs.values():
-        if not story.versions:
-            continue
-        said = [m.content for m in story.last.logs[ROOT].messages if m.role == "user"]
-        prefix = f"runs/{story.run_id}/in/m-"
-        keys = sorted(key for key in evidence.made if key.startswith(prefix))
-        letters = [
-            decode_letter(evidence.made[key][0].body, key, story.run_id).message.content
-            for key in keys
-        ]
-        if said[1:] != letters[: story.last.run.inbox]:
-            return f"{story.run_id} was sent {letters} and heard {said[1:]}"
-    return None
-
-
-@cache
-def quiet_end(tree: str) -> tuple[str, ...]:
-    """Return how a tree's run ends when nothing happens and everybody says yes."""
-    from tests.simulation.simulate import uninterrupted  # noqa: PLC0415 - in a circle
-
-    return _end_of(uninterrupted(tree).runs["r0"])
