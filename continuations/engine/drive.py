@@ -72,6 +72,8 @@ class Drive:
         # Events that must be durable are counted; so is how many of them are.
         self._told = 1
         self._durable = 0
+        # What would not be done again if this worker died, needed or not.
+        self._gained = self._kept = 0
         self._since: dict[Action, int] = {}
         self._flying: dict[Action, asyncio.Task[Event]] = {}
         self._commit: asyncio.Task[Cancellation | None] | None = None
@@ -118,6 +120,7 @@ class Drive:
                 break
         before, self.table = self.table, heard(self.table, self._letters)
         self._told += self.table is not before
+        self._gained += self.table is not before
 
     def _launch(self) -> bool:
         """Begin every action that may begin; tell whether one waits for a commit."""
@@ -141,11 +144,11 @@ class Drive:
         )
 
     async def _save(self) -> Cancellation | None:
-        told = self._told
-        progressed = self._commits > 0 and told > self._durable
+        told, gained = self._told, self._gained
+        progressed = self._commits > 0 and gained > self._kept
         self._commits += 1
         cancellation = await self._journal.commit(self.table, progressed=progressed)
-        self._durable = told
+        self._durable, self._kept = told, gained
         return cancellation
 
     async def _wait(self) -> None:
@@ -183,8 +186,8 @@ class Drive:
             and self.table.calls[event.call].repeatable
         )
         self.table = advance(self.table, event)
-        if not forgettable:
-            self._told += 1
+        self._told += not forgettable
+        self._gained += not isinstance(event, _DERIVED)
 
     async def _land(self) -> None:
         """Leave nothing running; what was in flight is settled by who comes next."""

@@ -1,4 +1,4 @@
-"""Small stores for bodies that are created once: files, memory, and a contract."""
+"""Small stores for bodies that are created once: files, memory, S3, and a contract."""
 
 from continuations_storage.contract import Store, all_keys
 from continuations_storage.errors import (

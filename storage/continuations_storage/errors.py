@@ -112,7 +112,7 @@ class Unsupported(StorageError, ValueError):
     """The store's URL names a store that this version does not have."""
 
     happened = "cannot open such a store"
-    next_step = "Use file:path, memory: or memory:name."
+    next_step = "Use file:path, memory:, memory:name or s3://bucket/prefix."
 
     def __init__(self, url: str, detail: str = "") -> None:
         super().__init__(url, detail)

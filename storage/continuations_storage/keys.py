@@ -15,9 +15,19 @@ import re
 
 from continuations_storage.errors import InvalidKey
 
-__all__ = ["MAX_KEY", "check_key", "check_limit", "check_prefix", "is_segment"]
+__all__ = [
+    "MAX_KEY",
+    "MAX_STORE_PREFIX",
+    "check_key",
+    "check_limit",
+    "check_prefix",
+    "check_store_prefix",
+    "is_key",
+    "is_segment",
+]
 
 MAX_KEY = 900
+MAX_STORE_PREFIX = 123  # and a slash: together the 1,024 of an object's name in S3
 
 _SEGMENT = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._@=~-]{1,255}")
 _PARTIAL = re.compile(r"[A-Za-z0-9._@=~-]{0,255}")
@@ -26,6 +36,11 @@ _PARTIAL = re.compile(r"[A-Za-z0-9._@=~-]{0,255}")
 def is_segment(name: str) -> bool:
     """Tell whether a name can stand between two slashes of a key."""
     return _SEGMENT.fullmatch(name) is not None
+
+
+def is_key(text: str) -> bool:
+    """Tell whether a text is a legal key."""
+    return len(text) <= MAX_KEY and all(map(is_segment, text.split("/")))
 
 
 def check_key(key: str) -> list[str]:
@@ -37,6 +52,15 @@ def check_key(key: str) -> list[str]:
         if not is_segment(segment):
             raise InvalidKey(key, f"segment {segment!r}")
     return segments
+
+
+def check_store_prefix(prefix: str) -> None:
+    """Refuse what cannot stand before every key of a store; nothing always can."""
+    if prefix:
+        check_key(prefix)
+    if len(prefix) > MAX_STORE_PREFIX:
+        detail = f"a store's prefix has at most {MAX_STORE_PREFIX} characters"
+        raise InvalidKey(prefix, detail)
 
 
 def check_prefix(prefix: str) -> tuple[list[str], str]:

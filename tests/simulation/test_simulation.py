@@ -31,6 +31,12 @@ def test_no_schedule_breaks_a_law(chunk: int) -> None:
         assert {} == report.broken, minimal(report)
 
 
+@pytest.mark.parametrize("seed", [10_523])
+def test_no_schedule_that_once_broke_a_law_does_so_again(seed: int) -> None:
+    """R-A9: a result that was kept by the way is progress as well."""
+    assert {} == run(seed).broken
+
+
 @pytest.mark.parametrize("seed", [0, 7, 340, 976])
 def test_a_seed_is_the_same_schedule_every_time(seed: int) -> None:
     """What a seed showed once, it shows again."""

@@ -1,5 +1,34 @@
-"""Asserts of the inherited suite explain themselves like those written here."""
+"""The inherited suite explains its asserts; and a real S3 for whoever asks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.storage import ministack
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 pytest.register_assert_rewrite("continuations_storage.conformance")
+
+BUCKET = "continuations"
+
+
+@pytest.fixture(scope="session")
+def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A real server with one empty bucket; its URL."""
+    pytest.importorskip("ministack")
+    with ministack.serving(tmp_path_factory.mktemp("ministack")) as url:
+        ministack.make_bucket(url, BUCKET)
+        yield url
+
+
+@pytest.fixture
+def s3_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Credentials of nobody, and nothing of this machine's own."""
+    for name, value in ministack.ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("AWS_PROFILE", raising=False)
+    monkeypatch.delenv("AWS_ENDPOINT_URL_S3", raising=False)

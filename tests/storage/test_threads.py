@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import subprocess
 import sys
 import threading
@@ -70,6 +69,7 @@ def test_what_is_cancelled_in_line_is_not_begun() -> None:
         second = asyncio.ensure_future(threads.run(done.append, "second"))
         await asyncio.sleep(0.01)
         second.cancel()
+        await asyncio.wait([second])
         gate.set()
         assert await first
         await threads.run(done.append, "third")
@@ -89,7 +89,6 @@ def test_without_threads_to_be_had_it_is_done_all_the_same(
     assert 5 == asyncio.run(Threads(4, "test").run(lambda: 5))
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 def test_a_fork_has_threads_of_its_own() -> None:
     script = """
         import asyncio, os

@@ -52,7 +52,6 @@ def test_memory_is_new_each_time_unless_it_has_a_name() -> None:
 @pytest.mark.parametrize(
     ("url", "reason"),
     [
-        ("s3://bucket/prefix", "no S3 store"),
         ("redis://localhost", "unknown scheme 'redis'"),
         (".runs", "write 'file:.runs'"),
         ("", "no scheme"),
