@@ -1,0 +1,15 @@
+"""Quick disks: what these tests damage need not survive a power cut."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _no_flush(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fsync(descriptor: int) -> None:
+        del descriptor
+
+    monkeypatch.setattr(os, "fsync", fsync)

@@ -1,0 +1,238 @@
+"""Ids that lead elsewhere, or nowhere: refused by type, before anything is touched."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from continuations import (
+    Approve,
+    ContinuationsError,
+    InvalidId,
+    Runner,
+    WaitNotFound,
+)
+from continuations.cli import main
+from continuations_storage import MemoryStore
+from tests.hostile import shop
+from tests.hostile.share import share
+from tests.hostile.shelf import Shelf
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+UP = "../../../../tmp/outside"
+RUN_IDS: list[str] = [
+    "",
+    ".",
+    "..",
+    UP,
+    "/etc/passwd",
+    "a/b",
+    "a\\b",
+    "a/../b",
+    "r-1/v/9999999998",
+    "r-1\n",
+    "r-1\0",
+    "r-1 ",
+    " r-1",
+    "-r",
+    ".r",
+    "_r",
+    "r-1@x",
+    "r~1",
+    "%2e%2e",
+    "r\u0301",
+    "\uff52-1",
+    "\u202er",
+    "\ud800",
+    "a" * 201,
+    "a" * 100_000,
+    "CON:",
+    "r*",
+    "$(id)",
+    "`id`",
+    "r;id",
+]
+ULID = "01arz3ndektsv4rrffq69g5fav"
+WAIT_IDS: list[str] = [
+    *RUN_IDS,
+    f"approval-{ULID}@{UP}",
+    f"approval-{ULID}@..",
+    f"approval-{ULID}@",
+    f"approval-{ULID}",
+    f"approval-{ULID}@r-1@r-1",
+    f"approval-{ULID}@r-1/x",
+    f"approval-{ULID}@r-1\n",
+    f"approval-{ULID.upper()}@r-1",
+    "approval-@r-1",
+    "approval-../../x@r-1",
+    f"../approval-{ULID}@r-1",
+    f"other-{ULID}@r-1",
+    f"APPROVAL-{ULID}@r-1",
+    "approval-8zzzzzzzzzzzzzzzzzzzzzzzzz@r-1",
+    "approval-zzzzzzzzzzzzzzzzzzzzzzzzzz@r-1",
+    f"approval-{ULID}{ULID}@r-1",
+    "approval-" + "0" * 25 + "\u0660@r-1",
+]
+ODD: list[Any] = [0, 1, True, b"r-1", ["r-1"], {"r-1": 1}, 1j, 1.5, ("r-1",)]
+OF_RUNS: dict[str, Callable[[Runner, Any], Any]] = {
+    "start": lambda runner, name: runner.start("go", run_id=name),
+    "resume": lambda runner, name: runner.resume(name),
+    "look": lambda runner, name: runner.look(name),
+    "cancel": lambda runner, name: runner.cancel(name),
+    "send": lambda runner, name: runner.send(name, "hello"),
+}
+OF_WAITS: dict[str, Callable[[Runner, Any], Any]] = {
+    "decide": lambda runner, name: runner.decide(name, Approve(by="kim")),
+    "wait": lambda runner, name: runner.wait(name),
+}
+
+
+def short(value: object) -> str:
+    return ascii(value)[:30]
+
+
+class Untouchable(MemoryStore):
+    """A store that nobody may ask for anything."""
+
+    async def create(self, key: str, body: bytes) -> Any:
+        raise AssertionError(key, body)
+
+    async def read(self, key: str) -> bytes:
+        raise AssertionError(key)
+
+    async def keys(self, prefix: str, after: str = "", limit: int = 1000) -> list[str]:
+        raise AssertionError(prefix, after, limit)
+
+    async def delete(self, key: str) -> None:
+        raise AssertionError(key)
+
+
+@pytest.mark.parametrize("name", [*RUN_IDS, *ODD], ids=short)
+@pytest.mark.parametrize("work", OF_RUNS)
+def test_a_run_id_is_checked_before_the_store_is_asked(work: str, name: Any) -> None:
+    """R-E6, R-I1."""
+    runner = Runner(shop.agent(), store=Untouchable())
+    with pytest.raises(InvalidId) as raised:
+        OF_RUNS[work](runner, name)
+    assert len(str(raised.value)) < 400
+
+
+@pytest.mark.parametrize("name", [*WAIT_IDS, *ODD, None], ids=short)
+@pytest.mark.parametrize("work", OF_WAITS)
+def test_a_wait_id_is_checked_before_the_store_is_asked(work: str, name: Any) -> None:
+    """R-E6, R-I1."""
+    runner = Runner(shop.agent(), store=Untouchable())
+    with pytest.raises(WaitNotFound) as raised:
+        OF_WAITS[work](runner, name)
+    assert len(str(raised.value)) < 500
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(st.text(max_size=40) | st.from_regex(r"approval-[0-9a-z]{26}@[\w./-]{1,9}"))
+def test_any_text_at_all(name: str) -> None:
+    """R-E6: a typed answer, and nothing is made."""
+    store = Shelf()
+    runner = Runner([], store=store)
+    for work in ("resume", "look", "cancel", "send"):
+        with pytest.raises(ContinuationsError):
+            OF_RUNS[work](runner, name)
+    for works in OF_WAITS.values():
+        with pytest.raises(ContinuationsError):
+            works(runner, name)
+    assert {} == store.bodies
+
+
+LEGAL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+# A name that a process can be given has no NUL in it.
+TYPED = [name for name in dict.fromkeys([*RUN_IDS, *WAIT_IDS]) if "\0" not in name]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["resume"],
+        ["show"],
+        ["cancel"],
+        ["doctor"],
+        ["doctor", "--repair"],
+        ["approve"],
+        ["deny"],
+        ["answer"],
+        ["start", "go", "--run-id"],
+    ],
+    ids=" ".join,
+)
+def test_every_command_says_so_in_one_line(
+    words: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """R-E6: a code, one line, nothing of the id that could move a cursor."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CONTINUATIONS_BY", "kim")
+    code = "from tests.hostile import shop\nagent = shop.agent()\n"
+    (tmp_path / "shop_written.py").write_text(code)
+    folder = shop.copied(tmp_path)
+    before = shop.bodies(folder)
+    options = ["--store", f"file:{folder}"]
+    if words[0] in ("resume", "start"):
+        options += ["--app", "shop_written:agent"]
+    for name in share(TYPED, 3, len(words[0])):
+        if words[0] == "start" and LEGAL.fullmatch(name):
+            continue
+        more = [f"{words[-1]}={name}"] if words[0] == "start" else ["--", name]
+        more += ["1"] * (words[0] == "answer")
+        head = words[:-1] if words[0] == "start" else words
+        end = main([*head, *options, *more])
+        said = capsys.readouterr()
+        assert (5, "") == (end, said.out), name
+        line, rest = said.err.split("\n", 1)
+        assert ("", True) == (rest, line.isprintable()), name
+    assert before == shop.bodies(folder)
+    assert not list(tmp_path.parent.glob("outside*"))
+
+
+def test_keys_of_strangers_are_passed_over(tmp_path: Path) -> None:
+    """R-E6: what the store lists is not trusted to be an id either."""
+    folder = shop.copied(tmp_path)
+    runner = shop.runner(folder)
+    ours = [wait.id for wait in runner.waiting()]
+    marker, _, _ = shop.keys(folder, "markers/")[0].partition("@")
+    odd = [
+        "waits/x",
+        f"waits/approval-{ULID}@.x",
+        f"waits/approval-{ULID}@" + "a" * 201,
+        "waits/a/b",
+        "markers/x",
+        marker,
+        f"{marker}@.x",
+        f"{marker}@" + "a" * 201,
+        f"{marker}@nobody",
+        "markers/9999999999999-q-1-x@r-1",
+        "markers/0000000000000-g-99999999999-x@r-1",
+        f"runs/{shop.RUN}/in/d-x",
+        f"runs/{shop.RUN}/in/d-approval-{ULID}",
+        f"runs/{shop.RUN}/in/m-x",
+        f"runs/{shop.RUN}/in/m-0000000002.x",
+        f"runs/{shop.RUN}/in/zzz",
+        f"runs/{shop.RUN}/zzz",
+        "runs/zzz",
+        "zzz",
+    ]
+    for key in odd:
+        path = folder / key
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"?")
+
+    assert ours == [wait.id for wait in runner.waiting()]
+    assert {} == runner.sweep().failed
+    for run_id in (shop.RUN, shop.OTHER):
+        assert "finished" == shop.finished(runner, run_id).continuation.status

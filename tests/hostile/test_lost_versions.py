@@ -1,0 +1,200 @@
+"""After a repair nothing that lost versions did is done again on a guess."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import cache
+from itertools import count
+from typing import TYPE_CHECKING
+
+import pytest
+
+from continuations import (
+    AlreadyDecided,
+    Cancelled,
+    Corrupt,
+    Deny,
+    Finished,
+)
+from continuations.core import ulid
+from continuations.ledger import layout
+from continuations.ledger.doctor import examine, repair
+from continuations.ledger.objects import Objects
+from continuations.ledger.versions import Versions
+from continuations.wire.fields import milliseconds
+from tests.hostile.office import RUN, Filming, Office, Picture
+from tests.hostile.share import share
+
+if TYPE_CHECKING:
+    from continuations_storage import Store
+    from tests.hostile.shelf import Shelf
+
+_COUNT = count(1)
+
+
+@cache
+def film() -> tuple[Picture, ...]:
+    """Return a picture of every moment of one run."""
+    office = Office()
+    store = Filming(office)
+    runner = office.runner(store)
+    ended = office.ended(runner, runner.start("go", run_id=RUN))
+    assert isinstance(ended, Finished)
+    store.taken()
+    return tuple(store.pictures)
+
+
+def mend(store: Store, office: Office) -> int:
+    """Repair the run once its claim is over; returns the new root."""
+    now = office.clock.now()
+
+    def dice() -> str:
+        return ulid.ulid(milliseconds(now), next(_COUNT).to_bytes(10, "big"))
+
+    planted = asyncio.run(repair(Objects(store), RUN, now=now, ulid=dice))
+    return planted.number
+
+
+def newest(picture: Picture) -> int:
+    return sum("/v/" in key for key in picture.objects)
+
+
+def after(picture: Picture, good: int) -> tuple[Office, Shelf]:
+    """Return a world in which all versions after one are damaged, a minute later."""
+    office = Office(effects=list(picture.effects))
+    office.clock.ahead = 60
+    store = picture.store()
+    for number in range(good + 1, newest(picture) + 1):
+        store.damage(layout.version(RUN, number), b"")
+    return office, store
+
+
+@cache
+def cases() -> list[tuple[int, int]]:
+    """Return every moment of the film with every version that may be the last good."""
+    return [
+        (moment, good)
+        for moment, picture in enumerate(film())
+        for good in range(1, newest(picture))
+    ]
+
+
+def test_there_is_something_to_lose() -> None:
+    """The tests below would hold as well for a run that does nothing."""
+    wanted = ["send 1", "pay 2", "send 3", "pay 6", "put 7", "send 8", "pay 9", "put 5"]
+    effects = [" ".join(each.split()[:2]) for each in film()[-1].effects]
+
+    assert sorted(wanted) == sorted(effects)
+    assert len(cases()) > 60
+
+
+def test_damage_is_found_by_a_sweep_and_led_around_by_one_command() -> None:
+    """PA-09, PA-11, R-E7: nobody has to look for it, nor to read a byte.
+
+    That a person gives the command is meant: what the lost versions did may have been
+    decisive, and nothing is guessed.
+    """
+    found = 0
+    for moment, good in share(cases(), 5):
+        # Given a run of which all versions after one are damaged
+        office, store = after(film()[moment], good)
+        runner = office.runner(store)
+        damaged = {k: body for k, body in store.bodies.items() if "/v/" in k}
+
+        # When nobody does anything but sweep
+        failed = runner.sweep().failed
+
+        # Then the damage is named, left as it is, and the last good version is there
+        found += len(failed)
+        for error in failed.values():
+            assert isinstance(error, Corrupt)
+            assert layout.version(RUN, len(damaged)) in str(error)
+        assert damaged == {k: body for k, body in store.bodies.items() if "/v/" in k}
+        stood = runner.look(RUN, version=good)
+
+        # And after one command the run stands there again, and sweeps move it on
+        assert len(damaged) + 1 == mend(store, office)
+        assert stood.root.messages == runner.look(RUN).root.messages
+        assert {} == runner.sweep().failed
+        assert damaged.items() <= store.bodies.items()
+    assert found > 10
+
+
+@pytest.mark.parametrize("shift", range(4))
+def test_nothing_is_done_again_without_a_person(shift: int) -> None:
+    """R-E7, R-A8, R-A6: at any moment of the run, with any number of versions lost."""
+    for moment, good in share(cases()[shift::4], 2):
+        office, store = after(film()[moment], good)
+        before = list(office.effects)
+        runner = office.runner(store)
+
+        # When it is repaired and resumed, nobody having said anything
+        mend(store, office)
+        outcome = runner.resume(RUN)
+        runner.sweep()
+
+        # Then what was done is not done again, nor anything new without its approval
+        allowed = {"put 5", "put 7", "send 1", "send 3", "send 8"}
+        fresh = office.done()[len(before) :]
+        assert set(fresh) <= allowed
+        assert sorted(set(office.done())) == sorted(office.done()), (moment, good)
+
+        # And when people look and decide, it comes to its end, everything done once
+        ended = office.ended(runner, outcome)
+        assert isinstance(ended, Finished), (moment, good)
+        assert sorted(set(office.done())) == sorted(office.done()), (moment, good)
+        assert 8 == len(office.done()), (moment, good)
+        assert "all done" == ended.output
+        # And no call has the key of one that was lost
+        assert 8 == len({effect.split()[2] for effect in office.effects})
+
+
+@pytest.mark.parametrize("decided", [True, False])
+def test_old_waits_are_over_and_say_so(*, decided: bool) -> None:
+    """R-F3, R-F9: whoever holds an old link is told; listed is what now waits."""
+    told = Cancelled if not decided else AlreadyDecided
+    closed = 0
+    for moment, good in share(cases(), 3, 1):
+        # Given waits of the last good version, all decided or none
+        picture = film()[moment]
+        office, store = after(picture if decided else undecided(picture), good)
+        runner = office.runner(store)
+        old = runner.look(RUN, version=good).waits
+
+        # When the run is repaired and goes on
+        mend(store, office)
+        outcome = runner.resume(RUN)
+
+        # Then the listing shows what it waits for, and no old link decides that
+        asked = outcome.continuation.waits
+        listed = {wait.id for wait in runner.waiting()}
+        assert {wait.id for wait in asked} == listed, (moment, good)
+        assert not listed & {wait.id for wait in old}
+        # And what nobody has decided is asked again
+        again = [(wait.tool, wait.arguments) for wait in asked]
+        assert decided or all((wait.tool, wait.arguments) in again for wait in old)
+        for wait in old:
+            with pytest.raises(told):
+                runner.decide(wait.id, Deny(by="pat"))
+            closed += 1
+    assert closed > 10
+
+
+def undecided(picture: Picture) -> Picture:
+    """Return a picture in which nobody has decided anything."""
+    decisions = f"runs/{RUN}/in/d-"
+    kept = {k: body for k, body in picture.objects.items() if decisions not in k}
+    return Picture(kept, picture.effects)
+
+
+def test_without_damage_there_is_nothing_to_mend() -> None:
+    """R-E10, EF-19: at every moment a run is whole, and the doctor changes nothing."""
+    for picture in film()[1:]:
+        store = picture.store()
+        office = Office(effects=list(picture.effects))
+        found = asyncio.run(examine(Objects(store), RUN))
+        assert found.goes_on
+        assert () == found.findings
+        number = asyncio.run(Versions(Objects(store), RUN).newest_number())
+        assert number == mend(store, office)
+        assert picture.objects.items() <= store.bodies.items()
