@@ -24,7 +24,8 @@ from continuations.cli.options import (
     WaitId,
 )
 from continuations.cli.patience import until_free
-from continuations.cli.visible import visible
+from continuations.engine.reports import wait_json
+from continuations.engine.visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -206,7 +207,7 @@ def show(
 def _show_wait(runner: Runner, wait_id: str, *, json: bool) -> None:
     found = runner.wait(wait_id)
     if json:
-        _print([report.json_text(report.wait_json(found))])
+        _print([report.json_text(wait_json(found))])
         return
     _print([visible(found.id)])
     _print(report.wait_lines(found))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from continuations.cli.visible import visible
+from continuations.engine.visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,7 @@ from typer.main import get_command
 from continuations.cli import BUSY, MISUSED, REFUSED
 from continuations.cli.commands import app
 from continuations.cli.misuse import Misuse
-from continuations.cli.visible import visible
+from continuations.engine.visible import visible
 from continuations.errors import ContinuationsError, RunBusy, StaleRun
 
 if TYPE_CHECKING:

@@ -7,9 +7,10 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from continuations.cli.standing import said
-from continuations.cli.visible import quoted, visible
 from continuations.core import jsontext
 from continuations.engine.outcomes import Failed, Finished, Suspended
+from continuations.engine.reports import laid_out
+from continuations.engine.visible import quoted, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -80,15 +81,7 @@ def json_lines(name: str, text: str, indent: str = "") -> Iterator[str]:
         yield f"{indent}{name}: {shown}"
         return
     yield f"{indent}{name}:"
-    yield quoted(_laid_out(text), f"{indent}  ")
-
-
-def _laid_out(text: str) -> str:
-    try:
-        return json.dumps(jsontext.parse(text), indent=2, ensure_ascii=False)
-    except (jsontext.NotJson, RecursionError):
-        # Nested too deep to be laid out: still whole, on one line.
-        return text
+    yield quoted(laid_out(text), f"{indent}  ")
 
 
 def decision_lines(decision: Decision, run_id: str) -> Iterator[str]:
@@ -114,28 +107,6 @@ def table_lines(waits: Sequence[WaitSummary]) -> Iterator[str]:
     for row in rows:
         cells = zip(row, widths, strict=True)
         yield "  ".join(cell.ljust(width) for cell, width in cells).rstrip()
-
-
-def wait_json(wait: Wait) -> dict[str, Any]:
-    """Return a whole wait as JSON values."""
-    return {
-        "id": wait.id,
-        "run_id": wait.run_id,
-        "call_id": wait.call_id,
-        "kind": wait.kind,
-        "path": list(wait.path),
-        "tool": wait.tool,
-        "arguments": wait.arguments,
-        "schema": wait.schema,
-        "digest": wait.digest,
-        "created_at": wait.created_at.isoformat(),
-        "deadline": wait.deadline and wait.deadline.isoformat(),
-        "valid_for": wait.valid_for,
-        "policy": wait.policy,
-        "denial_stops": wait.denial_stops,
-        "expiry_stops": wait.expiry_stops,
-        "note": wait.note,
-    }
 
 
 def run_json(continuation: Continuation, ends: Mapping[str, str]) -> dict[str, Any]:

@@ -11,8 +11,8 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from continuations.cli.report import usage, when
-from continuations.cli.visible import quoted, visible
 from continuations.core import jsontext
+from continuations.engine.visible import quoted, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -48,12 +48,29 @@ def _finite(digits: str) -> float:
     return number
 
 
-def parse(text: str | bytes) -> Any:
-    """Return the value of a JSON text; raises `NotJson`, never `RecursionError`."""
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        msg = "an object says one key twice"
+        raise NotJson(msg)
+    return found
+
+
+def parse(text: str | bytes, *, unique: bool = False) -> Any:
+    """Return the value of a JSON text; raises `NotJson`, never `RecursionError`.
+
+    Of a key that an object says twice the last value counts, which not every reader
+    agrees with (RFC 8259, section 4); with `unique` such a text is refused.
+    """
     try:
         text = text if isinstance(text, str) else text.decode("utf-8-sig")
         _refuse_deep(text)
-        return json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
+        return json.loads(
+            text,
+            parse_constant=_refuse_constant,
+            parse_float=_finite,
+            object_pairs_hook=_unique if unique else None,
+        )
     except NotJson:
         raise
     except RecursionError:

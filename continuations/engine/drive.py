@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from continuations.core.actions import Ask, Begin, Examine
+from continuations.core.actions import Ask, Begin, Examine, Run
 from continuations.core.events import (
     Admitted,
     CallRaised,
@@ -28,11 +28,12 @@ from continuations.core.table import ROOT
 from continuations.errors import ModelError
 
 if TYPE_CHECKING:
-    from continuations.core.actions import Action, Run, Verify
+    from continuations.core.actions import Action, Verify
     from continuations.core.events import Event
     from continuations.core.table import Table
     from continuations.engine.journal import Journal
     from continuations.engine.perform import Performer
+    from continuations.engine.ports import Pause
     from continuations.wire.records import Cancellation, Letter
 
 # What follows from the rows before it, and would come out the same again.
@@ -49,8 +50,16 @@ def heard(table: Table, letters: tuple[Letter, ...]) -> Table:
     return table
 
 
+def never() -> bool:
+    """Never pause."""
+    return False
+
+
 class Drive:
     """Moves one run on in this process; use once.
+
+    `pause` is asked before anything is begun; once it said yes, what was begun is
+    brought to its end, and nothing else begins.
 
     After `drive` returned, `table` is the state to be kept, `cancellation` the wish to
     end the run if one was seen, `model_error` what kept a model from answering.
@@ -62,6 +71,7 @@ class Drive:
         performer: Performer,
         journal: Journal,
         letters: tuple[Letter, ...] = (),
+        pause: Pause = never,
     ) -> None:
         self.table = table
         self.cancellation: Cancellation | None = None
@@ -69,6 +79,8 @@ class Drive:
         self._performer = performer
         self._journal = journal
         self._letters = letters
+        self._pause = pause
+        self._paused = False
         # Events that must be durable are counted; so is how many of them are.
         self._told = 1
         self._durable = 0
@@ -92,6 +104,8 @@ class Drive:
             await self._land()
 
     async def _step(self) -> bool:
+        # Asked once for both: a call that is begun here must be launched below.
+        self._paused = self._paused or self._pause()
         await self._settle()
         blocked = self._launch()
         if not blocked and not self._flying and self._commit is None:
@@ -110,7 +124,7 @@ class Drive:
             for action in plan(self.table):
                 if isinstance(action, Examine):
                     event = await self._performer.examine(self.table, action.call)
-                elif isinstance(action, Begin) and self.model_error is None:
+                elif isinstance(action, Begin) and self._begins_calls:
                     event = self._performer.begin(self.table, action.call)
                 else:
                     continue
@@ -122,6 +136,10 @@ class Drive:
         self._told += self.table is not before
         self._gained += self.table is not before
 
+    @property
+    def _begins_calls(self) -> bool:
+        return self.model_error is None and not self._paused
+
     def _launch(self) -> bool:
         """Begin every action that may begin; tell whether one waits for a commit."""
         blocked = False
@@ -129,6 +147,9 @@ class Drive:
             if action in self._flying or isinstance(action, Examine | Begin):
                 continue
             if isinstance(action, Ask) and self.model_error is not None:
+                continue
+            # A call that was begun must run, or nobody could tell whether it did.
+            if self._paused and not isinstance(action, Run):
                 continue
             since = self._since.setdefault(action, self._told)
             if since > self._durable or not self._journal.allows_a_call:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from continuations.errors import ClockOff, StaleRun, StoreUnavailable
-from continuations.ledger import claims, markers
+from continuations.ledger import claims, layout, markers
 from continuations.ledger.arrivals import read_cancellation
 from continuations.ledger.claims import Lease, Told
 from continuations.ledger.glance import glance_after_claim
@@ -94,6 +94,9 @@ class StoreJournal:
         self._told = told
         self._standing = standing
         self._markers: tuple[str, ...] = ()
+        # Those of the last pause, which is over as soon as another version stands.
+        named = loaded.markers if loaded else ()
+        self.pauses = tuple(key for key in named if layout.is_pause(key))
         self._worker = ports.ids.ulid(ports.clock.now())
 
     @property
@@ -179,6 +182,15 @@ class StoreJournal:
         else:
             await self._make_guard()
             self._markers = (self.guard or "",)
+
+    async def prepare_pause(self) -> None:
+        """Make the marker of a version that could go on, and stops for want of time."""
+        await self.prepare()
+        now = self._ports.clock.now()
+        run_id, ulid = self._versions.run_id, self._ports.ids.ulid(now)
+        marker = markers.of_pause(run_id, self.number + 1, now, ulid)
+        await markers.make(self._objects, marker)
+        self._markers = (*self._markers, marker.key)
 
     async def _make_guard(self) -> None:
         clock = self._ports.clock

@@ -35,12 +35,17 @@ class Finished:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suspended:
-    """The run stands still, costs nothing, and moves on when a wait is decided."""
+    """The run stands still, costs nothing, and moves on when a wait is decided.
+
+    `paused` says that it stands still for want of time alone: it can be resumed at
+    once, and a marker that is due now says so to the next sweep.
+    """
 
     run_id: str
     waits: tuple[Wait, ...]
     continuation: Continuation
     changes: tuple[Change, ...] = ()
+    paused: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +75,11 @@ def _output(run_id: str, agent: Agent | None, text: str) -> Any:
 
 
 def outcome_of(
-    continuation: Continuation, agent: Agent | None, changes: tuple[Change, ...] = ()
+    continuation: Continuation,
+    agent: Agent | None,
+    changes: tuple[Change, ...] = (),
+    *,
+    paused: bool = False,
 ) -> Outcome:
     """Return the outcome that a run's state stands for.
 
@@ -97,4 +106,5 @@ def outcome_of(
         waits=continuation.waits,
         continuation=continuation,
         changes=changes,
+        paused=paused,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
     from continuations.core.waits import Wait, WaitSummary
     from continuations.engine.opening import Input
     from continuations.engine.outcomes import Outcome
-    from continuations.engine.ports import Ids, Notify
-    from continuations.engine.sweeping import Swept
+    from continuations.engine.ports import Ids, Notify, Pause
+    from continuations.engine.sweeping import Sweeper, Swept
+    from continuations.engine.worker import Worker
     from continuations.engine.workshop import Workshop
     from continuations.ledger.claims import Clock
     from continuations.wire.continuation import Continuation
@@ -92,13 +94,17 @@ class AsyncRunner:
         run_id: str | None = None,
         agent: str | None = None,
         context: Any = None,
+        pause: Pause | None = None,
     ) -> Outcome:
         """Begin a run and work on it until it ends or must wait.
 
         `input` is a text or a list of messages, `agent` the name of the root agent
         where there are several, `context` your live object for the tools; it is never
-        stored. With a `run_id` that exists and the same input the existing run is
-        resumed; with another input this raises `RunExists`.
+        stored. `pause` is asked before every model call and every new tool call; as
+        soon as it says True, what was begun is brought to its end and the run is
+        suspended, `paused`, to be resumed elsewhere. With a `run_id` that exists and
+        the same input the existing run is resumed; with another input this raises
+        `RunExists`.
 
         Raises `InvalidId`, `InvalidInput`, `RunExists`, `RunBusy`, `ModelError` (the
         run is kept) and `StoreError`. A crash leaves a run that
@@ -108,24 +114,27 @@ class AsyncRunner:
             layout.check_run_id(run_id)
         table = self._workshop.opened(input, run_id=run_id, agent=agent)
         await self._prove()
-        worker = self._workshop.worker(table.run.id, context)
+        worker = self._workshop.worker(table.run.id, context, pause)
         try:
             return await worker.start(table)
         except StaleRun:
             await worker.check_same(table)
         return await worker.resume()
 
-    async def resume(self, run_id: str, *, context: Any = None) -> Outcome:
+    async def resume(
+        self, run_id: str, *, context: Any = None, pause: Pause | None = None
+    ) -> Outcome:
         """Go on with a run, in any process that has its agents.
 
         Of a finished run it returns its outcome, of one that nobody decided it returns
-        `Suspended` and writes nothing. Raises `RunNotFound`, `RunBusy` (another process
-        holds it), `StaleRun` (another process was quicker), `AgentChanged` (the code
-        of a pending call is other code now; nothing was written), `ModelError` (the
-        run is kept), `ClockOff`, `Corrupt` and `StoreError`.
+        `Suspended` and writes nothing; of `pause`, see `start`. Raises `RunNotFound`,
+        `RunBusy` (another process holds it), `StaleRun` (another process was quicker),
+        `AgentChanged` (the code of a pending call is other code now; nothing was
+        written), `ModelError` (the run is kept), `ClockOff`, `Corrupt` and
+        `StoreError`.
         """
         layout.check_run_id(run_id)
-        return await self._workshop.worker(run_id, context).resume()
+        return await self._workshop.worker(run_id, context, pause).resume()
 
     async def cancel(
         self, run_id: str, *, reason: str | None = None, by: str | None = None
@@ -147,22 +156,47 @@ class AsyncRunner:
             except StaleRun:
                 continue
 
-    async def sweep(self, *, context: Any = None) -> Swept:
+    async def sweep(self, *, context: Any = None, pause: Pause | None = None) -> Swept:
         """Look at every run whose time has come, and resume what can move.
 
-        `context` is your live object for the tools of the runs that it resumes.
+        `context` is your live object for the tools of the runs that it resumes; once
+        `pause` says True, those are suspended and no other run is looked at.
 
         Call it from a timer: it finds what was decided and never resumed, deadlines
         that have passed and runs whose worker died, and mends what a crash left
         behind. One run's trouble does not keep it from the others.
         """
-        from continuations.engine.sweeping import sweep
+        return await self._sweeper(context, pause).sweep()
 
-        return await sweep(
-            self._objects,
-            self._ports,
-            lambda run_id: self._workshop.worker(run_id, context),
-        )
+    async def serve_forever(
+        self,
+        *,
+        every: float = 1.0,
+        at_once: int = 8,
+        context: Any = None,
+        stop: asyncio.Event | None = None,
+    ) -> None:
+        """Resume whatever is due, until this process is told to stop.
+
+        A small loop for one machine: looks for what is due every so many seconds and
+        works on at most `at_once` runs at a time. On SIGTERM and SIGINT, or once `stop`
+        is set, nothing new begins, runs are suspended where they stand and this
+        returns; a second signal ends the process as it always would. Trouble with the
+        store or with one run is logged, and does not end it. Raises `InvalidInput`.
+        """
+        from continuations.engine.serving import serve
+
+        stopping = stop or asyncio.Event()
+        sweeper = self._sweeper(context, stopping.is_set)
+        await serve(sweeper, stopping, every=every, at_once=at_once)
+
+    def _sweeper(self, context: Any, pause: Pause | None) -> Sweeper:
+        from continuations.engine.sweeping import Sweeper
+
+        def worker(run_id: str) -> Worker:
+            return self._workshop.worker(run_id, context, pause)
+
+        return Sweeper(self._objects, self._ports, worker, pause)
 
     # Deciding -----------------------------------------------------------------
 
@@ -179,12 +213,14 @@ class AsyncRunner:
             self._objects, wait_id, verdict, now=now, ulid=ulid
         )
 
-    async def waiting(self) -> AsyncIterator[WaitSummary]:
+    async def waiting(self, *, after: str = "") -> AsyncIterator[WaitSummary]:
         """Go through the open waits of the whole store, from keys alone.
 
-        The listing may lag behind a crash; `decide` and `look` never do.
+        They are sorted by their ids; with `after`, the id of a wait, those that come
+        after it, whether that one is still open or not. The listing may lag behind a
+        crash; `decide` and `look` never do.
         """
-        async for summary in waits.listed(self._objects):
+        async for summary in waits.listed(self._objects, after):
             yield summary
 
     async def wait(self, wait_id: str) -> Wait:
@@ -200,6 +236,19 @@ class AsyncRunner:
             run_id = layout.parse_wait_id(wait_id).run_id
             raise deciding.standing(stands, run_id)
         return found
+
+    async def notify(self, wait_id: str) -> None:
+        """Tell whom `notify` tells of an open wait once more.
+
+        Raises what `notify` raises, what `wait` raises, and `InvalidInput` if there is
+        nobody to tell.
+        """
+        from continuations.authoring import calling
+
+        if self._ports.notify is None:
+            msg = "This runner has nobody to tell: give it notify=."
+            raise InvalidInput(msg)
+        await calling.call(self._ports.notify, await self.wait(wait_id))
 
     async def send(self, run_id: str, text: str, *, by: str | None = None) -> int:
         """Post a user message to a run; returns its number in the inbox.

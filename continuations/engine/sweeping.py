@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from continuations.core.run import ENDED
 from continuations.engine import fold
-from continuations.engine.worker import abandoned, publish, wakes
+from continuations.engine.standing import abandoned, publish, wakes
 from continuations.errors import ContinuationsError, RunBusy, RunNotFound, StaleRun
 from continuations.ledger import markers, waits
 from continuations.ledger.arrivals import arrivals, decided_waits
@@ -19,7 +19,7 @@ from continuations.wire.fields import milliseconds
 
 if TYPE_CHECKING:
     from continuations.engine.outcomes import Outcome
-    from continuations.engine.ports import Ports
+    from continuations.engine.ports import Pause, Ports
     from continuations.engine.worker import Worker
     from continuations.ledger.layout import Marker
     from continuations.ledger.objects import Objects
@@ -45,24 +45,52 @@ class Swept:
     )
 
 
-async def sweep(objects: Objects, ports: Ports, make: MakeWorker) -> Swept:
-    """Look once at every run that has a marker due."""
-    by_run: dict[str, list[Marker]] = {}
-    async for marker in markers.due(objects, ports.clock.now()):
-        by_run.setdefault(marker.run_id, []).append(marker)
-    resumed: list[Outcome] = []
-    failed: dict[str, ContinuationsError] = {}
-    for run_id, found in by_run.items():
+@dataclass(frozen=True, slots=True)
+class Sweeper:
+    """Finds the runs whose time has come, and looks at each of them."""
+
+    objects: Objects
+    ports: Ports
+    make: MakeWorker
+    pause: Pause | None = None
+
+    async def sweep(self) -> Swept:
+        """Look once at every run that has a marker due, one after the other."""
+        resumed: list[Outcome] = []
+        failed: dict[str, ContinuationsError] = {}
+        looked = 0
+        for run_id, found in (await self.due()).items():
+            if self.pause is not None and self.pause():
+                break
+            looked += 1
+            try:
+                outcome = await self.look(run_id, found)
+            except ContinuationsError as error:
+                failed[run_id] = error
+            else:
+                resumed.extend([outcome] if outcome is not None else [])
+        return Swept(looked=looked, resumed=tuple(resumed), failed=failed)
+
+    async def due(self) -> dict[str, list[Marker]]:
+        """Return the markers that are due, by run, the oldest first."""
+        by_run: dict[str, list[Marker]] = {}
+        async for marker in markers.due(self.objects, self.ports.clock.now()):
+            by_run.setdefault(marker.run_id, []).append(marker)
+        return by_run
+
+    async def look(self, run_id: str, found: list[Marker]) -> Outcome | None:
+        """Look at one run; returns its outcome if it was resumed.
+
+        Raises what kept it from going on; then it is looked at again later.
+        """
+        look = _Look(self.objects, self.ports, self.make(run_id))
         try:
-            outcome = await _Look(objects, ports, make(run_id)).at(found)
+            return await look.at(found)
         except (RunBusy, StaleRun):
-            continue
-        except ContinuationsError as error:
-            failed[run_id] = error
-            await _redate(objects, ports, found)
-        else:
-            resumed.extend([outcome] if outcome is not None else [])
-    return Swept(looked=len(by_run), resumed=tuple(resumed), failed=failed)
+            return None
+        except ContinuationsError:
+            await _redate(self.objects, self.ports, found)
+            raise
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 from continuations.engine import portal
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from continuations.core.waits import Wait, WaitSummary
     from continuations.engine.opening import Input
     from continuations.engine.outcomes import Outcome
-    from continuations.engine.ports import Ids, Notify
+    from continuations.engine.ports import Ids, Notify, Pause
     from continuations.engine.sweeping import Swept
     from continuations.ledger.claims import Clock
     from continuations.wire.continuation import Continuation
@@ -65,27 +66,38 @@ class Runner:
         run_id: str | None = None,
         agent: str | None = None,
         context: Any = None,
+        pause: Pause | None = None,
     ) -> Outcome:
         """Begin a run and work on it until it ends or must wait."""
         return portal.call(
-            self.asynchronous.start(input, run_id=run_id, agent=agent, context=context)
+            self.asynchronous.start(
+                input, run_id=run_id, agent=agent, context=context, pause=pause
+            )
         )
 
-    def resume(self, run_id: str, *, context: Any = None) -> Outcome:
+    def resume(
+        self, run_id: str, *, context: Any = None, pause: Pause | None = None
+    ) -> Outcome:
         """Go on with a run, in any process that has its agents."""
-        return portal.call(self.asynchronous.resume(run_id, context=context))
+        return portal.call(
+            self.asynchronous.resume(run_id, context=context, pause=pause)
+        )
 
     def decide(self, wait_id: str, verdict: Verdict) -> Decision:
         """Record the decision of a wait; the first one stands."""
         return portal.call(self.asynchronous.decide(wait_id, verdict))
 
-    def waiting(self) -> Iterator[WaitSummary]:
+    def waiting(self, *, after: str = "") -> Iterator[WaitSummary]:
         """Go through the open waits of the whole store, from keys alone."""
-        return portal.each(self.asynchronous.waiting())
+        return portal.each(self.asynchronous.waiting(after=after))
 
     def wait(self, wait_id: str) -> Wait:
         """Return an open wait with all that a decider needs."""
         return portal.call(self.asynchronous.wait(wait_id))
+
+    def notify(self, wait_id: str) -> None:
+        """Tell whom `notify` tells of an open wait once more."""
+        portal.call(self.asynchronous.notify(wait_id))
 
     def send(self, run_id: str, text: str, *, by: str | None = None) -> int:
         """Post a user message to a run; returns its number in the inbox."""
@@ -101,6 +113,18 @@ class Runner:
         """End a run for good, and every open wait with it; idempotent."""
         return portal.call(self.asynchronous.cancel(run_id, reason=reason, by=by))
 
-    def sweep(self, *, context: Any = None) -> Swept:
+    def sweep(self, *, context: Any = None, pause: Pause | None = None) -> Swept:
         """Look at every run whose time has come, and resume what can move."""
-        return portal.call(self.asynchronous.sweep(context=context))
+        return portal.call(self.asynchronous.sweep(context=context, pause=pause))
+
+    def serve_forever(
+        self, *, every: float = 1.0, at_once: int = 8, context: Any = None
+    ) -> None:
+        """Resume whatever is due, until SIGTERM or SIGINT; see `AsyncRunner`.
+
+        Has an event loop of its own, so it is called from no thread that has one.
+        """
+        serving = self.asynchronous.serve_forever(
+            every=every, at_once=at_once, context=context
+        )
+        asyncio.run(serving)

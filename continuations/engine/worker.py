@@ -11,18 +11,24 @@ from typing import TYPE_CHECKING, Any
 from continuations import __version__
 from continuations.authoring import calling
 from continuations.authoring.manifest import differences, manifest_of
-from continuations.core.calls import Started
 from continuations.core.events import RunStopped
 from continuations.core.plan import plan
 from continuations.core.reducer import advance
 from continuations.core.run import ENDED, Failure
 from continuations.engine import fold, opening
 from continuations.engine.bound import Bound
-from continuations.engine.drive import Drive, heard
+from continuations.engine.drive import Drive, heard, never
 from continuations.engine.fold import Folder
 from continuations.engine.journal import StoreJournal
 from continuations.engine.outcomes import outcome_of
 from continuations.engine.perform import Performer
+from continuations.engine.standing import (
+    abandoned,
+    can_go_on,
+    deadline_key,
+    publish,
+    wakes,
+)
 from continuations.errors import (
     ClockOff,
     ContinuationsError,
@@ -31,12 +37,11 @@ from continuations.errors import (
     StaleRun,
     StoreError,
 )
-from continuations.ledger import claims, inbox, layout, markers, waits
+from continuations.ledger import claims, inbox, waits
 from continuations.ledger.arrivals import Arrivals, arrivals, read_cancellation
 from continuations.ledger.claims import Told
 from continuations.ledger.decide import close
 from continuations.ledger.glance import glance
-from continuations.ledger.objects import AlreadyExists
 from continuations.ledger.versions import Versions
 from continuations.wire.continuation import Continuation
 from continuations.wire.records import Cancellation, Letter
@@ -51,7 +56,7 @@ if TYPE_CHECKING:
     from continuations.core.waits import Wait
     from continuations.engine.outcomes import Outcome
     from continuations.engine.perform import ModelShelf
-    from continuations.engine.ports import Ports
+    from continuations.engine.ports import Pause, Ports
     from continuations.engine.settings import Settings
     from continuations.ledger.objects import Objects
     from continuations.ledger.versions import Loaded
@@ -70,6 +75,7 @@ class Worker:
     settings: Settings
     run_id: str
     context: Any = None
+    pause: Pause = never
 
     @property
     def versions(self) -> Versions:
@@ -164,6 +170,8 @@ class Worker:
         told: Told | None = None,
     ) -> Outcome:
         while True:
+            if loaded is not None and self.pause():
+                return self._outcome(loaded, paused=_moves(table, arrived))
             before = table
             journal = self._journal(loaded, told, arrived.markers)
             told = None  # it is of the first look
@@ -171,15 +179,21 @@ class Worker:
             if table is before and loaded is not None and not plan(table):
                 return self._outcome(loaded, self._changes(before))
             table = await self._driven(table, journal, arrived)
+            paused = can_go_on(table)
+            untouched = table is before and not journal.holds_a_claim
+            if paused and untouched and loaded is not None:
+                return self._outcome(loaded, paused=True)
             # Only now: the schemas of tools that nobody waits for take their time.
             changes = self._changes(before)
             table = self._noted(table, changes)
+            if paused:
+                await journal.prepare_pause()
             arrived = await self._keep(journal, before, table, arrived)
             loaded = journal.loaded
             assert loaded is not None  # noqa: S101 - it was just committed
             table = loaded.table
-            if not wakes(table, arrived):
-                return self._outcome(loaded, changes)
+            if paused or not wakes(table, arrived):
+                return self._outcome(loaded, changes, paused=paused)
 
     async def _taken_in(
         self, table: Table, arrived: Arrivals, journal: StoreJournal
@@ -220,7 +234,7 @@ class Worker:
             self.context,
             self.settings.max_depth,
         )
-        drive = Drive(table, performer, journal, arrived.letters)
+        drive = Drive(table, performer, journal, arrived.letters, self.pause)
         try:
             await drive.drive()
         except (ClockOff, StaleRun, StoreError):
@@ -294,6 +308,7 @@ class Worker:
         keys = {*arrived.markers, *(deadline_key(wait) for wait in over)}
         if journal.guard is not None:
             keys.add(journal.guard)
+        keys.update(journal.pauses)
         for key in sorted(key for key in keys if key):
             await self.objects.delete(key)
 
@@ -365,51 +380,18 @@ class Worker:
             _log.info("run %s goes on with other code: %s", self.run_id, change)
         return replace(table, manifest=manifest(agent))
 
-    def _outcome(self, loaded: Loaded, changes: tuple[Change, ...]) -> Outcome:
+    def _outcome(
+        self, loaded: Loaded, changes: tuple[Change, ...] = (), *, paused: bool = False
+    ) -> Outcome:
         agent = self.binding.find(loaded.table.run.agent)
         continuation = Continuation(loaded.table, loaded.number)
-        return outcome_of(continuation, agent, changes)
+        return outcome_of(continuation, agent, changes, paused=paused)
+
+
+def _moves(table: Table, arrived: Arrivals) -> bool:
+    return abandoned(table) or wakes(table, arrived)
 
 
 def manifest(agent: Agent) -> str:
     """Return what an agent's code looks like in this process."""
     return manifest_of(agent, sdk_version=__version__)
-
-
-def wakes(table: Table, arrived: Arrivals) -> bool:
-    """Tell whether arrivals can move a run that stands in the store."""
-    if table.run.status in ENDED:
-        return False
-    open_waits = table.waits.keys() & arrived.decisions.keys()
-    can_hear = heard(table, arrived.letters) is not table
-    return bool(open_waits) or can_hear or arrived.cancellation is not None
-
-
-def abandoned(table: Table) -> bool:
-    """Tell whether a run can move without anybody: its worker died or gave up."""
-    started = any(isinstance(call.state, Started) for call in table.calls.values())
-    return table.run.status not in ENDED and (
-        table.run.status == "running" or started or bool(plan(table))
-    )
-
-
-def deadline_key(wait: Wait) -> str:
-    """Return the key of the marker of a wait's deadline, empty if it has none."""
-    if wait.deadline is None:
-        return ""
-    name = layout.parse_wait_id(wait.id)
-    return markers.of_deadline(wait.id, wait.deadline, name.ulid).key
-
-
-async def publish(objects: Objects, new: Iterable[Wait]) -> None:
-    """Make the markers of deadlines and the objects of waits that a version names."""
-    new = tuple(new)
-    for wait in new:
-        key = deadline_key(wait)
-        if not key:
-            continue
-        try:
-            await objects.create(key, b"")
-        except AlreadyExists:
-            continue
-    await waits.announce(objects, new)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 from continuations.authoring.agent import Agent
 from continuations.authoring.binding import Binding
 from continuations.engine import opening
+from continuations.engine.drive import never
 from continuations.engine.perform import ModelShelf
 from continuations.engine.worker import Worker, manifest
 from continuations.errors import InvalidInput
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from continuations.core.table import Table
     from continuations.engine.opening import Input
-    from continuations.engine.ports import Ports
+    from continuations.engine.ports import Pause, Ports
     from continuations.engine.settings import Settings
     from continuations.ledger.objects import Objects
 
@@ -52,7 +53,9 @@ class Workshop:
             now=now,
         )
 
-    def worker(self, run_id: str, context: Any = None) -> Worker:
+    def worker(
+        self, run_id: str, context: Any = None, pause: Pause | None = None
+    ) -> Worker:
         """Return a worker for one run."""
         return Worker(
             objects=self._objects,
@@ -62,6 +65,7 @@ class Workshop:
             settings=self._settings,
             run_id=run_id,
             context=context,
+            pause=pause or never,
         )
 
     def _root(self, name: str | None) -> Agent:

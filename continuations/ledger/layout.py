@@ -43,7 +43,7 @@ NONCE = 8
 _MOST_TRIES = 20
 _NUMBER = re.compile(r"[0-9]{10}\Z")
 _MARKER = re.compile(
-    r"([0-9]{13})-(?:([gm])-([0-9]{1,10})|([decr])-([0-9a-z]{1,26}))-([0-9a-z]{1,26})\Z"
+    r"([0-9]{13})-(?:([gmr])-([0-9]{1,10})|([dec])-([0-9a-z]{1,26}))-([0-9a-z]{1,26})\Z"
 )
 
 
@@ -189,7 +189,7 @@ class Marker:
 
     `letter` is `g` for the guard of version number `what`, `d` for a decision and `e`
     for the deadline of the wait whose ULID is `what`, `m` for message number `what`,
-    `c` for a cancellation, `r` for "resume it now".
+    `c` for a cancellation, `r` for version number `what`, which could go on at once.
     """
 
     due: int
@@ -225,6 +225,12 @@ def parse_marker(key: str) -> Marker | None:
         return None
     due, numbered, number, lettered, what, nonce = found.groups()
     return Marker(int(due), numbered or lettered, number or what, nonce, run_id)
+
+
+def is_pause(key: str) -> bool:
+    """Tell whether a key is the marker of a run that stopped for want of time."""
+    marker = parse_marker(key)
+    return marker is not None and marker.letter == "r"
 
 
 def markers_until(due: int) -> str:

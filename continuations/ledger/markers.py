@@ -45,6 +45,11 @@ def of_letter(run_id: str, number: int, due: datetime, nonce: str) -> Marker:
     return _marker(run_id, "m", str(number), due, nonce)
 
 
+def of_pause(run_id: str, number: int, due: datetime, nonce: str) -> Marker:
+    """Return the marker of a version that stops for want of time alone."""
+    return _marker(run_id, "r", str(number), due, nonce)
+
+
 def of_cancellation(run_id: str, due: datetime, nonce: str) -> Marker:
     """Return the marker of a cancellation that is about to be recorded."""
     return _marker(run_id, "c", "0", due, nonce)
@@ -83,13 +88,13 @@ def stands(marker: Marker, number: int, table: Table | None) -> bool:
     in between: it stands until that number is taken. `table` is `None` where the run
     has no version yet.
     """
-    if table is None:
-        return True
-    if table.run.status in ENDED:
-        return False
+    if table is None or table.run.status in ENDED:
+        return table is None
     match marker.letter:
         case "g":
             return number < int(marker.what) or table.run.status == "running"
+        case "r":
+            return number <= int(marker.what)
         case "d" | "e":
             return any(f"-{marker.what}@" in wait for wait in table.waits)
         case "m":

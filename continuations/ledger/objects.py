@@ -99,9 +99,8 @@ class Objects:
         """Return the first keys of a prefix."""
         return await _translated(self.store.keys(prefix, after, limit))
 
-    async def all_keys(self, prefix: str) -> AsyncIterator[str]:
-        """Go through every key of a prefix, page by page."""
-        after = ""
+    async def all_keys(self, prefix: str, after: str = "") -> AsyncIterator[str]:
+        """Go through every key of a prefix that sorts after one, page by page."""
         while True:
             page = await self.keys(prefix, after)
             for key in page:

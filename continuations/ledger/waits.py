@@ -46,9 +46,9 @@ async def withdraw(objects: Objects, wait_ids: Iterable[str]) -> None:
     await gather(*(objects.delete(layout.wait(wait_id)) for wait_id in wait_ids))
 
 
-async def listed(objects: Objects) -> AsyncIterator[WaitSummary]:
-    """Go through the open waits of the whole store, from keys alone."""
-    async for key in objects.all_keys(layout.WAITS):
+async def listed(objects: Objects, after: str = "") -> AsyncIterator[WaitSummary]:
+    """Go through the open waits of the whole store, from keys alone, after a wait."""
+    async for key in objects.all_keys(layout.WAITS, layout.WAITS + after):
         wait_id = key.removeprefix(layout.WAITS)
         try:
             name = layout.parse_wait_id(wait_id)

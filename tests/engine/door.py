@@ -4,7 +4,8 @@
 TEST_APP (a module of `tests.engine.apps` with `agents()`), TEST_LEASE in seconds and
 TEST_FAULT, `7 before` or `7 after`: SIGKILL at the seventh storage operation.
 TEST_AHEAD: the clock is so many seconds ahead, and the store does not tell.
-TEST_SKEWED: the same, and the store does tell.
+TEST_SKEWED: the same, and the store does tell. TEST_PAUSE_AFTER: it has time for so
+many steps.
 """
 
 from __future__ import annotations
@@ -33,9 +34,10 @@ from continuations import (
     run,
 )
 from continuations.engine.ports import SystemClock
-from tests.engine import scripts
+from tests.engine import offices, scripts
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime
 
     from continuations import Decision, Outcome, Wait
@@ -80,6 +82,7 @@ def told_of(outcome: Outcome) -> dict[str, Any]:
             told["output"] = outcome.output
         case Suspended():
             told["waits"] = [told_of_wait(wait) for wait in outcome.waits]
+            told["paused"] = outcome.paused
         case Failed():
             told["error"] = asdict(outcome.error)
     return told
@@ -152,6 +155,12 @@ def runner() -> Runner:
     )
 
 
+def pause() -> Callable[[], bool] | None:
+    """Return a pause after as many questions as the environment says."""
+    questions = os.environ.get("TEST_PAUSE_AFTER")
+    return None if questions is None else offices.after(int(questions))
+
+
 def said_to(looking: Runner, run_id: str, task: str) -> list[str]:
     """Return the results that one frame's model has read, over all versions."""
     found: list[str] = []
@@ -164,11 +173,11 @@ def said_to(looking: Runner, run_id: str, task: str) -> list[str]:
     return found
 
 
-def do(command: str, words: list[str]) -> dict[str, Any]:  # noqa: PLR0911 - one for each command
+def do(command: str, words: list[str]) -> dict[str, Any]:  # noqa: C901, PLR0911 - one for each command
     """Do one command."""
     match command, words:
         case "start", [run_id, text]:
-            return told_of(runner().start(text, run_id=run_id))
+            return told_of(runner().start(text, run_id=run_id, pause=pause()))
         case "resume", [run_id]:
             return told_of(runner().resume(run_id))
         case "decide", [wait_id, verdict]:
@@ -185,6 +194,9 @@ def do(command: str, words: list[str]) -> dict[str, Any]:  # noqa: PLR0911 - one
                 "resumed": [told_of(outcome) for outcome in swept.resumed],
                 "failed": {key: type(e).__name__ for key, e in swept.failed.items()},
             }
+        case "serve", [every]:
+            runner().serve_forever(every=float(every))
+            return {"served": True}
         case "run", [text, path]:
             outcome = run(agents()[0], text)
             Path(path).write_bytes(outcome.continuation.to_bytes())

@@ -31,6 +31,18 @@ class Clock:
         return self.seconds
 
 
+def after(questions: int) -> Callable[[], bool]:
+    """Return a `pause` that says True from a question on."""
+    asked = 0
+
+    def pause() -> bool:
+        nonlocal asked
+        asked += 1
+        return asked > questions
+
+    return pause
+
+
 def runner(script: Script, *tools: Callable[..., Any] | Any, **options: Any) -> Runner:
     """Return a runner of one agent, `boss`, with a script and some tools."""
     options.setdefault("store", "memory:")

@@ -201,7 +201,9 @@ def of(letter: str, what: str) -> Marker:
         (of("m", "1"), 2, state(inbox=2), False),
         # Of a cancellation and of "resume it": until the run has ended.
         (of("c", "0"), 2, state(), True),
-        (of("r", "0"), 2, state(), True),
+        (of("r", "2"), 1, state(), True),
+        (of("r", "2"), 2, state(), True),
+        (of("r", "2"), 3, state(), False),
     ],
 )
 def test_what_a_marker_stands_for(

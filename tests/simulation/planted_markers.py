@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from continuations.core.run import ENDED
-from continuations.engine import sweeping, worker
+from continuations.engine import standing, sweeping
 from continuations.engine.journal import StoreJournal
 from continuations.engine.worker import Worker
 from continuations.errors import RunNotFound
@@ -121,7 +121,7 @@ def a_deadline_has_no_marker() -> Swaps:
     async def publish(objects: Objects, new: Iterable[Wait]) -> None:
         await waits.announce(objects, new)
 
-    yield from everywhere(worker.publish, publish)
+    yield from everywhere(standing.publish, publish)
 
 
 # Markers go when nothing that they stand for is open ------------------------
@@ -259,7 +259,7 @@ def a_due_decision_is_not_looked_at() -> Swaps:
     def wakes(_table: Table, _arrived: Arrivals) -> bool:
         return False
 
-    yield from everywhere(worker.wakes, wakes)
+    yield from everywhere(standing.wakes, wakes)
 
 
 # What a version names comes after it ----------------------------------------
@@ -282,7 +282,7 @@ def waits_are_listed_before_their_version() -> Swaps:
         arrived: Arrivals,
     ) -> Arrivals:
         new = [wait for key, wait in table.waits.items() if key not in before.waits]
-        await worker.publish(self.objects, new)
+        await standing.publish(self.objects, new)
         return await real(self, journal, before, table, arrived)
 
     yield Swap(Worker, "_keep", keep)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from continuations.cli.visible import quoted, visible
+from continuations.engine.visible import quoted, visible
 
 TEXTS = st.text(st.characters(codec=None, exclude_categories=()))
 

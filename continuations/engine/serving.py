@@ -1,0 +1,99 @@
+"""A loop for one machine: look for what is due, work on some of it at a time, stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from continuations.errors import ContinuationsError, InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from continuations.engine.sweeping import Sweeper
+    from continuations.ledger.layout import Marker
+
+_log = logging.getLogger("continuations")
+
+
+async def serve(
+    sweeper: Sweeper, stop: asyncio.Event, *, every: float, at_once: int
+) -> None:
+    """Work on what is due until `stop` is set, or this process is told to end."""
+    if not every > 0 or at_once < 1:
+        msg = "every is a number of seconds above 0, at_once a number of runs"
+        raise InvalidInput(msg)
+    crew = _Crew(sweeper, at_once)
+    with _told_by_signals(stop):
+        while not stop.is_set():
+            await crew.look()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), every)
+        await crew.over()
+
+
+class _Crew:
+    """The runs that are worked on in this process, each by a task of its own."""
+
+    def __init__(self, sweeper: Sweeper, at_once: int) -> None:
+        self._sweeper = sweeper
+        self._at_once = at_once
+        self._busy: dict[str, asyncio.Task[None]] = {}
+
+    async def look(self) -> None:
+        """Begin with what is due, as far as there is room."""
+        try:
+            due = await self._sweeper.due()
+        except ContinuationsError:
+            _log.exception("the store could not be asked for what is due")
+            return
+        for run_id, found in due.items():
+            if len(self._busy) >= self._at_once:
+                return
+            if run_id not in self._busy:
+                task = asyncio.create_task(self._work(run_id, found))
+                self._busy[run_id] = task
+
+    async def over(self) -> None:
+        """Wait until all that was begun has come to its end or was suspended."""
+        await asyncio.gather(*self._busy.values())
+
+    async def _work(self, run_id: str, found: list[Marker]) -> None:
+        try:
+            await self._sweeper.look(run_id, found)
+        except ContinuationsError as error:
+            _log.warning("run %s cannot go on now: %s", run_id, error)
+        except Exception:  # noqa: BLE001 - one run's fault must not stop the others
+            _log.exception("run %s cannot go on now", run_id)
+        finally:
+            del self._busy[run_id]
+
+
+@contextmanager
+def _told_by_signals(stop: asyncio.Event) -> Generator[None]:
+    """Have the first signal to end set the event, and the second do as it always did.
+
+    Where handlers cannot be set (not the main thread, Windows) nothing is changed.
+    """
+    loop = asyncio.get_running_loop()
+    installed: list[signal.Signals] = []
+
+    def forget() -> None:
+        while installed:
+            loop.remove_signal_handler(installed.pop())
+
+    def told() -> None:
+        stop.set()
+        forget()
+
+    with suppress(NotImplementedError, RuntimeError, ValueError):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, told)
+            installed.append(number)
+    try:
+        yield
+    finally:
+        forget()

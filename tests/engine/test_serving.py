@@ -1,0 +1,158 @@
+"""One machine that serves: it finds what is due, and stops when it is told to."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from continuations import (
+    Agent,
+    AsyncRunner,
+    InvalidInput,
+    Runner,
+    StoreUnavailable,
+    Suspended,
+    tool,
+)
+from continuations_storage import MemoryStore
+from continuations_storage.faults import FaultyStore, refused
+from tests.engine import offices
+from tests.engine.world import until
+
+if TYPE_CHECKING:
+    from continuations_storage.faults import Fault, Operation
+    from tests.engine.scripts import Script
+    from tests.engine.world import World
+
+
+def is_finished(runner: Runner, run_id: str) -> bool:
+    """Tell whether a run has come to its end."""
+    return runner.look(run_id).status == "finished"
+
+
+def statuses(world: World) -> list[str]:
+    """Return how the runs r0, r1, ... stand."""
+    runner = offices.runner({}, store=world.store)
+    return [runner.look(run_id).status for run_id in ("r0", "r1", "r2")]
+
+
+def test_what_is_decided_is_gone_on_with_until_it_is_told_to_stop(world: World) -> None:
+    """R-A3, R-F8: three runs at once; SIGTERM suspends them, another one ends them."""
+    script: Script = {
+        "go": [
+            [["pay", {"what": "1", "then": "sleep:1"}]],
+            *[[["act", {"what": str(number)}]] for number in range(2, 5)],
+            "end",
+        ],
+    }
+    # Given a server, and runs that somebody approves
+    server = world.spawn("serve", "0.05", script=script)
+    waits = [world.start(script, f"r{n}")["waits"][0] for n in range(3)]
+    for wait in waits:
+        world.approve(wait)
+
+    # When it is told to end while their first tools still run
+    until(lambda: len(world.done()) == 3)
+    server.send(signal.SIGTERM)
+
+    # Then it ends in order, and leaves each of them whole
+    assert server.told() == {"served": True}
+    assert ["suspended"] * 3 == statuses(world)
+    assert ["pay 1"] * 3 == world.done()
+
+    # And another one goes on with them at once, not when a claim is over
+    other = world.spawn("serve", "0.05", script=script)
+    until(lambda: ["finished"] * 3 == statuses(world))
+    other.send(signal.SIGINT)
+    assert other.told() == {"served": True}
+    assert sorted(["pay 1", "act 2", "act 3", "act 4"] * 3) == sorted(world.done())
+
+
+def test_so_many_runs_are_worked_on_at_once_and_no_more() -> None:
+    at_once, most = 0, 0
+    gate = asyncio.Event()
+
+    @tool
+    async def work(what: str) -> str:
+        """Work."""
+        nonlocal at_once, most
+        at_once += 1
+        most = max(most, at_once)
+        await asyncio.wait_for(gate.wait(), 10)
+        at_once -= 1
+        return what
+
+    async def story() -> None:
+        script: Script = {"go": [[["work", {"what": "x"}]], "end"]}
+        store = MemoryStore()
+        runner = AsyncRunner(offices.boss(script, work), store=store)
+        for number in range(7):
+            outcome = await runner.start("go", run_id=f"r{number}", pause=lambda: True)
+            assert isinstance(outcome, Suspended)
+        stop = asyncio.Event()
+        serving = runner.serve_forever(every=0.01, at_once=3, stop=stop)
+        task = asyncio.create_task(serving)
+        await asyncio.to_thread(until, lambda: at_once == 3)
+        await asyncio.sleep(0.1)
+        assert 3 == most
+        gate.set()
+        looking = Runner([], store=store)
+        for number in range(7):
+            await asyncio.to_thread(until, partial(is_finished, looking, f"r{number}"))
+        stop.set()
+        await task
+        assert 3 == most
+
+    asyncio.run(story())
+
+
+def test_trouble_does_not_end_it(caplog: pytest.LogCaptureFixture) -> None:
+    """R-F2: neither with the store nor with one run; both are logged."""
+    script: Script = {"go": [[["work", {}]], "end"]}
+    listings = 0
+
+    @tool
+    def work() -> str:
+        """Work."""
+        return "done"
+
+    def plan(operation: Operation) -> Fault | None:
+        nonlocal listings
+        if operation.verb == "keys" and operation.key == "markers/":
+            listings += 1
+            return refused() if listings < 3 else None
+        return None
+
+    async def story() -> None:
+        inner = MemoryStore()
+        agents: list[Any] = [offices.boss(script, work)]
+        runner = AsyncRunner(agents, store=inner)
+        await runner.start("go", run_id="good", pause=lambda: True)
+        ghost = AsyncRunner(Agent("ghost", model="m"), store=inner)
+        await ghost.start("go", run_id="bad", pause=lambda: True)
+        looking = Runner([], store=inner)
+        store = FaultyStore(inner, plan)
+        with pytest.raises(StoreUnavailable):
+            await AsyncRunner(agents, store=store).sweep()
+        stop = asyncio.Event()
+        serving = AsyncRunner(agents, store=store).serve_forever(every=0.01, stop=stop)
+        task = asyncio.create_task(serving)
+        await asyncio.to_thread(until, partial(is_finished, looking, "good"))
+        stop.set()
+        await task
+
+    asyncio.run(story())
+    assert listings > 2
+    assert "could not be asked" in caplog.text
+    assert "run bad cannot go on now" in caplog.text
+
+
+def test_what_cannot_serve_is_refused_at_once() -> None:
+    runner = offices.runner({})
+    for every, at_once in ((0.0, 1), (float("nan"), 1), (1.0, 0)):
+        with pytest.raises(InvalidInput):
+            runner.serve_forever(every=every, at_once=at_once)
