@@ -118,6 +118,8 @@ PRICES = {
     "import continuations.engine.worker": ("pydantic", "openai", "boto3"),
     "import continuations.models.openai_chat": ("openai", "httpx2", "pydantic"),
     "import continuations_storage": ("pydantic", "openai", "boto3", "msgpack"),
+    "import continuations_storage.s3": ("openai", "boto3", "botocore"),
+    "import continuations_storage.obstore": ("openai", "boto3", "obstore"),
 }
 
 

@@ -43,10 +43,11 @@ class AsyncRunner:
 
     `agents` is one root agent or several with names of their own; with none at all
     the runner still lists, looks, decides and cancels. `store` is a URL
-    (`file:path`, `memory:`), a folder's path or a store object. `lease` is the length
-    of a claim in seconds, `max_attempts` how often in a row a run may kill its worker,
-    `max_depth` a limit on agents in agents. `notify` is called with each new wait
-    once it is durable; what it raises is logged and loses nothing.
+    (`file:path`, `s3://bucket/prefix`, `memory:`), a folder's path or a store object.
+    `lease` is the length of a claim in seconds, `max_attempts` how often in a row a
+    run may kill its worker, `max_depth` a limit on agents in agents. `notify` is
+    called with each new wait once it is durable; what it raises is logged and loses
+    nothing.
 
     Any number of runners in any number of processes may share a store.
     """

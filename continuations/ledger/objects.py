@@ -26,9 +26,10 @@ from continuations_storage.url import open_store as storage_open_store
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine
     from datetime import datetime
-    from typing import Any, TypeVar
+    from typing import Any, TypeVar, Unpack
 
     from continuations_storage.contract import Store
+    from continuations_storage.url import S3Options
 
     T = TypeVar("T")
 
@@ -46,15 +47,19 @@ _OURS: tuple[tuple[type[storage.StorageError], type[Exception]], ...] = (
 )
 
 
-def open_store(url: str) -> Store:
-    """Return the store of a URL: `file:path`, `memory:` or `memory:name`.
+def open_store(url: str, **options: Unpack[S3Options]) -> Store:
+    """Return the store of a URL: `file:path`, `memory:name`, `s3://bucket/prefix`.
 
-    Raises `InvalidInput` for one that is none.
+    `options` are for S3 alone: `endpoint`, `region`, `profile`, `path_style`,
+    `kms_key_id`, `checksums`, a ready-made `client`, `timeout` in seconds, and
+    `driver`, "boto3" or "obstore" (an extra). What is left out goes by the
+    environment. Opening touches neither disk nor network. Raises `InvalidInput` for
+    what is no store.
     """
     try:
         if "\0" in url or not url.isprintable():
             raise storage.Unsupported(url, "it has characters that no path has")
-        return storage_open_store(url)
+        return storage_open_store(url, **options)
     except storage.StorageError as error:
         raise InvalidInput(str(error)) from None
     except (RecursionError, TypeError, ValueError) as error:
@@ -75,7 +80,7 @@ def store_of(given: object) -> Store:
     if all(callable(getattr(given, verb, None)) for verb in verbs):
         return cast("Store", given)
     msg = (
-        f"A {type(given).__name__} is no store. Give a URL (file:path, memory:), a "
+        f"A {type(given).__name__} is no store. Give a URL (file:path, s3://bucket), a "
         "path, or an object with the verbs of continuations_storage.Store."
     )
     raise InvalidInput(msg)

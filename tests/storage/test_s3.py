@@ -1,0 +1,430 @@
+"""What an S3 store is told, what it sends, and what it costs a process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pickle
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from datetime import UTC, datetime
+from ssl import SSLCertVerificationError
+from typing import TYPE_CHECKING
+
+import boto3
+import pytest
+from botocore.config import Config
+
+from continuations_storage import (
+    Denied,
+    Inconclusive,
+    InvalidKey,
+    StorageError,
+    SyncStore,
+    Unavailable,
+    Unsupported,
+    open_store,
+)
+from continuations_storage.patience import Patience
+from continuations_storage.s3 import S3Store
+from tests.storage.s3_front import (
+    Bucket,
+    Fault,
+    Reply,
+    Request,
+    S3Front,
+    cut,
+    refused,
+    script,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from continuations_storage.s3client import Checksums
+
+pytestmark = pytest.mark.usefixtures("s3_environment")
+
+HIDDEN = "wJalrXUtnFEMI-K7MDENG"
+ONCE = Patience(attempts=1)
+
+
+@pytest.fixture
+def front() -> Iterator[S3Front]:
+    with S3Front(Bucket()) as server:
+        yield server
+
+
+def ran(code: str, *arguments: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=30,
+    ).stdout
+
+
+# What it costs
+
+
+def test_a_life_of_a_key_costs_one_request_for_each_verb(front: S3Front) -> None:
+    store = S3Store("bucket", "p", endpoint=front.url)
+
+    async def story() -> None:
+        await store.create("a", b"body")
+        await store.read("a")
+        await store.keys("")
+        await store.delete("a")
+
+    asyncio.run(story())
+
+    assert {"PUT": 1, "GET": 1, "LIST": 1, "DELETE": 1} == Counter(front.counts)
+
+
+OPENING = """
+import sys
+from continuations_storage import open_store
+store = open_store("s3://bucket/prefix", region="eu-central-1")
+import continuations_storage.s3
+print(store, [each for each in ("boto3", "botocore", "obstore") if each in sys.modules])
+"""
+
+
+def test_opening_loads_no_client() -> None:
+    assert "<S3Store s3://bucket/prefix/> []\n" == ran(OPENING)
+
+
+WITHOUT_BOTO3 = """
+import asyncio, sys
+sys.modules["botocore"] = None
+from continuations_storage import Unavailable, open_store
+store = open_store("s3://bucket/prefix")
+for verb in (store.read("a"), store.create("a", b""), store.probe()):
+    try:
+        asyncio.run(verb)
+    except Unavailable as error:
+        print("pip install boto3" in str(error))
+"""
+
+
+def test_a_missing_boto3_is_named() -> None:
+    assert "True\n" * 3 == ran(WITHOUT_BOTO3)
+
+
+def test_listings_and_creates_tell_the_time_of_s3(front: S3Front) -> None:
+    store = S3Store("bucket", "p", endpoint=front.url)
+
+    made = asyncio.run(store.create("a", b"body"))
+    page = asyncio.run(store.keys(""))
+
+    assert made == page.told == datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+# What it is told
+
+
+def sent(front: S3Front, store: S3Store) -> Request:
+    asyncio.run(store.create("a", b"body"))
+    return front.requests[-1]
+
+
+def test_a_put_says_what_it_must(front: S3Front) -> None:
+    request = sent(front, S3Store("bucket", "p/q", endpoint=front.url))
+
+    assert ("/bucket/p/q/a", b"body") == (request.target, request.body)
+    assert "*" == request.headers["if-none-match"]
+    assert 32 == len(request.headers["x-amz-meta-maker"])
+    assert "expect" not in request.headers
+    assert "x-amz-server-side-encryption" not in request.headers
+
+
+def test_each_create_has_a_maker_of_its_own(front: S3Front) -> None:
+    store = S3Store("bucket", endpoint=front.url)
+
+    async def story() -> None:
+        await asyncio.gather(*(store.create(f"a/{n}", b"") for n in range(20)))
+
+    asyncio.run(story())
+
+    assert 20 == len({each.headers["x-amz-meta-maker"] for each in front.requests})
+
+
+def test_bodies_are_encrypted_with_the_key_that_was_given(front: S3Front) -> None:
+    request = sent(front, S3Store("bucket", endpoint=front.url, kms_key_id="alias/us"))
+
+    assert "aws:kms" == request.headers["x-amz-server-side-encryption"]
+    assert "alias/us" == request.headers["x-amz-server-side-encryption-aws-kms-key-id"]
+
+
+@pytest.mark.parametrize(
+    ("checksums", "expected"),
+    [(None, True), ("when_supported", True), ("when_required", False)],
+)
+def test_checksums_go_along_unless_a_look_alike_must_be_spared(
+    front: S3Front, checksums: Checksums | None, *, expected: bool
+) -> None:
+    store = S3Store("bucket", endpoint=front.url, checksums=checksums)
+
+    assert expected == ("x-amz-checksum-crc32" in sent(front, store).headers)
+
+
+def test_the_bucket_stands_in_the_path_if_told_so(front: S3Front) -> None:
+    named = front.url.replace("127.0.0.1", "localhost")
+
+    request = sent(front, S3Store("bucket", endpoint=named, path_style=True))
+
+    assert "/bucket/a" == request.target
+
+
+def test_the_environment_names_the_endpoint(
+    front: S3Front, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", front.url)
+
+    asyncio.run(open_store("s3://bucket/p").create("a", b"body"))
+
+    assert ["/bucket/p/a"] == [each.target for each in front.requests]
+
+
+def test_options_go_with_the_url(front: S3Front) -> None:
+    store = open_store(
+        "s3://bucket", endpoint=front.url, region="eu-north-1", checksums=None
+    )
+
+    asyncio.run(store.create("a", b"body"))
+
+    assert "/eu-north-1/s3/" in front.requests[0].headers["authorization"]
+
+
+@pytest.mark.parametrize(
+    ("url", "options", "reason"),
+    [
+        ("s3:bucket", {}, "no bucket"),
+        ("s3://", {}, "no bucket"),
+        ("s3:///prefix", {}, "no bucket"),
+        ("s3://bucket/a//b", {}, "segment ''"),
+        ("s3://bucket/ä", {}, "segment 'ä'"),
+        ("s3://bucket/" + "x" * 124, {}, "at most 123"),
+        ("s3://bucket", {"driver": "carrier-pigeon"}, "unknown driver"),
+        ("s3://bucket", {"colour": "red"}, "no option 'colour'"),
+        ("file:.runs", {"region": "x"}, "no option 'region'"),
+        ("s3://bucket", {"endpoint": "http://me:pw@host"}, "must not carry"),
+    ],
+)
+def test_what_cannot_be_opened_is_refused_by_name(
+    url: str, options: dict[str, Any], reason: str
+) -> None:
+    with pytest.raises(Unsupported, match=reason) as refusal:
+        open_store(url, **options)
+
+    assert url == refusal.value.url
+
+
+def test_a_bucket_and_a_legal_prefix_are_needed() -> None:
+    with pytest.raises(ValueError, match="name of a bucket"):
+        S3Store("")
+    with pytest.raises(InvalidKey):
+        S3Store("bucket", "/a")
+
+
+def test_secrets_are_never_shown(
+    front: S3Front, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", HIDDEN)
+    monkeypatch.setenv("AWS_SESSION_TOKEN", HIDDEN)
+    front.plan = lambda _: refused(403, "SignatureDoesNotMatch")
+    store = S3Store("bucket", endpoint=front.url)
+
+    with pytest.raises(Denied) as refusal:
+        asyncio.run(store.create("a", b""))
+
+    assert HIDDEN not in f"{store!r} {refusal.value} {refusal.value!r}"
+
+
+# What it finds
+
+
+def unreachable() -> S3Store:
+    return S3Store("bucket", endpoint="http://127.0.0.1:9", patience=ONCE)
+
+
+def test_nobody_there_is_unavailable_and_nothing_was_written() -> None:
+    for work in (unreachable().create("a", b""), unreachable().read("a")):
+        with pytest.raises(Unavailable, match=r"127\.0\.0\.1:9"):
+            asyncio.run(work)
+
+
+def test_no_credentials_is_denied(
+    front: S3Front, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+
+    with pytest.raises(Denied, match="no usable credentials"):
+        asyncio.run(S3Store("bucket", endpoint=front.url).create("a", b""))
+    assert [] == front.requests
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"profile": "nobody"}, "profile .nobody. could not be found"),
+        ({"endpoint": "not a URL"}, "Invalid endpoint"),
+        ({"region": "a region"}, "a region"),
+    ],
+)
+def test_a_mistake_in_the_settings_is_named_on_first_use(
+    options: dict[str, Any], reason: str
+) -> None:
+    with pytest.raises(Unavailable, match=reason):
+        asyncio.run(S3Store("bucket", **options).create("a", b""))
+
+
+def test_a_certificate_that_nobody_trusts_is_not_asked_again() -> None:
+    asked: list[str] = []
+
+    class Client:
+        def put_object(self, **_: object) -> None:
+            asked.append("put")
+            reason = SSLCertVerificationError("self-signed")
+            raise ConnectionError("as urllib3 wraps it") from reason
+
+        get_object = head_object = list_objects_v2 = delete_object = put_object
+
+    with pytest.raises(Unavailable, match="not trusted here"):
+        asyncio.run(S3Store("bucket", client=Client()).create("a", b""))
+    assert ["put"] == asked
+
+
+def test_errors_survive_pickling() -> None:
+    with pytest.raises(StorageError) as failure:
+        asyncio.run(unreachable().read("a"))
+
+    again = pickle.loads(pickle.dumps(failure.value))  # noqa: S301 -- our own bytes
+
+    assert str(failure.value) == str(again)
+
+
+# Clients, threads and processes
+
+
+def test_a_given_client_may_repeat_a_create_by_itself(front: S3Front) -> None:
+    client = boto3.client(
+        "s3", endpoint_url=front.url, config=Config(retries={"mode": "standard"})
+    )
+    front.plan = script(refused(500, "InternalError", landed=True))
+
+    asyncio.run(S3Store("bucket", client=client).create("a", b"body"))
+
+    # boto3 met its own first write and was told 412; the maker's id told us.
+    assert {"PUT": 2, "HEAD": 1} == Counter(front.counts)
+
+
+AFTER_A_FORK = """
+import os, sys
+import boto3
+from continuations_storage import SyncStore
+from continuations_storage.s3 import S3Store
+own = S3Store("bucket", "own", endpoint=sys.argv[1])
+given = S3Store("bucket", "given", client=boto3.client("s3", endpoint_url=sys.argv[1]))
+for store in map(SyncStore, (own, given)):
+    store.create("a", b"parent")
+child = os.fork()
+if child == 0:
+    with SyncStore(own) as store:
+        store.create("b", store.read("a"))
+    try:
+        SyncStore(given).read("a")
+    except Exception as error:
+        os._exit(0 if "after the fork" in str(error) else 1)
+    os._exit(2)
+assert os.waitpid(child, 0)[1] == 0
+print(SyncStore(own).read("b"), SyncStore(given).read("a"))
+"""
+
+
+def test_a_fork_has_connections_of_its_own(front: S3Front) -> None:
+    assert "b'parent' b'parent'\n" == ran(AFTER_A_FORK, front.url)
+
+
+LEFT_WAITING = """
+import asyncio, sys
+from continuations_storage.s3 import S3Store
+async def main():
+    store = S3Store("bucket", endpoint=sys.argv[1])
+    try:
+        await asyncio.wait_for(store.read("a"), 0.5)
+    except TimeoutError:
+        print("gave up")
+asyncio.run(main())
+"""
+
+
+def test_a_server_that_does_not_answer_does_not_hold_the_exit(front: S3Front) -> None:
+    front.plan = lambda _: cut(0, stall=30)
+    begun = time.monotonic()
+
+    assert "gave up\n" == ran(LEFT_WAITING, front.url)
+    assert time.monotonic() - begun < 10
+
+
+def test_connections_are_kept_and_as_many_as_there_are_threads(
+    front: S3Front, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = S3Store("bucket", endpoint=front.url)
+
+    async def story() -> None:
+        for _ in range(3):
+            await asyncio.gather(
+                *(store.create(os.urandom(8).hex(), b"") for _ in range(100))
+            )
+        await asyncio.gather(*(store.read(key) for key in await store.keys("")))
+
+    asyncio.run(story())
+
+    assert 300 == front.counts["GET"]
+    assert front.connections <= 32
+    assert "Connection pool is full" not in caplog.text
+
+
+def test_the_sync_face_works_on_it(front: S3Front) -> None:
+    with SyncStore(S3Store("bucket", endpoint=front.url)) as store:
+        assert store.create("a", b"body") is not None
+        assert b"body" == store.read("a")
+
+
+def test_a_cancelled_create_may_land(front: S3Front) -> None:
+    seen, over = threading.Event(), threading.Event()
+
+    def hold(real: Reply) -> Reply:
+        seen.set()
+        over.wait(10)
+        return real
+
+    front.plan = lambda _: Fault(reply=hold)
+    store = S3Store("bucket", endpoint=front.url)
+
+    async def story() -> None:
+        creating = asyncio.create_task(store.create("a", b"body"))
+        await asyncio.to_thread(seen.wait, 10)
+        creating.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await creating
+
+    asyncio.run(story())
+    over.set()
+
+    assert b"body" == asyncio.run(store.read("a"))
+
+
+def test_the_last_attempt_in_doubt_is_inconclusive(front: S3Front) -> None:
+    front.plan = script(*[refused(500, "InternalError")] * 4)
+    store = S3Store("bucket", endpoint=front.url, patience=ONCE)
+
+    with pytest.raises(Inconclusive, match="InternalError"):
+        asyncio.run(store.create("a", b""))

@@ -1,0 +1,6 @@
+# What is used; botocore ships no types.
+
+from email.message import Message
+
+class AWSRequest:
+    headers: Message
