@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from typing import TYPE_CHECKING
 
+from continuations.authoring import calling
 from continuations.core.calls import Started
 from continuations.core.plan import plan
 from continuations.core.run import ENDED
@@ -16,8 +19,11 @@ if TYPE_CHECKING:
 
     from continuations.core.table import Table
     from continuations.core.waits import Wait
+    from continuations.engine.ports import Notify
     from continuations.ledger.arrivals import Arrivals
     from continuations.ledger.objects import Objects
+
+_log = logging.getLogger("continuations")
 
 
 def wakes(table: Table, arrived: Arrivals) -> bool:
@@ -47,6 +53,21 @@ def deadline_key(wait: Wait) -> str:
         return ""
     name = layout.parse_wait_id(wait.id)
     return markers.of_deadline(wait.id, wait.deadline, name.ulid).key
+
+
+async def tell(notify: Notify | None, new: Iterable[Wait]) -> None:
+    """Tell of waits that are kept, of all at once; what that raises loses nothing."""
+
+    async def one(notify: Notify, wait: Wait) -> None:
+        try:
+            await calling.call(notify, wait)
+        except BaseException as error:
+            if calling.is_ours(error):
+                raise
+            _log.exception("wait %s is kept, but nobody was told of it", wait.id)
+
+    if notify is not None:
+        await asyncio.gather(*(one(notify, wait) for wait in new))
 
 
 async def publish(objects: Objects, new: Iterable[Wait]) -> None:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from continuations import __version__
-from continuations.authoring import calling
 from continuations.authoring.manifest import differences, manifest_of
 from continuations.core.events import RunStopped
 from continuations.core.plan import plan
@@ -27,6 +26,7 @@ from continuations.engine.standing import (
     can_go_on,
     deadline_key,
     publish,
+    tell,
     wakes,
 )
 from continuations.errors import (
@@ -254,7 +254,7 @@ class Worker:
             await publish(self.objects, new)
             kept = [w for key, w in drive.table.waits.items() if key in table.waits]
             await waits.mend(self.objects, kept)
-            await self._tell(new)
+            await tell(self.ports.notify, new)
             raise drive.model_error
         return drive.table
 
@@ -279,7 +279,7 @@ class Worker:
             if was_running or key not in before.waits
         ]
         await publish(self.objects, new)
-        await self._tell(new)
+        await tell(self.ports.notify, new)
         over = [wait for key, wait in before.waits.items() if key not in table.waits]
         await waits.withdraw(self.objects, (wait.id for wait in over))
         came = Arrivals()
@@ -290,17 +290,6 @@ class Worker:
             await waits.withdraw(self.objects, came.decisions)
         await self._clear(journal, arrived, over)
         return came
-
-    async def _tell(self, new: Iterable[Wait]) -> None:
-        if self.ports.notify is None:
-            return
-        for wait in new:
-            try:
-                await calling.call(self.ports.notify, wait)
-            except BaseException as error:
-                if calling.is_ours(error):
-                    raise
-                _log.exception("wait %s is kept, but nobody was told of it", wait.id)
 
     async def _clear(
         self, journal: StoreJournal, arrived: Arrivals, over: Iterable[Wait]

@@ -241,6 +241,7 @@ def _connect(url: str, timeout: float, configuration: Mapping[str, Any]) -> _Cli
     if url.startswith("s3:"):
         given.setdefault("disable_bulk_delete", True)
         given.setdefault("endpoint", _endpoint_of_environment())
+        _refuse_two_endpoints(given["endpoint"])
     endpoint = given.get("endpoint") or ""
     client = from_url(
         url,
@@ -259,6 +260,14 @@ def _endpoint_of_environment() -> str | None:
     # obstore knows these, too, but would then refuse one without TLS.
     names = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
     return next(filter(None, map(os.environ.get, names)), None)
+
+
+def _refuse_two_endpoints(given: str | None) -> None:
+    # obstore goes to this one whatever it is told, which would be somewhere else.
+    stronger = os.environ.get("AWS_ENDPOINT_URL_S3")
+    if stronger and stronger != given:
+        msg = "AWS_ENDPOINT_URL_S3 is set to another endpoint, and obstore goes there"
+        raise ValueError(f"{msg}: unset it, or use the driver boto3")
 
 
 def _before(prefix: str) -> str:

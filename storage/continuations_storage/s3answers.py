@@ -128,6 +128,10 @@ ROWS: Mapping[str | int, Row] = {
     ),
     "HTTPClientError": _IN_DOUBT,
     "IncompleteReadError": _IN_DOUBT,
+    # What it lets through: urllib3's, http.client's, the system's.
+    "HTTPError": _IN_DOUBT,
+    "HTTPException": _IN_DOUBT,
+    "OSError": _IN_DOUBT,
     "ResponseParserError": Row(Unavailable, again=True, landed=True, hint=_GARBLED),
     "Garbled": Row(Unavailable, again=True, landed=True, hint=_GARBLED),
     # Asked for again, because it may be the way; told twice, it is the object.

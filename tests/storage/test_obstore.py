@@ -374,6 +374,18 @@ def test_the_environment_names_the_endpoint(
     assert ["/bucket/p/a"] == [each.target for each in front.requests]
 
 
+def test_an_endpoint_that_the_environment_overrules_is_refused(
+    front: S3Front, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """obstore goes where AWS_ENDPOINT_URL_S3 says, whatever else it is told."""
+    front.begin(Bucket())
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1")
+    store = open_store("s3://bucket/p", driver="obstore", endpoint=front.url)
+
+    with pytest.raises(Unavailable, match="AWS_ENDPOINT_URL_S3"):
+        asyncio.run(store.create("a", BODY))
+
+
 @pytest.mark.parametrize(
     ("url", "options", "reason"),
     [

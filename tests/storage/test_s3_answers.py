@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -356,6 +356,13 @@ def test_creates(case: Case, front: S3Front, client: S3Client) -> None:
 
 WRONG_SUM = {"ETag": '"x"', "x_amz_checksum_crc32": "AAAAAA=="}
 
+
+def half_a_refusal() -> Fault:
+    """A 404 of which only the first bytes come: urllib3's error comes through."""
+    whole = refused(404, "NoSuchKey")
+    return replace(whole, reply=lambda real: replace(whole.reply(real), sent=1))
+
+
 READS = [
     Case(name="all well", ends=BODY, sent={"GET": 1}),
     Case(
@@ -382,6 +389,12 @@ READS = [
         faults=(refused(404, "NoSuchBucket"),),
         ends=Unavailable,
         sent={"GET": 1},
+    ),
+    Case(
+        name="half a refusal",
+        faults=(half_a_refusal(),) * 2,
+        ends=BODY,
+        sent={"GET": 3},
     ),
     Case(name="lost", faults=(lost_reply(),) * 2, ends=BODY, sent={"GET": 3}),
     Case(name="half a body", faults=(cut(5),), ends=BODY, sent={"GET": 2}),

@@ -1,0 +1,45 @@
+"""A real S3, a bucket of one's own in it, and a world of processes that share it."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.engine import ledgers
+from tests.engine.world import World
+from tests.storage import ministack
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture(scope="session")
+def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A real server; its URL."""
+    pytest.importorskip("ministack")
+    with ministack.serving(tmp_path_factory.mktemp("ministack")) as url:
+        yield url
+
+
+@pytest.fixture
+def bucket(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An empty bucket; credentials of nobody, and nothing of this machine's own."""
+    for name, value in ministack.ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("AWS_PROFILE", raising=False)
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", s3_server)
+    name = f"b-{os.urandom(8).hex()}"
+    ministack.make_bucket(s3_server, name)
+    return name
+
+
+@pytest.fixture
+def world(tmp_path: Path, bucket: str, monkeypatch: pytest.MonkeyPatch) -> World:
+    """A world whose processes share the bucket."""
+    monkeypatch.setenv(ledgers.EFFECTS, str(tmp_path / "effects"))
+    monkeypatch.setenv(ledgers.TURNS, str(tmp_path / "turns"))
+    monkeypatch.setenv("TEST_FOLDER", str(tmp_path))
+    return World(tmp_path, {"TEST_STORE": f"s3://{bucket}/runs"})
