@@ -6,6 +6,7 @@ is needed to decide.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -41,10 +42,12 @@ class Response:
 
 def as_json(value: Any, status: int = 200, **headers: str) -> Response:
     """Return a response of a JSON value, which nobody may keep or sniff."""
+    # Not through `jsontext.dump`: around a value of the most depth there is more here.
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     return Response(
         status=status,
         headers={"content-type": "application/json", **NEVER_KEPT, **headers},
-        body=jsontext.printable(jsontext.dump(value)),
+        body=jsontext.printable(text),
     )
 
 

@@ -300,7 +300,7 @@ def people_are_told_before_the_version() -> Swaps:
         arrived: Arrivals,
     ) -> Arrivals:
         new = [wait for key, wait in table.waits.items() if key not in before.waits]
-        await self._tell(new)
+        await standing.tell(self.ports.notify, new)
         return await real(self, journal, before, table, arrived)
 
     yield Swap(Worker, "_keep", keep)
