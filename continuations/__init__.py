@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from continuations.authoring.context import ToolContext
     from continuations.authoring.tool import tool
     from continuations.core.decisions import Answer, Approve, Decision, Deny, Verdict
-    from continuations.core.run import Failure
+    from continuations.core.run import Budget, Failure
     from continuations.core.usage import Usage
     from continuations.core.views import Call, Frame
     from continuations.core.waits import Wait, WaitSummary
@@ -67,6 +67,7 @@ _HOMES = {
         "Deny",
         "Verdict",
     ],
+    "continuations.core.run": ["Budget", "Failure"],
     "continuations.core.usage": ["Usage"],
     "continuations.core.views": ["Call", "Frame"],
     "continuations.core.waits": ["Wait", "WaitSummary"],
@@ -74,7 +75,6 @@ _HOMES = {
     "continuations.engine.runner": ["AsyncRunner"],
     "continuations.engine.storeless": ["resume", "resume_async", "run", "run_async"],
     "continuations.engine.sweeping": ["Swept"],
-    "continuations.core.run": ["Failure"],
     "continuations.engine.sync": ["Runner"],
     "continuations.errors": [
         "AgentChanged",
@@ -119,6 +119,7 @@ __all__ = [
     "ApprovalPolicy",
     "Approve",
     "AsyncRunner",
+    "Budget",
     "Call",
     "Cancelled",
     "ClockOff",

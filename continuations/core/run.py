@@ -37,6 +37,26 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """What the model's replies of a whole run may cost, at every depth, until its end.
+
+    Both are counts of `Usage`, and `None` is no limit. They are compared before each
+    request, so those that are under way together may exceed them.
+    """
+
+    requests: int | None = None
+    tokens: int | None = None
+
+    def spent_by(self, usage: Usage) -> str | None:
+        """Return which limit has been reached, in words."""
+        if self.requests is not None and usage.requests >= self.requests:
+            return f"{self.requests} requests"
+        if self.tokens is not None and usage.total_tokens >= self.tokens:
+            return f"{self.tokens} tokens"
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunRow:
     """One run. `birth` is random and given once; `next_id` counts the rows' ids.
 
@@ -55,6 +75,7 @@ class RunRow:
     inbox: int = 0
     claim: Claim | None = None
     usage: Usage = field(default_factory=Usage)
+    budget: Budget | None = None
     doubtful: bool = False
     output: str | None = None
     failure: Failure | None = None

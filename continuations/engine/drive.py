@@ -23,7 +23,7 @@ from continuations.core.events import (
 )
 from continuations.core.plan import plan
 from continuations.core.reducer import advance
-from continuations.core.run import ENDED
+from continuations.core.run import ENDED, Failure
 from continuations.core.table import ROOT
 from continuations.errors import ModelError
 
@@ -62,7 +62,8 @@ class Drive:
     brought to its end, and nothing else begins.
 
     After `drive` returned, `table` is the state to be kept, `cancellation` the wish to
-    end the run if one was seen, `model_error` what kept a model from answering.
+    end the run if one was seen, `model_error` what kept a model from answering,
+    `failure` why the run must end as it is.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class Drive:
         self.table = table
         self.cancellation: Cancellation | None = None
         self.model_error: ModelError | None = None
+        self.failure: Failure | None = None
         self._performer = performer
         self._journal = journal
         self._letters = letters
@@ -136,6 +138,14 @@ class Drive:
         self._told += self.table is not before
         self._gained += self.table is not before
 
+    def _is_spent(self) -> bool:
+        budget, usage = self.table.run.budget, self.table.run.usage
+        limit = budget and budget.spent_by(usage)
+        if limit:
+            reason = f"its budget of {limit} is used up"
+            self.failure = Failure(code="budget", message=reason)
+        return self.failure is not None
+
     @property
     def _begins_calls(self) -> bool:
         return self.model_error is None and not self._paused
@@ -147,6 +157,8 @@ class Drive:
             if action in self._flying or isinstance(action, Examine | Begin):
                 continue
             if isinstance(action, Ask) and self.model_error is not None:
+                continue
+            if isinstance(action, Ask) and self._is_spent():
                 continue
             # A call that was begun must run, or nobody could tell whether it did.
             if self._paused and not isinstance(action, Run):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from continuations.core import jsontext
 from continuations.core.frames import FrameRow, Log
 from continuations.core.messages import MalformedMessage, Message, system, user
-from continuations.core.run import RunRow
+from continuations.core.run import Budget, RunRow
 from continuations.core.table import ROOT, Table, path_of
 from continuations.core.transcript import fault
 from continuations.core.waits import Wait, call_digest
@@ -70,6 +70,18 @@ def said_by_user(text: object) -> Message:
     return user(text)
 
 
+def checked(budget: object) -> Budget | None:
+    """Return a budget that is one; raises `InvalidInput`."""
+    if budget is None:
+        return None
+    if isinstance(budget, Budget):
+        limits = [n for n in (budget.requests, budget.tokens) if n is not None]
+        if all(type(limit) is int and limit > 0 for limit in limits):
+            return budget
+    msg = f"A budget is Budget(requests=…, tokens=…), whole numbers above 0: {budget}"
+    raise InvalidInput(msg)
+
+
 def opened(
     agent: Agent,
     messages: tuple[Message, ...],
@@ -78,6 +90,7 @@ def opened(
     birth: str,
     manifest: str,
     now: datetime,
+    budget: Budget | None = None,
 ) -> Table:
     """Return the first state of a run."""
     # Not the instructions: a job that is delivered again after a new prompt was
@@ -91,6 +104,7 @@ def opened(
         created_at=now,
         input_digest=jsontext.digest(agent.name, *texts),
         next_id=3,
+        budget=checked(budget),
     )
     frame = FrameRow(id=ROOT, agent=agent.name, call=None, max_turns=agent.max_turns)
     return Table.of(

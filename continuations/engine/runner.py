@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from continuations.authoring.agent import Agent
     from continuations.core.decisions import Decision, Verdict
+    from continuations.core.run import Budget
     from continuations.core.waits import Wait, WaitSummary
     from continuations.engine.opening import Input
     from continuations.engine.outcomes import Outcome
@@ -95,17 +96,19 @@ class AsyncRunner:
         run_id: str | None = None,
         agent: str | None = None,
         context: Any = None,
+        budget: Budget | None = None,
         pause: Pause | None = None,
     ) -> Outcome:
         """Begin a run and work on it until it ends or must wait.
 
         `input` is a text or a list of messages, `agent` the name of the root agent
         where there are several, `context` your live object for the tools; it is never
-        stored. `pause` is asked before every model call and every new tool call; as
-        soon as it says True, what was begun is brought to its end and the run is
-        suspended, `paused`, to be resumed elsewhere. With a `run_id` that exists and
-        the same input the existing run is resumed; with another input this raises
-        `RunExists`.
+        stored. `budget` bounds what its models may cost in all; a run that has used it
+        up ends as failed, code "budget". `pause` is asked before every model call and
+        every new tool call; as soon as it says True, what was begun is brought to its
+        end and the run is suspended, `paused`, to be resumed elsewhere. With a
+        `run_id` that exists and the same input the existing run is resumed; with
+        another input this raises `RunExists`.
 
         Raises `InvalidId`, `InvalidInput`, `RunExists`, `RunBusy`, `ModelError` (the
         run is kept) and `StoreError`. A crash leaves a run that
@@ -113,7 +116,7 @@ class AsyncRunner:
         """
         if run_id is not None:
             layout.check_run_id(run_id)
-        table = self._workshop.opened(input, run_id=run_id, agent=agent)
+        table = self._workshop.opened(input, run_id=run_id, agent=agent, budget=budget)
         await self._prove()
         worker = self._workshop.worker(table.run.id, context, pause)
         try:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 from continuations.authoring.agent import Agent
 from continuations.authoring.binding import Binding
 from continuations.authoring.manifest import differences
+from continuations.core.events import RunStopped
 from continuations.core.plan import plan
+from continuations.core.reducer import advance
 from continuations.core.run import ENDED
 from continuations.engine import opening, portal
 from continuations.engine.bound import Bound
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
     from continuations.authoring.manifest import Change
     from continuations.core.decisions import Decision, Verdict
+    from continuations.core.run import Budget
     from continuations.core.table import Table
     from continuations.engine.opening import Input
     from continuations.engine.outcomes import Outcome
@@ -39,6 +42,7 @@ def run(
     *,
     context: Any = None,
     max_depth: int | None = None,
+    budget: Budget | None = None,
 ) -> Outcome:
     """Run an agent until it ends or must wait, keeping nothing anywhere.
 
@@ -46,7 +50,10 @@ def run(
     calls twice, and a crash loses what was done since it was made. Raises
     `InvalidInput` and `ModelError`.
     """
-    return portal.call(run_async(agent, input, context=context, max_depth=max_depth))
+    running = run_async(
+        agent, input, context=context, max_depth=max_depth, budget=budget
+    )
+    return portal.call(running)
 
 
 def resume(
@@ -74,6 +81,7 @@ async def run_async(
     *,
     context: Any = None,
     max_depth: int | None = None,
+    budget: Budget | None = None,
 ) -> Outcome:
     """Do what `run` does, as a coroutine."""
     _check_agent(agent)
@@ -87,6 +95,7 @@ async def run_async(
         birth=ulid,
         manifest=manifest(agent),
         now=now,
+        budget=budget,
     )
     return await _driven(table, agent, ports, context, max_depth, ())
 
@@ -134,7 +143,10 @@ async def _driven(
     performer = Performer(bound, ports, ModelShelf(), context, max_depth)
     drive = Drive(table, performer, NoJournal())
     await drive.drive()
-    continuation = Continuation(claims.released(drive.table))
+    table = drive.table
+    if drive.failure is not None:
+        table = advance(table, RunStopped(failure=drive.failure))
+    continuation = Continuation(claims.released(table))
     if drive.model_error is not None:
         # What was done until now would be lost with the error otherwise.
         drive.model_error.continuation = continuation

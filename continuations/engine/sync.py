@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from continuations.authoring.agent import Agent
     from continuations.core.decisions import Decision, Verdict
+    from continuations.core.run import Budget
     from continuations.core.waits import Wait, WaitSummary
     from continuations.engine.opening import Input
     from continuations.engine.outcomes import Outcome
@@ -66,12 +67,18 @@ class Runner:
         run_id: str | None = None,
         agent: str | None = None,
         context: Any = None,
+        budget: Budget | None = None,
         pause: Pause | None = None,
     ) -> Outcome:
         """Begin a run and work on it until it ends or must wait."""
         return portal.call(
             self.asynchronous.start(
-                input, run_id=run_id, agent=agent, context=context, pause=pause
+                input,
+                run_id=run_id,
+                agent=agent,
+                context=context,
+                budget=budget,
+                pause=pause,
             )
         )
 

@@ -247,6 +247,10 @@ class Worker:
             raise
         if drive.cancellation is not None and drive.table.run.status not in ENDED:
             return await self._cancelled(drive.table, drive.cancellation)
+        if drive.failure is not None:
+            if not journal.holds_a_claim:
+                await journal.commit(drive.table, progressed=False)
+            return await self._failed(drive.table, drive.failure)
         if drive.model_error is not None:
             # The guard stays: a sweep tries again.
             await journal.finish(drive.table)
@@ -305,13 +309,14 @@ class Worker:
 
     async def _cancelled(self, table: Table, wish: Cancellation) -> Table:
         reason = wish.reason or "The run was cancelled."
-        stop = RunStopped(failure=Failure(code="cancelled", message=reason))
-        return await self._closing(table, advance(table, stop))
+        return await self._failed(table, Failure(code="cancelled", message=reason))
 
     async def _given_up(self, table: Table, attempts: int) -> Table:
         reason = f"its worker died {attempts} times in a row without making progress"
-        stop = RunStopped(failure=Failure(code="attempts", message=reason))
-        return await self._closing(table, advance(table, stop))
+        return await self._failed(table, Failure(code="attempts", message=reason))
+
+    async def _failed(self, table: Table, failure: Failure) -> Table:
+        return await self._closing(table, advance(table, RunStopped(failure=failure)))
 
     async def _closing(self, before: Table, after: Table) -> Table:
         """Close the waits that end with their run, before its end is committed.

@@ -15,6 +15,7 @@ from continuations.errors import InvalidInput
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from continuations.core.run import Budget
     from continuations.core.table import Table
     from continuations.engine.opening import Input
     from continuations.engine.ports import Pause, Ports
@@ -39,7 +40,14 @@ class Workshop:
         self._ports = ports
         self._settings = settings
 
-    def opened(self, given: Input, *, run_id: str | None, agent: str | None) -> Table:
+    def opened(
+        self,
+        given: Input,
+        *,
+        run_id: str | None,
+        agent: str | None,
+        budget: Budget | None,
+    ) -> Table:
         """Return the first state of a new run; raises `InvalidInput`."""
         root = self._root(agent)
         now = self._ports.clock.now()
@@ -51,6 +59,7 @@ class Workshop:
             birth=birth,
             manifest=manifest(root),
             now=now,
+            budget=budget,
         )
 
     def worker(

@@ -23,7 +23,7 @@ from continuations.core.calls import (
 )
 from continuations.core.delta import Delta, LogDelta
 from continuations.core.frames import FrameRow
-from continuations.core.run import STATUSES, Claim, Failure, RunRow
+from continuations.core.run import STATUSES, Budget, Claim, Failure, RunRow
 from continuations.core.usage import Usage
 from continuations.errors import FormatError
 from continuations.wire.fields import Fields, milliseconds, present
@@ -85,6 +85,7 @@ def _run_fields(row: RunRow, *, whole: bool) -> dict[str, object]:
         agent=row.agent,
         created=milliseconds(row.created_at),
         input=row.input_digest,
+        budget=_budget_fields(row.budget),
     )
     return (constant if whole else {}) | present(
         status=row.status,
@@ -106,6 +107,7 @@ def _read_run(value: object, where: str, base: RunRow | None) -> RunRow:
         agent=base.agent if base else fields.text("agent"),
         created_at=base.created_at if base else fields.moment("created"),
         input_digest=base.input_digest if base else fields.text("input"),
+        budget=base.budget if base else fields.one("budget", _read_budget),
         status=fields.chosen("status", STATUSES),
         next_id=fields.number("next"),
         inbox=fields.number("inbox", 0),
@@ -158,6 +160,22 @@ def _read_usage(value: object, where: str) -> Usage:
     usage = Usage(**{name: fields.number(name, 0) for name in _USAGE})
     fields.end()
     return usage
+
+
+def _budget_fields(budget: Budget | None) -> dict[str, object] | None:
+    if budget is None:
+        return None
+    return present(requests=budget.requests, tokens=budget.tokens)
+
+
+def _read_budget(value: object, where: str) -> Budget:
+    fields = Fields(value, where)
+    budget = Budget(
+        requests=fields.number_or_none("requests"),
+        tokens=fields.number_or_none("tokens"),
+    )
+    fields.end()
+    return budget
 
 
 def _failure_fields(failure: Failure | None) -> dict[str, object] | None:

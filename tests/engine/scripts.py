@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from continuations.models.contract import ModelRequest
     from tests.model_server import Rule
 
-Line: TypeAlias = "str | Sequence[Sequence[Any]] | Mapping[str, Any] | BaseException"
+Line: TypeAlias = (
+    "str | Sequence[Sequence[Any]] | Mapping[str, Any] | BaseException | Reply"
+)
 Script: TypeAlias = Mapping[str, Sequence[Line]]
 
 
@@ -41,7 +43,7 @@ def spoken(line: Line, turn: int) -> dict[str, Any]:
         return dict(line)
     if isinstance(line, str):
         return {"role": "assistant", "content": line}
-    assert not isinstance(line, BaseException)
+    assert not isinstance(line, BaseException | Reply)
     calls = [_asked(call, f"call_{turn}_{place}") for place, call in enumerate(line)]
     return {"role": "assistant", "content": None, "tool_calls": calls}
 
@@ -78,7 +80,7 @@ def rule(script: Script) -> Rule:
             return {"content": line}
         if isinstance(line, Mapping):
             return line
-        assert not isinstance(line, BaseException)
+        assert not isinstance(line, BaseException | Reply)
         calls = [_served(call) for call in line]
         return {"content": None, "tool_calls": calls}
 

@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections import Counter
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 
@@ -63,13 +63,17 @@ class Silent:
 # What it costs --------------------------------------------------------------
 
 
-@pytest.mark.parametrize("driver", ["boto3", "obstore"])
+Driver = Literal["boto3", "obstore"]
+DRIVERS: tuple[Driver, ...] = ("boto3", "obstore")
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
 def test_one_approval_cycle_costs_so_many_requests(
     bucket: str,
     s3_server: str,
     world: World,
     monkeypatch: pytest.MonkeyPatch,
-    driver: str,
+    driver: Driver,
 ) -> None:
     """Section 9: counted on the wire; 14 from the suspension to the end."""
     monkeypatch.delenv("AWS_ENDPOINT_URL_S3")
@@ -77,10 +81,7 @@ def test_one_approval_cycle_costs_so_many_requests(
     with S3Front(Upstream(s3_server)) as front:
 
         def store() -> Store:
-            assert driver in ("boto3", "obstore")
-            url = f"s3://{bucket}/cycle"
-            kind = "boto3" if driver == "boto3" else "obstore"
-            return open_store(url, endpoint=front.url, driver=kind)
+            return open_store(f"s3://{bucket}/cycle", endpoint=front.url, driver=driver)
 
         def since() -> None:
             before = sum(counts, Counter[str]())

@@ -24,7 +24,7 @@ from continuations.core.calls import (
 )
 from continuations.core.delta import Delta, LogDelta
 from continuations.core.frames import FrameRow
-from continuations.core.run import STATUSES, Claim, Failure, RunRow
+from continuations.core.run import STATUSES, Budget, Claim, Failure, RunRow
 from continuations.core.usage import Usage
 from continuations.core.waits import WAIT_KINDS, Wait
 from tests.core.rows import MOMENT, run_row, wait_for
@@ -110,6 +110,7 @@ RUN = st.builds(
     inbox=COUNT,
     claim=st.none() | st.builds(Claim, worker=TEXT, until=WHEN, attempt=COUNT),
     usage=USAGE,
+    budget=st.none() | st.builds(Budget, requests=st.none() | COUNT, tokens=COUNT),
     output=MAYBE,
     doubtful=st.booleans(),
     failure=st.none() | st.builds(Failure, code=TEXT, message=TEXT),
@@ -152,6 +153,7 @@ BARE = Delta(
 FULL = Delta(
     run=replace(
         run_row(),
+        budget=Budget(requests=10, tokens=1000),
         status="suspended",
         inbox=4,
         claim=Claim(worker="w", until=MOMENT, attempt=2),

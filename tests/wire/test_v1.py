@@ -46,7 +46,7 @@ def test_every_state_comes_back(state: Any, *, full: bool) -> None:
 def test_what_never_changes_of_a_run_stands_in_full_copies_only() -> None:
     """A version that is a delta takes it from the row that it is a delta from."""
     short: Any = delta_fields(FULL, whole=False)
-    constant = {"id", "birth", "agent", "created", "input"}
+    constant = {"id", "birth", "agent", "created", "input", "budget"}
 
     assert constant == delta_fields(FULL)["run"].keys() - short["run"].keys()  # type: ignore[attr-defined]
     assert read_delta(short, WHERE, FULL.run) == FULL
@@ -78,18 +78,16 @@ def test_the_names_of_all_fields_are_these() -> None:
 
 EXPECTED = """
 calls calls.approved calls.approved_until calls.arguments calls.attempts calls.frame
-calls.id calls.meaning
-calls.original calls.provider_id calls.repeatable calls.state calls.state.checked
-calls.state.kind calls.state.wait calls.tool calls.verifiable calls.written
-frames frames.agent frames.call frames.depth frames.id frames.max_turns frames.open
-frames.turns gone logs logs.f1 logs.f1.add logs.f1.id logs.f1.keep manifest
-run run.agent run.birth run.claim run.claim.attempt run.claim.until
-run.claim.worker run.created run.doubtful run.failure run.failure.code
-run.failure.message run.id
-run.inbox run.input run.next run.output run.status run.usage run.usage.cached_tokens
-run.usage.input_tokens run.usage.output_tokens run.usage.reasoning_tokens
-run.usage.requests
-waits waits.arguments waits.call waits.created waits.deadline waits.denial_stops
+calls.id calls.meaning calls.original calls.provider_id calls.repeatable calls.state
+calls.state.checked calls.state.kind calls.state.wait calls.tool calls.verifiable
+calls.written frames frames.agent frames.call frames.depth frames.id frames.max_turns
+frames.open frames.turns gone logs logs.f1 logs.f1.add logs.f1.id logs.f1.keep
+manifest run run.agent run.birth run.budget run.budget.requests run.budget.tokens
+run.claim run.claim.attempt run.claim.until run.claim.worker run.created run.doubtful
+run.failure run.failure.code run.failure.message run.id run.inbox run.input run.next
+run.output run.status run.usage run.usage.cached_tokens run.usage.input_tokens
+run.usage.output_tokens run.usage.reasoning_tokens run.usage.requests waits
+waits.arguments waits.call waits.created waits.deadline waits.denial_stops
 waits.digest waits.expiry_stops waits.id waits.kind waits.note waits.path waits.policy
 waits.run waits.schema waits.tool waits.valid_for
 """

@@ -11,9 +11,13 @@ import os
 import signal
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from continuations import Agent, Answer, Approve, Deny, ToolContext, tool
 from tests.engine import ledgers, scripts
+
+if TYPE_CHECKING:
+    from continuations.models.scripted import ScriptedModel
 
 
 def note(name: str, what: str, ctx: ToolContext) -> None:
@@ -110,6 +114,11 @@ def agents() -> list[Agent]:
     model = (
         "gpt-5-mini" if over_http or not script else scripts.model(json.loads(script))
     )
+    return bosses(model)
+
+
+def bosses(model: str | ScriptedModel) -> list[Agent]:
+    """Return the same of a model."""
     tools = [act, pay, read, push, book]
     clerk = Agent("clerk", instructions="You are clerk.", tools=tools, model=model)
     left = Agent("worker", instructions="One.", tools=[*tools, clerk], model=model)

@@ -34,7 +34,7 @@ from continuations.core.events import (
     UserSaid,
 )
 from continuations.core.messages import Message
-from continuations.core.run import Claim, Failure
+from continuations.core.run import Budget, Claim, Failure
 from continuations.core.table import ROOT, Table
 from continuations.core.usage import Usage
 from continuations.wire.continuation import Continuation
@@ -181,6 +181,14 @@ def finished() -> Table:
     return told(table, no, says("I could not pay Jane. " * 20))
 
 
+def bounded() -> Table:
+    """Return a run with a budget, of which it has used some."""
+    table = new_table()
+    budget = Budget(requests=20, tokens=100_000)
+    spent = Usage(requests=1, input_tokens=10)
+    return replace(table, run=replace(table.run, budget=budget, usage=spent))
+
+
 def changed() -> VersionObject:
     """Return a version that keeps, adds to and rewrites logs, and lost rows."""
     base = told(new_table(), wants("agent", "agent"))
@@ -234,7 +242,7 @@ def decision(kind: DecisionKind) -> Decision:
 def shapes() -> dict[str, Shape]:
     """Return every golden object by its name."""
     made: dict[str, Shape] = {}
-    for make in (running, waiting, unknown, edited, cancelled, finished):
+    for make in (running, waiting, unknown, edited, cancelled, finished, bounded):
         whole = Continuation(make(), 12)
         made[make.__name__] = Shape(whole.to_bytes(), whole)
     for name, made_version in (

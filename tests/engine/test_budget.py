@@ -1,0 +1,207 @@
+"""What a run may cost: counted over the whole tree, kept with it, and not exceeded."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from continuations import (
+    AlreadyDecided,
+    Answer,
+    Approve,
+    Budget,
+    Cancelled,
+    Failed,
+    Finished,
+    InvalidInput,
+    Runner,
+    Suspended,
+    Usage,
+    resume,
+    run,
+)
+from continuations.core.messages import Message
+from continuations.core.transcript import fault
+from continuations.ledger import layout
+from continuations.models.contract import Reply
+from continuations_storage import MemoryStore
+from continuations_storage.faults import Crash, FaultyStore, at, crashed
+from tests.engine import offices, scripts
+from tests.engine.apps import office
+from tests.engine.offices import Clock
+
+if TYPE_CHECKING:
+    from continuations import Agent
+    from continuations_storage.faults import Moment
+    from tests.engine.scripts import Script
+    from tests.engine.world import World
+
+MOMENTS: tuple[Moment, ...] = ("before", "after")
+SCRIPT: Script = {
+    "go": [[["left", {"input": "A"}], ["right", {"input": "B"}]], "end"],
+    "A": [[["pay", {"what": "x"}]], "A done"],
+    "B": [[["act", {"what": "1"}]], [["act", {"what": "2"}]], "B done"],
+}
+
+
+def priced(script: Script, tokens: int) -> Script:
+    """Return a script whose every line costs so many tokens."""
+    spent = Usage(requests=1, input_tokens=tokens - 1, output_tokens=1)
+    return {
+        task: [
+            Reply(message=Message.of(scripts.spoken(line, turn)), usage=spent)
+            for turn, line in enumerate(lines)
+        ]
+        for task, lines in script.items()
+    }
+
+
+def boss(script: Script) -> Agent:
+    """Return the boss of the office, in this process."""
+    return office.bosses(scripts.model(script))[0]
+
+
+@pytest.mark.parametrize(
+    ("budget", "turns"),
+    [
+        (Budget(requests=1), 1),
+        (Budget(requests=4), 4),
+        (Budget(tokens=100), 1),
+        (Budget(tokens=250), 3),
+        (Budget(requests=5, tokens=1), 1),
+    ],
+)
+def test_a_run_that_has_used_up_its_budget_ends(
+    world: World, budget: Budget, turns: int
+) -> None:
+    """R-B8, X-16: over the whole tree; it fails, and its transcripts stay valid."""
+    script: Script = {
+        "go": [[["left", {"input": "A"}]], [["act", {"what": "2"}]], "end"],
+        "A": [[["act", {"what": "1"}]], "A done"],
+    }
+    store = MemoryStore()
+    runner = Runner(boss(priced(script, 100)), store=store)
+
+    outcome = runner.start("go", run_id="r1", budget=budget)
+
+    assert isinstance(outcome, Failed)
+    assert "budget" == outcome.error.code
+    assert turns == len(world.turns())
+    for log in outcome.continuation.table.logs.values():
+        assert fault(log.messages) is None
+    assert outcome.error == failed(runner.resume("r1")).error
+    assert [] == asyncio.run(store.keys(layout.MARKERS))
+
+
+def failed(outcome: object) -> Failed:
+    assert isinstance(outcome, Failed)
+    return outcome
+
+
+def test_a_budget_that_is_not_used_up_changes_nothing(world: World) -> None:
+    script: Script = {"go": [[["act", {"what": "1"}]], "end"]}
+    runner = Runner(boss(priced(script, 100)), store=MemoryStore())
+
+    outcome = runner.start("go", budget=Budget(requests=2, tokens=101))
+
+    assert isinstance(outcome, Finished)
+    assert ["act 1"] == world.done()
+
+
+def test_it_is_kept_with_the_run_and_does_not_begin_anew(world: World) -> None:
+    """R-B8: over suspensions, processes and a second start."""
+    store = MemoryStore()
+    agent = boss({"go": SCRIPT["A"]})
+    outcome = Runner(agent, store=store).start(
+        "go", run_id="r1", budget=Budget(requests=1)
+    )
+    assert isinstance(outcome, Suspended)
+    Runner([], store=store).decide(outcome.waits[0].id, Approve(by="kim"))
+
+    # What was approved runs; the model is not asked what it says to it
+    ended = Runner(agent, store=store).start("go", run_id="r1")
+
+    assert "budget" == failed(ended).error.code
+    assert (["pay x"], ["go 0"]) == (world.done(), world.turns())
+
+
+def test_waits_of_others_are_closed_with_it(world: World) -> None:
+    """R-F6: whoever holds a link is told; nothing runs by a late yes."""
+    store = MemoryStore()
+    told: list[str] = []
+    runner = Runner(boss(SCRIPT), store=store, notify=lambda wait: told.append(wait.id))
+    outcome = runner.start("go", run_id="r1", budget=Budget(requests=4))
+
+    assert "budget" == failed(outcome).error.code
+    assert [] == list(runner.waiting())
+    for wait_id in told:
+        with pytest.raises(Cancelled):
+            runner.decide(wait_id, Approve(by="kim"))
+    runner.sweep()
+    assert not {"pay x"} & set(world.done())
+    assert [] == asyncio.run(store.keys(layout.MARKERS))
+
+
+def test_a_crash_while_it_ends_is_a_crash_like_any_other(world: World) -> None:
+    """R-A3, R-E10: sweeps alone end the run, and no model is asked once more."""
+    for number in range(1, 60):
+        for moment in MOMENTS:
+            (world.folder / "turns").unlink(missing_ok=True)
+            clock, store = Clock(), MemoryStore()
+            agent = boss(SCRIPT)
+            waiting = Runner(agent, store=store, clock=clock).start(
+                "go", run_id="r1", budget=Budget(requests=6)
+            )
+            assert isinstance(waiting, Suspended)
+            runner = Runner(agent, store=store, clock=clock)
+            runner.decide(waiting.waits[0].id, Approve(by="kim"))
+            dying = FaultyStore(store, at(number, crashed(moment)))
+            with suppress(Crash):
+                Runner(agent, store=dying, clock=clock).resume("r1")
+            if not dying.dead:
+                assert number > 8
+                return
+            for _ in range(3):
+                clock.seconds += 120
+                assert {} == runner.sweep().failed
+            for wait in list(runner.waiting()):
+                with suppress(AlreadyDecided):
+                    runner.decide(wait.id, Answer("paid x"))
+            assert "budget" == failed(runner.resume("r1")).error.code
+            # One may be asked again: its reply was on its way when its worker died.
+            assert len(world.turns()) <= 7, (number, moment)
+
+
+def test_without_a_store_it_is_the_same(world: World) -> None:
+    agent = boss({"go": SCRIPT["A"]})
+    outcome = run(agent, "go", budget=Budget(requests=1))
+    assert isinstance(outcome, Suspended)
+
+    data = outcome.continuation.to_bytes()
+    ended = resume(data, agent, answers={outcome.waits[0].id: Approve()})
+
+    assert "budget" == failed(ended).error.code
+    assert ["pay x"] == world.done()
+
+
+WRONG: list[Any] = [
+    7,
+    {"tokens": 7},
+    Budget(tokens=0),
+    Budget(requests=-1),
+    Budget(tokens=True),
+]
+
+
+@pytest.mark.parametrize("budget", WRONG)
+def test_what_is_no_budget_is_refused_before_anything_is_written(budget: Any) -> None:
+    store = MemoryStore()
+    runner = offices.runner({}, store=store)
+
+    with pytest.raises(InvalidInput, match="budget"):
+        runner.start("go", budget=budget)
+
+    assert [] == asyncio.run(store.keys(""))
