@@ -305,3 +305,14 @@ def test_printable_text_can_be_encoded_and_means_the_same(text: str) -> None:
     written = jsontext.printable(jsontext.dump(value))
 
     assert value == json.loads(written.encode("utf-8"))
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a":1,"a":1}', '[{"b":{"a":1,"a":2}}]', '{"a":1,"\\u0061":1}']
+)
+def test_a_key_that_is_said_twice_is_refused_where_that_is_asked(text: str) -> None:
+    assert jsontext.parse(text)
+    with pytest.raises(NotJson, match="twice"):
+        jsontext.parse(text, unique=True)
+
+    assert [{"a": {"a": 1}}] == jsontext.parse('[{"a":{"a":1}}]', unique=True)

@@ -106,7 +106,9 @@ def test_one_approval_cycle_costs_so_many_requests(
     # Beginning a run is a marker, a version and a look; the rest is the suspension.
     suspending = billed(start) - 1 - 3
     assert 14 + guard == suspending + billed(decide) + billed(resume)
-    dollars = sum(PRICES[kind] * n for kind, n in sum(counts[1:], Counter()).items())
+    dollars = sum(
+        PRICES[kind] * n for kind, n in sum(counts[1:], Counter[str]()).items()
+    )
     assert 0.00007 > dollars / 1000 - 0.000005 * guard
     assert ["pay x"] == world.done()
 
