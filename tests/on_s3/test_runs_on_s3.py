@@ -19,13 +19,14 @@ from continuations import (
     Suspended,
     open_store,
 )
+from continuations.core import ulid
 from continuations_storage.faults import Crash, FaultyStore, at, crashed
 from continuations_storage.patience import Patience
 from continuations_storage.s3 import S3Store
 from tests.engine import offices
 from tests.engine.apps import office
 from tests.engine.offices import Clock
-from tests.storage.s3_front import S3Front, Upstream, seeded
+from tests.storage.s3_front import Bucket, S3Front, Upstream, seeded
 
 if TYPE_CHECKING:
     from continuations import Outcome
@@ -116,6 +117,22 @@ def test_one_approval_cycle_costs_so_many_requests(
 def billed(counts: Counter[str]) -> int:
     """Return the requests that S3 takes money for."""
     return sum(number for kind, number in counts.items() if PRICES[kind])
+
+
+def test_ten_thousand_waits_are_listed_in_so_many_requests(bucket: str) -> None:
+    """R-F3, section 9: at most 11 listings, and not one object is read."""
+    behind = Bucket()
+    ids = [f"approval-{ulid.ulid(n, bytes(10))}@r-{n % 7}" for n in range(10_000)]
+    behind.bodies.update({f"runs/waits/{wait_id}": b"" for wait_id in ids})
+    with S3Front(behind) as front:
+        url = f"s3://{bucket}/runs"
+        runner = Runner([], store=open_store(url, endpoint=front.url))
+
+        listed = [summary.id for summary in runner.waiting()]
+
+    assert sorted(ids) == listed
+    assert {"LIST"} == set(front.counts)
+    assert front.counts["LIST"] <= 11
 
 
 # Who may die ----------------------------------------------------------------
