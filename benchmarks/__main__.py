@@ -7,7 +7,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from benchmarks import cold, depth, fanout, imports, life, rest, turn
+from benchmarks import bucket, cold, depth, fanout, imports, life, rest, turn
 from benchmarks.row import table
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 MEASURES: dict[str, Callable[[], Iterator[Row]]] = {
     "imports": imports.rows,
     "decide": cold.decide_rows,
+    "bucket": bucket.rows,
     "resume": cold.resume_rows,
     "turn": turn.rows,
     "life": life.rows,
