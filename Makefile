@@ -1,9 +1,10 @@
-# `make demo` runs the main job, `make test` the tests, `make check` every static check.
+# `make demo` runs the main job, `make test` the tests, `make check` every static check;
+# `make demo-s3` runs the main job on a local S3, with AWS Lambda's handler.
 # Each of them first makes .venv and installs what it needs; nothing else is asked of a machine.
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check bench simulate torture clean
+.PHONY: demo demo-s3 test check bench simulate torture clean
 
 .venv/installed: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -13,6 +14,9 @@ BIN := .venv/bin
 
 demo: .venv/installed
 	$(BIN)/python examples/three_deep.py
+
+demo-s3: .venv/installed
+	$(BIN)/python examples/s3_demo.py
 
 test: .venv/installed
 	$(BIN)/python -m pytest -n auto

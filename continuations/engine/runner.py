@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from continuations.engine.worker import Worker
     from continuations.engine.workshop import Workshop
     from continuations.ledger.claims import Clock
+    from continuations.ledger.decide import Check
     from continuations.wire.continuation import Continuation
     from continuations_storage import Store
 
@@ -204,9 +205,13 @@ class AsyncRunner:
 
     # Deciding -----------------------------------------------------------------
 
-    async def decide(self, wait_id: str, verdict: Verdict) -> Decision:
+    async def decide(
+        self, wait_id: str, verdict: Verdict, *, check: Check | None = None
+    ) -> Decision:
         """Record the decision of a wait; the first one stands.
 
+        `check` is called with the wait's digest before anything is recorded or told,
+        to see that it is of what the decider was shown; what it raises is raised.
         Returns the decision that stands if it says the same as this one. Raises
         `WaitNotFound`, `DecisionRefused` (nothing recorded), `AlreadyDecided`,
         `WaitExpired`, `Cancelled` and `StoreError`. Moves nothing on: `resume` does.
@@ -214,7 +219,7 @@ class AsyncRunner:
         now = self._ports.clock.now()
         ulid = self._ports.ids.ulid(now)
         return await deciding.decide(
-            self._objects, wait_id, verdict, now=now, ulid=ulid
+            self._objects, wait_id, verdict, now=now, ulid=ulid, check=check
         )
 
     async def waiting(self, *, after: str = "") -> AsyncIterator[WaitSummary]:
@@ -231,7 +236,8 @@ class AsyncRunner:
         """Return an open wait with all that a decider needs.
 
         Raises `WaitNotFound`, or what stands if it is over: `AlreadyDecided`,
-        `WaitExpired`, `Cancelled`.
+        `WaitExpired`, `Cancelled`. One whose deadline has passed is returned until a
+        sweep or a resume has recorded that nobody decided.
         """
         found = await deciding.find(self._objects, wait_id)
         stands = await read_decision(self._objects, wait_id)

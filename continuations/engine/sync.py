@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from continuations.engine.ports import Ids, Notify, Pause
     from continuations.engine.sweeping import Swept
     from continuations.ledger.claims import Clock
+    from continuations.ledger.decide import Check
     from continuations.wire.continuation import Continuation
     from continuations_storage import Store
 
@@ -90,9 +91,11 @@ class Runner:
             self.asynchronous.resume(run_id, context=context, pause=pause)
         )
 
-    def decide(self, wait_id: str, verdict: Verdict) -> Decision:
+    def decide(
+        self, wait_id: str, verdict: Verdict, *, check: Check | None = None
+    ) -> Decision:
         """Record the decision of a wait; the first one stands."""
-        return portal.call(self.asynchronous.decide(wait_id, verdict))
+        return portal.call(self.asynchronous.decide(wait_id, verdict, check=check))
 
     def waiting(self, *, after: str = "") -> Iterator[WaitSummary]:
         """Go through the open waits of the whole store, from keys alone."""

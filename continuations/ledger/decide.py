@@ -29,6 +29,7 @@ from continuations.ledger.objects import AlreadyExists
 from continuations.wire.records import encode_decision
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime
 
     from continuations.core.decisions import DecisionKind
@@ -36,23 +37,37 @@ if TYPE_CHECKING:
     from continuations.errors import ContinuationsError
     from continuations.ledger.objects import Objects
 
+    Check = Callable[[str], None]
+
 # Exact types: nothing that is merely truthy, or like a verdict, is a yes.
 _VERDICTS = frozenset({Approve, Deny, Answer})
 
 
 async def decide(
-    objects: Objects, wait_id: str, verdict: Verdict, *, now: datetime, ulid: str
+    objects: Objects,
+    wait_id: str,
+    verdict: Verdict,
+    *,
+    now: datetime,
+    ulid: str,
+    check: Check | None = None,
 ) -> Decision:
     """Record a decision; returns the one that stands, which says the same.
 
-    Repeating a decision that was recorded is a success. Raises `DecisionRefused`
-    (nothing recorded, decide again), `AlreadyDecided`, `WaitExpired`, `Cancelled`,
-    `WaitNotFound`. A crash leaves the wait open, or the decision recorded and found
-    by the next resume or sweep.
+    `check` gets the digest of what is decided before anything is recorded or told,
+    and what it raises is raised. Repeating a decision that was recorded is a
+    success. Raises `DecisionRefused` (nothing recorded, decide again),
+    `AlreadyDecided`, `WaitExpired`, `Cancelled`, `WaitNotFound`. A crash
+    leaves the wait open, or the decision recorded and found by the next resume or
+    sweep.
     """
     wait = await find(objects, wait_id)
     if wait is None:
-        return await _already(objects, wait_id, verdict, now=now, ulid=ulid)
+        return await _already(
+            objects, wait_id, verdict, now=now, ulid=ulid, check=check
+        )
+    if check is not None:
+        check(wait.digest)
     try:
         wanted = record(wait, verdict, now=now, ulid=ulid)
     except (DecisionRefused, WaitExpired):
@@ -202,13 +217,21 @@ def _check_arguments(wait: Wait, given: object) -> None:
 
 
 async def _already(
-    objects: Objects, wait_id: str, verdict: Verdict, *, now: datetime, ulid: str
+    objects: Objects,
+    wait_id: str,
+    verdict: Verdict,
+    *,
+    now: datetime,
+    ulid: str,
+    check: Check | None = None,
 ) -> Decision:
     """Answer a decision of a wait that is over: the same again, or too late."""
     stands = await read_decision(objects, wait_id)
     if stands is None:
         msg = f"Wait {wait_id} is gone. List what waits with `continuations waiting`."
         raise WaitNotFound(msg, wait_id=wait_id)
+    if check is not None:
+        check(stands.digest)
     said = None
     if type(verdict) in _VERDICTS:
         with suppress(jsontext.NotJson):

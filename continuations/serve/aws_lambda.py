@@ -1,0 +1,287 @@
+"""Runs in AWS Lambda: one handler for whatever a function can be called with.
+
+    # handler.py, named in the template as `handler.handle`
+    from continuations.serve.aws_lambda import handler
+
+    handle = handler(
+        store="s3://bucket/prefix",
+        agents="agents:hr",
+        verify=verify,
+        wake="sqs:https://sqs.eu-central-1.amazonaws.com/123456789012/wakes",
+    )
+
+- **HTTP**, through a Function URL or API Gateway (1.0 or 2.0): the routes of
+  `continuations.serve.desk`.
+- **SQS**: `{"resume": run_id}`. Switch on `ReportBatchItemFailures`; only what can do
+  better later is delivered again, the rest is logged.
+- **A schedule or rule of EventBridge**: a sweep.
+- **A caller**, waiting or not: `{"start": {"input": ...}}`, `{"resume": run_id}`,
+  `{"cancel": {"run_id": ...}}`, `{"sweep": true}`. A start without a `run_id` takes the
+  id of the request, which is the same when Lambda calls again after a crash.
+
+**Deciding** reads and writes two or three objects. It imports neither the application
+nor the model's client nor pydantic: `agents` and `context` are named, and loaded when
+the first run must move on.
+
+**Waking.** After a decision the run goes on as `wake` says: "inline" in the same
+invocation, before the answer (which API Gateway awaits for 29 s); "invoke" in another
+one of this function; "sqs:" and a queue's URL through that queue; or by a `Dispatcher`
+of your own. A decision is answered also if nobody could be woken: its marker is due,
+and the next sweep finds it.
+
+**Time.** `margin` seconds before the invocation's time is up nothing new is begun: the
+run is suspended at a safe boundary with a marker due now, and woken again, so it may
+last longer than any invocation. "inline" cannot wake; there the next sweep goes on.
+Choose "invoke" or "sqs:" for runs that may be long. The margin should be above the
+longest tool and model call; a function that is killed all the same leaves the outcome
+of a call *unknown* unless its tool may be repeated, and never does more. (Lambda stops
+what looks like a loop: by default after 16 wake-ups in a row. The message then goes to
+the dead-letter queue, and the next sweep goes on; `RecursiveLoop: Allow` lifts that.)
+
+One event loop serves all invocations of an execution environment, in the thread that
+Lambda calls in: connections are kept from one to the next, and nothing of ours runs
+between them, when the environment may be frozen. (The loop of the sync face lives in a
+thread of its own and would be frozen in the middle of something.)
+
+Neither headers nor bodies are ever logged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+from continuations.engine.outcomes import Failed, Finished, Suspended
+from continuations.errors import (
+    ClockOff,
+    ContinuationsError,
+    InvalidInput,
+    ModelError,
+    RunBusy,
+    StaleRun,
+    StoreError,
+)
+from continuations.serve import problems
+from continuations.serve.aws_dispatch import Invoke, Sqs
+from continuations.serve.aws_events import (
+    BadRequest,
+    Cancel,
+    Http,
+    Queue,
+    Resume,
+    Start,
+    Sweep,
+    answer_of,
+    event_of,
+)
+from continuations.serve.aws_runner import LambdaRunner, TimeLeft
+from continuations.serve.desk import Desk
+from continuations.serve.dispatch import Inline
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from os import PathLike
+    from typing import Unpack
+
+    from continuations.engine.outcomes import Outcome
+    from continuations.engine.sweeping import Swept
+    from continuations.serve.aws_runner import Agents, LambdaContext, RunnerOptions
+    from continuations.serve.desk import Verify
+    from continuations.serve.dispatch import Dispatcher
+    from continuations.serve.links import Links
+    from continuations_storage import Store
+
+__all__ = ["Handler", "handler"]
+
+_log = logging.getLogger(__name__)
+
+# What may do better when it is delivered again; the rest waits for somebody to act, and
+# its marker for the sweep.
+_PASSING = (RunBusy, StaleRun, ClockOff, StoreError)
+
+
+def handler(
+    *,
+    store: str | PathLike[str] | Store,
+    agents: str | Callable[[], Agents] | None = None,
+    context: str | Callable[[], Any] | None = None,
+    verify: Verify | None = None,
+    links: Links | None = None,
+    wake: str | Dispatcher = "inline",
+    margin: float = 10.0,
+    base_path: str = "",
+    **options: Unpack[RunnerOptions],
+) -> Handler:
+    """Return a handler for AWS Lambda.
+
+    `agents` is `"module:attribute"` or a function, for an agent or a list of them;
+    without, the function decides and cancels but moves nothing on. `context` makes
+    your live object for the tools, in the same two ways. `verify` and `links` are the
+    desk's: without either, nobody is let in over HTTP. `wake`, `margin`: see above.
+    `base_path` is what a custom domain puts before every path. The rest are
+    `AsyncRunner`'s own.
+
+    Touches neither disk nor network. Raises `InvalidInput` for what can only fail.
+    """
+    time = TimeLeft(margin)
+    runner = LambdaRunner(
+        agents, store=store, context=context, time=time, options=options
+    )
+    if wake != "inline":
+        runner.again = _dispatcher(wake)
+    desk = Desk(
+        runner, verify=verify, links=links, dispatcher=runner.again or Inline(runner)
+    )
+    return Handler(runner, desk, time, base_path)
+
+
+def _dispatcher(wake: str | Dispatcher) -> Dispatcher:
+    if not isinstance(wake, str):
+        return wake
+    if wake == "invoke":
+        return Invoke()
+    kind, _, queue_url = wake.partition(":")
+    if kind == "sqs":
+        return Sqs(queue_url)
+    msg = f"{wake[:80]!r} wakes nobody: 'inline', 'invoke', 'sqs:' and a queue's URL"
+    raise InvalidInput(msg)
+
+
+class Handler:
+    """What Lambda calls with an event and a context; `handler` makes it."""
+
+    def __init__(
+        self, runner: LambdaRunner, desk: Desk, time: TimeLeft, base_path: str
+    ) -> None:
+        self._runner = runner
+        self._desk = desk
+        self._time = time
+        self._base_path = base_path
+        self._loop = asyncio.Runner()
+
+    def __call__(self, event: object, context: LambdaContext) -> Any:
+        """Do what an event asks for, and return what its sender expects.
+
+        An HTTP request is always answered. For a caller it raises the typed errors of
+        this library; `UnknownEvent` for an event of no kind, with nothing done.
+        """
+        self._time.begin(context)
+        again = self._runner.again
+        if isinstance(again, Invoke) and again.is_own:
+            # With its alias, so that a run stays with the version that is deployed.
+            again.function = context.invoked_function_arn
+        return self._loop.run(self._handled(event, context.aws_request_id))
+
+    def close(self) -> None:
+        """Close the event loop; for tests, Lambda never does."""
+        self._loop.close()
+
+    async def _handled(self, event: object, request_id: str) -> Any:
+        try:
+            asked = event_of(event, base_path=self._base_path)
+        except BadRequest as error:
+            return answer_of(problems.malformed(str(error)).problem.response())
+        if isinstance(asked, Http):
+            return answer_of(await self._desk.answer(asked.request))
+        if isinstance(asked, Queue):
+            return await self._delivered(asked)
+        return await self._done(asked, request_id)
+
+    async def _done(
+        self, asked: Start | Resume | Cancel | Sweep, request_id: str
+    ) -> Any:
+        match asked:
+            case Start():
+                outcome = await self._runner.start(
+                    asked.input, run_id=asked.run_id or request_id, agent=asked.agent
+                )
+                return _told(outcome)
+            case Resume():
+                return _told(await self._runner.resume(asked.run_id))
+            case Cancel():
+                state = await self._runner.cancel(
+                    asked.run_id, reason=asked.reason, by=asked.by
+                )
+                return {"run_id": state.run_id, "status": state.status}
+            case Sweep():
+                return _told_of_sweep(await self._runner.sweep())
+
+    async def _delivered(self, queue: Queue) -> dict[str, Any]:
+        """Resume each run that is named, once, and say what must come again."""
+        by_run: dict[str, list[str]] = {}
+        for message in queue.messages:
+            if message.run_id is None:
+                _log.error("message %s names no run to resume: dropped", message.id)
+            else:
+                by_run.setdefault(message.run_id, []).append(message.id)
+        if by_run:
+            # What cannot even be loaded fails as a whole, where alarms look.
+            self._runner.load()
+        done = await asyncio.gather(*map(self._resumed, by_run))
+        again = [
+            ids for ids, well in zip(by_run.values(), done, strict=True) if not well
+        ]
+        return {
+            "batchItemFailures": [
+                {"itemIdentifier": message_id} for ids in again for message_id in ids
+            ]
+        }
+
+    async def _resumed(self, run_id: str) -> bool:
+        """Resume a run; returns whether its message is done with."""
+        try:
+            outcome = await self._runner.resume(run_id)
+        except ContinuationsError as error:
+            passing = _passes(error)
+            then = "comes again" if passing else "is dropped"
+            kind = type(error).__name__
+            _log.warning("the message for run %s %s: %s: %s", run_id, then, kind, error)
+            return not passing
+        except Exception:  # noqa: BLE001 - one run's trouble is not the batch's
+            # A fault of ours or of a notifier: the others of the batch go on.
+            _log.exception("the message for run %s comes again", run_id)
+            return False
+        _log.info("run %s: %s", run_id, outcome.continuation.status)
+        return True
+
+
+def _passes(error: ContinuationsError) -> bool:
+    if isinstance(error, ModelError):
+        return error.retryable
+    return isinstance(error, _PASSING)
+
+
+# What a caller is told ------------------------------------------------------------
+
+
+def _told(outcome: Outcome) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "run_id": outcome.run_id,
+        "status": outcome.continuation.status,
+    }
+    match outcome:
+        case Finished():
+            told["output"] = outcome.continuation.output
+        case Suspended():
+            told["paused"] = outcome.paused
+            told["waits"] = [
+                {"id": wait.id, "kind": wait.kind, "path": list(wait.path)}
+                for wait in outcome.waits
+            ]
+        case Failed():
+            told["error"] = {
+                "code": outcome.error.code,
+                "message": outcome.error.message,
+            }
+    return told
+
+
+def _told_of_sweep(swept: Swept) -> dict[str, Any]:
+    for run_id, error in swept.failed.items():
+        _log.warning("run %s cannot go on: %s: %s", run_id, type(error).__name__, error)
+    return {
+        "looked": swept.looked,
+        "resumed": [_told(outcome) for outcome in swept.resumed],
+        "failed": {run_id: type(e).__name__ for run_id, e in swept.failed.items()},
+    }

@@ -1,0 +1,154 @@
+"""The desk: where waits are shown and decided over HTTP, whatever carries the HTTP.
+
+    desk = Desk(AsyncRunner(agents, store="s3://bucket/runs"), verify=who_asks)
+    response = await desk.answer(request)
+
+It is closed by default: without a verifier nothing is answered but `/healthz` and
+signed links, which carry a right of their own. It keeps nothing between two requests.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from continuations.engine.ports import SystemClock
+from continuations.serve import problems
+from continuations.serve.answers import ROUTES, Ask, Route
+from continuations.serve.http import NEVER_KEPT, Request, Response
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from continuations.engine.runner import AsyncRunner
+    from continuations.ledger.claims import Clock
+    from continuations.serve.dispatch import Dispatcher
+    from continuations.serve.links import Links
+
+__all__ = ["Desk", "Request", "Response", "Verify"]
+
+# Who asks, as a name that decisions are recorded under; `None` for a stranger.
+Verify: TypeAlias = Callable[[Request], "str | Awaitable[str | None] | None"]
+
+MOST_BODY = 1 << 20
+# The scheme is the verifier's; this is what most of them take (RFC 6750).
+_CHALLENGE = {"www-authenticate": "Bearer"}
+
+
+class Desk:
+    """Answers HTTP requests about the runs of a runner.
+
+    `verify` tells who asks, from the raw request; what it returns is who decides. It
+    may be async; if it raises, the request is not answered. Everybody whom it knows
+    may ask everything: let it look at method and path where that is too much.
+    One that trusts cookies must see to it that the request is no foreign page's.
+    `links` makes signed links work. `dispatcher` is woken after a decision; without
+    one the run moves on at the next resume or sweep. `prefix` is stripped from every
+    path, where the door does not do that. `most_body` bounds a body, in bytes.
+    """
+
+    def __init__(
+        self,
+        runner: AsyncRunner,
+        *,
+        verify: Verify | None = None,
+        links: Links | None = None,
+        dispatcher: Dispatcher | None = None,
+        prefix: str = "",
+        most_body: int = MOST_BODY,
+        clock: Clock | None = None,
+    ) -> None:
+        self.most_body = most_body
+        self._runner = runner
+        self._verify = verify
+        self._links = links
+        self._dispatcher = dispatcher
+        self._prefix = prefix.rstrip("/")
+        self._clock = clock or SystemClock()
+
+    async def answer(self, request: Request) -> Response:
+        """Answer a request; raises nothing but what ends the process or the task.
+
+        The body of an answer to HEAD is empty.
+        """
+        response = await self._answered(request)
+        return replace(response, body="") if request.method == "HEAD" else response
+
+    async def _answered(self, request: Request) -> Response:
+        found = self._route(request.path)
+        if found is None:
+            return problems.plain("no-such-path").response()
+        route, names = found
+        try:
+            return await self._at(route, names, request)
+        except Exception as error:  # noqa: BLE001 - a door tells every error its own way
+            # Not the path itself: that of a link is a secret.
+            doing = f"{request.method} {route.path}"
+            problem = problems.of(error, now=self._clock.now(), doing=doing)
+        return _told(problem, route)
+
+    async def _at(
+        self, route: Route, names: Mapping[str, str], request: Request
+    ) -> Response:
+        if len(request.body) > self.most_body:
+            return _told(problems.too_large(self.most_body), route)
+        by = "" if route.open else await self._identity(request)
+        if by is None:
+            return self._stranger().response()
+        if request.method == "OPTIONS":
+            return Response(status=204, headers={**NEVER_KEPT, "allow": route.methods})
+        # HEAD is answered as GET is (RFC 9110, section 9.3.2).
+        method = "GET" if request.method == "HEAD" else request.method
+        answer = route.answers.get(method)
+        if answer is None:
+            return _told(problems.not_allowed(route.methods), route)
+        return await answer(
+            Ask(
+                request=request,
+                names=names,
+                by=by,
+                runner=self._runner,
+                links=self._links,
+                dispatcher=self._dispatcher,
+                clock=self._clock,
+            )
+        )
+
+    def _stranger(self) -> problems.Problem:
+        problem = replace(problems.plain("unidentified"), headers=_CHALLENGE)
+        if self._verify is not None:
+            return problem
+        words = "This desk has no verifier, so it lets nobody in: give it `verify`."
+        return replace(problem, detail=words)
+
+    async def _identity(self, request: Request) -> str | None:
+        if self._verify is None:
+            return None
+        who: Any = self._verify(request)
+        if inspect.isawaitable(who):
+            who = await who
+        if who is not None and type(who) is not str:
+            # `True` would be a name that nobody has: a verifier says who, not whether.
+            msg = f"verify returned a {type(who).__name__}, not a name or None"
+            raise TypeError(msg)
+        return who or None
+
+    def _route(self, path: str) -> tuple[Route, Mapping[str, str]] | None:
+        if not path.startswith(self._prefix):
+            return None
+        inside = path[len(self._prefix) :]
+        for route in ROUTES:
+            names = route.match(inside)
+            if names is not None:
+                return route, names
+        return None
+
+
+def _told(problem: problems.Problem, route: Route) -> Response:
+    if not route.page:
+        return problem.response()
+    from continuations.serve import pages  # noqa: PLC0415 - only people need them
+
+    return pages.trouble(problem)

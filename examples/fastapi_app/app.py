@@ -1,0 +1,106 @@
+"""A FastAPI application with agents in it, and a desk where people decide.
+
+    uvicorn app:app                                     # in this folder
+
+    curl -X POST localhost:8000/refunds/A-17            # who wants money back?
+    # the link that is printed leads to a page: open it, and decide
+
+Between the question and the answer nothing of the run is in this process: stop it, and
+start it again before you click.
+"""
+
+import os
+import secrets
+from hmac import compare_digest
+from pathlib import Path
+from typing import Annotated
+
+from fastapi import FastAPI, HTTPException
+from fastapi import Path as InPath
+
+from continuations import Agent, AsyncRunner, RunNotFound, Wait, tool
+from continuations.models.contract import ModelRequest
+from continuations.models.scripted import Line, ScriptedModel, ToolCall
+from continuations.serve import web
+from continuations.serve.desk import Desk, Request
+from continuations.serve.dispatch import Inline
+from continuations.serve.links import Links
+
+REFUNDS = Path("refunds.txt")  # stands for the bank
+BASE_URL = os.environ.get("BASE_URL", "http://localhost:8000")
+# Links of one process are of no use to the next one, unless it has the same secret.
+SECRET = os.environ.get("LINK_SECRET") or secrets.token_hex(32)
+# Who may use the API, by their keys: "kim=…,lee=…". Nobody, if nobody is named.
+PEOPLE = dict(
+    person.split("=", 1)
+    for person in os.environ.get("API_KEYS", "").split(",")
+    if person
+)
+
+
+@tool(approval=True)
+def refund(order: str, cents: int) -> str:
+    """Pay the money for an order back to its customer."""
+    with REFUNDS.open("a") as bank:
+        bank.write(f"{cents} cents for {order}\n")
+    return f"Refunded {cents} cents for order {order}."
+
+
+def offline(request: ModelRequest) -> Line:
+    """Answer in the model's place, so that the example runs without a key."""
+    last = request.messages[-1]
+    if last.role == "user":
+        order = str(last.content).rsplit(" ", 1)[-1]
+        return ToolCall("refund", {"order": order, "cents": 1250})
+    return f"About your order: {last.content}"
+
+
+support = Agent(
+    "support",
+    instructions="You help customers. Broken goods are refunded in full.",
+    tools=[refund],
+    model="gpt-5-mini" if "OPENAI_API_KEY" in os.environ else ScriptedModel(offline),
+)
+
+links = Links(SECRET, base_url=f"{BASE_URL}/agents")
+
+
+def tell(wait: Wait) -> None:
+    """Tell somebody of a wait; here, whoever looks at the terminal."""
+    print(f"Decide {wait.tool} {wait.arguments}: {links.link(wait)}", flush=True)
+
+
+def who_asks(request: Request) -> str | None:
+    """Return whose key a request brings; nobody else is let in."""
+    _, _, key = request.headers.get("authorization", "").partition(" ")
+    found = None
+    for person, theirs in PEOPLE.items():
+        if compare_digest(theirs.encode(), key.encode()):
+            found = person
+    return found
+
+
+runner = AsyncRunner(support, store="file:.runs", notify=tell)
+desk = Desk(runner, verify=who_asks, links=links, dispatcher=Inline(runner))
+
+Order = Annotated[str, InPath(pattern="^[A-Z]-[0-9]{1,6}$")]
+
+app = FastAPI(title="Refunds")
+app.mount("/agents", web.app(desk))
+
+
+@app.post("/refunds/{order}")
+async def ask_for_a_refund(order: Order) -> dict[str, str]:
+    """Have the agent look at an order; the same order is looked at once."""
+    outcome = await runner.start(f"Order {order}", run_id=f"refund-{order}")
+    return {"run": outcome.run_id, "status": outcome.continuation.status}
+
+
+@app.get("/refunds/{order}")
+async def how_does_it_stand(order: Order) -> dict[str, str | None]:
+    """Tell how the refund of an order stands."""
+    try:
+        run = await runner.look(f"refund-{order}")
+    except RunNotFound as error:
+        raise HTTPException(404, str(error)) from None
+    return {"run": run.run_id, "status": run.status, "output": run.output}

@@ -1,0 +1,26 @@
+"""The handler of s3_demo.py: the agents of three_deep.py, in AWS Lambda."""
+
+import os
+from pathlib import Path
+
+from continuations.serve.aws_lambda import handler
+from continuations.serve.http import Request
+
+
+def verify(request: Request) -> str | None:
+    """Believe the header: a demonstration on loopback."""
+    return request.headers.get("x-who")
+
+
+def ledger() -> Path:
+    """Return the file that stands for the world outside, the tools' context."""
+    return Path(os.environ["LEDGER"])
+
+
+handle = handler(
+    store=os.environ["STORE"],
+    agents="three_deep:orchestrator",
+    context=ledger,
+    verify=verify,
+    wake=f"sqs:{os.environ['QUEUE']}",
+)

@@ -1,0 +1,127 @@
+"""examples/fastapi_app: ask, open the link, decide, and look at what the bank saw."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from importlib.util import module_from_spec, spec_from_file_location
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from tests.examples.staged import EXAMPLES
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+    from pathlib import Path
+
+FILE = EXAMPLES / "fastapi_app" / "app.py"
+HOST = "http://localhost:8000"
+KEY = "sesame-sesame"
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return the example, as a new process would load it in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("API_KEYS", f"kim={KEY},lee=other")
+    monkeypatch.setenv("LINK_SECRET", "0123456789abcdef" * 2)
+    for name in ("OPENAI_API_KEY", "BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    return loaded()
+
+
+def loaded() -> Any:
+    """Return a fresh copy of the example."""
+    spec = spec_from_file_location("fastapi_app_example", FILE)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def client(shop: Any) -> httpx.AsyncClient:
+    """Return a client of the example."""
+    transport = httpx.ASGITransport(app=shop.app)
+    return httpx.AsyncClient(transport=transport, base_url=HOST)
+
+
+def does(story: Coroutine[Any, Any, None]) -> None:
+    """Run a story to its end."""
+    asyncio.run(story)
+
+
+def test_a_link_is_opened_and_the_money_is_paid_once(
+    shop: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def story() -> None:
+        # Given a run that waits for somebody
+        async with client(shop) as http:
+            assert 404 == (await http.get("/refunds/A-17")).status_code
+            assert 422 == (await http.post("/refunds/a%0A1")).status_code
+            started = await http.post("/refunds/A-17")
+        assert "suspended" == started.json()["status"]
+        [link] = re.findall(r"http://\S+", capsys.readouterr().out)
+
+        # When another process shows the page, and the button is pressed twice
+        async with client(loaded()) as http:
+            page = await http.get(link)
+            scanned = [await http.head(link), await http.get(link)]
+            assert not (tmp_path / "refunds.txt").exists()
+            clicked = await http.post(link, data={"decision": "approve"})
+            again = await http.post(link, data={"decision": "approve"})
+            stands = await http.get("/refunds/A-17")
+
+        # Then it was paid once, as shown
+        assert "A-17" in page.text
+        assert "1250" in page.text
+        assert [200, 200] == [each.status_code for each in scanned]
+        assert [200, 200] == [clicked.status_code, again.status_code]
+        assert "1250 cents for A-17\n" == (tmp_path / "refunds.txt").read_text()
+        assert "finished" == stands.json()["status"]
+        assert "Refunded 1250 cents" in stands.json()["output"]
+
+    does(story())
+
+
+def test_who_has_a_key_decides_under_their_own_name(shop: Any, tmp_path: Path) -> None:
+    async def story() -> None:
+        denial = {"decision": "deny", "reason": "It was used for a year."}
+        async with client(shop) as http:
+            await http.post("/refunds/A-17")
+            strangers = [
+                await http.get("/agents/waits"),
+                await http.get("/agents/waits", headers={"authorization": "Bearer x"}),
+            ]
+            http.headers["authorization"] = f"Bearer {KEY}"
+            listed = (await http.get("/agents/waits")).json()["waits"]
+            where = f"/agents/waits/{listed[0]['id']}/decision"
+            denied = await http.post(where, json=denial)
+            stands = await http.get("/refunds/A-17")
+
+        assert [401, 401] == [each.status_code for each in strangers]
+        assert 1 == len(listed)
+        assert "kim" == denied.json()["decision"]["by"]
+        assert denied.json()["woken"]
+        assert "It was used for a year." in stands.json()["output"]
+        assert not (tmp_path / "refunds.txt").exists()
+
+    does(story())
+
+
+def test_without_keys_nobody_is_let_in(
+    shop: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del shop
+    monkeypatch.delenv("API_KEYS")
+
+    async def story() -> None:
+        async with client(loaded()) as http:
+            for headers in ({}, {"authorization": "Bearer "}):
+                answer = await http.get("/agents/waits", headers=headers)
+                assert 401 == answer.status_code
+            assert 200 == (await http.get("/agents/healthz")).status_code
+
+    does(story())

@@ -1,0 +1,366 @@
+"""The document says what the desk does, no less and no more."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from typing import TYPE_CHECKING, Any
+
+import jsonschema_rs
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis.specs.openapi import checks
+
+from continuations import AgentChanged, AsyncRunner, ModelError, RunErased
+from continuations.core.decisions import DECISION_KINDS
+from continuations.core.run import STATUSES
+from continuations.core.waits import WAIT_KINDS
+from continuations.serve import web
+from continuations.serve.answers import ROUTES
+from continuations.serve.desk import Desk, Request
+from continuations.serve.openapi import document
+from continuations_storage import MemoryStore
+from continuations_storage import errors as storage
+from tests.ledger.runs import a_wait
+from tests.serve.office import HOST, Office, Wakes, form, who
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from continuations.serve.http import Response
+
+DOCUMENT = document()
+OPERATIONS = [
+    (method, path) for path, item in DOCUMENT["paths"].items() for method in item
+]
+J, NO_ID = {"run_id": "j"}, {"run_id": "!"}
+APPROVE = {"decision": "approve"}
+# Which agents there are, no document can say; and gateways and clients add to a query
+# what is not for us.
+TOO_STRICT = {
+    "/runs": ["positive_data_acceptance"],
+    "/waits": ["negative_data_rejection"],
+}
+NOTHING: dict[str, object] = {}
+START = {"run_id": "j", "input": "pay Jane"}
+SAID = {
+    "/runs": START,
+    "/runs/{run_id}/cancel": NOTHING,
+    "/waits/{wait_id}/decision": APPROVE,
+}
+SECURED = [at for at in OPERATIONS if at[1] not in ("/healthz", "/d/{token}")]
+
+
+def test_every_path_of_the_desk_is_in_it_and_no_other() -> None:
+    answered = {
+        (method.lower(), route.path) for route in ROUTES for method in route.answers
+    }
+
+    assert answered == set(OPERATIONS)
+    open_paths = {route.path for route in ROUTES if route.open}
+    free = {
+        path
+        for method, path in OPERATIONS
+        if DOCUMENT["paths"][path][method].get("security") == []
+    }
+    assert open_paths == free
+
+
+def test_what_there_can_be_is_what_the_core_says() -> None:
+    shapes = DOCUMENT["components"]["schemas"]
+
+    def named(shape: str, member: str) -> set[str]:
+        return set(shapes[shape]["properties"][member]["enum"])
+
+    assert WAIT_KINDS == named("Wait", "kind")
+    assert DECISION_KINDS == named("Decision", "kind")
+    assert STATUSES == named("Run", "status")
+
+
+# Generated -------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def schema() -> Any:
+    """Return the document as schemathesis reads it from the application."""
+    office = Office()
+    asyncio.run(office.opened())
+    return schemathesis.openapi.from_asgi(
+        "/openapi.json", web.app(office.desk), headers={"authorization": "Bearer kim"}
+    )
+
+
+@pytest.mark.parametrize("mode", list(schemathesis.GenerationMode))
+@pytest.mark.parametrize(("method", "path"), OPERATIONS)
+def test_whatever_is_asked_is_answered_as_documented(
+    schema: Any, method: str, path: str, mode: schemathesis.GenerationMode
+) -> None:
+    """R-G4: bad input of any kind gives a 4xx that the document names."""
+    operation = schema[path][method.upper()]
+    if mode is schemathesis.GenerationMode.NEGATIVE and path == "/healthz":
+        return  # it takes nothing that could be wrong
+
+    excluded: list[Any] = [getattr(checks, name) for name in TOO_STRICT.get(path, [])]
+
+    @given(case=operation.as_strategy(generation_mode=mode))
+    @settings(
+        max_examples=20,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
+    )
+    def story(case: Any) -> None:
+        answer = case.call(headers={"authorization": "Bearer kim"})
+        case.validate_response(answer, excluded_checks=excluded)
+
+    story()
+
+
+# Every status ----------------------------------------------------------------
+
+
+class Reader:
+    """Asks an office, and holds each answer against the document."""
+
+    def __init__(self) -> None:
+        self.seen: set[tuple[str, str, str]] = set()
+
+    async def ask(
+        self,
+        office: Office,
+        method: str,
+        path: str,
+        said: object = None,
+        *,
+        by: str | None = "kim",
+        query: dict[str, str] | None = None,
+        names: Mapping[str, str] | None = None,
+    ) -> int:
+        """Ask, check, and return the status."""
+        where = path.format(**{"wait_id": "x", "run_id": "x", **(names or {})})
+        answer = await office.ask(method.upper(), where, said, by=by, query=query)
+        return self.check(method, path, answer)
+
+    async def click(self, office: Office, link: str, text: str, **kind: str) -> int:
+        """Post a form, check, and return the status."""
+        asked = form(link, text)
+        if kind:
+            asked = Request(method="POST", path=asked.path, headers=kind)
+        return self.check("post", "/d/{token}", await office.desk.answer(asked))
+
+    async def look(self, office: Office, link: str) -> int:
+        """Open a link, check, and return the status."""
+        return self.check("get", "/d/{token}", await office.look(link))
+
+    def check(self, method: str, path: str, answer: Response) -> int:
+        """Hold an answer against the document."""
+        status = str(answer.status)
+        told = DOCUMENT["paths"][path][method]["responses"]
+        assert status in told, (method, path, status)
+        kind = answer.headers["content-type"].partition(";")[0]
+        schema = told[status]["content"][kind]["schema"]
+        if kind != "text/html":
+            whole = {**schema, "components": DOCUMENT["components"]}
+            validator = jsonschema_rs.Draft202012Validator(whole)
+            validator.validate(json.loads(answer.body))
+        self.seen.add((method, path, status))
+        return answer.status
+
+
+class Down(MemoryStore):
+    """A store that does not answer."""
+
+    async def read(self, key: str) -> bytes:
+        """Fail."""
+        raise storage.Unavailable(key, "it is night")
+
+    async def create(self, key: str, body: bytes) -> None:
+        """Fail."""
+        del body
+        raise storage.Unavailable(key, "it is night")
+
+    async def keys(self, prefix: str, after: str = "", limit: int = 1) -> list[str]:
+        """Fail."""
+        del after, limit
+        raise storage.Unavailable(prefix, "it is night")
+
+
+async def everywhere(reader: Reader, office: Office) -> None:
+    """Ask for everything, with what is asked for mostly not there."""
+    wait = a_wait()
+    for method, path in SECURED:
+        said = SAID.get(path)
+        await reader.ask(
+            office,
+            method,
+            path,
+            said,
+            names={"wait_id": wait.id, "run_id": wait.run_id},
+        )
+    link = office.links.link(wait)
+    await reader.look(office, link)
+    await reader.click(office, link, "decision=approve")
+
+
+async def when_nobody_is_known(reader: Reader) -> None:
+    office = Office()
+    for method, path in SECURED:
+        await reader.ask(office, method, path, by=None)
+
+
+async def when_bodies_are_long(reader: Reader) -> None:
+    office = Office(options={"most_body": 3})
+    for method, path in OPERATIONS:
+        asked = Request(method=method.upper(), path=path, body=b"12345")
+        reader.check(method, path, await office.desk.answer(asked))
+
+
+async def when_things_break(reader: Reader) -> None:
+    def verify(_: Request) -> None:
+        raise OSError
+
+    office = Office(options={"verify": verify})
+    office.desk = Desk(_Broken([], store="memory:"), verify=verify, links=office.links)
+    await everywhere(reader, office)
+
+
+async def when_the_store_is_away(reader: Reader) -> None:
+    office = Office()
+    runner = AsyncRunner(office.bank.agent(), store=Down())
+    office.desk = Desk(runner, verify=who, links=office.links, clock=office.clock)
+    await everywhere(reader, office)
+
+
+class _Broken(AsyncRunner):
+    async def wait(self, wait_id: str) -> Any:
+        raise RuntimeError(wait_id)
+
+
+class _Raising(AsyncRunner):
+    """Raises one error wherever a run is touched."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__([], store="memory:")
+        self._error = error
+
+    async def look(self, *_: Any, **__: Any) -> Any:
+        raise self._error
+
+    async def start(self, *_: Any, **__: Any) -> Any:
+        raise self._error
+
+    async def resume(self, *_: Any, **__: Any) -> Any:
+        raise self._error
+
+    async def cancel(self, *_: Any, **__: Any) -> Any:
+        raise self._error
+
+
+async def when_a_run_cannot_go_on(reader: Reader) -> None:
+    for error in (RunErased("erased"), ModelError("down"), AgentChanged("changed")):
+        office = Office()
+        office.desk = Desk(_Raising(error), verify=who)
+        await reader.ask(office, "post", "/runs/{run_id}/resume", names=J)
+        await reader.ask(office, "post", "/runs", START)
+        if isinstance(error, RunErased):
+            await reader.ask(office, "get", "/runs/{run_id}", names=J)
+        if not isinstance(error, ModelError):
+            await reader.ask(office, "post", "/runs/{run_id}/cancel", {}, names=J)
+
+
+async def when_ids_are_none(reader: Reader) -> None:
+    office = Office()
+    for method, path in OPERATIONS:
+        if "{run_id}" in path:
+            await reader.ask(office, method, path, SAID.get(path), names=NO_ID)
+    await reader.ask(office, "get", "/waits", query={"limit": "x"})
+    await everywhere(reader, office)
+    await reader.look(office, f"{HOST}/d/x")
+
+
+async def from_beginning_to_end(reader: Reader) -> None:
+    office = Office()
+    wait = await office.opened()
+    names = {"wait_id": wait.id, "run_id": wait.run_id}
+    link, deny = office.links.link(wait), office.links.link(wait, allowed=["deny"])
+    again = {**START, "run_id": wait.run_id}
+    assert 200 == await reader.ask(office, "post", "/runs", again)
+    other = {**again, "input": "pay Lee"}
+    assert 409 == await reader.ask(office, "post", "/runs", other)
+    assert 400 == await reader.ask(office, "post", "/runs", {"input": "pay"})
+    assert 415 == await reader.ask(office, "post", "/runs")
+    decision, show = "/waits/{wait_id}/decision", "/waits/{wait_id}"
+    for path in ("/healthz", "/openapi.json", "/waits", show, "/runs/{run_id}"):
+        assert 200 == await reader.ask(office, "get", path, names=names)
+    assert 200 == await reader.look(office, link)
+    assert 400 == await reader.click(office, link, "decision=yes")
+    assert 403 == await reader.click(office, deny, "decision=approve")
+    assert 415 == await reader.click(office, link, "", kind="text/plain")
+    edited = {**APPROVE, "arguments": {"cents": "x"}}
+    assert 422 == await reader.ask(office, "post", decision, edited, names=names)
+    assert 400 == await reader.ask(office, "post", decision, {}, names=names)
+    assert 415 == await reader.ask(office, "post", decision, names=names)
+    assert 415 == await reader.ask(office, "post", "/runs/{run_id}/cancel", names=names)
+    edited = {**APPROVE, "arguments": {"cents": 7, "note": "n"}}
+    assert 200 == await reader.ask(office, "post", decision, edited, names=names)
+    assert 409 == await reader.ask(office, "post", decision, APPROVE, names=names)
+    assert 409 == await reader.ask(office, "get", show, names=names)
+    assert 409 == await reader.click(office, link, "decision=approve")
+    assert 200 == await reader.ask(office, "get", "/runs/{run_id}", names=names)
+    assert 200 == await reader.ask(office, "post", "/sweep")
+    assert 200 == await reader.ask(office, "post", "/runs/{run_id}/resume", names=names)
+    office.desk = Desk(office.runner, verify=who, dispatcher=Wakes())
+    assert 202 == await reader.ask(office, "post", "/runs/{run_id}/resume", names=names)
+
+
+async def when_it_was_cancelled(reader: Reader) -> None:
+    office = Office()
+    wait, other = await office.opened(), await office.opened("other")
+    names = {"wait_id": wait.id, "run_id": wait.run_id}
+    assert 200 == await reader.click(
+        office, office.links.link(other), "decision=approve"
+    )
+    assert 200 == await reader.ask(
+        office, "post", "/runs/{run_id}/cancel", {}, names=names
+    )
+    assert 200 == await reader.ask(office, "get", "/runs/{run_id}", names=names)
+    assert 410 == await reader.ask(office, "get", "/waits/{wait_id}", names=names)
+    assert 410 == await reader.ask(
+        office, "post", "/waits/{wait_id}/decision", APPROVE, names=names
+    )
+    assert 410 == await reader.click(
+        office, office.links.link(wait), "decision=approve"
+    )
+
+
+STORIES = (
+    when_nobody_is_known,
+    when_bodies_are_long,
+    when_things_break,
+    when_the_store_is_away,
+    when_a_run_cannot_go_on,
+    when_ids_are_none,
+    from_beginning_to_end,
+    when_it_was_cancelled,
+)
+
+
+def test_every_status_that_is_documented_is_really_sent(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.CRITICAL)
+    reader = Reader()
+
+    for story in STORIES:
+        asyncio.run(story(reader))
+
+    documented = {
+        (method, path, status)
+        for method, path in OPERATIONS
+        for status in DOCUMENT["paths"][path][method]["responses"]
+    }
+    assert set() == documented - reader.seen
