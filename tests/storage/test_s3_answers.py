@@ -26,6 +26,7 @@ from continuations_storage.s3client import Connection, connect
 from tests.storage.s3_front import (
     Bucket,
     Fault,
+    Reply,
     S3Front,
     answered,
     cut,
@@ -360,7 +361,11 @@ WRONG_SUM = {"ETag": '"x"', "x_amz_checksum_crc32": "AAAAAA=="}
 def half_a_refusal() -> Fault:
     """A 404 of which only the first bytes come: urllib3's error comes through."""
     whole = refused(404, "NoSuchKey")
-    return replace(whole, reply=lambda real: replace(whole.reply(real), sent=1))
+
+    def half(real: Reply) -> Reply:
+        return replace(whole.reply(real), sent=1)
+
+    return replace(whole, reply=half)
 
 
 READS = [
