@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -14,7 +13,6 @@ from continuations.engine.standing import abandoned, publish, wakes
 from continuations.errors import ContinuationsError, RunBusy, RunNotFound, StaleRun
 from continuations.ledger import markers, waits
 from continuations.ledger.arrivals import arrivals, decided_waits
-from continuations.ledger.objects import AlreadyExists
 from continuations.wire.fields import milliseconds
 
 if TYPE_CHECKING:
@@ -155,7 +153,6 @@ async def _redate(objects: Objects, ports: Ports, found: list[Marker]) -> None:
     now = ports.clock.now()
     for marker in _needed(found):
         later = now + min(LATER * 2**marker.tries, LATEST)
-        with suppress(AlreadyExists):
-            await markers.make(objects, marker.again(milliseconds(later)))
+        await markers.make(objects, marker.again(milliseconds(later)))
     for marker in found:
         await objects.delete(marker.key)

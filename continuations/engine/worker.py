@@ -298,10 +298,8 @@ class Worker:
     async def _clear(
         self, journal: StoreJournal, arrived: Arrivals, over: Iterable[Wait]
     ) -> None:
-        keys = {*arrived.markers, *(deadline_key(wait) for wait in over)}
-        if journal.guard is not None:
-            keys.add(journal.guard)
-        keys.update(journal.pauses)
+        deadlines = [deadline_key(wait) for wait in over]
+        keys = {*arrived.markers, *deadlines, *journal.pauses, journal.guard or ""}
         for key in sorted(key for key in keys if key):
             await self.objects.delete(key)
 

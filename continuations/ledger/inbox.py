@@ -56,6 +56,7 @@ async def cancel(objects: Objects, run_id: str, wish: Cancellation) -> Cancellat
     except AlreadyExists:
         first = await read_cancellation(objects, run_id)
         if first is None:
+            await objects.delete(marker.key)
             msg = f"Run {run_id} was erased while it was cancelled."
             raise RunNotFound(msg, run_id=run_id) from None
         if first.marker != marker.key:
@@ -68,6 +69,7 @@ async def _rival(objects: Objects, run_id: str, number: int, marker: str) -> Let
     try:
         return await read_letter(objects, run_id, number)
     except NotFound:
+        await objects.delete(marker)
         msg = f"Run {run_id} was erased while a message was sent to it."
         raise RunNotFound(msg, run_id=run_id) from None
     except FormatError:
