@@ -426,6 +426,8 @@ def test_a_run_is_resumed_here_or_elsewhere() -> None:
 
 
 def test_a_run_is_cancelled_by_name_and_its_waits_with_it() -> None:
+    """PA-23, R-F6: whoever looks at what waits can end it."""
+
     async def story() -> None:
         office = Office()
         wait = await office.opened()
