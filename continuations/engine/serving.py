@@ -26,7 +26,7 @@ async def serve(
     if not every > 0 or at_once < 1:
         msg = "every is a number of seconds above 0, at_once a number of runs"
         raise InvalidInput(msg)
-    crew = _Crew(sweeper, at_once)
+    crew = _Crew(sweeper, stop, at_once)
     with _told_by_signals(stop):
         while not stop.is_set():
             await crew.look()
@@ -38,24 +38,40 @@ async def serve(
 class _Crew:
     """The runs that are worked on in this process, each by a task of its own."""
 
-    def __init__(self, sweeper: Sweeper, at_once: int) -> None:
+    def __init__(self, sweeper: Sweeper, stop: asyncio.Event, at_once: int) -> None:
         self._sweeper = sweeper
+        self._stop = stop
         self._at_once = at_once
         self._busy: dict[str, asyncio.Task[None]] = {}
 
     async def look(self) -> None:
-        """Begin with what is due, as far as there is room."""
+        """Begin with all that is due, one after the other as there is room.
+
+        Runs that another process holds are due as well; each is let go of at once, and
+        the next one has its place.
+        """
         try:
             due = await self._sweeper.due()
         except ContinuationsError:
             _log.exception("the store could not be asked for what is due")
             return
         for run_id, found in due.items():
-            if len(self._busy) >= self._at_once:
+            await self._room()
+            if self._stop.is_set():
                 return
             if run_id not in self._busy:
                 task = asyncio.create_task(self._work(run_id, found))
                 self._busy[run_id] = task
+
+    async def _room(self) -> None:
+        """Wait until one more may begin, or nothing more."""
+        told = asyncio.ensure_future(self._stop.wait())
+        try:
+            while len(self._busy) >= self._at_once and not told.done():
+                waiting = {told, *self._busy.values()}
+                await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            told.cancel()
 
     async def over(self) -> None:
         """Wait until all that was begun has come to its end or was suspended."""

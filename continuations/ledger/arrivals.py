@@ -64,7 +64,7 @@ async def arrivals(
     cancelled = layout.cancellation(run.id) in keys
     decisions, letters, cancellation = await gather(
         gather(*(_decision(objects, wait) for wait in decided)),
-        gather(*(read_letter(objects, run.id, number) for number in numbers)),
+        gather(*(_letter(objects, run.id, number) for number in numbers)),
         read_cancellation(objects, run.id) if cancelled else _nothing(),
     )
     return Arrivals(
@@ -113,6 +113,15 @@ async def _decision(objects: Objects, wait: Wait) -> Decision:
         )
         raise Corrupt(msg, run_id=wait.run_id, wait_id=wait.id)
     return decision
+
+
+async def _letter(objects: Objects, run_id: str, number: int) -> Letter:
+    try:
+        return await read_letter(objects, run_id, number)
+    except NotFound:
+        key = layout.letter(run_id, number)
+        msg = f"{key} was listed, and is gone. Restore it; nothing was changed."
+        raise Corrupt(msg, run_id=run_id) from None
 
 
 async def read_letter(objects: Objects, run_id: str, number: int) -> Letter:

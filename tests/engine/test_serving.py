@@ -16,6 +16,7 @@ from continuations import (
     Runner,
     StoreUnavailable,
     Suspended,
+    ToolContext,
     tool,
 )
 from continuations_storage import MemoryStore
@@ -108,6 +109,48 @@ def test_so_many_runs_are_worked_on_at_once_and_no_more() -> None:
         assert 3 == most
 
     asyncio.run(story())
+
+
+def test_runs_that_another_one_works_on_take_no_place() -> None:
+    """X-14: one machine is busy with long runs; the next one finds what it left."""
+    gate = asyncio.Event()
+    begun: list[str] = []
+
+    @tool
+    async def work(what: str, ctx: ToolContext) -> str:
+        """Work, for long if it is not quick."""
+        begun.append(ctx.run_id)
+        if ctx.run_id != "quick":
+            await asyncio.wait_for(gate.wait(), 20)
+        return what
+
+    async def story() -> None:
+        script: Script = {"go": [[["work", {"what": "x"}]], "end"]}
+        store = MemoryStore()
+        runner = AsyncRunner(offices.boss(script, work), store=store)
+        for run_id in ("a1", "a2", "a3", "a4"):
+            await runner.start("go", run_id=run_id, pause=lambda: True)
+        stop = asyncio.Event()
+        one = runner.serve_forever(every=0.01, at_once=4, stop=stop)
+        tasks = [asyncio.create_task(one)]
+        await asyncio.to_thread(until, lambda: len(begun) == 4)
+
+        # When another run is due, behind those that the first machine holds
+        await runner.start("go", run_id="quick", pause=lambda: True)
+        other = AsyncRunner(offices.boss(script, work), store=store)
+        two = other.serve_forever(every=0.01, at_once=2, stop=stop)
+        tasks.append(asyncio.create_task(two))
+
+        # Then the second one comes to it while all of them are held
+        looking = Runner([], store=store)
+        await asyncio.to_thread(until, partial(is_finished, looking, "quick"))
+        assert ["a1", "a2", "a3", "a4"] == sorted(begun[:4])
+        stop.set()
+        gate.set()
+        await asyncio.gather(*tasks)
+
+    asyncio.run(story())
+    assert 5 == len(begun)
 
 
 def test_trouble_does_not_end_it(caplog: pytest.LogCaptureFixture) -> None:

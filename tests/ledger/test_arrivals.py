@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +15,7 @@ from continuations.ledger import layout
 from continuations.ledger.arrivals import (
     Arrivals,
     arrivals,
+    decided_waits,
     read_cancellation,
     read_decision,
 )
@@ -25,6 +27,7 @@ from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore
 from tests.ledger.machine import MOMENT, ulid_of
 from tests.ledger.runs import RUN, a_table, a_wait, does, moved, objects, suspended_at
+from tests.ledger.visits import VisitedStore
 
 if TYPE_CHECKING:
     from continuations.core.table import Table
@@ -185,6 +188,61 @@ def test_a_decision_for_another_call_is_refused() -> None:
             await arrivals(place, table)
         assert wait.id in str(caught.value)
         assert stands == await read_decision(place, wait.id)
+
+    does(story())
+
+
+def test_all_waits_that_were_ever_decided_are_told_and_nothing_else_is() -> None:
+    """R-E9: their objects are removed once more; strangers' keys name no wait."""
+
+    async def story() -> None:
+        place = objects()
+        waits = [a_wait(1), a_wait(2, "unknown"), a_wait(3)]
+        await suspended_at(place, *waits)
+        for wait in waits[:2]:
+            await decide(place, wait.id, Deny(), now=MOMENT, ulid=ulid_of(1))
+        await post(place, RUN, letter(1))
+        await cancel(place, RUN, wish())
+        await place.create(f"{layout.arrivals(RUN)}d-readme", b"")
+
+        found = await decided_waits(place, RUN)
+
+        assert sorted(wait.id for wait in waits[:2]) == sorted(found)
+
+    does(story())
+
+
+def test_a_decision_that_goes_before_it_is_read_is_no_decision() -> None:
+    """R-C5, R-E7: it was listed, and nobody can say what it was; that is told."""
+
+    async def story() -> None:
+        inner = MemoryStore()
+        wait = a_wait()
+        loaded = await suspended_at(Objects(inner), wait)
+        await decide(Objects(inner), wait.id, Approve(), now=MOMENT, ulid=ulid_of(1))
+        key = layout.decision(wait.id)
+        visits = VisitedStore(inner, 2, partial(inner.delete, key))
+
+        with pytest.raises(Corrupt) as caught:
+            await arrivals(Objects(visits), loaded.table)
+        assert (RUN, wait.id) == (caught.value.run_id, caught.value.wait_id)
+
+    does(story())
+
+
+def test_a_letter_that_goes_before_it_is_read_is_told_by_its_run() -> None:
+    """R-E7: an error of ours, so that a sweep goes on with the other runs."""
+
+    async def story() -> None:
+        inner = MemoryStore()
+        loaded = await suspended_at(Objects(inner), a_wait())
+        await post(Objects(inner), RUN, letter(1))
+        gone = partial(inner.delete, layout.letter(RUN, 1))
+        visits = VisitedStore(inner, 2, gone)
+
+        with pytest.raises(Corrupt, match="gone") as caught:
+            await arrivals(Objects(visits), loaded.table)
+        assert RUN == caught.value.run_id
 
     does(story())
 

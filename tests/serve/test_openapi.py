@@ -239,6 +239,9 @@ class _Broken(AsyncRunner):
     async def wait(self, wait_id: str) -> Any:
         raise RuntimeError(wait_id)
 
+    async def decide(self, *_: Any, **__: Any) -> Any:
+        raise RuntimeError
+
 
 class _Raising(AsyncRunner):
     """Raises one error wherever a run is touched."""
