@@ -101,6 +101,9 @@ class Folder:
             except ArgumentsInvalid as error:
                 note = f"The edited arguments were refused: {error}"
                 return self._reopened(table, call, wait, note)
+            if arguments != _approved_edit(wait, decision.arguments):
+                note = f"The tool reads the edited arguments as {arguments}"
+                return self._reopened(table, call, wait, note)
         if arguments == wait.arguments_json:
             arguments = None
         runs = arguments if arguments is not None else wait.arguments_json
@@ -145,6 +148,21 @@ class Folder:
             )
             table = advance(table, Interrupted(call=call.id, wait=wait))
         return table
+
+
+def _approved_edit(wait: Wait, edited: str) -> str:
+    """Return what an edit says, with the defaults that the wait's schema showed.
+
+    Whatever else a tool would make of it (what a factory or a validator fills in, what
+    it passes over) was never shown to anybody.
+    """
+    properties = jsontext.mapping(wait.schema.get("properties")) or {}
+    shown = {
+        name: each["default"]
+        for name, each in properties.items()
+        if jsontext.mapping(each) and "default" in each
+    }
+    return jsontext.canonical({**shown, **jsontext.parse(edited)})
 
 
 async def expired(objects: Objects, table: Table, ports: Ports) -> dict[str, Decision]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from itertools import count
+from typing import TYPE_CHECKING, Annotated, Any
 
 import pytest
+from pydantic import BaseModel, Field
 
 from continuations import (
     Answer,
@@ -12,6 +14,7 @@ from continuations import (
     DecisionRefused,
     Finished,
     Runner,
+    Suspended,
     tool,
 )
 from continuations_storage import MemoryStore
@@ -78,8 +81,6 @@ def test_an_empty_edit_is_an_edit(world: World) -> None:
 
 def test_an_edit_that_the_tool_refuses_opens_a_new_wait(world: World) -> None:
     """R-C10: what a schema cannot say is checked on resume; nothing runs."""
-    from typing import Annotated  # noqa: PLC0415 - only here
-
     from pydantic import AfterValidator  # noqa: PLC0415 - only here
 
     def even(number: int) -> int:
@@ -120,3 +121,75 @@ def test_an_approval_takes_no_answer() -> None:
 
     with pytest.raises(DecisionRefused):
         runner.decide(wait.id, Answer("approved"))
+
+
+class Order(BaseModel):
+    """What is paid."""
+
+    cents: int
+    target: str = "kim"
+
+
+def test_what_a_tool_adds_to_an_edit_is_approved_first(world: World) -> None:
+    """R-C1, R-C10: values that no edit said and no schema showed; they run never."""
+    made = count(1)
+
+    def account() -> str:
+        return f"account {next(made)}"
+
+    @tool(approval=True)
+    def pay(
+        order: Order,
+        cents: int,
+        account: Annotated[str, Field(default_factory=account)],
+    ) -> str:
+        """Pay."""
+        what = f"{cents} {order.cents} {order.target} {account}"
+        ledgers.add(ledgers.EFFECTS, tool="pay", what=what)
+        return "paid"
+
+    asked = {"order": {"cents": 1}, "cents": 5, "account": "mine"}
+    script: Script = {"go": [[["pay", asked]], "end"]}
+    runner = Runner(boss(script, pay), store=MemoryStore())
+    wait = waiting(runner)
+    whole = {"order": {"cents": 2, "target": "jo"}, "cents": 3, "account": "hers"}
+    edits: list[dict[str, Any]] = [
+        {key: value for key, value in whole.items() if key != "account"},
+        {**whole, "order": {"cents": 2}},
+        {**whole, "order": {"cents": 2, "target": "jo", "currency": "EUR"}},
+    ]
+    for edit in edits:
+        # Given a yes to less, or to more, than the tool would make of it
+        runner.decide(wait.id, Approve(arguments=edit))
+        outcome = runner.resume("r1")
+
+        # Then nothing runs, and a new wait says how the tool reads it
+        assert isinstance(outcome, Suspended)
+        assert [] == world.done()
+        [again] = outcome.waits
+        assert again.id != wait.id
+        assert "reads the edited arguments as" in (again.note or "")
+        wait = again
+
+    runner.decide(wait.id, Approve(arguments=whole))
+    assert isinstance(runner.resume("r1"), Finished)
+    assert ["pay 3 2 jo hers"] == world.done()
+
+
+def test_defaults_that_the_wait_shows_are_part_of_the_edit(world: World) -> None:
+    @tool(approval=True)
+    def pay(cents: int, currency: str = "EUR") -> str:
+        """Pay."""
+        ledgers.add(ledgers.EFFECTS, tool="pay", what=f"{cents} {currency}")
+        return "paid"
+
+    script: Script = {"go": [[["pay", {"cents": 5, "currency": "USD"}]], "end"]}
+    runner = Runner(boss(script, pay), store=MemoryStore())
+    wait = waiting(runner)
+    assert "EUR" == wait.schema["properties"]["currency"]["default"]
+
+    runner.decide(wait.id, Approve(arguments={"cents": 3}))
+    outcome = runner.resume("r1")
+
+    assert ["pay 3 EUR"] == world.done()
+    assert '{"cents":3,"currency":"EUR"}' in results(outcome)[0]
