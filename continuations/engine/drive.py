@@ -63,7 +63,8 @@ class Drive:
 
     After `drive` returned, `table` is the state to be kept, `cancellation` the wish to
     end the run if one was seen, `model_error` what kept a model from answering,
-    `failure` why the run must end as it is.
+    `failure` why the run must end as it is. After it raised, `cut_off` tells that a
+    call had begun and had not come to its end.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class Drive:
         self.cancellation: Cancellation | None = None
         self.model_error: ModelError | None = None
         self.failure: Failure | None = None
+        self.cut_off = False
         self._performer = performer
         self._journal = journal
         self._letters = letters
@@ -224,6 +226,7 @@ class Drive:
 
     async def _land(self) -> None:
         """Leave nothing running; what was in flight is settled by who comes next."""
+        self.cut_off = any(isinstance(action, Run) for action in self._flying)
         tasks: list[asyncio.Task[object]] = [*self._flying.values()]
         if self._commit is not None:
             tasks.append(self._commit)

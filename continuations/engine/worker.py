@@ -240,8 +240,10 @@ class Worker:
         except (ClockOff, StaleRun, StoreError):
             raise
         except BaseException:
-            # A fault in the code, or Ctrl-C: no worker died, so no claim must stay.
-            if journal.holds_a_claim:
+            # A fault in the code, or Ctrl-C: no worker died, so no claim must stay. But
+            # a call may go on in its thread, or on the other side: as long as the claim
+            # lasts nobody asks what became of it.
+            if journal.holds_a_claim and not drive.cut_off:
                 with suppress(ContinuationsError):
                     await asyncio.shield(journal.finish(drive.table))
             raise

@@ -603,6 +603,33 @@ def test_edits_are_checked_against_the_schema_of_the_wait() -> None:
     does(story())
 
 
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (5, "edited arguments are a dict"),
+        ([], "edited arguments are a dict"),
+        ("{}", "edited arguments are a dict"),
+        ({"to": b"kim"}, "the arguments cannot be stored"),
+        ({5: "x"}, "the arguments cannot be stored"),
+    ],
+)
+def test_a_schema_that_allows_everything_lets_only_arguments_through(
+    arguments: object, why: str
+) -> None:
+    """R-C5, R-C10: what a call cannot be given is refused by us, and says why."""
+
+    async def story() -> None:
+        place = objects()
+        await suspended_at(place, replace(a_wait(), schema_json="{}"))
+
+        with pytest.raises(DecisionRefused, match=why):
+            await told(place, ill(arguments=arguments))
+
+        await nothing_recorded(place)
+
+    does(story())
+
+
 def test_who_decides_may_change_what_they_gave_afterwards() -> None:
     async def story() -> None:
         place = objects()

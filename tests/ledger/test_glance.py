@@ -43,6 +43,22 @@ def test_a_run_that_is_not_there_has_nothing() -> None:
     does(story())
 
 
+@pytest.mark.parametrize("came", [0, 1, 99])
+def test_that_a_run_is_not_there_is_seen_in_one_request(came: int) -> None:
+    """Section 9: one answer that is not full shows all that there is."""
+
+    async def story() -> None:
+        store = Telling()
+        for number in range(came):
+            await store.create(layout.letter(RUN, number + 1), b"")
+
+        seen = await glance(Objects(store), RUN)
+
+        assert (0, came, 1) == (seen.newest, len(seen.arrived), store.listings)
+
+    does(story())
+
+
 @pytest.mark.parametrize("came", [0, 1, 98, 99, 100, 101, 2500])
 def test_all_that_came_and_the_newest_version_are_seen(came: int) -> None:
     """In one request, as long as one answer holds it; in more, nothing is missed."""

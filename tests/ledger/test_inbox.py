@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from continuations.core import messages as said
-from continuations.errors import StoreUnavailable
+from continuations.errors import FormatError, RunNotFound, StoreUnavailable
 from continuations.ledger import layout
 from continuations.ledger.arrivals import arrivals, read_cancellation
 from continuations.ledger.inbox import cancel, post
@@ -19,6 +20,7 @@ from continuations_storage.errors import Unavailable
 from continuations_storage.faults import FaultyStore, on, refused
 from tests.ledger.machine import MOMENT, later, ulid_of
 from tests.ledger.runs import RUN, does, keys, objects, suspended_at
+from tests.ledger.visits import VisitedStore
 
 
 def letter(number: int) -> Letter:
@@ -132,6 +134,62 @@ def test_a_store_that_is_away_posts_nothing() -> None:
 
         assert [] == await inner.keys(layout.arrivals(RUN))
         assert 1 == (await post(Objects(inner), RUN, letter(2))).number
+
+    does(story())
+
+
+def visited_by(rival: bytes | None) -> tuple[MemoryStore, VisitedStore]:
+    """Return a store in which message 1 is put there by another, and how it looks.
+
+    What the rival puts there comes right before our create; with `None` it comes and
+    is erased with its run before we can look at it.
+    """
+    inner = MemoryStore()
+    key = layout.letter(RUN, 1)
+
+    async def comes() -> None:
+        await inner.create(key, rival or b"")
+        if rival is None:
+            visits.number = visits.requests + 1
+            visits.visitor = partial(inner.delete, key)
+
+    visits = VisitedStore(inner, 3, comes)
+    return inner, visits
+
+
+def test_a_damaged_rival_is_told_and_nothing_is_posted_over_it() -> None:
+    """R-E7: what stands under our number cannot be read, so nobody knows whose it is.
+
+    No marker of ours is left, which would have the run looked at for nothing.
+    """
+
+    async def story() -> None:
+        inner, visits = visited_by(b"damaged")
+        with pytest.raises(FormatError):
+            await post(Objects(visits), RUN, letter(1))
+
+        place = Objects(inner)
+        assert [layout.letter(RUN, 1)] == await keys(place)
+        assert b"damaged" == await inner.read(layout.letter(RUN, 1))
+        # The next one gets the next number.
+        assert 2 == (await post(place, RUN, letter(1))).number
+
+    does(story())
+
+
+def test_a_run_that_is_erased_while_a_message_is_sent_is_not_found() -> None:
+    """R-E9: it is not told as a success, nor as somebody else's message.
+
+    No marker is left of it either, which every sweep would look at for ever.
+    """
+
+    async def story() -> None:
+        inner, visits = visited_by(None)
+        with pytest.raises(RunNotFound, match="erased") as caught:
+            await post(Objects(visits), RUN, letter(1))
+
+        assert RUN == caught.value.run_id
+        assert [] == await keys(Objects(inner))
 
     does(story())
 

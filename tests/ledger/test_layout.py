@@ -285,3 +285,36 @@ def test_a_deadline_in_the_far_future_is_not_due_today() -> None:
     found = layout.parse_marker(marker.key)
     assert found is not None
     assert marker.key == found.key
+
+
+@pytest.mark.parametrize("letter", "demcgr")
+def test_only_the_marker_of_a_pause_is_one(letter: str) -> None:
+    """What goes with the pause that is over is no marker of anything else."""
+    key = Marker(1, letter, "1", "n1", "jane").key
+
+    assert (letter == "r") == layout.is_pause(key)
+    assert not layout.is_pause(f"{layout.MARKERS}1-{letter}")
+
+
+def test_a_marker_counts_how_often_it_was_looked_at_in_vain() -> None:
+    """Section 5 "Markers": it stays the marker of the same thing, and is due later."""
+    first = Marker(1, "g", "7", ulid_of(1)[-layout.NONCE :], "jane")
+
+    # Given a marker that is re-dated again and again, each time by somebody else
+    seen = [first]
+    for due in range(2, 60):
+        read = layout.parse_marker(seen[-1].again(due).key)
+        assert read is not None
+        seen.append(read)
+
+    # Then it counts, up to a bound, and says what it said
+    assert [0, 1, 2, 3] == [each.tries for each in seen[:4]]
+    assert 20 == max(each.tries for each in seen)
+    assert list(range(1, 60)) == [each.due for each in seen]
+    assert 1 == len({(each.letter, each.what, each.run_id) for each in seen})
+    assert 1 == len({each.nonce[: layout.NONCE] for each in seen})
+
+
+def test_a_marker_of_a_longer_nonce_was_not_looked_at_in_vain() -> None:
+    """What stands after the nonce and is no number counts nothing."""
+    assert 0 == Marker(1, "d", "x", f"{'n' * layout.NONCE}abc", "jane").tries

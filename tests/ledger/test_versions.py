@@ -27,7 +27,7 @@ from continuations.ledger.versions import Versions
 from continuations.wire.envelope import digest_of
 from continuations.wire.versions import Header, encode_version
 from continuations_storage import MemoryStore
-from continuations_storage.errors import Unavailable
+from continuations_storage.errors import AlreadyExists, Unavailable
 from continuations_storage.faults import FaultyStore, at, lost_reply, on, refused
 from tests.core.schedules import CHOICES, begin, play
 from tests.ledger.histories import history
@@ -333,6 +333,32 @@ def test_a_lost_reply_is_not_told_as_somebody_elses_win() -> None:
     does(story())
 
 
+@pytest.mark.parametrize("number", [1, 4])
+def test_a_number_that_is_taken_by_nothing_listed_is_named(number: int) -> None:
+    """R-E7: nobody moved the run on, so nobody is told to look again, for ever."""
+
+    async def story() -> None:
+        # Given something under the next number that the store does not show
+        inner = MemoryStore()
+        tables = told(number)
+        before = None
+        if number > 1:
+            before = await appended(Versions(Objects(inner), RUN), tables[:-1])
+        key = layout.version(RUN, number)
+        store = FaultyStore(inner, on("create", refused(AlreadyExists), prefix=key))
+
+        # When a writer comes to it
+        with pytest.raises(Corrupt, match=key) as caught:
+            await Versions(Objects(store), RUN).append(before, tables[-1], at=MOMENT)
+
+        # Then it is told what stands there, and can go on once that is put away
+        assert RUN == caught.value.run_id
+        await Versions(Objects(inner), RUN).append(before, tables[-1], at=MOMENT)
+        assert number == await Versions(Objects(inner), RUN).newest_number()
+
+    does(story())
+
+
 def test_a_store_that_is_away_is_not_a_damaged_run() -> None:
     async def story() -> None:
         inner = MemoryStore()
@@ -427,6 +453,23 @@ def test_a_version_whose_chain_lacks_an_object_is_corrupt(damaged: int) -> None:
         for number in {1, 2, 3, 5} - ({5} if damaged == 4 else set()):
             loaded = await Versions(Objects(store), RUN).load(number)
             assert tables[number - 1] == loaded.table
+
+    does(story())
+
+
+def test_a_whole_version_above_a_lost_one_is_said_to_be_whole() -> None:
+    """R-E7: who repairs is told which object to restore, and not the wrong one."""
+
+    async def story() -> None:
+        place = objects()
+        await appended(Versions(place, RUN), told(7))
+
+        # Given nothing known to be whole, 7 stands on 6
+        with pytest.raises(Corrupt, match=r"is whole, but version 6 below it is not"):
+            await Versions(place, RUN).step(7, {})
+
+        # And 4, a full copy, on nothing
+        assert 4 == (await Versions(place, RUN).step(4, {})).number
 
     does(story())
 
