@@ -212,7 +212,7 @@ class Handler:
         by_run: dict[str, list[str]] = {}
         for message in queue.messages:
             if message.run_id is None:
-                _log.error("message %s names no run to resume: dropped", message.id)
+                _log.error("message %r names no run to resume: dropped", message.id)
             else:
                 by_run.setdefault(message.run_id, []).append(message.id)
         if by_run:

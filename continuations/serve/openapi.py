@@ -6,10 +6,12 @@ from typing import Any
 
 from continuations import __version__
 from continuations.serve.problems import TYPE
+from continuations.serve.verdicts import MOST_TEXT
 
 _Json = dict[str, Any]
 
 _TEXT: _Json = {"type": "string"}
+_REASON: _Json = {**_TEXT, "maxLength": MOST_TEXT}
 _TEXT_OR_NONE: _Json = {"type": ["string", "null"]}
 _TIME: _Json = {"type": "string", "format": "date-time"}
 _NUMBER: _Json = {"type": "integer", "minimum": 0}
@@ -132,7 +134,7 @@ _SCHEMAS: _Json = {
         "description": "Who decides is the verified identity, never the body's.",
         "oneOf": [
             _said("approve", {}, arguments={"type": "object"}),
-            _said("deny", {}, reason=_TEXT),
+            _said("deny", {}, reason=_REASON),
             _said("answer", {"value": {}}),
         ],
     },
@@ -147,11 +149,11 @@ _SCHEMAS: _Json = {
         },
         agent={**_TEXT, "description": "The root agent, where there are several."},
     ),
-    "Cancellation": _object({}, reason=_TEXT),
+    "Cancellation": _object({}, reason=_REASON),
     "Click": {
         "oneOf": [
             _said("approve", {}),
-            _said("deny", {}, reason=_TEXT),
+            _said("deny", {}, reason=_REASON),
             _said("answer", {"value": _TEXT}),
         ]
     },

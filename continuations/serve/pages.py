@@ -66,8 +66,9 @@ _BUTTONS: Mapping[tuple[str, str], tuple[str, str]] = {
 }
 _FIELDS: Mapping[str, str] = {
     "deny": '<label>Reason, for the agent (may stay empty)<textarea name="reason" '
-    'rows="2"></textarea></label>',
-    "answer": '<label>Result<textarea name="value" rows="3"></textarea></label>',
+    'maxlength="4000" rows="2"></textarea></label>',
+    "answer": '<label>Result<textarea name="value" maxlength="4000" rows="3">'
+    "</textarea></label>",
 }
 _KINDS: Mapping[str, str] = {
     "approval": "This call waits for your decision",

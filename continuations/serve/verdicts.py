@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"
 
+# Every word goes to the model, with each of its later turns: in characters.
+MOST_TEXT = 4000
 # What may stand beside "decision", and what must.
 _MAY: Mapping[str, frozenset[str]] = {
     "approve": frozenset({"arguments"}),
@@ -71,8 +73,8 @@ def from_form(request: Request, by: str) -> Verdict:
         return Approve(by=by)
     if kind == "deny":
         # A field that was left empty says nothing.
-        return Deny(by=by, reason=_typed(said.get("reason", "")) or None)
-    return Answer(_typed(said["value"]), by=by)
+        return Deny(by=by, reason=_typed("reason", said.get("reason", "")) or None)
+    return Answer(_typed("value", said["value"]), by=by)
 
 
 def text(said: Mapping[str, Any], name: str) -> str | None:
@@ -83,7 +85,7 @@ def text(said: Mapping[str, Any], name: str) -> str | None:
     if type(value) is not str:
         msg = f'"{name}" is a text.'
         raise problems.malformed(msg)
-    return value
+    return _bounded(name, value)
 
 
 def refuse_others(said: Mapping[str, Any], names: frozenset[str]) -> None:
@@ -136,9 +138,16 @@ def _form(request: Request) -> Mapping[str, str]:
     return said
 
 
-def _typed(value: str) -> str:
+def _bounded(name: str, value: str) -> str:
+    if len(value) > MOST_TEXT:
+        msg = f'"{name}" has more than {MOST_TEXT} characters.'
+        raise problems.malformed(msg)
+    return value
+
+
+def _typed(name: str, value: str) -> str:
     # Browsers send every line's end as CR LF (HTML, section 4.10.21.4).
-    return value.replace("\r\n", "\n")
+    return _bounded(name, value.replace("\r\n", "\n"))
 
 
 def _check_type(request: Request, expected: str) -> None:

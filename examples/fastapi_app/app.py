@@ -30,12 +30,15 @@ REFUNDS = Path("refunds.txt")  # stands for the bank
 BASE_URL = os.environ.get("BASE_URL", "http://localhost:8000")
 # Links of one process are of no use to the next one, unless it has the same secret.
 SECRET = os.environ.get("LINK_SECRET") or secrets.token_hex(32)
-# Who may use the API, by their keys: "kim=…,lee=…". Nobody, if nobody is named.
-PEOPLE = dict(
-    person.split("=", 1)
-    for person in os.environ.get("API_KEYS", "").split(",")
-    if person
-)
+# Who may use the API, by their keys: "kim=…,lee=…". Nobody, if nobody is named; and an
+# empty key ("kim=$UNSET") is nobody's.
+PEOPLE = {
+    person: key
+    for person, _, key in (
+        each.partition("=") for each in os.environ.get("API_KEYS", "").split(",")
+    )
+    if person and key
+}
 
 
 @tool(approval=True)
@@ -72,7 +75,9 @@ def tell(wait: Wait) -> None:
 
 def who_asks(request: Request) -> str | None:
     """Return whose key a request brings; nobody else is let in."""
-    _, _, key = request.headers.get("authorization", "").partition(" ")
+    scheme, _, key = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer":
+        return None
     found = None
     for person, theirs in PEOPLE.items():
         if compare_digest(theirs.encode(), key.encode()):

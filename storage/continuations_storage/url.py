@@ -91,6 +91,9 @@ def _open_s3(url: str, place: str, options: dict[str, Any]) -> Store:
     bucket, _, prefix = place.removeprefix("//").partition("/")
     if not place.startswith("//") or not bucket:
         raise Unsupported(url, "no bucket")
+    if "@" in bucket:
+        # Not the URL itself: errors end in logs.
+        raise Unsupported("s3:", "credentials come from the environment, never a URL")
     driver = options.pop("driver", "boto3")
     _refuse_unknown(url, options, S3Options.__annotations__.keys())
     try:

@@ -111,11 +111,12 @@ def test_who_has_a_key_decides_under_their_own_name(shop: Any, tmp_path: Path) -
     does(story())
 
 
+@pytest.mark.parametrize("keys", ["", "kim=", "=sesame", "kim", ","])
 def test_without_keys_nobody_is_let_in(
-    shop: Any, monkeypatch: pytest.MonkeyPatch
+    shop: Any, monkeypatch: pytest.MonkeyPatch, keys: str
 ) -> None:
     del shop
-    monkeypatch.delenv("API_KEYS")
+    monkeypatch.setenv("API_KEYS", keys)
 
     async def story() -> None:
         async with client(loaded()) as http:

@@ -240,6 +240,26 @@ def test_a_run_that_was_cancelled_says_so() -> None:
     does(story())
 
 
+def test_who_holds_a_link_does_not_fill_the_model_s_memory() -> None:
+    """Every word of a reason is sent with each later turn, and cannot be taken back."""
+
+    async def story() -> None:
+        office = Office()
+        wait = await office.opened()
+        link = office.links.link(wait)
+        long = "x" * 4001
+
+        refused = [
+            await office.click(link, decision="deny", reason=long),
+            await office.decide(wait, {"decision": "deny", "reason": long}),
+        ]
+        taken = await office.click(link, decision="deny", reason=long[:4000])
+
+        assert [400, 400, 200] == [each.status for each in (*refused, taken)]
+
+    does(story())
+
+
 def test_a_link_gives_no_more_than_it_allows() -> None:
     async def story() -> None:
         office = Office()

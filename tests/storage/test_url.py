@@ -67,3 +67,11 @@ def test_what_cannot_be_opened_is_refused_by_name(url: str, reason: str) -> None
     assert url == refusal.value.url
     assert isinstance(refusal.value, ValueError)
     assert isinstance(refusal.value, StorageError)
+
+
+def test_a_url_with_a_password_is_refused_and_not_repeated() -> None:
+    """R-I5: errors end in logs."""
+    with pytest.raises(Unsupported, match="never a URL") as refusal:
+        open_store("s3://kim:hunter2@bucket/runs")
+
+    assert "hunter2" not in f"{refusal.value} {refusal.value!r}"
