@@ -253,8 +253,8 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     cut off did happen: it returns `Answer(result)` if so, `Approve()` to run it (it
     did not happen, and cannot any more: a plain function that lost its worker may
     still be on its way), `Deny()` to leave it, `None` if it cannot tell. `version`:
-    change it when the tool comes to mean something else under the same signature; an old
-    approval then no longer counts.
+    change it when the tool comes to mean something else under the same signature; an
+    old approval then no longer counts.
 
     A parameter of the type `ToolContext` is given by the engine, under any name.
     """
