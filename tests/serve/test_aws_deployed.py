@@ -61,16 +61,21 @@ class Deployed:
         return client(self.url, service)
 
     def http(
-        self, method: str, path: str, body: object = None, **headers: str
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        host: str | None = None,
+        **headers: str,
     ) -> tuple[int, str]:
-        """Ask the desk through its Function URL."""
+        """Ask the desk, or the function of another host, through its Function URL."""
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         request = urllib.request.Request(  # noqa: S310 -- our own loopback
             self.url + path,
             data=None if body is None else data,
             method=method,
             headers={
-                "host": urlsplit(self.outputs["DeskUrl"]).netloc,
+                "host": host or urlsplit(self.outputs["DeskUrl"]).netloc,
                 "content-type": "application/json",
                 **headers,
             },
@@ -330,12 +335,12 @@ TRUST = {
 }
 
 
-def itself(deployed: Deployed) -> str:
+def alone(deployed: Deployed, name: str, script: Script) -> str:
     """Make a function that may invoke itself and nothing else; returns its ARN."""
-    arn = "arn:aws:lambda:us-east-1:000000000000:function:itself"
+    arn = f"arn:aws:lambda:us-east-1:000000000000:function:{name}"
     bucket = f"arn:aws:s3:::{deployed.bucket}"
     rights = {
-        f"{bucket}/itself/*": ["s3:GetObject", "s3:PutObject", "s3:DeleteObject"],
+        f"{bucket}/{name}/*": ["s3:GetObject", "s3:PutObject", "s3:DeleteObject"],
         bucket: ["s3:ListBucket"],
         arn: ["lambda:InvokeFunction"],
     }
@@ -346,17 +351,17 @@ def itself(deployed: Deployed) -> str:
     policy = {"Version": "2012-10-17", "Statement": allowed}
     iam = deployed.client("iam")
     trust = json.dumps(TRUST)
-    role = iam.create_role(RoleName="itself", AssumeRolePolicyDocument=trust)
+    role = iam.create_role(RoleName=name, AssumeRolePolicyDocument=trust)
     document = json.dumps(policy)
-    iam.put_role_policy(RoleName="itself", PolicyName="all", PolicyDocument=document)
+    iam.put_role_policy(RoleName=name, PolicyName="all", PolicyDocument=document)
     environment = {
-        "STORE": f"s3://{deployed.bucket}/itself",
+        "STORE": f"s3://{deployed.bucket}/{name}",
         "WAKE": "invoke",
         "MARGIN": "4",
-        "TEST_SCRIPT": json.dumps(LONG),
+        "TEST_SCRIPT": json.dumps(script),
     }
     deployed.client("lambda").create_function(
-        FunctionName="itself",
+        FunctionName=name,
         Runtime="python3.13",
         Role=role["Role"]["Arn"],
         Handler="index.handle",
@@ -371,7 +376,7 @@ def test_it_wakes_itself_until_a_long_run_has_ended(deployed: Deployed) -> None:
     """R-F8: by asynchronous invocation, in some invocations of eight seconds."""
     event = {"start": {"input": "go", "run_id": "r-4"}}
     begun = deployed.client("lambda").invoke(
-        FunctionName=itself(deployed), Payload=json.dumps(event).encode()
+        FunctionName=alone(deployed, "itself", LONG), Payload=json.dumps(event).encode()
     )
     told = json.loads(begun["Payload"].read())
     assert ("suspended", True) == (told["status"], told["paused"])
@@ -382,3 +387,34 @@ def test_it_wakes_itself_until_a_long_run_has_ended(deployed: Deployed) -> None:
 
     done = [effect for run, effect in deployed.effects() if run == "r-4"]
     assert [f"act {number}" for number in range(6)] == done
+
+
+def test_started_over_http_and_decided_twice(deployed: Deployed) -> None:
+    """SL-11, R-G3: one function does it all, and wakes itself after the decision."""
+    script: Script = {"go": [[["pay", {"what": "x"}]], "all done"]}
+    name = alone(deployed, "door", script)
+    config = deployed.client("lambda").create_function_url_config(
+        FunctionName=name, AuthType="NONE"
+    )
+    host: str = urlsplit(str(config["FunctionUrl"])).netloc
+
+    def asked(method: str, path: str, body: object = None) -> tuple[int, Any]:
+        who = {"x-who": "kim"}
+        status, text = deployed.http(method, path, body, host, **who)
+        return status, json.loads(text)
+
+    # Given a run that was begun by a request, delivered twice
+    begin = {"input": "go", "run_id": "r-5"}
+    begun = [asked("POST", "/runs", begin) for _ in range(2)]
+    assert ["suspended"] * 2 == [told["status"] for _, told in begun]
+    assert 401 == deployed.http("POST", "/runs", begin, host)[0]
+    [wait] = begun[0][1]["waits"]
+
+    # When its decision is delivered twice
+    path = f"/waits/{wait['id']}/decision"
+    answers = [asked("POST", path, {"decision": "approve"}) for _ in range(2)]
+
+    # Then it ends, and the call ran once
+    assert [200, 200] == [status for status, _ in answers]
+    eventually(lambda: asked("GET", "/runs/r-5")[1].get("output") == "all done")
+    assert ["pay x"] == [effect for run, effect in deployed.effects() if run == "r-5"]
