@@ -99,10 +99,11 @@ class Folder:
             try:
                 arguments = tool.bind(decision.arguments)
             except ArgumentsInvalid as error:
-                note = f"The edited arguments were refused: {error}"
+                note = f"The edited arguments were refused: {error} {_AS_BEFORE}"
                 return self._reopened(table, call, wait, note)
             if arguments != _approved_edit(wait, decision.arguments):
-                note = f"The tool reads the edited arguments as {arguments}"
+                note = "The edited arguments were not taken: the tool reads them as"
+                note = f"{note} {arguments}. {_AS_BEFORE}"
                 return self._reopened(table, call, wait, note)
         if arguments == wait.arguments_json:
             arguments = None
@@ -148,6 +149,9 @@ class Folder:
             )
             table = advance(table, Interrupted(call=call.id, wait=wait))
         return table
+
+
+_AS_BEFORE = "A plain yes runs the call as it is shown, as it was before the edit."
 
 
 def _approved_edit(wait: Wait, edited: str) -> str:

@@ -158,7 +158,9 @@ async def start(ask: Ask) -> Response:
     """
     said = verdicts.json_object(ask.request)
     verdicts.refuse_others(said, frozenset({"run_id", "input", "agent"}))
-    given, run_id = verdicts.text(said, "input"), verdicts.text(said, "run_id")
+    # As long as a body may be: who may begin runs says what they are about.
+    given = verdicts.text(said, "input", most=len(ask.request.body))
+    run_id = verdicts.text(said, "run_id")
     if not given or run_id is None:
         raise problems.malformed('A run is begun with a "run_id" and an "input".')
     agent = verdicts.text(said, "agent")

@@ -77,7 +77,7 @@ def from_form(request: Request, by: str) -> Verdict:
     return Answer(_typed("value", said["value"]), by=by)
 
 
-def text(said: Mapping[str, Any], name: str) -> str | None:
+def text(said: Mapping[str, Any], name: str, *, most: int = MOST_TEXT) -> str | None:
     """Return a text, `None` if it is not there; raises `Refused` for anything else."""
     if name not in said:
         return None
@@ -85,7 +85,7 @@ def text(said: Mapping[str, Any], name: str) -> str | None:
     if type(value) is not str:
         msg = f'"{name}" is a text.'
         raise problems.malformed(msg)
-    return _bounded(name, value)
+    return _bounded(name, value, most)
 
 
 def refuse_others(said: Mapping[str, Any], names: frozenset[str]) -> None:
@@ -138,9 +138,9 @@ def _form(request: Request) -> Mapping[str, str]:
     return said
 
 
-def _bounded(name: str, value: str) -> str:
-    if len(value) > MOST_TEXT:
-        msg = f'"{name}" has more than {MOST_TEXT} characters.'
+def _bounded(name: str, value: str, most: int = MOST_TEXT) -> str:
+    if len(value) > most:
+        msg = f'"{name}" has more than {most} characters.'
         raise problems.malformed(msg)
     return value
 

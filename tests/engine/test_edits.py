@@ -168,7 +168,12 @@ def test_what_a_tool_adds_to_an_edit_is_approved_first(world: World) -> None:
         assert [] == world.done()
         [again] = outcome.waits
         assert again.id != wait.id
-        assert "reads the edited arguments as" in (again.note or "")
+        note = again.note or ""
+        assert note.startswith("The edited arguments were not taken")
+        assert note.endswith(
+            "A plain yes runs the call as it is shown, as it was before the edit."
+        )
+        assert wait.arguments == again.arguments
         wait = again
 
     runner.decide(wait.id, Approve(arguments=whole))

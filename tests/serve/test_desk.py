@@ -359,6 +359,16 @@ def test_a_wait_shows_all_that_a_decider_needs() -> None:
 # Moving runs on --------------------------------------------------------------
 
 
+def test_what_a_run_is_about_may_be_long() -> None:
+    async def story() -> None:
+        office = Office()
+        said = {"run_id": "long", "input": "pay Jane " * 10_000}
+
+        assert 200 == (await office.ask("POST", "/runs", said)).status
+
+    does(story())
+
+
 def test_a_run_is_begun_once_however_often_it_is_asked_for() -> None:
     """R-G3: a delivery that comes again begins no new run."""
 
