@@ -11,11 +11,11 @@ from continuations.serve.verdicts import MOST_TEXT
 _Json = dict[str, Any]
 
 _TEXT: _Json = {"type": "string"}
-_REASON: _Json = {**_TEXT, "maxLength": MOST_TEXT}
 _TEXT_OR_NONE: _Json = {"type": ["string", "null"]}
 _TIME: _Json = {"type": "string", "format": "date-time"}
 _NUMBER: _Json = {"type": "integer", "minimum": 0}
 _FLAG: _Json = {"type": "boolean"}
+_REASON: _Json = {**_TEXT, "maxLength": MOST_TEXT}
 
 
 def _ref(name: str) -> _Json:
@@ -39,6 +39,11 @@ def _said(decision: str, required: _Json, /, **optional: _Json) -> _Json:
     return _object({"decision": {"const": decision}, **required}, **optional)
 
 
+_IDENTITY: _Json = {
+    "type": "http",
+    "scheme": "bearer",
+    "description": "Whatever the verifier of this desk asks for.",
+}
 _RUN_IDS = "[A-Za-z0-9][A-Za-z0-9._-]{0,199}"
 # A ULID of the next two hundred and fifty years.
 _WAIT_IDS = f"(approval|unknown)-0[0-8][0-9a-hjkmnp-tv-z]{{24}}@{_RUN_IDS}"
@@ -390,12 +395,6 @@ def document() -> dict[str, Any]:
         "paths": {**_of_waits(), **_of_runs(), **_of_links(), **_of_the_desk()},
         "components": {
             "schemas": _SCHEMAS,
-            "securitySchemes": {
-                "identity": {
-                    "type": "http",
-                    "scheme": "bearer",
-                    "description": "Whatever the verifier of this desk asks for.",
-                }
-            },
+            "securitySchemes": {"identity": _IDENTITY},
         },
     }
