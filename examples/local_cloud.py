@@ -18,7 +18,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -173,16 +173,16 @@ class _Counted(_Quiet):
     def _forward(self) -> None:
         listing = self.command == "GET" and "list-type=2" in self.path
         self.owner.counts["LIST" if listing else self.command] += 1
-        ahead = http.client.HTTPConnection(self.owner.upstream)
-        ahead.request(self.command, self.path, self.body(), dict(self.headers.items()))
-        answer = ahead.getresponse()
-        body = answer.read()
+        sent = self.body()
+        with closing(http.client.HTTPConnection(self.owner.upstream)) as ahead:
+            ahead.request(self.command, self.path, sent, dict(self.headers.items()))
+            answer = ahead.getresponse()
+            body = answer.read()
         headers = {name.lower(): value for name, value in answer.getheaders()}
         headers.pop("transfer-encoding", None)
         if self.command != "HEAD":
             headers["content-length"] = str(len(body))
         self.reply(answer.status, body, headers)
-        ahead.close()
 
     do_GET = do_PUT = do_HEAD = do_DELETE = do_POST = _forward  # noqa: N815
 

@@ -86,9 +86,13 @@ def finished(shop: Runner, run_id: str) -> Outcome:
 
 
 def keys(folder: Path, *prefixes: str) -> list[str]:
-    """Return the keys of a store."""
+    """Return the keys of a store.
+
+    Not what is just being written: a create that was cut off may still be at it.
+    """
     files = (path for path in folder.rglob("*") if path.is_file())
-    found = sorted(str(path.relative_to(folder)) for path in files)
+    names = (str(path.relative_to(folder)) for path in files)
+    found = sorted(name for name in names if not name.startswith(".tmp+"))
     return [key for key in found if key.startswith(prefixes or ("",))]
 
 
