@@ -7,6 +7,7 @@ process are what people wait for (docs/decisions/0003-reading-by-hand.md).
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from continuations.core import jsontext
@@ -69,6 +70,8 @@ class Fields:
     def json_object(self, name: str) -> str:
         """Take a text that is a JSON object, so that who parses it later can."""
         text = self.text(name)
+        if len(text) < _SHORT and _is_object(text):
+            return text
         if not isinstance(_parsed(text, f"{self.where}: {name}"), dict):
             msg = f"{self.where}: {name} is not a JSON object"
             raise FormatError(msg)
@@ -167,6 +170,18 @@ def _text(value: object, where: str) -> str:
         msg = f"{where} is not a text"
         raise FormatError(msg)
     return value
+
+
+# A hundred waits for one tool have one schema, which is parsed once.
+_SHORT = 4096
+
+
+@lru_cache(maxsize=512)
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(jsontext.parse(text), dict)
+    except jsontext.NotJson:
+        return False
 
 
 def _parsed(text: str, where: str) -> object:
