@@ -26,6 +26,7 @@ from continuations.models.openai_chat import OpenAIChat
 from continuations_storage import MemoryStore
 from tests.engine import ledgers, offices, scripts
 from tests.engine.offices import results
+from tests.engine.world import until
 from tests.model_server import ModelServer
 
 if TYPE_CHECKING:
@@ -269,6 +270,8 @@ def test_a_model_that_cannot_be_reached_leaves_the_run_resumable(world: World) -
             and scripts.turn_of(messages) == 1
             and down[0]
         ):
+            # What the other one wants is not begun any more once a model has failed.
+            until(lambda: "work 2" in world.done())
             return {"status": 400, "body": {"error": {"message": "quota"}}}
         return scripts.rule(script)(messages, model)
 
