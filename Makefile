@@ -43,7 +43,7 @@ simulate: .venv/installed
 	$(BIN)/python -m tests.simulation.simulate --seeds $(SEEDS)
 
 torture: .venv/installed
-	$(BIN)/python -m tests.torture.torture
+	$(BIN)/python -m tests.torture.run_all
 
 clean:
 	rm -rf .venv .demo .runs

@@ -7,39 +7,48 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from benchmarks import bucket, cold, depth, fanout, imports, life, rest, turn
-from benchmarks.row import table
+from benchmarks import (
+    cold_processes,
+    decide_on_s3,
+    depth,
+    fanout,
+    imports,
+    long_run,
+    turn,
+    waiting_runs,
+)
+from benchmarks.result_row import table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from benchmarks.row import Row
+    from benchmarks.result_row import Row
 
-MEASURES: dict[str, Callable[[], Iterator[Row]]] = {
+BENCHMARKS: dict[str, Callable[[], Iterator[Row]]] = {
     "imports": imports.rows,
-    "decide": cold.decide_rows,
-    "bucket": bucket.rows,
-    "resume": cold.resume_rows,
+    "decide": cold_processes.decide_rows,
+    "bucket": decide_on_s3.rows,
+    "resume": cold_processes.resume_rows,
     "turn": turn.rows,
-    "life": life.rows,
+    "life": long_run.rows,
     "depth": depth.rows,
     "fanout": fanout.rows,
-    "rest": rest.rows,
+    "rest": waiting_runs.rows,
 }
 
 
 def main() -> None:
     """Measure; a bound that is not held is told, and is no failure."""
     options = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
-    options.add_argument("--only", choices=MEASURES, help="measure one thing only")
+    options.add_argument("--only", choices=BENCHMARKS, help="measure one thing only")
     options.add_argument("--json", action="store_true", help="print JSON, no table")
     given = options.parse_args()
     rows: list[Row] = []
-    for name in [given.only] if given.only else MEASURES:
+    for name in [given.only] if given.only else BENCHMARKS:
         print(f"measuring {name} ...", file=sys.stderr, flush=True)
-        rows += MEASURES[name]()
+        rows += BENCHMARKS[name]()
     if given.json:
-        print(json.dumps([row.facts() for row in rows], indent=2))
+        print(json.dumps([row.as_dict() for row in rows], indent=2))
     else:
         print(table(rows))
 

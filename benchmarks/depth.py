@@ -12,10 +12,10 @@ from dataclasses import astuple, dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.conversation import compressed, transcript
-from benchmarks.prose import prose
-from benchmarks.recording import RecordingStore
-from benchmarks.row import Row
+from benchmarks.counting_store import CountingStore
+from benchmarks.result_row import Row
+from benchmarks.sample_text import sample_text
+from benchmarks.sizes import compressed_size, transcript_json
 from continuations import Agent, Approve, AsyncRunner, Suspended, tool
 from continuations.engine.storeless import resume_async, run_async
 from continuations.models.scripted import ScriptedModel, ToolCall
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
     from continuations import Outcome
 
-_FRAME = 100
-_TEXT = 200
+_FRAME_BYTES = 100
+_TEXT_CHARS = 200
 _SHALLOW, _DEEP = 100, 1000
 _ROUNDS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stack:
+class StackCosts:
     """One stack's bytes in kB, and the milliseconds down to its end and up again."""
 
     size: float
@@ -44,8 +44,8 @@ class Stack:
     finish: float
 
 
-# What must be linear: a field of `Stack`, in words, its unit, the ratio at most.
-_SLOPES = (
+# What must be linear: a field of `StackCosts`, in words, its unit, the ratio at most.
+_LINEAR_MEASURES = (
     ("suspend", "suspend", "ms", 1.5),
     ("resume", "resume", "ms", 1.5),
     ("size", "continuation", "kB", 1.1),
@@ -56,64 +56,66 @@ _SLOPES = (
 
 def rows() -> Iterator[Row]:
     """Measure 30 levels for their bytes, 100 and 1,000 for their slope."""
-    thirty = asyncio.run(_stack(30))
-    bound = 2 * thirty.messages + 30 * _FRAME / 1000
+    thirty = asyncio.run(_measure_stack(30))
+    bound = 2 * thirty.messages + 30 * _FRAME_BYTES / 1000
     against = "2 x compressed messages + 100 B a frame"
     yield Row(
         what="continuation of 30 levels at its first suspension",
         ours=thirty.size,
-        against=against,
+        compared_with=against,
         theirs=bound,
         unit="kB",
-        most=1,
+        max_ratio=1,
     )
     yield Row(
         what="written to a store until then, 31 versions",
         ours=thirty.written,
-        against=against,
+        compared_with=against,
         theirs=bound,
         unit="kB",
     )
-    asyncio.run(_stack(_SHALLOW))
-    taken = {_DEEP: list[Stack](), _SHALLOW: list[Stack]()}
+    asyncio.run(_measure_stack(_SHALLOW))
+    taken = {_DEEP: list[StackCosts](), _SHALLOW: list[StackCosts]()}
     for _ in range(_ROUNDS):
         # The shallow ones are over in no time: several, so that noise finds them too.
         for levels in (_DEEP, *[_SHALLOW] * 4):
-            taken[levels].append(asyncio.run(_stack(levels)))
-    deep, shallow = map(_median, taken.values())
-    for field, what, unit, most in _SLOPES:
+            taken[levels].append(asyncio.run(_measure_stack(levels)))
+    deep, shallow = map(_median_costs, taken.values())
+    for field, what, unit, most in _LINEAR_MEASURES:
         yield Row(
             what=f"{what}, 1,000 levels",
             ours=getattr(deep, field),
-            against="10 x 100 levels",
+            compared_with="10 x 100 levels",
             theirs=getattr(shallow, field) * _DEEP / _SHALLOW,
             unit=unit,
-            most=most,
+            max_ratio=most,
         )
 
 
-def _median(stacks: list[Stack]) -> Stack:
+def _median_costs(stacks: list[StackCosts]) -> StackCosts:
     columns = zip(*map(astuple, stacks), strict=True)
-    names = Stack.__slots__
-    return Stack(**dict(zip(names, map(median, columns), strict=True)))
+    names = StackCosts.__slots__
+    return StackCosts(**dict(zip(names, map(median, columns), strict=True)))
 
 
-async def _stack(levels: int) -> Stack:
+async def _measure_stack(levels: int) -> StackCosts:
     top = _agents(levels)
-    suspend, outcome = await _timed(run_async(top, prose(0, _TEXT)))
+    suspend, outcome = await _timed(run_async(top, sample_text(0, _TEXT_CHARS)))
     data = outcome.continuation.to_bytes()
-    answers = {_only(outcome): Approve(by="kim")}
+    answers = {_only_wait_id(outcome): Approve(by="kim")}
     resume, _ = await _timed(resume_async(data, top, answers=answers))
 
-    store = RecordingStore()
+    store = CountingStore()
     runner = AsyncRunner(top, store=store)
-    start, begun = await _timed(runner.start(prose(0, _TEXT), run_id="deep"))
-    written = store.written
-    await runner.decide(_only(begun), Approve(by="kim"))
+    start, begun = await _timed(
+        runner.start(sample_text(0, _TEXT_CHARS), run_id="deep")
+    )
+    written = store.bytes_written
+    await runner.decide(_only_wait_id(begun), Approve(by="kim"))
     finish, _ = await _timed(runner.resume("deep"))
-    return Stack(
+    return StackCosts(
         size=len(data) / 1000,
-        messages=compressed(transcript(outcome.continuation)) / 1000,
+        messages=compressed_size(transcript_json(outcome.continuation)) / 1000,
         suspend=suspend,
         resume=resume,
         written=written / 1000,
@@ -122,13 +124,13 @@ async def _stack(levels: int) -> Stack:
     )
 
 
-async def _timed(doing: Awaitable[Outcome]) -> tuple[float, Outcome]:
+async def _timed(operation: Awaitable[Outcome]) -> tuple[float, Outcome]:
     begun = time.perf_counter()
-    outcome = await doing
+    outcome = await operation
     return (time.perf_counter() - begun) * 1000, outcome
 
 
-def _only(outcome: Outcome) -> str:
+def _only_wait_id(outcome: Outcome) -> str:
     assert isinstance(outcome, Suspended)  # noqa: S101 - it has no other end
     (wait,) = outcome.waits
     return wait.id
@@ -143,11 +145,13 @@ def _agents(levels: int) -> Agent:
     model = ScriptedModel([ToolCall("pay", {"cents": 500}), "Paid."])
     agent = _agent(levels, model, pay)
     for level in range(levels - 1, 0, -1):
-        asks = ToolCall(agent.name, {"input": prose(level, _TEXT)})
-        agent = _agent(level, ScriptedModel([asks, prose(-level, _TEXT)]), agent)
+        asks = ToolCall(agent.name, {"input": sample_text(level, _TEXT_CHARS)})
+        agent = _agent(
+            level, ScriptedModel([asks, sample_text(-level, _TEXT_CHARS)]), agent
+        )
     return agent
 
 
 def _agent(level: int, model: ScriptedModel, below: Any) -> Agent:
-    told = prose(level + 5000, _TEXT)
+    told = sample_text(level + 5000, _TEXT_CHARS)
     return Agent(f"agent-{level}", instructions=told, tools=[below], model=model)

@@ -7,8 +7,8 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from benchmarks.process import wall
-from benchmarks.row import Row
+from benchmarks.child_process import wall_time_ms
+from benchmarks.result_row import Row
 from continuations import Agent, Approve, Finished, Runner, Suspended, tool
 from continuations.models.scripted import ScriptedModel, ToolCall
 
@@ -29,29 +29,29 @@ fanout.resume(sys.argv[1])
 def rows() -> Iterator[Row]:
     """Approve all in this process; of another run, resume some in cold processes."""
     with TemporaryDirectory() as folder:
-        took, _ = _approved(f"file:{folder}", cold=0)
-    in_memory, _ = _approved("memory:", cold=0)
+        took, _ = _approve_all(f"file:{folder}", cold=0)
+    in_memory, _ = _approve_all("memory:", cold=0)
     with TemporaryDirectory() as folder:
-        _, cold = _approved(f"file:{folder}", cold=5)
+        _, cold = _approve_all(f"file:{folder}", cold=5)
     yield Row(
         what=f"{_CHILDREN} children approved and resumed one by one",
         ours=took,
-        against="the design's seconds",
+        compared_with="the design's seconds",
         theirs=3,
         unit="s",
-        most=1,
+        max_ratio=1,
     )
     yield Row(
         what=f"{_CHILDREN} children, on files",
         ours=took,
-        against="the same in memory",
+        compared_with="the same in memory",
         theirs=in_memory,
         unit="s",
     )
     yield Row(
         what="one of these resumes in a cold process",
         ours=cold,
-        against="one in a warm process",
+        compared_with="one in a warm process",
         theirs=took * 1000 / _CHILDREN,
         unit="ms",
     )
@@ -59,12 +59,12 @@ def rows() -> Iterator[Row]:
 
 def resume(url: str) -> None:
     """Run in a child: go on with the run that fans out."""
-    Runner(_boss(), store=url).resume(_RUN)
+    Runner(_parent_agent(), store=url).resume(_RUN)
 
 
-def _approved(url: str, *, cold: int) -> tuple[float, float]:
+def _approve_all(url: str, *, cold: int) -> tuple[float, float]:
     """Return the seconds of all approvals, and the milliseconds of a cold resume."""
-    runner = Runner(_boss(), store=url)
+    runner = Runner(_parent_agent(), store=url)
     outcome: Outcome = runner.start("Have all of them paid.", run_id=_RUN)
     assert isinstance(outcome, Suspended)  # noqa: S101 - it has no other end
     colds: list[float] = []
@@ -72,7 +72,7 @@ def _approved(url: str, *, cold: int) -> tuple[float, float]:
     for wait in outcome.waits:
         runner.decide(wait.id, Approve(by="kim"))
         if len(colds) < cold:
-            colds.append(wall(_COLD, url))
+            colds.append(wall_time_ms(_COLD, url))
         else:
             outcome = runner.resume(_RUN)
     took = time.perf_counter() - begun
@@ -80,7 +80,7 @@ def _approved(url: str, *, cold: int) -> tuple[float, float]:
     return took, median(colds) if colds else 0.0
 
 
-def _boss() -> Agent:
+def _parent_agent() -> Agent:
     @tool(approval=True)
     def pay(cents: int) -> str:
         """Pay it."""

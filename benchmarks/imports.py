@@ -4,39 +4,45 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from benchmarks.process import wall
-from benchmarks.rounds import medians
-from benchmarks.row import Row
+from benchmarks.child_process import wall_time_ms
+from benchmarks.result_row import Row
+from benchmarks.rounds import interleaved_medians
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-CLIENT = "import openai"
-NAMES = "from continuations import Agent, Runner, tool"
+CLIENT_IMPORT = "import openai"
+NAMES_IMPORT = "from continuations import Agent, Runner, tool"
 
 
 def rows() -> Iterator[Row]:
     """Import ours, and the client that every alternative imports."""
-    bare, package, names, client = medians(
+    bare, package, names, client = interleaved_medians(
         9,
-        lambda: wall("pass"),
-        lambda: wall("import continuations"),
-        lambda: wall(NAMES),
-        lambda: wall(CLIENT),
+        lambda: wall_time_ms("pass"),
+        lambda: wall_time_ms("import continuations"),
+        lambda: wall_time_ms(NAMES_IMPORT),
+        lambda: wall_time_ms(CLIENT_IMPORT),
     )
     yield Row(
         what="import continuations",
         ours=package,
-        against=CLIENT,
+        compared_with=CLIENT_IMPORT,
         theirs=client,
         unit="ms",
-        most=1 / 4,
+        max_ratio=1 / 4,
     )
-    yield Row(what=NAMES, ours=names, against=CLIENT, theirs=client, unit="ms")
+    yield Row(
+        what=NAMES_IMPORT,
+        ours=names,
+        compared_with=CLIENT_IMPORT,
+        theirs=client,
+        unit="ms",
+    )
     yield Row(
         what="python that does nothing",
         ours=bare,
-        against=CLIENT,
+        compared_with=CLIENT_IMPORT,
         theirs=client,
         unit="ms",
     )

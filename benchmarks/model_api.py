@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.process import ROOT, environment
+from benchmarks.child_process import ROOT, environment
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _numbers = count(1)
 
 
-def message(number: int) -> dict[str, Any]:
+def tool_call_message(number: int) -> dict[str, Any]:
     """Return what the model says: a call of the tool `note` under a fresh id."""
     function = {"name": "note", "arguments": json.dumps({"number": number})}
     call = {"id": f"call_{number}", "type": "function", "function": function}
@@ -31,7 +31,11 @@ def message(number: int) -> dict[str, Any]:
 
 
 def _response(number: int) -> bytes:
-    choice = {"index": 0, "message": message(number), "finish_reason": "tool_calls"}
+    choice = {
+        "index": 0,
+        "message": tool_call_message(number),
+        "finish_reason": "tool_calls",
+    }
     usage = {"prompt_tokens": 9, "completion_tokens": 9, "total_tokens": 18}
     answer = {
         "id": f"chatcmpl-{number}",
@@ -49,7 +53,9 @@ def _response(number: int) -> bytes:
     return head.encode() + body
 
 
-async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _handle_connection(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
     try:
         while True:
             head = await reader.readuntil(b"\r\n\r\n")
@@ -62,7 +68,9 @@ async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 
 async def main() -> None:
     """Serve on a free port of this machine."""
-    server = await asyncio.start_server(_serve, "127.0.0.1", 0, limit=1 << 24)
+    server = await asyncio.start_server(
+        _handle_connection, "127.0.0.1", 0, limit=1 << 24
+    )
     print(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", flush=True)
     await asyncio.to_thread(sys.stdin.read)
 

@@ -9,12 +9,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def medians(count: int, *measures: Callable[[], float]) -> tuple[float, ...]:
+def interleaved_medians(
+    rounds: int, *measures: Callable[[], float]
+) -> tuple[float, ...]:
     """Return the median of each measure, taken in turns.
 
     Each is taken once before, unmeasured: files are in memory then, and compiled.
     """
     for measure in measures:
         measure()
-    taken = [tuple(measure() for measure in measures) for _ in range(count)]
+    taken = [tuple(measure() for measure in measures) for _ in range(rounds)]
     return tuple(median(column) for column in zip(*taken, strict=True))

@@ -6,7 +6,7 @@ import os
 import time
 
 
-def stamp_and_exit() -> None:
+def write_time_and_exit() -> None:
     """Write this moment, on the clock that all processes share, and exit."""
     now = time.monotonic_ns()
     os.write(1, str(now).encode())

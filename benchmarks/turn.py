@@ -13,78 +13,82 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from benchmarks import model_api
-from benchmarks.process import said
-from benchmarks.prose import prose
-from benchmarks.rounds import medians
-from benchmarks.row import Row
+from benchmarks.child_process import captured_output
+from benchmarks.result_row import Row
+from benchmarks.rounds import interleaved_medians
+from benchmarks.sample_text import sample_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-_BEGIN, _FROM, _TO = 170, 180, 220
-_SIZE = 400
-_BRIEF = [
+_BASELINE_START, _FIRST_TURN, _LAST_TURN = 170, 180, 220
+_RESULT_CHARS = 400
+_INPUT = [
     {"role": "system", "content": "You keep the notes."},
     {"role": "user", "content": "Note every number there is."},
 ]
 _OURS = "import sys; from benchmarks import turn; turn.ours(sys.argv[1], sys.argv[2])"
-_FLOOR = "from benchmarks import turn; turn.floor()"
+_BASELINE = "from benchmarks import turn; turn.floor()"
 
 
 def rows() -> Iterator[Row]:
     """Measure two kinds of tools: one may be repeated after a crash, one not."""
     with TemporaryDirectory() as folder, model_api.serving() as url:
-        repeatable, ordinary, floor = medians(
+        repeatable, ordinary, floor = interleaved_medians(
             3,
-            lambda: float(said(_OURS, f"file:{folder}", "read_only", base_url=url)),
-            lambda: float(said(_OURS, f"file:{folder}", "ordinary", base_url=url)),
-            lambda: float(said(_FLOOR, base_url=url)),
+            lambda: float(
+                captured_output(_OURS, f"file:{folder}", "read_only", base_url=url)
+            ),
+            lambda: float(
+                captured_output(_OURS, f"file:{folder}", "ordinary", base_url=url)
+            ),
+            lambda: float(captured_output(_BASELINE, base_url=url)),
         )
     for kind, ours in (("a read-only", repeatable), ("an ordinary", ordinary)):
         yield Row(
             what=f"durable turn at 200 turns, {kind} tool",
             ours=ours,
-            against="the floor, nothing kept",
+            compared_with="the floor, nothing kept",
             theirs=floor,
             unit="ms",
-            most=1 / 2,
+            max_ratio=1 / 2,
         )
 
 
-def ours(url: str, kind: str) -> None:
+def run_ours(url: str, kind: str) -> None:
     """Run in a child: live through the turns on files."""
     from continuations import Agent, Runner, tool  # noqa: PLC0415 - a child's price
 
-    note = tool(_noting(0), name="note", read_only=kind == "read_only")
+    note = tool(_make_timed_note(0), name="note", read_only=kind == "read_only")
     agent = Agent("clerk", tools=[note], model="gpt-5-mini", max_turns=None)
-    Runner(agent, store=url).start(_BRIEF)
+    Runner(agent, store=url).start(_INPUT)
 
 
-def floor() -> None:
+def run_baseline() -> None:
     """Run in a child: live through the turns on the client alone."""
-    from benchmarks import floor as without_us  # noqa: PLC0415 - a child's price
+    from benchmarks import baseline as without_us  # noqa: PLC0415 - a child's price
 
-    messages: list[Any] = list(_BRIEF)
-    for number in range(1, _BEGIN + 1):
-        messages.append(model_api.message(number))
-        without_us.call(messages, _noted)
-    without_us.loop(messages, _noting(_BEGIN))
-
-
-def _noted(number: int) -> str:
-    return prose(number, _SIZE)
+    messages: list[Any] = list(_INPUT)
+    for number in range(1, _BASELINE_START + 1):
+        messages.append(model_api.tool_call_message(number))
+        without_us.run_calls(messages, _note_result)
+    without_us.run_loop(messages, _make_timed_note(_BASELINE_START))
 
 
-def _noting(turns_before: int) -> Callable[[int], str]:
+def _note_result(number: int) -> str:
+    return sample_text(number, _RESULT_CHARS)
+
+
+def _make_timed_note(turns_before: int) -> Callable[[int], str]:
     stamps = [0.0] * turns_before
 
     def note(number: int) -> str:
         """Note it."""
         stamps.append(time.perf_counter())
-        if len(stamps) == _TO:
-            turn = (stamps[-1] - stamps[_FROM - 1]) / (_TO - _FROM)
+        if len(stamps) == _LAST_TURN:
+            turn = (stamps[-1] - stamps[_FIRST_TURN - 1]) / (_LAST_TURN - _FIRST_TURN)
             os.write(1, f"{turn * 1000}".encode())
             os._exit(0)
-        return _noted(number)
+        return _note_result(number)
 
     return note

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from continuations.core.usage import Usage
     from continuations.core.views import Call, Frame
     from continuations.core.waits import Wait, WaitSummary
+    from continuations.engine.async_runner import AsyncRunner
     from continuations.engine.outcomes import Failed, Finished, Outcome, Suspended
-    from continuations.engine.runner import AsyncRunner
     from continuations.engine.storeless import resume, resume_async, run, run_async
-    from continuations.engine.sweeping import Swept
-    from continuations.engine.sync import Runner
+    from continuations.engine.sweeping import SweepResult
+    from continuations.engine.sync_runner import Runner
     from continuations.errors import (
         AgentChanged,
         AlreadyDecided,
@@ -52,10 +52,10 @@ if TYPE_CHECKING:
         WaitNotFound,
     )
     from continuations.ledger.objects import open_store
-    from continuations.models.contract import Model
+    from continuations.models.interface import Model
     from continuations.wire.continuation import Continuation
 
-_HOMES = {
+_EXPORTS_BY_MODULE = {
     "continuations.authoring.agent": ["Agent"],
     "continuations.authoring.approval": ["ApprovalPolicy"],
     "continuations.authoring.context": ["ToolContext"],
@@ -72,10 +72,10 @@ _HOMES = {
     "continuations.core.views": ["Call", "Frame"],
     "continuations.core.waits": ["Wait", "WaitSummary"],
     "continuations.engine.outcomes": ["Failed", "Finished", "Outcome", "Suspended"],
-    "continuations.engine.runner": ["AsyncRunner"],
+    "continuations.engine.async_runner": ["AsyncRunner"],
     "continuations.engine.storeless": ["resume", "resume_async", "run", "run_async"],
     "continuations.engine.sweeping": ["Swept"],
-    "continuations.engine.sync": ["Runner"],
+    "continuations.engine.sync_runner": ["Runner"],
     "continuations.errors": [
         "AgentChanged",
         "AlreadyDecided",
@@ -104,10 +104,12 @@ _HOMES = {
         "WaitNotFound",
     ],
     "continuations.ledger.objects": ["open_store"],
-    "continuations.models.contract": ["Model"],
+    "continuations.models.interface": ["Model"],
     "continuations.wire.continuation": ["Continuation"],
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_MODULE_BY_EXPORT = {
+    name: home for home, names in _EXPORTS_BY_MODULE.items() for name in names
+}
 
 __version__ = "0.1.0"
 
@@ -152,7 +154,7 @@ __all__ = [
     "StoreUnavailable",
     "StoreUnsafe",
     "Suspended",
-    "Swept",
+    "SweepResult",
     "ToolContext",
     "TranscriptInvalid",
     "Usage",
@@ -172,7 +174,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    home = _HOME_OF.get(name)
+    home = _MODULE_BY_EXPORT.get(name)
     if home is None:
         msg = f"module 'continuations' has no attribute {name!r}"
         raise AttributeError(msg)

@@ -28,10 +28,10 @@ class ContinuationsError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Let it be pickled: other processes raise it to their parents."""
-        return _revived, (type(self), self.args, self.__dict__)
+        return _rebuild_error, (type(self), self.args, self.__dict__)
 
 
-def _revived(
+def _rebuild_error(
     kind: type[ContinuationsError], args: tuple[Any, ...], state: dict[str, Any]
 ) -> ContinuationsError:
     error = kind.__new__(kind, *args)

@@ -5,7 +5,7 @@ The picture in docs/how-it-works.md is this script's output; a test compares the
 
 from __future__ import annotations
 
-from continuations.core.calls import CLOSED, STATE_NAMES, STATES
+from continuations.core.calls import CLOSED_STATES, STATE_NAMES, STATE_TYPES
 from continuations.core.transitions import TRANSITIONS
 
 
@@ -16,7 +16,7 @@ def mermaid() -> str:
         if event.__name__ != "CallCancelled":
             before = STATE_NAMES[state]
             lines.append(f"    {before} --> {STATE_NAMES[after]}: {event.__name__}")
-    closed = [name for name, state in STATES.items() if state in CLOSED]
+    closed = [name for name, state in STATE_TYPES.items() if state in CLOSED_STATES]
     lines += [f"    {name} --> [*]" for name in closed]
     return "\n".join(lines)
 

@@ -17,8 +17,8 @@ import tempfile
 from pathlib import Path
 
 from continuations import Agent, Approve, Deny, Finished, Outcome, Runner, tool
-from continuations.models.contract import ModelRequest
-from continuations.models.scripted import Line, ScriptedModel, ToolCall
+from continuations.models.interface import ModelRequest
+from continuations.models.scripted import ScriptedModel, ScriptedReply, ToolCall
 
 REFUNDS = Path("refunds.txt")  # stands for the bank
 
@@ -31,7 +31,7 @@ def refund(order: str, cents: int) -> str:
     return f"Refunded {cents} cents for order {order}."
 
 
-def offline(request: ModelRequest) -> Line:
+def scripted_reply(request: ModelRequest) -> ScriptedReply:
     """Answer in the model's place, so that the example runs without a key."""
     last = request.messages[-1]
     if last.role == "user":
@@ -43,7 +43,9 @@ support = Agent(
     "support",
     instructions="You help customers. Broken goods are refunded in full.",
     tools=[refund],
-    model="gpt-5-mini" if "OPENAI_API_KEY" in os.environ else ScriptedModel(offline),
+    model="gpt-5-mini"
+    if "OPENAI_API_KEY" in os.environ
+    else ScriptedModel(scripted_reply),
 )
 runner = Runner(support, store="file:.runs")
 
@@ -65,7 +67,7 @@ def show(outcome: Outcome) -> None:
         print(f"  {outcome.output}")
 
 
-def everything() -> None:
+def run_all_steps() -> None:
     """Do all steps, each in a process of its own, and look at what the bank saw."""
     with tempfile.TemporaryDirectory() as folder:
         for step in ("start", "approve", "resume"):
@@ -80,7 +82,7 @@ def main() -> None:
     """Take one step, or all."""
     match sys.argv[1:]:
         case []:
-            everything()
+            run_all_steps()
         case ["start"]:
             broken = "Order A-17 arrived broken. I want my 12.50 back."
             show(runner.start(broken, run_id="order-a17"))

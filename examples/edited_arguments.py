@@ -10,8 +10,8 @@ import os
 import sys
 
 from continuations import Agent, Approve, DecisionRefused, Finished, Runner, tool
-from continuations.models.contract import ModelRequest
-from continuations.models.scripted import Line, ScriptedModel, ToolCall
+from continuations.models.interface import ModelRequest
+from continuations.models.scripted import ScriptedModel, ScriptedReply, ToolCall
 
 paid: list[int] = []
 
@@ -23,7 +23,7 @@ def pay_bonus(person: str, cents: int) -> str:
     return f"Paid {cents} cents to {person}."
 
 
-def offline(request: ModelRequest) -> Line:
+def scripted_reply(request: ModelRequest) -> ScriptedReply:
     """Answer in the model's place, so that the example runs without a key."""
     last = request.messages[-1]
     if last.role == "user":
@@ -35,7 +35,9 @@ agent = Agent(
     "payroll",
     instructions="You pay bonuses: call the tool, then report what was paid.",
     tools=[pay_bonus],
-    model="gpt-5-mini" if "OPENAI_API_KEY" in os.environ else ScriptedModel(offline),
+    model="gpt-5-mini"
+    if "OPENAI_API_KEY" in os.environ
+    else ScriptedModel(scripted_reply),
 )
 runner = Runner(agent, store="memory:")
 

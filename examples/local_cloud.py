@@ -39,9 +39,9 @@ CREDENTIALS: Mapping[str, str] = {
     "AWS_EC2_METADATA_DISABLED": "true",
 }
 # A process is stopped this long after its time is up, as Lambda does.
-GRACE = 0.2
+KILL_DELAY = 0.2
 # How long a process may take until it asks for its first event.
-START = 30.0
+START_TIMEOUT = 30.0
 
 # The services -------------------------------------------------------------------
 
@@ -76,7 +76,7 @@ def serving(folder: Path, services: str = "s3,sqs", **settings: str) -> Generato
         ) as server,
     ):
         try:
-            _await(server, port)
+            _wait_for_port(server, port)
             yield f"http://127.0.0.1:{port}"
         finally:
             server.terminate()
@@ -86,7 +86,7 @@ def serving(folder: Path, services: str = "s3,sqs", **settings: str) -> Generato
                 server.kill()
 
 
-def _await(server: "subprocess.Popen[bytes]", port: int) -> None:
+def _wait_for_port(server: "subprocess.Popen[bytes]", port: int) -> None:
     until = time.monotonic() + 20
     while server.poll() is None and time.monotonic() < until:
         with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
@@ -95,17 +95,17 @@ def _await(server: "subprocess.Popen[bytes]", port: int) -> None:
     raise RuntimeError(f"ministack does not answer at port {port}: see its log")
 
 
-class Counting:
+class RequestCounter:
     """Stands before S3 and counts the requests of all processes, as they are billed."""
 
     def __init__(self, upstream: str) -> None:
         self.counts: Counter[str] = Counter()
         self.connections: set[socket.socket] = set()
         self.upstream = urlsplit(upstream).netloc
-        self._server = _Server.running(_Counted, self)
+        self._server = _Server.running(_CountingProxy, self)
         self.url = f"http://127.0.0.1:{self._server.server_port}"
 
-    def hang_up(self) -> None:
+    def close_connections(self) -> None:
         """Close every connection, as a server does that hears nothing for long."""
         for connection in list(self.connections):
             with suppress(OSError):
@@ -137,7 +137,7 @@ class _Server(ThreadingHTTPServer):
         """Say nothing of clients that were killed."""
 
 
-class _Quiet(BaseHTTPRequestHandler):
+class _QuietHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     @property
@@ -165,7 +165,7 @@ class _Quiet(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
 
-class _Counted(_Quiet):
+class _CountingProxy(_QuietHandler):
     def setup(self) -> None:
         super().setup()
         self.owner.connections.add(self.connection)
@@ -195,14 +195,14 @@ class FunctionError(Exception):
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(f"{kind}: {message}")
-        self.kind = kind
+        self.error_type = kind
 
 
-class TimedOut(Exception):
+class FunctionTimedOut(Exception):
     """The function did not answer in its time, and was killed."""
 
 
-class Environment:
+class ExecutionEnvironment:
     """One execution environment: a cold process that answers one event at a time."""
 
     def __init__(
@@ -215,7 +215,7 @@ class Environment:
         name: str = "continuations",
     ) -> None:
         self.timeout = timeout
-        self.ends = 0.0
+        self.deadline = 0.0
         self.arn = f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{name}"
         self.events: SimpleQueue[tuple[str, bytes]] = SimpleQueue()
         self.results: SimpleQueue[tuple[str, bytes]] = SimpleQueue()
@@ -249,19 +249,19 @@ class Environment:
     ) -> None:
         self.close()
 
-    def begin(self, event: object, *, request_id: str = "") -> None:
+    def send_event(self, event: object, *, request_id: str = "") -> None:
         """Hand it an event."""
-        self.ends = time.time() + START
-        self.events.put((request_id or str(uuid.uuid4()), _json(event)))
+        self.deadline = time.time() + START_TIMEOUT
+        self.events.put((request_id or str(uuid.uuid4()), _json_bytes(event)))
 
-    def taken(self) -> float:
+    def start_timeout(self) -> float:
         """Begin to count: the time to start does not, as in Lambda."""
-        self.ends = time.time() + self.timeout
-        return self.ends
+        self.deadline = time.time() + self.timeout
+        return self.deadline
 
     def result(self) -> Any:
-        """Wait for what it answers; raises `FunctionError` and `TimedOut`."""
-        while time.time() < self.ends + GRACE and self.process.poll() is None:
+        """Wait for what it answers; raises `FunctionError` and `FunctionTimedOut`."""
+        while time.time() < self.deadline + KILL_DELAY and self.process.poll() is None:
             with suppress(Empty):
                 verdict, body = self.results.get(timeout=0.05)
                 value = json.loads(body)
@@ -272,7 +272,7 @@ class Environment:
         if code is not None:
             raise FunctionError("Runtime.ExitError", f"the process ended with {code}")
         self.process.kill()
-        raise TimedOut(f"after {self.timeout} s")
+        raise FunctionTimedOut(f"after {self.timeout} s")
 
     def freeze(self) -> None:
         """Stop it in its tracks, as Lambda does between two events."""
@@ -290,7 +290,7 @@ class Environment:
         self._log.close()
 
 
-class _RuntimeApi(_Quiet):
+class _RuntimeApi(_QuietHandler):
     """https://docs.aws.amazon.com/lambda/latest/dg/runtimes-api.html"""
 
     def do_GET(self) -> None:
@@ -313,12 +313,12 @@ class _RuntimeApi(_Quiet):
 
 def invoke(handler: str, event: object, *, folder: Path, **settings: Any) -> Any:
     """Have a cold process answer one event, and end it."""
-    with Environment(handler, folder=folder, **settings) as environment:
-        environment.begin(event)
+    with ExecutionEnvironment(handler, folder=folder, **settings) as environment:
+        environment.send_event(event)
         return environment.result()
 
 
-def _json(value: object) -> bytes:
+def _json_bytes(value: object) -> bytes:
     return json.dumps(value).encode()
 
 

@@ -32,46 +32,46 @@ TASK = (
 )
 
 
-class Stage:
+class Demo:
     """Where it plays: a bucket, a queue, a model, and the processes that there were."""
 
     def __init__(self, home: Path, aws: str, model: str) -> None:
         self.home = home
-        self.ledger = home / "ledger.txt"
+        self.effects_file = home / "ledger.txt"
         self.s3: Any = boto3.client("s3", endpoint_url=aws)
         self.sqs: Any = boto3.client("sqs", endpoint_url=aws)
         self.s3.create_bucket(Bucket="runs")
         self.queue = self.sqs.create_queue(QueueName="wakes")["QueueUrl"]
-        self.counting = local_cloud.Counting(aws)
+        self.request_counter = local_cloud.RequestCounter(aws)
         self.environment = {
             "PYTHONPATH": str(HERE),
             "AWS_ENDPOINT_URL": aws,
-            "AWS_ENDPOINT_URL_S3": self.counting.url,
+            "AWS_ENDPOINT_URL_S3": self.request_counter.url,
             "STORE": "s3://runs/demo",
             "QUEUE": self.queue,
-            "LEDGER": str(self.ledger),
+            "LEDGER": str(self.effects_file),
             "OPENAI_BASE_URL": model,
             "OPENAI_API_KEY": "offline",
         }
         self.pids: list[int] = []
         self._titles = itertools.count(1)
 
-    def title(self, text: str) -> None:
+    def print_title(self, text: str) -> None:
         """Print what comes next."""
         print(f"\n{next(self._titles)}. {text}")
 
-    def call(self, event: dict[str, Any]) -> Any:
+    def invoke(self, event: dict[str, Any]) -> Any:
         """Have a cold process answer an event; say what that took."""
-        before = Counter(self.counting.counts)
+        before = Counter(self.request_counter.counts)
         begun = time.monotonic()
-        with local_cloud.Environment(
+        with local_cloud.ExecutionEnvironment(
             "s3_handler.handle", folder=self.home, environment=self.environment
         ) as process:
-            process.begin(event)
+            process.send_event(event)
             answer = process.result()
             took = time.monotonic() - begun
             self.pids.append(process.process.pid)
-        asked = self.counting.counts - before
+        asked = self.request_counter.counts - before
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(asked.items()))
         print(f"   process {self.pids[-1]}: {took * 1000:.0f} ms, S3: {kinds}")
         return answer
@@ -80,38 +80,42 @@ class Stage:
         """Send a request to the function's URL."""
         print(f"   {method} {path} {json.dumps(body)[:60] if body else ''}")
         event = url_event(method, path, body, **{"x-who": "kim@example.com"})
-        answer = self.call(event)
+        answer = self.invoke(event)
         if answer["statusCode"] != 200:  # noqa: PLR2004 - OK
             sys.exit(f"{method} {path}: {answer}")
         return json.loads(answer["body"])
 
-    def deliver(self, *, twice: bool = False) -> None:
+    def deliver_messages(self, *, twice: bool = False) -> None:
         """Hand what is in the queue to the function."""
         found = self.sqs.receive_message(QueueUrl=self.queue, MaxNumberOfMessages=10)
         for message in found.get("Messages", []):
             for _ in range(2 if twice else 1):
                 print(f"   message {message['Body']}")
-                answer = self.call(queue_event(message["Body"]))
+                answer = self.invoke(queue_event(message["Body"]))
                 if answer["batchItemFailures"]:
                     sys.exit("The message was to be done with.")
             self.sqs.delete_message(
                 QueueUrl=self.queue, ReceiptHandle=message["ReceiptHandle"]
             )
 
-    def at_rest(self) -> None:
+    def print_stored(self) -> None:
         """Say what there is between two events: bytes, and nothing that runs."""
         listed = self.s3.list_objects_v2(Bucket="runs")["Contents"]
         size = sum(each["Size"] for each in listed)
-        still = alive(self.pids) or "none"
+        still = living_pids(self.pids) or "none"
         print(f"   {len(listed)} objects, {size:,} bytes; processes alive: {still}")
 
     @property
     def effects(self) -> list[str]:
         """What was done in the world outside."""
-        return self.ledger.read_text().splitlines() if self.ledger.exists() else []
+        return (
+            self.effects_file.read_text().splitlines()
+            if self.effects_file.exists()
+            else []
+        )
 
 
-def alive(pids: list[int]) -> list[int]:
+def living_pids(pids: list[int]) -> list[int]:
     """Return those of some processes that are still there."""
     there: list[int] = []
     for pid in pids:
@@ -121,43 +125,45 @@ def alive(pids: list[int]) -> list[int]:
     return there
 
 
-def decide(stage: Stage, decision: str, tool: str, *, twice: bool = False) -> None:
+def decide(demo: Demo, decision: str, tool: str, *, twice: bool = False) -> None:
     """Decide the call of a tool as the webhook does, and let the run be woken."""
-    stage.title(f"A webhook says {decision}: {tool}")
-    waits = stage.http("GET", f"/runs/{RUN}")["waits"]
+    demo.print_title(f"A webhook says {decision}: {tool}")
+    waits = demo.http("GET", f"/runs/{RUN}")["waits"]
     wait = next(wait for wait in waits if wait["tool"] == tool)
     path = f"/waits/{wait['id']}/decision"
-    stage.http("POST", path, {"decision": decision})
-    stage.title("The queue wakes the run" + (", and delivers twice" if twice else ""))
-    stage.deliver(twice=twice)
-    stage.at_rest()
+    demo.http("POST", path, {"decision": decision})
+    demo.print_title(
+        "The queue wakes the run" + (", and delivers twice" if twice else "")
+    )
+    demo.deliver_messages(twice=twice)
+    demo.print_stored()
 
 
-def play(stage: Stage) -> dict[str, bool]:
+def run_demo(demo: Demo) -> dict[str, bool]:
     """Start, decide twice, and tell which promises were kept."""
-    stage.title("Start")
-    told = stage.http("POST", "/runs", {"input": TASK, "run_id": RUN})
+    demo.print_title("Start")
+    told = demo.http("POST", "/runs", {"input": TASK, "run_id": RUN})
     for wait in told["waits"]:
         print(f"   waits: {' > '.join(wait['path'])}")
-    stage.at_rest()
-    decide(stage, "approve", "transfer", twice=True)
-    decide(stage, "deny", "grant_access")
-    stage.title("The end")
-    run = stage.http("GET", f"/runs/{RUN}")
+    demo.print_stored()
+    decide(demo, "approve", "transfer", twice=True)
+    decide(demo, "deny", "grant_access")
+    demo.print_title("The end")
+    run = demo.http("GET", f"/runs/{RUN}")
     print(f"   {run['status']}: {run['output']}")
-    stage.title(f"The ledger of effects, {stage.ledger}")
-    for effect in stage.effects:
+    demo.print_title(f"The ledger of effects, {demo.effects_file}")
+    for effect in demo.effects:
         print(f"   {effect}")
-    transfers = [effect for effect in stage.effects if "Transferred" in effect]
+    transfers = [effect for effect in demo.effects if "Transferred" in effect]
     return {
         "the run finished": run["status"] == "finished",
         "the money was transferred once": len(transfers) == 1,
-        "what was denied never happened": transfers == stage.effects,
-        "nothing of it is left running": not alive(stage.pids),
+        "what was denied never happened": transfers == demo.effects,
+        "nothing of it is left running": not living_pids(demo.pids),
     }
 
 
-def bill(counts: Counter[str]) -> None:
+def print_cost(counts: Counter[str]) -> None:
     """Print what S3 would charge, in the prices of us-east-1 (2026)."""
     dear = counts["PUT"] + counts["LIST"]
     cheap = counts["GET"] + counts["HEAD"]
@@ -180,11 +186,11 @@ def main() -> None:
         ) as model,
     ):
         print(f"S3 and SQS at {aws}, logs in {home}: both end with this.")
-        stage = Stage(home, aws, next(iter(model.stdout or ())).strip())
-        kept = play(stage)
-        stage.counting.close()
+        stage = Demo(home, aws, next(iter(model.stdout or ())).strip())
+        kept = run_demo(stage)
+        stage.request_counter.close()
         model.communicate()
-    bill(stage.counting.counts)
+    print_cost(stage.request_counter.counts)
     for promise, holds in kept.items():
         print(f"{'Yes' if holds else 'NO'}: {promise}.")
     if not all(kept.values()):

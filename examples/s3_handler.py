@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from continuations.serve.aws_lambda import handler
-from continuations.serve.http import Request
+from continuations.serve.http.request_response import Request
 
 
 def verify(request: Request) -> str | None:
@@ -12,7 +12,7 @@ def verify(request: Request) -> str | None:
     return request.headers.get("x-who")
 
 
-def ledger() -> Path:
+def effects_file() -> Path:
     """Return the file that stands for the world outside, the tools' context."""
     return Path(os.environ["LEDGER"])
 
@@ -20,7 +20,7 @@ def ledger() -> Path:
 handle = handler(
     store=os.environ["STORE"],
     agents="three_deep:orchestrator",
-    context=ledger,
+    context=effects_file,
     verify=verify,
     wake=f"sqs:{os.environ['QUEUE']}",
 )

@@ -45,7 +45,7 @@ SCRIPT: dict[str, list[str | list[tuple[str, dict[str, Any]]]]] = {
 }
 
 
-def check(messages: list[dict[str, Any]]) -> None:
+def check_conversation(messages: list[dict[str, Any]]) -> None:
     """Raise `ValueError` for a conversation that the real API refuses too."""
     unanswered: list[str] = []
     for message in messages:
@@ -84,10 +84,10 @@ def reply_to(messages: list[dict[str, Any]]) -> dict[str, Any]:
     return {"role": "assistant", "content": None, "tool_calls": calls}
 
 
-def completion_of(body: bytes) -> dict[str, Any]:
+def completion(body: bytes) -> dict[str, Any]:
     """Return the completion for a request; raises if there is none."""
     request = json.loads(body)
-    check(request["messages"])
+    check_conversation(request["messages"])
     message = reply_to(request["messages"])
     finish = "tool_calls" if "tool_calls" in message else "stop"
     asked, said = len(body) // 4, len(json.dumps(message)) // 4
@@ -119,12 +119,12 @@ class Handler(BaseHTTPRequestHandler):
         """Answer one request, or refuse it."""
         body = self.rfile.read(int(self.headers["Content-Length"]))
         try:
-            self.answer(200, completion_of(body))
+            self.send_json(200, completion(body))
         except (LookupError, TypeError, ValueError) as error:
             why = {"message": str(error), "type": "invalid_request_error"}
-            self.answer(400, {"error": why})
+            self.send_json(400, {"error": why})
 
-    def answer(self, status: int, body: dict[str, Any]) -> None:
+    def send_json(self, status: int, body: dict[str, Any]) -> None:
         """Send a JSON body."""
         data = json.dumps(body).encode()
         self.send_response(status)

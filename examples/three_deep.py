@@ -60,7 +60,7 @@ TASK = (
 # The agents ---------------------------------------------------------------------
 
 
-def note(ctx: ToolContext, effect: str) -> str:
+def record_effect(ctx: ToolContext, effect: str) -> str:
     """Write an effect into the ledger, which stands for the world outside."""
     with ctx.context.open("a") as ledger:
         ledger.write(f"{ctx.call_id} {effect}\n")
@@ -76,13 +76,13 @@ def balance(account: str) -> str:
 @tool(approval=True)
 def transfer(recipient: str, cents: int, ctx: ToolContext) -> str:
     """Transfer money from the account "bonuses" to a person."""
-    return note(ctx, f"Transferred {cents / 100:.2f} EUR to {recipient}.")
+    return record_effect(ctx, f"Transferred {cents / 100:.2f} EUR to {recipient}.")
 
 
 @tool(approval=True)
 def grant_access(person: str, system: str, ctx: ToolContext) -> str:
     """Give a person access to a system."""
-    return note(ctx, f"Granted {person} access to {system}.")
+    return record_effect(ctx, f"Granted {person} access to {system}.")
 
 
 MODEL = "gpt-5-mini"
@@ -112,10 +112,10 @@ orchestrator = Agent(
 # The commands -------------------------------------------------------------------
 
 
-def work(options: argparse.Namespace) -> None:
+def start_or_resume(options: argparse.Namespace) -> None:
     """Start or resume the run, and say how it stands."""
     if options.offline:
-        use_scripted_api()
+        start_scripted_api()
     # A short lease, so that little time is lost if a process is killed.
     runner = Runner(orchestrator, store=options.store, lease=options.lease)
     while True:
@@ -129,10 +129,10 @@ def work(options: argparse.Namespace) -> None:
             if not options.wait:
                 raise
             time.sleep(0.2)
-    report(outcome)
+    print_outcome(outcome)
 
 
-def report(outcome: Outcome) -> None:
+def print_outcome(outcome: Outcome) -> None:
     """Print the outcome's name and what it brings."""
     match outcome:
         case Finished():
@@ -145,14 +145,14 @@ def report(outcome: Outcome) -> None:
                 print(f"  {' > '.join(wait.path)} {wait.arguments} ({wait.kind})")
 
 
-def list_waiting(desk: Runner) -> None:
+def print_waits(runner: Runner) -> None:
     """Print what waits in the whole store."""
-    for summary in desk.waiting():
-        wait = desk.wait(summary.id)
+    for summary in runner.waiting():
+        wait = runner.wait(summary.id)
         print(f"{wait.id}  {wait.kind}: {' > '.join(wait.path)} {wait.arguments}")
 
 
-def draw(frame: Frame, indent: str = "") -> None:
+def print_frame(frame: Frame, indent: str = "") -> None:
     """Print a paused agent, its calls, and the agents that these are in."""
     print(f"{indent}{frame.agent} ({len(frame.messages)} messages)")
     for call in frame.calls:
@@ -160,10 +160,10 @@ def draw(frame: Frame, indent: str = "") -> None:
         if call.wait is not None:
             print(f"{indent}    for {call.wait.id}")
         if call.frame is not None:
-            draw(call.frame, indent + "    ")
+            print_frame(call.frame, indent + "    ")
 
 
-def use_scripted_api() -> None:
+def start_scripted_api() -> None:
     """Start the scripted API in a process that ends with this one."""
     server = subprocess.Popen(
         [sys.executable, HERE / "scripted_api.py"],
@@ -175,17 +175,17 @@ def use_scripted_api() -> None:
     os.environ["OPENAI_API_KEY"] = "offline"
 
 
-def obey(options: argparse.Namespace) -> None:
+def run_command(options: argparse.Namespace) -> None:
     """Do what the command line says."""
     # To list, look and decide takes no agents and no model.
     desk = Runner([], store=options.store)
     match options.words:
         case ["start"] | ["resume", _]:
-            work(options)
+            start_or_resume(options)
         case ["waiting"]:
-            list_waiting(desk)
+            print_waits(desk)
         case ["show", run]:
-            draw(desk.look(run).root)
+            print_frame(desk.look(run).root)
         case ["approve", wait]:
             desk.decide(wait, Approve(by="kim@example.com"))
             print("Approve: recorded")
@@ -218,7 +218,7 @@ def main() -> None:
         runpy.run_path(str(HERE / "director.py"), run_name="__main__")
         return
     try:
-        obey(options)
+        run_command(options)
     except ContinuationsError as error:
         sys.exit(f"{type(error).__name__}: {error}")
 

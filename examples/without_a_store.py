@@ -28,8 +28,8 @@ from continuations import (
     run,
     tool,
 )
-from continuations.models.contract import ModelRequest
-from continuations.models.scripted import Line, ScriptedModel, ToolCall
+from continuations.models.interface import ModelRequest
+from continuations.models.scripted import ScriptedModel, ScriptedReply, ToolCall
 
 SENT = Path("sent.txt")  # stands for the post
 TABLE = """CREATE TABLE IF NOT EXISTS task (
@@ -44,7 +44,7 @@ def send_letter(to: str, text: str) -> str:
     return f"Sent to {to}."
 
 
-def offline(request: ModelRequest) -> Line:
+def scripted_reply(request: ModelRequest) -> ScriptedReply:
     """Answer in the model's place, so that the example runs without a key."""
     last = request.messages[-1]
     if last.role == "user":
@@ -56,14 +56,16 @@ writer = Agent(
     "writer",
     instructions="You write one short letter and send it.",
     tools=[send_letter],
-    model="gpt-5-mini" if "OPENAI_API_KEY" in os.environ else ScriptedModel(offline),
+    model="gpt-5-mini"
+    if "OPENAI_API_KEY" in os.environ
+    else ScriptedModel(scripted_reply),
 )
 
 
 def start(database: sqlite3.Connection) -> None:
     """Run until a person is needed, and keep what there is in a row."""
     outcome = run(writer, "Welcome Jane to the team.")
-    row = (state_of(outcome), outcome.continuation.to_bytes())
+    row = (task_state(outcome), outcome.continuation.to_bytes())
     with database:
         new = database.execute(
             "INSERT INTO task (state, continuation) VALUES (?, ?)", row
@@ -89,7 +91,7 @@ def approve(database: sqlite3.Connection, task: int) -> None:
     waits = Continuation.from_bytes(data).waits
     answers = {wait.id: Approve(by="kim@example.com") for wait in waits}
     outcome = resume(data, writer, answers=answers)
-    row = (state_of(outcome), outcome.continuation.to_bytes(), task)
+    row = (task_state(outcome), outcome.continuation.to_bytes(), task)
     with database:
         database.execute(
             "UPDATE task SET state = ?, continuation = ? WHERE id = ?", row
@@ -98,12 +100,12 @@ def approve(database: sqlite3.Connection, task: int) -> None:
     print(f"{type(outcome).__name__}: task {task}. {said}")
 
 
-def state_of(outcome: Outcome) -> str:
+def task_state(outcome: Outcome) -> str:
     """Return what the table calls an outcome."""
     return "waiting" if isinstance(outcome, Suspended) else "done"
 
 
-def everything() -> None:
+def run_all_steps() -> None:
     """Start a task, then approve it in two processes at once."""
     with tempfile.TemporaryDirectory() as folder:
         python = [sys.executable, __file__]
@@ -120,7 +122,7 @@ def everything() -> None:
 def main() -> None:
     """Take one step, or all."""
     if not sys.argv[1:]:
-        everything()
+        run_all_steps()
         return
     database = sqlite3.connect("tasks.db")
     database.execute(TABLE)

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 # Run as a file, Python looks for modules beside the file only.
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from tests.models.chat_api import Refused, check, parsed
+from tests.models.chat_api import RequestRejected, check_request, parse_body
 
 if TYPE_CHECKING:
     from types import FrameType, TracebackType
@@ -48,13 +48,11 @@ Rule: TypeAlias = Callable[[list[dict[str, Any]], str], Mapping[str, Any]]
 # The k-th reply is given while the conversation has k assistant messages.
 Script: TypeAlias = Mapping[str, Sequence[Mapping[str, Any]]]
 
-_NOT_IN_THE_MESSAGE = frozenset(
-    {"content", "tool_calls", "finish_reason", "usage", "delay"}
-)
+_REPLY_OPTIONS = frozenset({"content", "tool_calls", "finish_reason", "usage", "delay"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class HttpResponse:
     """What goes back over the wire, and when."""
 
     body: bytes
@@ -79,13 +77,13 @@ class ModelServer:
         key: str = "sk-test",
         log: Path | None = None,
         port: int = 0,
-        keep: bool = True,
+        keep_requests: bool = True,
     ) -> None:
         self.key = key
         self.requests: list[dict[str, Any]] = []
-        self._rule: Rule = script if callable(script) else rule_of(script)
+        self._rule: Rule = script if callable(script) else rule_from_script(script)
         self._log = log
-        self._keep = keep
+        self._keep_requests = keep_requests
         self._noting = threading.Lock()
         self._index = itertools.count()
         self._server = _Server(("127.0.0.1", port), self)
@@ -118,42 +116,44 @@ class ModelServer:
         self._server.hang_up()
         self._server.server_close()
 
-    def answer(self, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
+    def respond(
+        self, path: str, headers: Mapping[str, str], body: bytes
+    ) -> HttpResponse:
         """Note one request and return its answer."""
         request: dict[str, Any] = {}
         try:
-            self._admit(path, headers)
-            request = parsed(body)
-            check(request)
-            answer = self._scripted(request, len(body))
-        except Refused as refused:
+            self._check_access(path, headers)
+            request = parse_body(body)
+            check_request(request)
+            answer = self._scripted_response(request, len(body))
+        except RequestRejected as refused:
             said = json.dumps({"error": refused.error}).encode()
-            answer = Answer(status=refused.status, body=said)
-        self._note(request, answer.status)
+            answer = HttpResponse(status=refused.status, body=said)
+        self._log_request(request, answer.status)
         return answer
 
-    def _admit(self, path: str, headers: Mapping[str, str]) -> None:
+    def _check_access(self, path: str, headers: Mapping[str, str]) -> None:
         if path != "/v1/chat/completions":
-            raise Refused(f"Invalid URL (POST {path})", status=404)
+            raise RequestRejected(f"Invalid URL (POST {path})", status=404)
         bearer = headers.get("authorization", "").removeprefix("Bearer ")
         if bearer != self.key:
             shown = f"{bearer[:8]}***{bearer[-4:]}"
             said = f"Incorrect API key provided: {shown}."
-            raise Refused(said, code="invalid_api_key", status=401)
+            raise RequestRejected(said, code="invalid_api_key", status=401)
         kind = headers.get("content-type", "")
         if kind.partition(";")[0] != "application/json":
-            raise Refused(f"Unsupported media type: '{kind}'.", status=415)
+            raise RequestRejected(f"Unsupported media type: '{kind}'.", status=415)
 
-    def _scripted(self, request: dict[str, Any], size: int) -> Answer:
+    def _scripted_response(self, request: dict[str, Any], size: int) -> HttpResponse:
         try:
             reply = self._rule(request["messages"], request["model"])
-            return _answer(reply, request, size)
+            return _make_response(reply, request, size)
         except Exception as error:
             # A fault of the test: in words, and with a status that nobody retries.
             said = f"{type(error).__name__}: {error}"
-            raise Refused(said, kind="script_error") from error
+            raise RequestRejected(said, kind="script_error") from error
 
-    def _note(self, request: dict[str, Any], status: int) -> None:
+    def _log_request(self, request: dict[str, Any], status: int) -> None:
         rest = {k: v for k, v in request.items() if k not in ("model", "messages")}
         with self._noting:
             entry = {
@@ -163,7 +163,7 @@ class ModelServer:
                 "messages": request.get("messages"),
                 "settings": rest,
             }
-            if self._keep:
+            if self._keep_requests:
                 self.requests.append(entry)
             if self._log is not None:
                 _append(self._log, json.dumps(entry) + "\n")
@@ -181,7 +181,7 @@ def _append(path: Path, line: str) -> None:
 # What it answers --------------------------------------------------------------
 
 
-def rule_of(script: Script) -> Rule:
+def rule_from_script(script: Script) -> Rule:
     """Return the rule that a script stands for; it keeps no state."""
 
     def rule(messages: list[dict[str, Any]], model: str) -> Mapping[str, Any]:
@@ -200,30 +200,38 @@ def rule_of(script: Script) -> Rule:
     return rule
 
 
-def _answer(reply: Mapping[str, Any], request: dict[str, Any], size: int) -> Answer:
+def _make_response(
+    reply: Mapping[str, Any], request: dict[str, Any], size: int
+) -> HttpResponse:
     delay = float(reply.get("delay", 0))
     if "hang_up" in reply:
-        return Answer(body=b"", delay=delay, hang_up=bool(reply["hang_up"]))
+        return HttpResponse(body=b"", delay=delay, hang_up=bool(reply["hang_up"]))
     headers = reply.get("headers", {})
     status = reply.get("status", 200)
     if "raw" in reply or "status" in reply:
         body = reply.get("raw", reply.get("body", ""))
         text = body if isinstance(body, str) else json.dumps(body)
-        return Answer(body=text.encode(), status=status, headers=headers, delay=delay)
+        return HttpResponse(
+            body=text.encode(), status=status, headers=headers, delay=delay
+        )
     completion = _completion(reply, request, size)
-    return Answer(body=json.dumps(completion).encode(), headers=headers, delay=delay)
+    return HttpResponse(
+        body=json.dumps(completion).encode(), headers=headers, delay=delay
+    )
 
 
 def _completion(
     reply: Mapping[str, Any], request: dict[str, Any], size: int
 ) -> dict[str, Any]:
     turn = [message["role"] for message in request["messages"]].count("assistant")
-    asked = [_asked(c, turn, i) for i, c in enumerate(reply.get("tool_calls") or ())]
+    asked = [
+        _tool_call(c, turn, i) for i, c in enumerate(reply.get("tool_calls") or ())
+    ]
     message: dict[str, Any] = {"role": "assistant", "content": reply.get("content")}
     if "tool_calls" in reply:
         message["tool_calls"] = asked
     message |= {"refusal": None, "annotations": []}
-    message |= {k: v for k, v in reply.items() if k not in _NOT_IN_THE_MESSAGE}
+    message |= {k: v for k, v in reply.items() if k not in _REPLY_OPTIONS}
     finish = reply.get("finish_reason", "tool_calls" if asked else "stop")
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish}
     completion = {
@@ -240,7 +248,7 @@ def _completion(
     return completion
 
 
-def _asked(call: Mapping[str, Any], turn: int, place: int) -> dict[str, Any]:
+def _tool_call(call: Mapping[str, Any], turn: int, place: int) -> dict[str, Any]:
     given = call.get("arguments", {})
     text = given if isinstance(given, str) else json.dumps(given)
     return {
@@ -315,7 +323,7 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(length)
         server = cast("_Server", self.server)
         headers = {name.lower(): value for name, value in self.headers.items()}
-        answer = server.model.answer(self.path, headers, body)
+        answer = server.model.respond(self.path, headers, body)
         server.closing.wait(answer.delay)
         if answer.hang_up or server.closing.is_set():
             self.close_connection = True
@@ -342,7 +350,7 @@ def main() -> None:
     given = options.parse_args()
     script: Script = json.loads(given.script.read_text("utf-8"))
     server = ModelServer(
-        script, key=given.key, log=given.log, port=given.port, keep=False
+        script, key=given.key, log=given.log, port=given.port, keep_requests=False
     )
     asked_to_stop = threading.Event()
 

@@ -20,18 +20,18 @@ from tests.model_server import ModelServer, Script
 HELLO = {"role": "user", "content": "hello"}
 
 
-def call(*ids: str) -> dict[str, Any]:
+def assistant_with_calls(*ids: str) -> dict[str, Any]:
     """Return an assistant message that asks for a tool once for each id."""
     function = {"name": "pay", "arguments": "{}"}
     calls = [{"id": i, "type": "function", "function": function} for i in ids]
     return {"role": "assistant", "content": None, "tool_calls": calls}
 
 
-def result(of: str, content: Any = "ok") -> dict[str, Any]:
-    return {"role": "tool", "tool_call_id": of, "content": content}
+def tool_message(call_id: str, content: Any = "ok") -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": call_id, "content": content}
 
 
-def function(name: str, **fields: Any) -> dict[str, Any]:
+def tool_definition(name: str, **fields: Any) -> dict[str, Any]:
     parameters: dict[str, Any] = {"type": "object", "properties": {}}
     body: dict[str, Any] = {"name": name, "parameters": parameters, **fields}
     return {"type": "function", "function": body}
@@ -66,7 +66,9 @@ class Client:
         self._connection.close()
 
 
-def posted(server: ModelServer, *messages: Any, **settings: Any) -> tuple[int, Any]:
+def post_messages(
+    server: ModelServer, *messages: Any, **settings: Any
+) -> tuple[int, Any]:
     client = Client(server.url)
     answer = client.post({"model": "m", "messages": list(messages), **settings})
     client.close()
@@ -92,29 +94,95 @@ EMPTY = "empty array. Expected an array with minimum length 1"
         ([{"role": "user", "content": 7}], "Invalid type for 'messages[0].content'"),
         ([{"role": "user", "content": [{"text": "a"}]}], "messages[0].content"),
         ([HELLO, {"role": "assistant", "content": None}], "expected a string, got nu"),
-        ([HELLO, call()], f"Invalid 'messages[1].tool_calls': {EMPTY}"),
-        ([HELLO, call("")], "Invalid 'messages[1].tool_calls[0].id': empty string"),
-        ([HELLO, call("a")], UNANSWERED),
-        ([HELLO, call("a", "b"), result("b")], "did not have response messages: a"),
-        ([HELLO, call("a"), HELLO, result("a")], UNANSWERED),
-        ([HELLO, call("a"), call("b"), result("b"), result("a")], UNANSWERED),
-        ([HELLO, result("a")], ORPHAN),
-        ([result("a")], ORPHAN),
-        ([HELLO, call("a"), result("a"), HELLO, result("a")], ORPHAN),
-        ([HELLO, call("a"), result("b"), result("a")], "'tool_call_id' of 'b' not fou"),
-        ([HELLO, call("a"), result("a"), result("a")], DUPLICATE),
-        ([HELLO, call("a", "a"), result("a"), result("a")], DUPLICATE),
-        ([HELLO, call("a"), result("a"), call("a"), result("a")], DUPLICATE),
-        ([HELLO, call("a"), result("a", None)], "expected a string, got null"),
-        ([HELLO, call("a"), result("a", {"ok": 1})], "Invalid type for 'messages[2]"),
-        ([HELLO, call("a"), result("a", [])], f"'messages[2].content': {EMPTY}"),
-        ([HELLO, call("a"), result("a", [{"type": "image_url"}])], "'image_url'"),
-        ([HELLO, call("a"), {"role": "tool", "content": ""}], "messages[2].tool_call"),
+        ([HELLO, assistant_with_calls()], f"Invalid 'messages[1].tool_calls': {EMPTY}"),
+        (
+            [HELLO, assistant_with_calls("")],
+            "Invalid 'messages[1].tool_calls[0].id': empty string",
+        ),
+        ([HELLO, assistant_with_calls("a")], UNANSWERED),
+        (
+            [HELLO, assistant_with_calls("a", "b"), tool_message("b")],
+            "did not have response messages: a",
+        ),
+        ([HELLO, assistant_with_calls("a"), HELLO, tool_message("a")], UNANSWERED),
+        (
+            [
+                HELLO,
+                assistant_with_calls("a"),
+                assistant_with_calls("b"),
+                tool_message("b"),
+                tool_message("a"),
+            ],
+            UNANSWERED,
+        ),
+        ([HELLO, tool_message("a")], ORPHAN),
+        ([tool_message("a")], ORPHAN),
+        (
+            [
+                HELLO,
+                assistant_with_calls("a"),
+                tool_message("a"),
+                HELLO,
+                tool_message("a"),
+            ],
+            ORPHAN,
+        ),
+        (
+            [HELLO, assistant_with_calls("a"), tool_message("b"), tool_message("a")],
+            "'tool_call_id' of 'b' not fou",
+        ),
+        (
+            [HELLO, assistant_with_calls("a"), tool_message("a"), tool_message("a")],
+            DUPLICATE,
+        ),
+        (
+            [
+                HELLO,
+                assistant_with_calls("a", "a"),
+                tool_message("a"),
+                tool_message("a"),
+            ],
+            DUPLICATE,
+        ),
+        (
+            [
+                HELLO,
+                assistant_with_calls("a"),
+                tool_message("a"),
+                assistant_with_calls("a"),
+                tool_message("a"),
+            ],
+            DUPLICATE,
+        ),
+        (
+            [HELLO, assistant_with_calls("a"), tool_message("a", None)],
+            "expected a string, got null",
+        ),
+        (
+            [HELLO, assistant_with_calls("a"), tool_message("a", {"ok": 1})],
+            "Invalid type for 'messages[2]",
+        ),
+        (
+            [HELLO, assistant_with_calls("a"), tool_message("a", [])],
+            f"'messages[2].content': {EMPTY}",
+        ),
+        (
+            [
+                HELLO,
+                assistant_with_calls("a"),
+                tool_message("a", [{"type": "image_url"}]),
+            ],
+            "'image_url'",
+        ),
+        (
+            [HELLO, assistant_with_calls("a"), {"role": "tool", "content": ""}],
+            "messages[2].tool_call",
+        ),
     ],
 )
 def test_a_broken_conversation_is_refused(messages: list[Any], words: str) -> None:
     with ModelServer({"": [{"content": "never"}] * 5}) as server:
-        status, body = posted(server, *messages)
+        status, body = post_messages(server, *messages)
 
     error: dict[str, Any] = body["error"]
     assert (400, "invalid_request_error") == (status, error["type"])
@@ -134,10 +202,10 @@ def test_a_broken_conversation_is_refused(messages: list[Any], words: str) -> No
     ],
 )
 def test_a_broken_call_is_refused(broken: dict[str, Any]) -> None:
-    asked = call("a")
+    asked = assistant_with_calls("a")
     asked["tool_calls"][0] |= broken
     with ModelServer({"": [{"content": "never"}] * 5}) as server:
-        status, body = posted(server, HELLO, asked, result("a"))
+        status, body = post_messages(server, HELLO, asked, tool_message("a"))
 
     assert 400 == status
     assert body["error"]["param"].startswith("messages[1].tool_calls[0]")
@@ -147,15 +215,24 @@ def test_a_broken_call_is_refused(broken: dict[str, Any]) -> None:
     ("settings", "words"),
     [
         ({"tools": []}, f"Invalid 'tools': {EMPTY}"),
-        ({"tools": [function("a b")]}, "does not match pattern"),
-        ({"tools": [function("straße")]}, "does not match pattern"),
-        ({"tools": [function("a\n")]}, "does not match pattern"),
-        ({"tools": [function("")]}, "empty string"),
-        ({"tools": [function("a" * 65)]}, "string too long"),
-        ({"tools": [function("a"), function("a")]}, "tool names must be unique"),
-        ({"tools": [function("a", parameters={"type": "string"})]}, "got 'type: \"str"),
-        ({"tools": [function("a", parameters={})]}, "schema must be a JSON Schema of"),
-        ({"tools": [function("a", parameters=None)]}, "expected an object"),
+        ({"tools": [tool_definition("a b")]}, "does not match pattern"),
+        ({"tools": [tool_definition("straße")]}, "does not match pattern"),
+        ({"tools": [tool_definition("a\n")]}, "does not match pattern"),
+        ({"tools": [tool_definition("")]}, "empty string"),
+        ({"tools": [tool_definition("a" * 65)]}, "string too long"),
+        (
+            {"tools": [tool_definition("a"), tool_definition("a")]},
+            "tool names must be unique",
+        ),
+        (
+            {"tools": [tool_definition("a", parameters={"type": "string"})]},
+            "got 'type: \"str",
+        ),
+        (
+            {"tools": [tool_definition("a", parameters={})]},
+            "schema must be a JSON Schema of",
+        ),
+        ({"tools": [tool_definition("a", parameters=None)]}, "expected an object"),
         ({"tool_choice": "auto"}, "only allowed when 'tools' are specified"),
         ({"parallel_tool_calls": True}, "only allowed when 'tools' are specified"),
         ({"agent": "hr"}, "Unknown parameter: 'agent'"),
@@ -165,7 +242,7 @@ def test_a_broken_call_is_refused(broken: dict[str, Any]) -> None:
 )
 def test_a_broken_request_is_refused(settings: dict[str, Any], words: str) -> None:
     with ModelServer({"": [{"content": "never"}]}) as server:
-        status, body = posted(server, HELLO, **settings)
+        status, body = post_messages(server, HELLO, **settings)
 
     assert 400 == status
     assert words in body["error"]["message"]
@@ -195,7 +272,7 @@ def test_a_body_that_is_not_json_is_refused(raw: bytes) -> None:
     assert "We could not parse the JSON body" in body["error"]["message"]
 
 
-def test_who_it_is_and_what_they_want_is_looked_at_first() -> None:
+def test_key_path_and_content_type_are_checked_first() -> None:
     with ModelServer({}, key="sk-right") as server:
         client = Client(server.url)
         wrong = client.post({}, key="sk-wrong-and-long")
@@ -211,15 +288,15 @@ def test_who_it_is_and_what_they_want_is_looked_at_first() -> None:
 # What it takes ----------------------------------------------------------------
 
 
-def test_a_sound_conversation_is_answered() -> None:
+def test_valid_conversation_gets_a_reply() -> None:
     # Given everything that is easily taken for broken
     conversation = [
         {"role": "developer", "content": "be kind"},
         {"role": "user", "content": [{"type": "text", "text": "emoji \U0001f600"}]},
         {"role": "assistant", "content": "", "unknown": {"kept": True}},
-        call("a", "b"),
-        result("b", [{"type": "text", "text": "in another order"}]),
-        result("a", ""),
+        assistant_with_calls("a", "b"),
+        tool_message("b", [{"type": "text", "text": "in another order"}]),
+        tool_message("a", ""),
         {"role": "assistant", "refusal": "no", "content": None},
         HELLO,
     ]
@@ -243,14 +320,16 @@ def test_the_script_is_chosen_by_prompt_or_model() -> None:
 
     with ModelServer(script) as server:
         said = [
-            posted(server, *messages)[1]
+            post_messages(server, *messages)[1]
             for messages in (
                 [prompt, HELLO],
                 [prompt, HELLO, {"role": "assistant", "content": "hr"}, HELLO],
                 [HELLO],
             )
         ]
-        ended = posted(server, HELLO, {"role": "assistant", "content": "x"}, HELLO)
+        ended = post_messages(
+            server, HELLO, {"role": "assistant", "content": "x"}, HELLO
+        )
 
     assert ["hr", "hr again", "by model"] == [
         body["choices"][0]["message"]["content"] for body in said
@@ -258,17 +337,17 @@ def test_the_script_is_chosen_by_prompt_or_model() -> None:
     assert (400, "script_error") == (ended[0], ended[1]["error"]["type"])
 
 
-def test_a_rule_decides_by_itself() -> None:
+def test_rule_function_chooses_the_reply() -> None:
     def rule(messages: list[dict[str, Any]], model: str) -> dict[str, Any]:
         return {"content": f"{model} heard {messages[-1]['content']}"}
 
     with ModelServer(rule) as server:
-        body = posted(server, HELLO)[1]
+        body = post_messages(server, HELLO)[1]
 
     assert "m heard hello" == body["choices"][0]["message"]["content"]
 
 
-def test_a_reply_may_be_anything() -> None:
+def test_reply_may_set_status_body_and_fields() -> None:
     calls = [
         {"name": "a", "arguments": {"x": 1}},
         {"name": "b", "arguments": "{", "id": "i"},
@@ -280,7 +359,7 @@ def test_a_reply_may_be_anything() -> None:
         "cut": [{"content": "a", "finish_reason": "length", "usage": {"x": 1}}],
     }
     with ModelServer(script) as server:
-        got = {name: posted(server, HELLO, model=name) for name in script}
+        got = {name: post_messages(server, HELLO, model=name) for name in script}
 
     choice = got["calls"][1]["choices"][0]
     asked = choice["message"]["tool_calls"]
@@ -351,7 +430,7 @@ def test_a_hundred_connections_at_once(tmp_path: Path) -> None:
     assert server.requests == lines
 
 
-def test_as_a_process_it_serves_a_file(tmp_path: Path) -> None:
+def test_server_process_serves_a_script_file(tmp_path: Path) -> None:
     # Given a script in a file
     script, log = tmp_path / "script.json", tmp_path / "calls.jsonl"
     script.write_text(json.dumps({"": [{"content": "hi"}]}), "utf-8")

@@ -19,7 +19,7 @@ class Command:
     """A line that a reader types, and what the README says that it prints."""
 
     line: str
-    prints: str
+    expected_output: str
 
 
 def _commands(block: str) -> list[Command]:
@@ -28,13 +28,13 @@ def _commands(block: str) -> list[Command]:
     return [Command(line, prints.strip()) for line, _, prints in typed]
 
 
-def _matches(printed: str, expected: str) -> bool:
+def _matches(output: str, expected: str) -> bool:
     # "…" stands for anything: ids, times, lines of no interest here.
     pattern = ".*?".join(re.escape(part) for part in expected.split("…"))
-    return re.fullmatch(pattern, printed.strip(), re.DOTALL) is not None
+    return re.fullmatch(pattern, output.strip(), re.DOTALL) is not None
 
 
-def test_every_snippet_runs_as_printed(tmp_path: Path) -> None:
+def test_readme_snippets_run_and_print_the_documented_output(tmp_path: Path) -> None:
     readme = (ROOT / "README.md").read_text()
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     env = {"PATH": path, "HOME": str(tmp_path), "PYTHONPATH": str(tmp_path)}
@@ -68,5 +68,5 @@ def _run_console(block: str, folder: Path, env: dict[str, str]) -> int:
             check=True,
         )
 
-        assert _matches(done.stdout, command.prints), done.stdout
+        assert _matches(done.stdout, command.expected_output), done.stdout
     return len(_commands(block))

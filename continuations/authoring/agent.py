@@ -15,16 +15,16 @@ from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
     from continuations.authoring.approval import ApprovalPolicy, Condition
-    from continuations.authoring.outputs import Outputs
+    from continuations.authoring.output_spec import OutputSpec
 
 AnyTool: TypeAlias = Tool[..., Any] | AgentTool
-_TOOLS: tuple[type[Any], ...] = (Tool, AgentTool)
-Usable: TypeAlias = "Tool[..., Any] | AgentTool | Agent | Callable[..., Any]"
-Tools: TypeAlias = "Sequence[Usable] | Callable[[], Sequence[Usable]]"
+_TOOL_TYPES: tuple[type[Any], ...] = (Tool, AgentTool)
+ToolLike: TypeAlias = "Tool[..., Any] | AgentTool | Agent | Callable[..., Any]"
+ToolsOption: TypeAlias = "Sequence[ToolLike] | Callable[[], Sequence[ToolLike]]"
 
 
 # More than any conversation holds, and within what is stored.
-_MOST_TURNS = 1_000_000_000
+_MAX_TURNS = 1_000_000_000
 
 
 class ModelLike(Protocol):
@@ -62,7 +62,7 @@ class Agent:
         name: str,
         *,
         instructions: str = "",
-        tools: Tools = (),
+        tools: ToolsOption = (),
         model: str | ModelLike | None = None,
         description: str | None = None,
         input_type: Any = None,
@@ -78,15 +78,15 @@ class Agent:
         self.input_type = input_type
         self.output_type = output_type
         self.max_turns = max_turns
-        self.settings = self._settings_of(settings)
+        self.settings = self._validated_settings(settings)
         self._tools = tools
-        self._refuse_unfit()
+        self._validate_options()
 
     def __repr__(self) -> str:
         """Name the agent."""
         return f"<Agent {self.name}>"
 
-    def _refuse_unfit(self) -> None:
+    def _validate_options(self) -> None:
         """Refuse what could only fail later, in the middle of a run."""
         texts: tuple[Any, ...] = (self.name, self.instructions, self.description or "")
         if not all(isinstance(text, str) for text in texts) or not self.name:
@@ -99,15 +99,17 @@ class Agent:
             msg = f"agent {self.name}: give the type itself, not its name as a string"
             raise InvalidInput(msg)
         turns: Any = self.max_turns
-        if turns is not None and not (type(turns) is int and 1 <= turns <= _MOST_TURNS):
-            msg = f"agent {self.name}: max_turns is 1 to {_MOST_TURNS}, or None"
+        if turns is not None and not (type(turns) is int and 1 <= turns <= _MAX_TURNS):
+            msg = f"agent {self.name}: max_turns is 1 to {_MAX_TURNS}, or None"
             raise InvalidInput(msg)
 
-    def _settings_of(self, given: Mapping[Any, Any] | None) -> Mapping[str, Any]:
-        if given is None:
+    def _validated_settings(
+        self, settings: Mapping[Any, Any] | None
+    ) -> Mapping[str, Any]:
+        if settings is None:
             return {}
         with suppress(TypeError, ValueError):
-            found = dict(given)
+            found = dict(settings)
             if all(isinstance(name, str) for name in found):
                 return found
         msg = f"agent {self.name}: settings is a mapping with names for the provider"
@@ -125,11 +127,11 @@ class Agent:
         return AgentTool(self, name=name, description=description, approval=approval)
 
     @cached_property
-    def toolbox(self) -> Mapping[str, AnyTool]:
+    def tools_by_name(self) -> Mapping[str, AnyTool]:
         """Its tools by name, in their order; raises `InvalidInput`."""
         found: dict[str, AnyTool] = {}
-        for usable in self._listed():
-            tool = self._as_tool(usable)
+        for usable in self._resolve_tools():
+            tool = self._to_tool(usable)
             if tool.name in found:
                 msg = (
                     f"agent {self.name} has two tools named {tool.name}: give one of"
@@ -139,7 +141,7 @@ class Agent:
             found[tool.name] = tool
         return MappingProxyType(found)
 
-    def _listed(self) -> Sequence[Usable]:
+    def _resolve_tools(self) -> Sequence[ToolLike]:
         tools = self._tools
         if callable(tools) and not isinstance(tools, Tool):
             try:
@@ -155,32 +157,32 @@ class Agent:
         msg = f"agent {self.name}: its tools are a list, or a function that returns one"
         raise InvalidInput(msg)
 
-    def _as_tool(self, usable: Any) -> AnyTool:
+    def _to_tool(self, tool_like: Any) -> AnyTool:
         try:
-            if isinstance(usable, _TOOLS):
-                found: AnyTool = usable
+            if isinstance(tool_like, _TOOL_TYPES):
+                found: AnyTool = tool_like
                 return found
-            if isinstance(usable, Agent):
-                return usable.as_tool()
-            if callable(usable):
-                made: Tool[..., Any] = Tool(usable)
+            if isinstance(tool_like, Agent):
+                return tool_like.as_tool()
+            if callable(tool_like):
+                made: Tool[..., Any] = Tool(tool_like)
                 return made
         except InvalidInput as error:
             msg = f"agent {self.name}: {error}"
             raise InvalidInput(msg) from error
-        msg = f"agent {self.name}: {usable!r} is neither a tool nor an agent"
+        msg = f"agent {self.name}: {tool_like!r} is neither a tool nor an agent"
         raise InvalidInput(msg)
 
-    def tool(self, name: str) -> AnyTool | None:
+    def get_tool(self, name: str) -> AnyTool | None:
         """Return the tool of a name, or `None`."""
-        return self.toolbox.get(name)
+        return self.tools_by_name.get(name)
 
     @property
-    def specs(self) -> list[tuple[str, str, Mapping[str, Any]]]:
+    def tool_specs(self) -> list[tuple[str, str, Mapping[str, Any]]]:
         """Name, description and JSON Schema of each tool, in their order."""
         return [
             (tool.name, tool.description, tool.parameters)
-            for tool in self.toolbox.values()
+            for tool in self.tools_by_name.values()
         ]
 
     # What it is told, and what it says ---------------------------------------
@@ -191,7 +193,7 @@ class Agent:
         return self.instructions
 
     @cached_property
-    def prompt_digest(self) -> str:
+    def instructions_digest(self) -> str:
         """The digest of what it is told to be."""
         return jsontext.digest(self.instructions)
 
@@ -203,26 +205,26 @@ class Agent:
         return self.model.name
 
     @property
-    def takes_text(self) -> bool:
+    def has_text_input(self) -> bool:
         """Whether it is called with one string rather than a type of its own."""
         return self.input_type is None or self.input_type is str
 
     @property
-    def gives_text(self) -> bool:
+    def has_text_output(self) -> bool:
         """Whether its output is the text of its last message."""
         return self.output_type is None or self.output_type is str
 
     @cached_property
-    def _outputs(self) -> Outputs:
-        from continuations.authoring import outputs  # noqa: PLC0415 - on first use
+    def _output_spec(self) -> OutputSpec:
+        from continuations.authoring import output_spec  # noqa: PLC0415 - on first use
 
-        return outputs.of(self.output_type, agent=self.name)
+        return output_spec.make_output_spec(self.output_type, agent_name=self.name)
 
     @property
     def response_format(self) -> dict[str, Any] | None:
         """What a provider is asked for; `None` if the output is text."""
-        return None if self.gives_text else self._outputs.response_format
+        return None if self.has_text_output else self._output_spec.response_format
 
     def parse_output(self, text: str) -> Any:
         """Return the output of a last reply; raises `OutputInvalid`."""
-        return text if self.gives_text else self._outputs.parse(text)
+        return text if self.has_text_output else self._output_spec.parse(text)

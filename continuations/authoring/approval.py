@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from continuations.authoring import calling
-from continuations.authoring.faults import PolicyFailed
+from continuations.authoring import callables
+from continuations.authoring.errors import PolicyFailed
 from continuations.core import jsontext
 from continuations.errors import InvalidInput
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 Condition: TypeAlias = "Callable[..., object]"
-Period: TypeAlias = timedelta | float
-Consequence = Literal["continue", "stop"]
+Duration: TypeAlias = timedelta | float
+ContinueOrStop = Literal["continue", "stop"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,11 +39,11 @@ class ApprovalPolicy:
 
     when: bool | Condition | None = None
     name: str | None = None
-    expires_after: Period | None = None
-    valid_for: Period | None = None
+    expires_after: Duration | None = None
+    valid_for: Duration | None = None
     strict: bool = False
-    on_denied: Consequence = "continue"
-    on_expired: Consequence = "continue"
+    on_denied: ContinueOrStop = "continue"
+    on_expired: ContinueOrStop = "continue"
 
     def __post_init__(self) -> None:
         """Refuse what could only fail later, when nobody looks."""
@@ -57,8 +57,8 @@ class ApprovalPolicy:
             msg = "an approval policy's `strict` is a bool, its `name` a string"
             raise InvalidInput(msg)
         for period in (self.expires_after, self.valid_for):
-            seconds(period)
-        if (seconds(self.valid_for) or 1) < 1:
+            to_seconds(period)
+        if (to_seconds(self.valid_for) or 1) < 1:
             msg = "an approval policy's `valid_for` is at least a second"
             raise InvalidInput(msg)
         for consequence in (self.on_denied, self.on_expired):
@@ -67,55 +67,57 @@ class ApprovalPolicy:
                 raise InvalidInput(msg)
 
     @classmethod
-    def of(cls, value: object) -> ApprovalPolicy | None:
+    def from_option(cls, option: object) -> ApprovalPolicy | None:
         """Return the policy that `approval=` stands for; `None` if it asks nobody."""
-        if value is None or value is False:
+        if option is None or option is False:
             return None
-        if isinstance(value, ApprovalPolicy):
-            return value
-        if value is True:
+        if isinstance(option, ApprovalPolicy):
+            return option
+        if option is True:
             return cls()
-        if callable(value):
-            return cls(when=value)
+        if callable(option):
+            return cls(when=option)
         msg = (
             "approval is True, False, a function of the arguments or an ApprovalPolicy,"
-            f" not a {type(value).__name__}"
+            f" not a {type(option).__name__}"
         )
         raise InvalidInput(msg)
 
     @property
-    def label(self) -> str | None:
+    def display_name(self) -> str | None:
         """The name to show for it: its own, or that of its condition."""
         name = self.name or getattr(self.when, "__name__", None)
         return None if name == "<lambda>" else name
 
     @property
-    def decision_time(self) -> timedelta | None:
+    def decision_timeout(self) -> timedelta | None:
         """How long a person has to decide."""
-        return _timedelta(self.expires_after)
+        return _to_timedelta(self.expires_after)
 
     @property
-    def execution_time(self) -> timedelta | None:
+    def approval_validity(self) -> timedelta | None:
         """How long after an approval the call may still begin."""
-        return _timedelta(self.valid_for)
+        return _to_timedelta(self.valid_for)
 
     @property
     def digest(self) -> str:
         """Digest of what is declared; what a condition computes is not seen."""
         asks = "condition" if callable(self.when) else str(self.when is not False)
-        periods = [seconds(self.expires_after), seconds(self.valid_for)]
+        periods = [to_seconds(self.expires_after), to_seconds(self.valid_for)]
         rules = [self.strict, self.on_denied, self.on_expired]
-        return jsontext.digest(jsontext.canonical([asks, self.label, *periods, *rules]))
+        return jsontext.digest(
+            jsontext.canonical([asks, self.display_name, *periods, *rules])
+        )
 
-    async def asks(self, arguments: Mapping[str, Any]) -> bool:
+    async def needs_approval(self, arguments: Mapping[str, Any]) -> bool:
         """Tell whether a call with these values waits; raises `PolicyFailed`."""
         if not callable(self.when):
             return self.when is not False
         try:
-            chosen = calling.accepted(self.when, arguments)
-            verdict = await calling.call(self.when, **chosen)
+            chosen = callables.accepted_arguments(self.when, arguments)
+            verdict = await callables.call(self.when, **chosen)
         except BaseException as error:
-            if calling.is_ours(error):
+            if callables.is_task_cancellation(error):
                 raise
             msg = f"the approval policy raised {type(error).__name__}; nothing ran"
             raise PolicyFailed(msg) from error
@@ -128,22 +130,24 @@ class ApprovalPolicy:
         raise PolicyFailed(msg)
 
 
-def seconds(period: object) -> float | None:
+def to_seconds(duration: object) -> float | None:
     """Return a length of time in seconds; raises `InvalidInput` if it is none."""
-    if period is None:
+    if duration is None:
         return None
-    if isinstance(period, timedelta):
-        length = period.total_seconds()
-    elif isinstance(period, int | float) and not isinstance(period, bool):
-        length = float(period)
+    if isinstance(duration, timedelta):
+        length = duration.total_seconds()
+    elif isinstance(duration, int | float) and not isinstance(duration, bool):
+        length = float(duration)
     else:
         length = math.nan
     if math.isfinite(length) and length > 0:
         return length
-    msg = f"{period!r} is not a length of time: give a timedelta or seconds above zero"
+    msg = (
+        f"{duration!r} is not a length of time: give a timedelta or seconds above zero"
+    )
     raise InvalidInput(msg)
 
 
-def _timedelta(period: Period | None) -> timedelta | None:
-    length = seconds(period)
+def _to_timedelta(duration: Duration | None) -> timedelta | None:
+    length = to_seconds(duration)
     return None if length is None else timedelta(seconds=length)

@@ -12,11 +12,11 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema
 
-from continuations.authoring import reading
-from continuations.authoring.dumping import settled
-from continuations.authoring.faults import ArgumentsInvalid
+from continuations.authoring import strict_json
+from continuations.authoring.errors import ArgumentsInvalid
+from continuations.authoring.json_normalization import normalize_json
 from continuations.authoring.jsonvalues import is_array, is_object
-from continuations.authoring.reading import clipped
+from continuations.authoring.strict_json import truncate
 from continuations.core import jsontext
 from continuations.errors import InvalidInput
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from pydantic.json_schema import JsonSchemaWarningKind
     from pydantic_core import ErrorDetails
 
-_MOST_FAULTS = 10
-_LONGEST_FAULT = 300
-_REF = "#/$defs/"
+_MAX_ERRORS = 10
+_MAX_ERROR_LENGTH = 300
+_DEFINITIONS_PREFIX = "#/$defs/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arguments:
+class ArgumentsValidator:
     """The shape that arguments must have, and its JSON Schema.
 
     Arguments are *effective* when checking them changes nothing any more: defaults
@@ -44,14 +44,14 @@ class Arguments:
     schema: Mapping[str, Any]
 
     @classmethod
-    def of(cls, adapter: TypeAdapter[Any]) -> Arguments:
+    def from_adapter(cls, adapter: TypeAdapter[Any]) -> ArgumentsValidator:
         """Make the shape of a pydantic adapter; raises `InvalidInput`."""
         return cls(adapter=adapter, schema=schema_of(adapter))
 
-    def bind(self, written: str) -> str:
+    def effective_arguments(self, raw_arguments: str) -> str:
         """Return effective arguments as canonical JSON; raises `ArgumentsInvalid`."""
-        effective = self._text_of(self.value(written))
-        if self._text_of(self.value(effective)) != effective:
+        effective = self._to_canonical_json(self.validate(raw_arguments))
+        if self._to_canonical_json(self.validate(effective)) != effective:
             msg = (
                 "The arguments change each time they are checked: what would run is"
                 " not what would be approved."
@@ -59,38 +59,40 @@ class Arguments:
             raise ArgumentsInvalid(msg)
         return effective
 
-    def value(self, written: str) -> Any:
+    def validate(self, raw_arguments: str) -> Any:
         """Return arguments as Python values; raises `ArgumentsInvalid`."""
-        text = written.strip() or "{}"  # some models write nothing for no arguments
-        data = _read_object(text)
+        text = (
+            raw_arguments.strip() or "{}"
+        )  # some models write nothing for no arguments
+        data = _parse_object(text)
         try:
             return self.adapter.validate_json(text)
         except ValidationError as error:
-            raise ArgumentsInvalid(explain(error, data)) from None
+            raise ArgumentsInvalid(describe_validation_error(error, data)) from None
         except Exception as error:
             # A validator of the application's own may raise anything.
             msg = f"The arguments could not be checked ({type(error).__name__})."
             raise ArgumentsInvalid(msg) from error
 
-    def effective(self, arguments: str) -> Any:
+    def validate_effective(self, arguments: str) -> Any:
         """Return effective arguments as Python values; raises `ArgumentsInvalid`.
 
         What would be handed over is written out once more and compared, so that the
         tool gets what the text says, to the byte.
         """
-        value = self.value(arguments)
-        if self._text_of(value) != arguments:
+        value = self.validate(arguments)
+        if self._to_canonical_json(value) != arguments:
             msg = "These arguments now mean something else; nothing ran."
             raise ArgumentsInvalid(msg)
         return value
 
-    def _text_of(self, value: Any) -> str:
+    def _to_canonical_json(self, value: Any) -> str:
         try:
             data = self.adapter.dump_python(
                 value, mode="json", by_alias=True, warnings="error"
             )
             plain = self.adapter.dump_python(value, by_alias=True, warnings="error")
-            return jsontext.canonical(settled(plain, data, "arguments"))
+            return jsontext.canonical(normalize_json(plain, data, "arguments"))
         except Exception as error:
             # pydantic, a serializer of the application's own, or NotJson.
             msg = f"The arguments have no one JSON form ({type(error).__name__})."
@@ -100,20 +102,22 @@ class Arguments:
 def schema_of(adapter: TypeAdapter[Any]) -> dict[str, Any]:
     """Return the JSON Schema of what an adapter reads; raises `InvalidInput`."""
     try:
-        schema = adapter.json_schema(by_alias=True, schema_generator=_Schema)
+        schema = adapter.json_schema(by_alias=True, schema_generator=_SchemaGenerator)
         schema = jsontext.parse(jsontext.dump(schema))
     except (PydanticUserError, jsontext.NotJson) as error:
         msg = f"it has no JSON Schema: {first_line(error)}"
         raise InvalidInput(msg) from error
     if "$ref" in schema:
         # A type that contains itself; providers want an object at the top.
-        definition = schema["$defs"][schema.pop("$ref").removeprefix(_REF)]
+        definition = schema["$defs"][
+            schema.pop("$ref").removeprefix(_DEFINITIONS_PREFIX)
+        ]
         schema = {**definition, **schema}
     schema.pop("title", None)
     return dict(schema)
 
 
-class _Schema(GenerateJsonSchema):
+class _SchemaGenerator(GenerateJsonSchema):
     """Without the titles that only repeat a name, and the same in every process."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
@@ -132,9 +136,9 @@ class _Schema(GenerateJsonSchema):
         super().emit_warning(kind, detail)
 
 
-def _read_object(written: str) -> dict[str, Any]:
+def _parse_object(text: str) -> dict[str, Any]:
     try:
-        data = reading.read(written)
+        data = strict_json.parse_strict(text)
     except jsontext.NotJson as error:
         msg = f"The arguments are not valid JSON: {error}."
         raise ArgumentsInvalid(msg) from None
@@ -147,23 +151,27 @@ def _read_object(written: str) -> dict[str, Any]:
 # Saying what is wrong --------------------------------------------------------
 
 
-def explain(error: ValidationError, data: Any, *, of: str = "arguments") -> str:
+def describe_validation_error(
+    error: ValidationError, data: Any, *, subject: str = "arguments"
+) -> str:
     """Return what is wrong with the data, one line for each fault."""
     faults = error.errors(include_url=False, include_context=False, include_input=False)
-    lines = [f"The {of} are not valid:"]
-    lines += [f"- {_fault(each, data)}" for each in faults[:_MOST_FAULTS]]
-    if len(faults) > _MOST_FAULTS:
-        lines.append(f"- and {len(faults) - _MOST_FAULTS} more")
+    lines = [f"The {subject} are not valid:"]
+    lines += [f"- {_describe_error(each, data)}" for each in faults[:_MAX_ERRORS]]
+    if len(faults) > _MAX_ERRORS:
+        lines.append(f"- and {len(faults) - _MAX_ERRORS} more")
     return "\n".join(dict.fromkeys(lines))
 
 
-def _fault(details: ErrorDetails, data: Any) -> str:
-    where = place(details["loc"], data, missing=details["type"] == "missing")
+def _describe_error(details: ErrorDetails, data: Any) -> str:
+    where = error_location(details["loc"], data, missing=details["type"] == "missing")
     what = details["msg"].removeprefix("Value error, ")
-    return clipped(f"{where}: {what}" if where else what, _LONGEST_FAULT)
+    return truncate(f"{where}: {what}" if where else what, _MAX_ERROR_LENGTH)
 
 
-def place(loc: Sequence[int | str], data: Any, *, missing: bool = False) -> str:
+def error_location(
+    loc: Sequence[int | str], data: Any, *, missing: bool = False
+) -> str:
     """Return where in the data a fault is, as `items[2].price`.
 
     pydantic names the members of a union on the way; what is not a key or an index
@@ -178,9 +186,9 @@ def place(loc: Sequence[int | str], data: Any, *, missing: bool = False) -> str:
         elif is_array(data) and isinstance(step, int) and step < len(data):
             where += f"[{step}]"
             data = data[step]
-    return clipped(where, 120)
+    return truncate(where, 120)
 
 
 def first_line(error: Exception) -> str:
     """Return the first line of what an error says."""
-    return clipped(str(error).partition("\n")[0], _LONGEST_FAULT)
+    return truncate(str(error).partition("\n")[0], _MAX_ERROR_LENGTH)

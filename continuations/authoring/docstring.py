@@ -15,10 +15,10 @@ class Docstring:
     """What a docstring tells the model."""
 
     description: str
-    parameters: Mapping[str, str]
+    parameter_descriptions: Mapping[str, str]
 
 
-def read(text: str | None) -> Docstring:
+def parse_docstring(text: str | None) -> Docstring:
     """Read a docstring in the style of Google, NumPy or reStructuredText.
 
     One that describes no parameter is the description as a whole. Of any other, the
@@ -26,22 +26,22 @@ def read(text: str | None) -> Docstring:
     """
     cleaned = inspect.cleandoc(text or "").strip()
     if "\n" not in cleaned:
-        return Docstring(description=cleaned, parameters={})
+        return Docstring(description=cleaned, parameter_descriptions={})
     import docstring_parser  # noqa: PLC0415 - a cold resume waits for it
 
     try:
         found = docstring_parser.parse(cleaned)
     except docstring_parser.ParseError:
-        return Docstring(description=cleaned, parameters={})
+        return Docstring(description=cleaned, parameter_descriptions={})
     parameters = {
         each.arg_name.lstrip("*"): each.description.strip()
         for each in found.params
         if each.description
     }
     if not found.params:
-        return Docstring(description=cleaned, parameters={})
+        return Docstring(description=cleaned, parameter_descriptions={})
     parts = [found.description]
     if found.returns and found.returns.description:
         parts.append(f"Returns: {found.returns.description}")
     description = "\n\n".join(part.strip() for part in parts if part)
-    return Docstring(description=description, parameters=parameters)
+    return Docstring(description=description, parameter_descriptions=parameters)

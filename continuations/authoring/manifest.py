@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from continuations.authoring.agent import Agent, AnyTool
 
 FORMAT = 1
-_DIGITS = 12  # 48 bits: nobody gains anything by making two of them meet
+_DIGEST_LENGTH = 12  # 48 bits: nobody gains anything by making two of them meet
 
 ChangeKind = Literal["compatible", "incompatible", "missing"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class ManifestChange:
     """One thing that is not as it was when the manifest was written.
 
     `where` is the path from the root agent. `compatible`: words, model, policy or
@@ -42,14 +42,14 @@ class Change:
     what: str
 
 
-def manifest_of(root: Agent, *, sdk_version: str) -> str:
+def make_manifest(root: Agent, *, sdk_version: str) -> str:
     """Return the manifest of an agent and all below it, as canonical JSON."""
     places: dict[int, int] = {id(root): 0}
     found = [root]
     rows: list[dict[str, Any]] = []
     while len(rows) < len(found):
         agent = found[len(rows)]
-        for tool in agent.toolbox.values():
+        for tool in agent.tools_by_name.values():
             if isinstance(tool, AgentTool) and id(tool.agent) not in places:
                 places[id(tool.agent)] = len(found)
                 found.append(tool.agent)
@@ -58,34 +58,36 @@ def manifest_of(root: Agent, *, sdk_version: str) -> str:
     return jsontext.canonical(data)
 
 
-def _agent_row(agent: Agent, places: dict[int, int]) -> dict[str, Any]:
-    tools = {name: _tool_row(tool, places) for name, tool in agent.toolbox.items()}
+def _agent_row(agent: Agent, positions: dict[int, int]) -> dict[str, Any]:
+    tools = {
+        name: _tool_row(tool, positions) for name, tool in agent.tools_by_name.items()
+    }
     return {
         "name": agent.name,
-        "prompt": agent.prompt_digest[:_DIGITS],
+        "prompt": agent.instructions_digest[:_DIGEST_LENGTH],
         "model": agent.model_name,
         "tools": tools,
     }
 
 
-def _tool_row(tool: AnyTool, places: dict[int, int]) -> dict[str, Any]:
+def _tool_row(tool: AnyTool, positions: dict[int, int]) -> dict[str, Any]:
     row: dict[str, Any] = {
-        "meaning": tool.meaning[:_DIGITS],
-        "wording": tool.wording[:_DIGITS],
+        "meaning": tool.contract_digest[:_DIGEST_LENGTH],
+        "wording": tool.description_digest[:_DIGEST_LENGTH],
     }
     if tool.version is not None:
         row["version"] = tool.version
     if isinstance(tool, AgentTool):
-        row["agent"] = places[id(tool.agent)]
+        row["agent"] = positions[id(tool.agent)]
     if tool.approval is not None:
-        row["policy"] = tool.approval.digest[:_DIGITS]
+        row["policy"] = tool.approval.digest[:_DIGEST_LENGTH]
     return row
 
 
 # Comparing -------------------------------------------------------------------
 
 
-def differences(stored: str, current: str) -> tuple[Change, ...]:
+def compare_manifests(stored: str, current: str) -> tuple[ManifestChange, ...]:
     """Return what changed from one manifest to another; nothing if they agree.
 
     Both are walked from the root by tool names, as a run binds its code. Raises
@@ -94,7 +96,7 @@ def differences(stored: str, current: str) -> tuple[Change, ...]:
     """
     if stored == current:
         return ()
-    old, new = _read(stored), _read(current)
+    old, new = _parse_manifest(stored), _parse_manifest(current)
     return tuple(_changes(old, new))
 
 
@@ -105,80 +107,82 @@ class _Manifest:
 
 
 @dataclass(frozen=True, slots=True)
-class _Visit:
+class _AgentPair:
     """Two agents that stand in one place; `parent` leads up to the root."""
 
     old: int
     new: int
     name: str
-    parent: _Visit | None = None
+    parent: _AgentPair | None = None
 
     def where(self) -> str:
         names: list[str] = []
-        visit: _Visit | None = self
+        visit: _AgentPair | None = self
         while visit is not None:
             names.append(visit.name)
             visit = visit.parent
         return "/".join(reversed(names))
 
 
-def _changes(old: _Manifest, new: _Manifest) -> Iterator[Change]:
+def _changes(old: _Manifest, new: _Manifest) -> Iterator[ManifestChange]:
     if old.sdk != new.sdk:
-        yield Change(kind="compatible", where="", what=f"sdk {old.sdk} -> {new.sdk}")
-    ahead = deque([_Visit(0, 0, old.agents[0]["name"])])
+        yield ManifestChange(
+            kind="compatible", where="", what=f"sdk {old.sdk} -> {new.sdk}"
+        )
+    ahead = deque([_AgentPair(0, 0, old.agents[0]["name"])])
     seen: set[tuple[int, int]] = {(0, 0)}
     while ahead:
         visit = ahead.popleft()
         before, after = old.agents[visit.old], new.agents[visit.new]
         yield from _agent_changes(before, after, visit)
         yield from _tool_changes(before["tools"], after["tools"], visit)
-        for name, (one, other) in _entered(before["tools"], after["tools"]):
+        for name, (one, other) in _common_sub_agents(before["tools"], after["tools"]):
             if (one, other) not in seen:
                 seen.add((one, other))
-                ahead.append(_Visit(one, other, name, visit))
+                ahead.append(_AgentPair(one, other, name, visit))
 
 
 def _agent_changes(
-    old: dict[str, Any], new: dict[str, Any], visit: _Visit
-) -> Iterator[Change]:
+    old: dict[str, Any], new: dict[str, Any], pair: _AgentPair
+) -> Iterator[ManifestChange]:
     if old["name"] != new["name"]:
         what = f"the agent {old['name']} is now {new['name']}"
         # A run finds its root agent by name, every other by the tool's.
-        kind: ChangeKind = "compatible" if visit.parent else "missing"
-        yield Change(kind=kind, where=visit.where(), what=what)
+        kind: ChangeKind = "compatible" if pair.parent else "missing"
+        yield ManifestChange(kind=kind, where=pair.where(), what=what)
     if old["prompt"] != new["prompt"]:
         what = "its instructions changed"
-        yield Change(kind="compatible", where=visit.where(), what=what)
+        yield ManifestChange(kind="compatible", where=pair.where(), what=what)
     if old.get("model") != new.get("model"):
         what = f"its model was {old['model']} and is {new['model']}"
-        yield Change(kind="compatible", where=visit.where(), what=what)
+        yield ManifestChange(kind="compatible", where=pair.where(), what=what)
 
 
 def _tool_changes(
-    old: dict[str, Any], new: dict[str, Any], visit: _Visit
-) -> Iterator[Change]:
+    old: dict[str, Any], new: dict[str, Any], pair: _AgentPair
+) -> Iterator[ManifestChange]:
     for name, before in old.items():
         after = new.get(name)
-        found = _gone(before) if after is None else _tool_change(before, after)
+        found = _tool_removal(before) if after is None else _tool_change(before, after)
         if found is not None:
             kind, what = found
-            yield Change(kind=kind, where=f"{visit.where()}/{name}", what=what)
+            yield ManifestChange(kind=kind, where=f"{pair.where()}/{name}", what=what)
     for name in [key for key in new if key not in old]:
-        where = f"{visit.where()}/{name}"
-        yield Change(kind="compatible", where=where, what="it was added")
+        where = f"{pair.where()}/{name}"
+        yield ManifestChange(kind="compatible", where=where, what="it was added")
 
 
-def _gone(before: dict[str, Any]) -> tuple[ChangeKind, str]:
-    return "missing", f"the {_sort_of(before)} is gone"
+def _tool_removal(old: dict[str, Any]) -> tuple[ChangeKind, str]:
+    return "missing", f"the {_tool_kind(old)} is gone"
 
 
 def _tool_change(
     old: dict[str, Any], new: dict[str, Any]
 ) -> tuple[ChangeKind, str] | None:
     """Return the gravest change of a tool."""
-    if _sort_of(old) != _sort_of(new):
+    if _tool_kind(old) != _tool_kind(new):
         now = "an agent" if "agent" in new else "a tool"
-        return "incompatible", f"the {_sort_of(old)} is now {now}"
+        return "incompatible", f"the {_tool_kind(old)} is now {now}"
     if old.get("version") != new.get("version"):
         versions = f"{old.get('version')} and is {new.get('version')}"
         return "incompatible", f"its declared version was {versions}"
@@ -191,11 +195,11 @@ def _tool_change(
     return None
 
 
-def _sort_of(tool: dict[str, Any]) -> str:
+def _tool_kind(tool: dict[str, Any]) -> str:
     return "agent" if "agent" in tool else "tool"
 
 
-def _entered(
+def _common_sub_agents(
     old: dict[str, Any], new: dict[str, Any]
 ) -> Iterator[tuple[str, tuple[int, int]]]:
     for name, tool in old.items():
@@ -207,7 +211,7 @@ def _entered(
 # Reading ---------------------------------------------------------------------
 
 
-def _read(text: str) -> _Manifest:
+def _parse_manifest(text: str) -> _Manifest:
     try:
         data = jsontext.parse(text)
     except jsontext.NotJson as error:
@@ -220,43 +224,45 @@ def _read(text: str) -> _Manifest:
     if written > FORMAT:
         msg = f"the manifest has format {written}; this version reads {FORMAT}"
         raise FormatError(msg)
-    if written != FORMAT or not _sound(data):
+    if written != FORMAT or not _is_valid_manifest(data):
         msg = "the manifest is damaged: it is not of its format"
         raise Corrupt(msg)
     return _Manifest(data["sdk"], data["agents"])
 
 
-def _sound(data: dict[str, Any]) -> bool:
+def _is_valid_manifest(data: dict[str, Any]) -> bool:
     agents = data.get("agents")
     return (
         isinstance(data.get("sdk"), str)
         and is_array(agents)
         and len(agents) > 0
-        and all(_sound_agent(agent, len(agents)) for agent in agents)
+        and all(_is_valid_agent_row(agent, len(agents)) for agent in agents)
     )
 
 
-def _sound_agent(agent: Any, count: int) -> bool:
+def _is_valid_agent_row(agent: Any, agent_count: int) -> bool:
     return (
         is_object(agent)
         and isinstance(agent.get("name"), str)
         and isinstance(agent.get("prompt"), str)
         and isinstance(agent.get("model"), str | None)
         and is_object(agent.get("tools"))
-        and all(_sound_tool(tool, count) for tool in agent["tools"].values())
+        and all(
+            _is_valid_tool_row(tool, agent_count) for tool in agent["tools"].values()
+        )
     )
 
 
-def _sound_tool(tool: Any, count: int) -> bool:
+def _is_valid_tool_row(tool: Any, agent_count: int) -> bool:
     return (
         is_object(tool)
         and isinstance(tool.get("meaning"), str)
         and isinstance(tool.get("wording"), str)
         and isinstance(tool.get("version"), str | None)
         and isinstance(tool.get("policy"), str | None)
-        and _sound_place(tool.get("agent", 0), count)
+        and _is_valid_position(tool.get("agent", 0), agent_count)
     )
 
 
-def _sound_place(place: Any, count: int) -> bool:
-    return type(place) is int and 0 <= place < count
+def _is_valid_position(position: Any, agent_count: int) -> bool:
+    return type(position) is int and 0 <= position < agent_count

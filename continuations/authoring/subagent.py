@@ -6,8 +6,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from continuations.authoring.approval import ApprovalPolicy
-from continuations.authoring.meaning import meaning_of, wording_of
-from continuations.authoring.tool import refuse_name
+from continuations.authoring.tool import check_tool_name
+from continuations.authoring.tool_digests import (
+    compute_contract_digest,
+    compute_description_digest,
+)
 from continuations.core import jsontext
 
 if TYPE_CHECKING:
@@ -15,7 +18,7 @@ if TYPE_CHECKING:
 
     from continuations.authoring.agent import Agent
     from continuations.authoring.approval import Condition
-    from continuations.authoring.inputs import Inputs
+    from continuations.authoring.input_spec import InputSpec
 
 
 class AgentTool:
@@ -41,10 +44,10 @@ class AgentTool:
         """Make a tool of an agent; the options are those of `Agent.as_tool`."""
         self.agent = agent
         self.name = agent.name if name is None else name
-        refuse_name(self.name)
+        check_tool_name(self.name)
         told = agent.description if description is None else description
         self.description = told or f"Hand a task to the agent {agent.name}."
-        self.approval = ApprovalPolicy.of(approval)
+        self.approval = ApprovalPolicy.from_option(approval)
 
     def __repr__(self) -> str:
         """Name the tool and its agent."""
@@ -53,7 +56,7 @@ class AgentTool:
     @property
     def parameters(self) -> Mapping[str, Any]:
         """The JSON Schema of its arguments; not to be changed."""
-        return self._inputs.schema
+        return self._input_spec.schema
 
     @cached_property
     def schema_json(self) -> str:
@@ -61,36 +64,40 @@ class AgentTool:
         return jsontext.canonical(dict(self.parameters))
 
     @cached_property
-    def meaning(self) -> str:
+    def contract_digest(self) -> str:
         """The digest of name and schema, without titles and descriptions."""
-        return meaning_of(self.name, self.version, self.parameters)
+        return compute_contract_digest(self.name, self.version, self.parameters)
 
     @cached_property
-    def wording(self) -> str:
+    def description_digest(self) -> str:
         """The digest of all that the model is told."""
-        return wording_of(self.description, self.parameters)
+        return compute_description_digest(self.description, self.parameters)
 
     @cached_property
-    def _inputs(self) -> Inputs:
-        from continuations.authoring import inputs  # noqa: PLC0415 - on first use
+    def _input_spec(self) -> InputSpec:
+        from continuations.authoring import input_spec  # noqa: PLC0415 - on first use
 
-        return inputs.of(self.agent.input_type, agent=self.agent.name)
+        return input_spec.make_input_spec(
+            self.agent.input_type, agent_name=self.agent.name
+        )
 
-    def bind(self, written: str) -> str:
+    def effective_arguments(self, raw_arguments: str) -> str:
         """Return effective arguments, as `Tool.bind` does."""
-        return self._inputs.arguments.bind(written)
+        return self._input_spec.validator.effective_arguments(raw_arguments)
 
     async def needs_approval(self, arguments: str) -> bool:
         """Tell whether entering waits for a person, as `Tool.needs_approval` does."""
         if self.approval is None:
             return False
-        return await self.approval.asks(self._inputs.values(arguments))
+        return await self.approval.needs_approval(
+            self._input_spec.values_by_name(arguments)
+        )
 
-    def opening(self, arguments: str) -> str:
+    def first_user_message(self, arguments: str) -> str:
         """Return the user message with which the agent's frame begins.
 
         That is the text of `input`, or the arguments as JSON if a type is declared.
         """
-        if self.agent.takes_text:
+        if self.agent.has_text_input:
             return str(jsontext.parse(arguments)["input"])
         return arguments

@@ -11,14 +11,17 @@ import re
 from functools import cached_property, update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
-from continuations.authoring import calling
-from continuations.authoring.approval import ApprovalPolicy, seconds
-from continuations.authoring.faults import (
+from continuations.authoring import callables
+from continuations.authoring.approval import ApprovalPolicy, to_seconds
+from continuations.authoring.errors import (
     ArgumentsInvalid,
     PolicyFailed,
-    ResultUnstorable,
+    ResultNotSerializable,
 )
-from continuations.authoring.meaning import meaning_of, wording_of
+from continuations.authoring.tool_digests import (
+    compute_contract_digest,
+    compute_description_digest,
+)
 from continuations.core import jsontext
 from continuations.core.decisions import Answer, Approve, Deny
 from continuations.errors import InvalidInput
@@ -27,24 +30,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from types import FrameType
 
-    from continuations.authoring.approval import Condition, Period
+    from continuations.authoring.approval import Condition, Duration
     from continuations.authoring.context import ToolContext
     from continuations.authoring.docstring import Docstring
-    from continuations.authoring.signature import Signature
+    from continuations.authoring.tool_signature import ToolSignature
 
 __all__ = [
     "ArgumentsInvalid",
     "PolicyFailed",
-    "ResultUnstorable",
+    "ResultNotSerializable",
     "Tool",
-    "refuse_name",
+    "check_tool_name",
     "tool",
 ]
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what providers take
+_TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what providers take
 
 
 class Tool(Generic[P, R]):
@@ -64,7 +67,7 @@ class Tool(Generic[P, R]):
         description: str | None = None,
         read_only: bool = False,
         idempotent: bool = False,
-        timeout: Period | None = None,
+        timeout: Duration | None = None,
         verify: Callable[..., Any] | None = None,
         version: str | None = None,
         scope: Mapping[str, Any] | None = None,
@@ -73,21 +76,21 @@ class Tool(Generic[P, R]):
         self.function = function
         own = getattr(function, "__name__", "")
         self.name: str = own if name is None else name
-        refuse_name(self.name)
-        calling.refuse_unfit(function, self.name)
-        self.approval = ApprovalPolicy.of(approval)
+        check_tool_name(self.name)
+        callables.check_tool_function(function, self.name)
+        self.approval = ApprovalPolicy.from_option(approval)
         self.read_only = read_only
         self.idempotent = idempotent
-        self.timeout = seconds(timeout)
+        self.timeout = to_seconds(timeout)
         self.verify = verify
         self.version = version
         self._description = description
         self._scope = scope
-        self._refuse_unfit()
+        self._validate_options()
         # `updated=()`: a function's own attributes must not overwrite the tool's.
         update_wrapper(self, function, updated=())
 
-    def _refuse_unfit(self) -> None:
+    def _validate_options(self) -> None:
         """Refuse what would be taken for something else, or fail in the middle."""
         wanted: tuple[tuple[str, object, bool], ...] = (
             ("description is a string", self._description, True),
@@ -103,7 +106,9 @@ class Tool(Generic[P, R]):
         for what, function in (("verify", self.verify), ("approval", self.approval)):
             asked = getattr(function, "when", function)
             if callable(asked):
-                calling.refuse_unknown(asked, self.function, f"{self.name}: {what}")
+                callables.check_callback_parameters(
+                    asked, self.function, f"{self.name}: {what}"
+                )
             elif what == "verify" and asked is not None:
                 msg = f"tool {self.name}: verify is a function"
                 raise InvalidInput(msg)
@@ -139,40 +144,40 @@ class Tool(Generic[P, R]):
         return jsontext.canonical(dict(self.parameters))
 
     @cached_property
-    def meaning(self) -> str:
+    def contract_digest(self) -> str:
         """The digest of name, version and schema, without titles and descriptions."""
-        return meaning_of(self.name, self.version, self.parameters)
+        return compute_contract_digest(self.name, self.version, self.parameters)
 
     @cached_property
-    def wording(self) -> str:
+    def description_digest(self) -> str:
         """The digest of all that the model is told."""
-        return wording_of(self.description, self.parameters)
+        return compute_description_digest(self.description, self.parameters)
 
     @cached_property
     def _docstring(self) -> Docstring:
         from continuations.authoring import docstring  # noqa: PLC0415 - on first use
 
-        return docstring.read(self.function.__doc__)
+        return docstring.parse_docstring(self.function.__doc__)
 
     @cached_property
-    def _signature(self) -> Signature:
-        from continuations.authoring import signature  # noqa: PLC0415 - on first use
+    def _signature(self) -> ToolSignature:
+        from continuations.authoring import tool_signature  # noqa: PLC0415 - on first use
 
-        return signature.read(
+        return tool_signature.read_tool_signature(
             self.function,
             name=self.name,
-            descriptions=self._docstring.parameters,
+            descriptions=self._docstring.parameter_descriptions,
             scope=self._scope,
         )
 
-    def bind(self, written: str) -> str:
+    def effective_arguments(self, raw_arguments: str) -> str:
         """Return the effective arguments of what a model wrote, as canonical JSON.
 
         They are what a person approves and what runs: defaults are in, and binding
         them again changes nothing. An empty text stands for `{}`. Raises
         `ArgumentsInvalid`, with a text for the model.
         """
-        return self._signature.arguments.bind(written)
+        return self._signature.validator.effective_arguments(raw_arguments)
 
     async def needs_approval(self, arguments: str) -> bool:
         """Tell whether a call with effective arguments waits for a person.
@@ -182,19 +187,21 @@ class Tool(Generic[P, R]):
         """
         if self.approval is None:
             return False
-        return await self.approval.asks(self._signature.effective(arguments))
+        return await self.approval.needs_approval(
+            self._signature.values_by_name(arguments)
+        )
 
     async def invoke(self, arguments: str, ctx: ToolContext) -> str:
         """Run the function with effective arguments; return the text of its result.
 
         A plain function runs in a worker thread. What the function raises is
         raised. Raises `ArgumentsInvalid` before it runs if the arguments mean
-        something else by now, and `ResultUnstorable` after it did.
+        something else by now, and `ResultNotSerializable` after it did.
         """
-        from continuations.authoring import results  # noqa: PLC0415 - on first use
+        from continuations.authoring import tool_results  # noqa: PLC0415 - on first use
 
-        return results.text_of(
-            await calling.call(self.function, **self._values(arguments, ctx))
+        return tool_results.serialize_result(
+            await callables.call(self.function, **self._call_arguments(arguments, ctx))
         )
 
     async def verify_call(
@@ -207,13 +214,15 @@ class Tool(Generic[P, R]):
         """
         if self.verify is None:
             return None
-        chosen = calling.accepted(self.verify, self._values(arguments, ctx))
-        verdict = await calling.call(self.verify, **chosen)
+        chosen = callables.accepted_arguments(
+            self.verify, self._call_arguments(arguments, ctx)
+        )
+        verdict = await callables.call(self.verify, **chosen)
         return verdict if isinstance(verdict, Approve | Deny | Answer) else None
 
-    def _values(self, arguments: str, ctx: ToolContext) -> dict[str, Any]:
-        contexts = dict.fromkeys(self._signature.contexts, ctx)
-        return {**self._signature.effective(arguments), **contexts}
+    def _call_arguments(self, arguments: str, ctx: ToolContext) -> dict[str, Any]:
+        contexts = dict.fromkeys(self._signature.context_parameters, ctx)
+        return {**self._signature.values_by_name(arguments), **contexts}
 
 
 @overload
@@ -226,7 +235,7 @@ def tool(
     description: str | None = None,
     read_only: bool = False,
     idempotent: bool = False,
-    timeout: Period | None = None,
+    timeout: Duration | None = None,
     verify: Callable[..., Any] | None = None,
     version: str | None = None,
 ) -> Tool[P, R]: ...
@@ -238,7 +247,7 @@ def tool(
     description: str | None = None,
     read_only: bool = False,
     idempotent: bool = False,
-    timeout: Period | None = None,
+    timeout: Duration | None = None,
     verify: Callable[..., Any] | None = None,
     version: str | None = None,
 ) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
@@ -260,16 +269,18 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """
     frame = inspect.currentframe()
     if function is not None:
-        return Tool(function, **options, scope=_scope(function, frame))
+        return Tool(function, **options, scope=_enclosing_locals(function, frame))
 
     def wrap(function: Callable[P, R]) -> Tool[P, R]:
-        scope = _scope(function, inspect.currentframe())
+        scope = _enclosing_locals(function, inspect.currentframe())
         return Tool(function, **options, scope=scope)
 
     return wrap
 
 
-def _scope(function: object, frame: FrameType | None) -> Mapping[str, Any] | None:
+def _enclosing_locals(
+    function: object, frame: FrameType | None
+) -> Mapping[str, Any] | None:
     """Return the local names that the annotations of a nested function may mean."""
     # `from __future__ import annotations` leaves only their text, and a function's
     # locals are out of reach once it has returned. Most tools are not nested, and
@@ -279,8 +290,8 @@ def _scope(function: object, frame: FrameType | None) -> Mapping[str, Any] | Non
     return caller.f_locals if nested and caller is not None else None
 
 
-def refuse_name(name: str) -> None:
+def check_tool_name(name: str) -> None:
     """Raise `InvalidInput` for a name that no provider takes for a tool."""
-    if not _NAME.fullmatch(name):
+    if not _TOOL_NAME.fullmatch(name):
         msg = f"a tool's name is 1 to 64 of [a-zA-Z0-9_-], not {name[:80]!r}"
         raise InvalidInput(msg)

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 FAILED = 1
-MISUSED = 2
+USAGE_ERROR = 2
 BUSY = 4
-REFUSED = 5
+LIBRARY_ERROR = 5
 INTERRUPTED = 130
 
 
@@ -32,9 +32,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Do what a command line says; returns the code to exit with."""
     try:
         # The extra `cli` may not be installed; without it there is one line to say.
-        from continuations.cli.door import run  # noqa: PLC0415
+        from continuations.cli.entry_point import run_command  # noqa: PLC0415
 
-        return run(arguments)
+        return run_command(arguments)
     except KeyboardInterrupt:
         return INTERRUPTED
     except ModuleNotFoundError as error:
@@ -42,4 +42,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         text = "The command line needs its extra: pip install 'continuations[cli]'"
         print(text, file=sys.stderr)  # noqa: T201 - a command line prints
-        return MISUSED
+        return USAGE_ERROR

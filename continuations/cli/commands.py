@@ -8,24 +8,29 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import continuations
-from continuations.cli import FAILED, REFUSED, report
-from continuations.cli.application import with_code, without_code
-from continuations.cli.deciding import actor, json_arguments, json_value, named
-from continuations.cli.misuse import Misuse
+from continuations.cli import FAILED, LIBRARY_ERROR, formatting
+from continuations.cli.application import runner_with_agents, runner_without_agents
+from continuations.cli.decision_input import (
+    parse_arguments,
+    parse_json_value,
+    resolve_actor,
+    resolve_wait_id,
+)
+from continuations.cli.errors import UsageError
 from continuations.cli.options import (
     App,
     By,
     Json,
-    Patient,
     Reason,
     RunId,
-    Store,
+    StoreUrl,
     Timeout,
     WaitId,
+    WaitIfBusy,
 )
-from continuations.cli.patience import until_free
-from continuations.engine.reports import wait_json
-from continuations.engine.visible import visible
+from continuations.cli.wait_until_free import wait_until_free
+from continuations.present.escaping import escape_invisible
+from continuations.present.json_forms import wait_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -50,8 +55,8 @@ app = typer.Typer(
 )
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(requested: bool) -> None:
+    if requested:
         typer.echo(continuations.__version__)
         raise typer.Exit
 
@@ -79,17 +84,17 @@ def start(
     agent: Annotated[
         str | None, typer.Option(help="Which root agent, if there are several.")
     ] = None,
-    wait: Patient = False,
+    wait_if_busy: WaitIfBusy = False,
     timeout: Timeout = None,
     app: App = None,
-    store: Store = None,
+    store: StoreUrl = None,
 ) -> None:
     """Begin a run and work on it until it ends or must wait."""
-    runner = with_code(app, store)
-    _work(
+    runner = runner_with_agents(app, store)
+    _advance(
         runner,
         lambda: runner.start(text, run_id=run_id, agent=agent),
-        wait=wait,
+        wait_if_busy=wait_if_busy,
         timeout=timeout,
     )
 
@@ -98,14 +103,16 @@ def start(
 def resume(
     run: RunId,
     *,
-    wait: Patient = False,
+    wait_if_busy: WaitIfBusy = False,
     timeout: Timeout = None,
     app: App = None,
-    store: Store = None,
+    store: StoreUrl = None,
 ) -> None:
     """Go on with a run: what was decided takes effect."""
-    runner = with_code(app, store)
-    _work(runner, lambda: runner.resume(run), wait=wait, timeout=timeout)
+    runner = runner_with_agents(app, store)
+    _advance(
+        runner, lambda: runner.resume(run), wait_if_busy=wait_if_busy, timeout=timeout
+    )
 
 
 @app.command()
@@ -115,37 +122,43 @@ def cancel(
     reason: Annotated[str | None, typer.Option(help="Why; it is recorded.")] = None,
     by: By = None,
     app: App = None,
-    store: Store = None,
+    store: StoreUrl = None,
 ) -> None:
     """End a run for good, and every open wait with it. Needs no code."""
-    who, origin = actor(by)
-    state = without_code(app, store).cancel(run, reason=reason, by=who)
-    _remark_actor(who, origin)
+    who, origin = resolve_actor(by)
+    state = runner_without_agents(app, store).cancel(run, reason=reason, by=who)
+    _print_actor_note(who, origin)
     if state.status in ("finished", "failed"):
-        _print([f"{visible(run)}: {state.status} before; nothing was cancelled"])
+        _print(
+            [f"{escape_invisible(run)}: {state.status} before; nothing was cancelled"]
+        )
         raise typer.Exit(FAILED)
     if state.status == "cancelled":
-        _print([f"{visible(run)}: cancelled"])
+        _print([f"{escape_invisible(run)}: cancelled"])
     else:
         held = "recorded; the process that holds the run stops at its next commit"
-        _print([f"{visible(run)}: {held}"])
+        _print([f"{escape_invisible(run)}: {held}"])
 
 
 @app.command()
-def sweep(*, app: App = None, store: Store = None) -> None:
+def sweep(*, app: App = None, store: StoreUrl = None) -> None:
     """Look at the runs whose time has come, and resume what can move.
 
     Without --app it mends and resumes nothing.
     """
-    runner = without_code(None, store) if app is None else with_code(app, store)
+    runner = (
+        runner_without_agents(None, store)
+        if app is None
+        else runner_with_agents(app, store)
+    )
     swept = runner.sweep()
-    _print([f"looked at: {swept.looked}"])
+    _print([f"looked at: {swept.runs_checked}"])
     for outcome in swept.resumed:
-        _print(report.outcome_lines(outcome))
-    for run_id, error in swept.failed.items():
-        _remark(f"{run_id}: {type(error).__name__}: {error}")
-    if swept.failed:
-        raise typer.Exit(REFUSED)
+        _print(formatting.outcome_lines(outcome))
+    for run_id, error in swept.errors.items():
+        _print_note(f"{run_id}: {type(error).__name__}: {error}")
+    if swept.errors:
+        raise typer.Exit(LIBRARY_ERROR)
 
 
 # Looking --------------------------------------------------------------------
@@ -157,27 +170,27 @@ def waiting(
     json: Json = False,
     ids: Annotated[bool, typer.Option("--ids", help="Print ids only.")] = False,
     app: App = None,
-    store: Store = None,
+    store: StoreUrl = None,
 ) -> None:
     """List the open waits of a store. Needs no code."""
-    found = without_code(app, store).waiting()
+    found = runner_without_agents(app, store).waiting()
     if ids:
-        _print(visible(wait.id) for wait in found)
+        _print(escape_invisible(wait.id) for wait in found)
         return
     if json:
         names = ("id", "run_id", "kind")
         rows = [
             {name: getattr(wait, name) for name in names}
-            | {"since": wait.since.isoformat()}
+            | {"since": wait.created_at.isoformat()}
             for wait in found
         ]
-        _print([report.json_text(rows)])
+        _print([formatting.ascii_json(rows)])
         return
     waits = list(found)
     if not waits:
-        _remark("Nothing waits here.")
+        _print_note("Nothing waits here.")
         return
-    _print(report.table_lines(waits))
+    _print(formatting.wait_table_lines(waits))
 
 
 @app.command()
@@ -191,14 +204,14 @@ def show(
     ] = None,
     json: Json = False,
     app: App = None,
-    store: Store = None,
+    store: StoreUrl = None,
 ) -> None:
     """Draw the stack of a run, or tell all about a wait. Needs no code."""
-    runner = without_code(app, store)
+    runner = runner_without_agents(app, store)
     if "@" in name:
         if version is not None:
             msg = "--version is of runs; a wait has none."
-            raise Misuse(msg)
+            raise UsageError(msg)
         _show_wait(runner, name, json=json)
     else:
         _show_run(runner, name, version, json=json)
@@ -207,27 +220,27 @@ def show(
 def _show_wait(runner: Runner, wait_id: str, *, json: bool) -> None:
     found = runner.wait(wait_id)
     if json:
-        _print([report.json_text(wait_json(found))])
+        _print([formatting.ascii_json(wait_json(found))])
         return
-    _print([visible(found.id)])
-    _print(report.wait_lines(found))
-    _print(report.json_lines("schema", found.schema_json))
+    _print([escape_invisible(found.id)])
+    _print(formatting.wait_lines(found))
+    _print(formatting.json_field_lines("schema", found.schema_json))
     _print([f"digest: {found.digest}"])
 
 
 def _show_run(runner: Runner, run_id: str, version: int | None, *, json: bool) -> None:
     # Looking loads the engine's tree and rich, which no decision needs.
-    from continuations.cli import stack  # noqa: PLC0415
-    from continuations.cli.drawing import draw  # noqa: PLC0415
-    from continuations.cli.standing import standing  # noqa: PLC0415
+    from continuations.cli import stack_tree  # noqa: PLC0415
+    from continuations.cli.terminal import print_lines  # noqa: PLC0415
+    from continuations.cli.wait_status import wait_endings  # noqa: PLC0415
 
     state = runner.look(run_id, version=version)
-    ends = standing(runner, state.waits)
+    ends = wait_endings(runner, state.waits)
     if json:
-        _print([report.json_text(report.run_json(state, ends))])
+        _print([formatting.ascii_json(formatting.run_json(state, ends))])
         return
-    draw(stack.header(state))
-    draw(stack.tree(state.root, ends))
+    print_lines(stack_tree.header_lines(state))
+    print_lines(stack_tree.tree_lines(state.root, ends))
 
 
 @app.command()
@@ -244,23 +257,22 @@ def doctor(
     ] = False,
     json: Json = False,
     app: App = None,
-    store: Store = None,
+    store: StoreUrl = None,
 ) -> None:
     """Say what of a run can be read, and repair it. Needs no code.
 
     Ends with 1 if anything is damaged and was not repaired.
     """
     # Only who has damage pays for what mends it.
-    from continuations.cli import diagnosis  # noqa: PLC0415
-    from continuations.cli.doctoring import examined, repaired  # noqa: PLC0415
+    from continuations.cli import doctor  # noqa: PLC0415
 
-    runner = without_code(app, store)
-    found = examined(runner, run)
-    number = repaired(runner, found) if repair else None
+    runner = runner_without_agents(app, store)
+    found = doctor.examine_run(runner, run)
+    number = doctor.repair_run(runner, found) if repair else None
     if json:
-        _print([report.json_text(diagnosis.json(found, number))])
+        _print([formatting.ascii_json(doctor.examination_json(found, number))])
     else:
-        _print(diagnosis.lines(found, number))
+        _print(doctor.examination_lines(found, number))
     if found.findings and number is None:
         raise typer.Exit(FAILED)
 
@@ -278,23 +290,23 @@ def approve(
         str | None,
         typer.Option(metavar="JSON|@FILE", help="Run it with these arguments instead."),
     ] = None,
-    again: Annotated[
+    run_again: Annotated[
         bool,
         typer.Option("--again", help="Of an unknown outcome: it did not happen, run."),
     ] = False,
     app: App = None,
-    store: Store = None,
+    store: StoreUrl = None,
 ) -> None:
     """Say yes: the call runs as the wait shows it. Needs no code."""
-    if wait.startswith("unknown-") and not again:
+    if wait.startswith("unknown-") and not run_again:
         msg = (
             "This call was started and may have happened; to approve it is to run it "
             "once more. Say --again if it did not happen, `answer` if it did."
         )
-        raise Misuse(msg)
-    edited: Any = None if arguments is None else json_arguments(arguments)
+        raise UsageError(msg)
+    edited: Any = None if arguments is None else parse_arguments(arguments)
     _decide(
-        without_code(app, store),
+        runner_without_agents(app, store),
         wait,
         by,
         lambda who: continuations.Approve(by=who, reason=reason, arguments=edited),
@@ -308,11 +320,11 @@ def deny(
     by: By = None,
     reason: Reason = None,
     app: App = None,
-    store: Store = None,
+    store: StoreUrl = None,
 ) -> None:
     """Say no: the call does not run, and the agent is told so. Needs no code."""
     _decide(
-        without_code(app, store),
+        runner_without_agents(app, store),
         wait,
         by,
         lambda who: continuations.Deny(by=who, reason=reason),
@@ -330,13 +342,13 @@ def answer(
     by: By = None,
     reason: Reason = None,
     app: App = None,
-    store: Store = None,
+    store: StoreUrl = None,
 ) -> None:
     """Give a value in place of running the call. Needs no code."""
     hint = "Say --text if it is a text, or quote it as JSON."
-    given = value if text else json_value(value, hint=hint)
+    given = value if text else parse_json_value(value, hint=hint)
     _decide(
-        without_code(app, store),
+        runner_without_agents(app, store),
         wait,
         by,
         lambda who: continuations.Answer(given, by=who, reason=reason),
@@ -346,45 +358,47 @@ def answer(
 # What the commands share ----------------------------------------------------
 
 
-def _work(
+def _advance(
     runner: Runner,
     attempt: Callable[[], Outcome],
     *,
-    wait: bool,
+    wait_if_busy: bool,
     timeout: float | None,
 ) -> None:
-    if timeout is not None and not wait:
+    if timeout is not None and not wait_if_busy:
         msg = "--timeout bounds --wait: give both, or neither."
-        raise Misuse(msg)
-    if wait:
-        outcome = until_free(attempt, runner.resume, timeout=timeout, say=_remark)
+        raise UsageError(msg)
+    if wait_if_busy:
+        outcome = wait_until_free(
+            attempt, runner.resume, timeout=timeout, print_note=_print_note
+        )
     else:
         outcome = attempt()
-    for change in outcome.changes:
-        _remark(f"the code changed: {change.where}: {change.what} ({change.kind})")
-    _print(report.outcome_lines(outcome))
+    for change in outcome.code_changes:
+        _print_note(f"the code changed: {change.where}: {change.what} ({change.kind})")
+    _print(formatting.outcome_lines(outcome))
     if isinstance(outcome, continuations.Failed):
         raise typer.Exit(FAILED)
 
 
 def _decide(
-    runner: Runner, name: str, by: str | None, verdict: Callable[[str], Verdict]
+    runner: Runner, wait_id: str, by: str | None, make_verdict: Callable[[str], Verdict]
 ) -> None:
-    who, origin = actor(by)
-    wait_id = named(runner, name)
-    decision = runner.decide(wait_id, verdict(who))
-    _remark_actor(who, origin)
+    who, origin = resolve_actor(by)
+    wait_id = resolve_wait_id(runner, wait_id)
+    decision = runner.decide(wait_id, make_verdict(who))
+    _print_actor_note(who, origin)
     run_id = wait_id.partition("@")[2]
-    _print(report.decision_lines(decision, run_id))
+    _print(formatting.decision_lines(decision, run_id))
 
 
-def _remark_actor(who: str, origin: str) -> None:
+def _print_actor_note(who: str, origin: str) -> None:
     if origin:
-        _remark(f"by {who}: {origin}")
+        _print_note(f"by {who}: {origin}")
 
 
-def _remark(text: str) -> None:
-    typer.echo(visible(text), err=True)
+def _print_note(text: str) -> None:
+    typer.echo(escape_invisible(text), err=True)
 
 
 def _print(lines: Iterable[str]) -> None:

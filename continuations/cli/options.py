@@ -14,7 +14,7 @@ App = Annotated[
         help="Your code: a Runner or an Agent in a module.",
     ),
 ]
-Store = Annotated[
+StoreUrl = Annotated[
     str | None,
     typer.Option(
         metavar="URL",
@@ -35,7 +35,7 @@ By = Annotated[
     ),
 ]
 Reason = Annotated[str | None, typer.Option(help="Why; a denial's is told the model.")]
-Patient = Annotated[
+WaitIfBusy = Annotated[
     bool,
     typer.Option(
         "--wait",

@@ -7,38 +7,38 @@ from typing import TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class AskModel:
     """Ask the frame's model for its next reply."""
 
-    frame: str
+    frame_id: str
 
 
 @dataclass(frozen=True, slots=True)
-class Examine:
+class ExamineCall:
     """Find the call's tool, validate its arguments, ask its approval policy."""
 
-    call: str
+    call_id: str
 
 
 @dataclass(frozen=True, slots=True)
-class Begin:
+class StartCall:
     """Record the intent to run the call, or enter the agent that it calls."""
 
-    call: str
+    call_id: str
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RunTool:
     """Run the call: its intent is recorded."""
 
-    call: str
+    call_id: str
 
 
 @dataclass(frozen=True, slots=True)
-class Verify:
+class VerifyOutcome:
     """Ask the tool whether a call of unknown outcome happened."""
 
-    call: str
+    call_id: str
 
 
-Action: TypeAlias = Ask | Examine | Begin | Run | Verify
+Action: TypeAlias = AskModel | ExamineCall | StartCall | RunTool | VerifyOutcome

@@ -23,7 +23,7 @@ class Proposed:
 class Waiting:
     """It stands still until its wait is decided."""
 
-    wait: str
+    wait_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Started:
 class Nested:
     """Its tool is an agent, and this is the agent's frame."""
 
-    frame: str
+    frame_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,8 @@ class Unknown:
     `checked` tells that the tool's own `verify` was asked and could not tell.
     """
 
-    wait: str
-    checked: bool = False
+    wait_id: str
+    verify_tried: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +77,13 @@ class Refused:
     content: str
 
 
-Open: TypeAlias = Proposed | Waiting | Ready | Started | Nested | Unknown
-Closed: TypeAlias = Returned | Errored | Refused
-State: TypeAlias = Open | Closed
+OpenState: TypeAlias = Proposed | Waiting | Ready | Started | Nested | Unknown
+ClosedState: TypeAlias = Returned | Errored | Refused
+CallState: TypeAlias = OpenState | ClosedState
 
-CLOSED = (Returned, Errored, Refused)
+CLOSED_STATES = (Returned, Errored, Refused)
 
-STATES: dict[str, type[State]] = {
+STATE_TYPES: dict[str, type[CallState]] = {
     "proposed": Proposed,
     "waiting": Waiting,
     "ready": Ready,
@@ -94,7 +94,9 @@ STATES: dict[str, type[State]] = {
     "errored": Errored,
     "refused": Refused,
 }
-STATE_NAMES: dict[type[State], str] = {cls: name for name, cls in STATES.items()}
+STATE_NAMES: dict[type[CallState], str] = {
+    cls: name for name, cls in STATE_TYPES.items()
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,15 +112,15 @@ class CallRow:
     """
 
     id: str
-    frame: str
+    frame_id: str
     tool: str
-    provider_id: str
-    written: str
-    state: State
+    tool_call_id: str
+    raw_arguments: str
+    state: CallState
     arguments: str | None = None
-    original: str | None = None
-    meaning: str | None = None
-    approved: str | None = None
+    original_arguments: str | None = None
+    contract_digest: str | None = None
+    approved_digest: str | None = None
     approved_until: datetime | None = None
     repeatable: bool = False
     verifiable: bool = False

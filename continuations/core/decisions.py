@@ -71,7 +71,7 @@ class Decision:
     value: str | None = None
     marker: str | None = None
 
-    def says_the_same(self, other: Decision) -> bool:
+    def is_repeat_of(self, other: Decision) -> bool:
         """Tell whether both are one decision, delivered twice."""
         mine = (self.kind, self.by, self.reason, self.arguments, self.value)
         theirs = (other.kind, other.by, other.reason, other.arguments, other.value)

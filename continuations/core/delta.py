@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from continuations.core.frames import Log
-from continuations.core.table import Table
+from continuations.core.frames import MessageLog
+from continuations.core.state import RunState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -34,8 +34,8 @@ class LogDelta:
     """Keep the first `keep` messages of the base's log, then add these."""
 
     id: int
-    keep: int
-    add: tuple[Message, ...]
+    keep_count: int
+    added: tuple[Message, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,10 +48,10 @@ class Delta:
     calls: tuple[CallRow, ...]
     waits: tuple[Wait, ...]
     logs: Mapping[str, LogDelta]
-    gone: tuple[str, ...]
+    removed_ids: tuple[str, ...]
 
 
-def diff(base: Table | None, new: Table) -> Delta:
+def diff(base: RunState | None, new: RunState) -> Delta:
     """Return what leads from a base to a table; `base=None` gives a full copy."""
     if base is None:
         return Delta(
@@ -60,17 +60,17 @@ def diff(base: Table | None, new: Table) -> Delta:
             frames=tuple(new.frames.values()),
             calls=tuple(new.calls.values()),
             waits=tuple(new.waits.values()),
-            logs={key: _whole(log) for key, log in new.logs.items()},
-            gone=(),
+            logs={key: _full_log_delta(log) for key, log in new.logs.items()},
+            removed_ids=(),
         )
     return Delta(
         run=new.run,
         manifest=None if base.manifest == new.manifest else new.manifest,
-        frames=tuple(_changed(base.frames, new.frames)),
-        calls=tuple(_changed(base.calls, new.calls)),
-        waits=tuple(_changed(base.waits, new.waits)),
+        frames=tuple(_changed_rows(base.frames, new.frames)),
+        calls=tuple(_changed_rows(base.calls, new.calls)),
+        waits=tuple(_changed_rows(base.waits, new.waits)),
         logs=_log_deltas(base.logs, new.logs),
-        gone=(
+        removed_ids=(
             *(base.frames.keys() - new.frames.keys()),
             *(base.calls.keys() - new.calls.keys()),
             *(base.waits.keys() - new.waits.keys()),
@@ -78,7 +78,7 @@ def diff(base: Table | None, new: Table) -> Delta:
     )
 
 
-def apply(base: Table | None, delta: Delta) -> Table:
+def apply_delta(base: RunState | None, delta: Delta) -> RunState:
     """Return the table that a delta leads to; raises `DeltaMismatch`."""
     manifest = delta.manifest if delta.manifest is not None or not base else None
     if manifest is None:
@@ -90,22 +90,22 @@ def apply(base: Table | None, delta: Delta) -> Table:
         if len({row.id for row in rows}) != len(rows):
             msg = "a row stands in it twice"
             raise DeltaMismatch(msg)
-    gone = set(delta.gone)
-    old_logs: Mapping[str, Log] = base.logs if base else {}
+    gone = set(delta.removed_ids)
+    old_logs: Mapping[str, MessageLog] = base.logs if base else {}
     logs = {key: log for key, log in old_logs.items() if key not in gone}
     for key, change in delta.logs.items():
-        logs[key] = _rebuilt(key, old_logs.get(key), change)
-    return Table.of(
+        logs[key] = _apply_log_delta(key, old_logs.get(key), change)
+    return RunState.from_rows(
         run=delta.run,
         manifest=manifest,
-        frames=_merged(base.frames if base else {}, gone, _by_id(delta.frames)),
-        calls=_merged(base.calls if base else {}, gone, _by_id(delta.calls)),
-        waits=_merged(base.waits if base else {}, gone, _by_id(delta.waits)),
+        frames=_merged_rows(base.frames if base else {}, gone, _by_id(delta.frames)),
+        calls=_merged_rows(base.calls if base else {}, gone, _by_id(delta.calls)),
+        waits=_merged_rows(base.waits if base else {}, gone, _by_id(delta.waits)),
         logs=logs,
     )
 
 
-def _changed(base: Mapping[str, Row], new: Mapping[str, Row]) -> list[Row]:
+def _changed_rows(base: Mapping[str, Row], new: Mapping[str, Row]) -> list[Row]:
     # Rows are frozen and replaced, never changed: another object is another row.
     if base is new:
         return []
@@ -114,7 +114,7 @@ def _changed(base: Mapping[str, Row], new: Mapping[str, Row]) -> list[Row]:
 
 
 def _log_deltas(
-    base: Mapping[str, Log], new: Mapping[str, Log]
+    base: Mapping[str, MessageLog], new: Mapping[str, MessageLog]
 ) -> Mapping[str, LogDelta]:
     if base is new:
         return {}
@@ -123,9 +123,9 @@ def _log_deltas(
     return {key: _log_delta(known(key), log) for key, log in changed}
 
 
-def _log_delta(base: Log | None, new: Log) -> LogDelta:
+def _log_delta(base: MessageLog | None, new: MessageLog) -> LogDelta:
     if base is None:
-        return _whole(new)
+        return _full_log_delta(new)
     keep = len(base.messages)
     if base.id != new.id:
         pairs = zip(base.messages, new.messages, strict=False)
@@ -134,25 +134,31 @@ def _log_delta(base: Log | None, new: Log) -> LogDelta:
             if old is not current:
                 break
             keep += 1
-    return LogDelta(id=new.id, keep=keep, add=new.messages[keep:])
+    return LogDelta(id=new.id, keep_count=keep, added=new.messages[keep:])
 
 
-def _whole(log: Log) -> LogDelta:
-    return LogDelta(id=log.id, keep=0, add=log.messages)
+def _full_log_delta(log: MessageLog) -> LogDelta:
+    return LogDelta(id=log.id, keep_count=0, added=log.messages)
 
 
-def _rebuilt(frame_id: str, old: Log | None, change: LogDelta) -> Log:
-    kept = old.messages if old else ()
-    if change.keep > len(kept):
-        msg = f"the log of {frame_id} has {len(kept)} messages, not {change.keep}"
+def _apply_log_delta(
+    frame_id: str, base: MessageLog | None, change: LogDelta
+) -> MessageLog:
+    kept = base.messages if base else ()
+    if change.keep_count > len(kept):
+        msg = f"the log of {frame_id} has {len(kept)} messages, not {change.keep_count}"
         raise DeltaMismatch(msg)
-    return Log(change.id, kept[: change.keep] + change.add)
+    return MessageLog(change.id, kept[: change.keep_count] + change.added)
 
 
-def _merged(
-    base: Mapping[str, Row], gone: set[str], changed: Mapping[str, Row]
+def _merged_rows(
+    base: Mapping[str, Row], removed_ids: set[str], changed: Mapping[str, Row]
 ) -> Mapping[str, Row]:
-    kept = {key: row for key, row in base.items() if key not in gone} if gone else base
+    kept = (
+        {key: row for key, row in base.items() if key not in removed_ids}
+        if removed_ids
+        else base
+    )
     return {**kept, **changed}
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from continuations.core.frames import Log
-from continuations.core.run import ENDED
-from continuations.core.table import Table, can_move
+from continuations.core.frames import MessageLog
+from continuations.core.run import ENDED_STATUSES
+from continuations.core.state import RunState, is_runnable
 from continuations.errors import IllegalTransition
 
 if TYPE_CHECKING:
@@ -25,28 +25,28 @@ Row = TypeVar("Row")
 class Draft:
     """The rows of one table, to be read and replaced, then frozen again."""
 
-    def __init__(self, table: Table) -> None:
-        self._from = table
-        self.run = table.run
-        self.frames = table.frames
-        self.calls = table.calls
-        self.waits = table.waits
-        self.logs = table.logs
-        self._agenda = table.agenda
+    def __init__(self, state: RunState) -> None:
+        self._base = state
+        self.run = state.run
+        self.frames = state.frames
+        self.calls = state.calls
+        self.waits = state.waits
+        self.logs = state.logs
+        self._runnable = state.runnable
 
-    def table(self) -> Table:
+    def to_run_state(self) -> RunState:
         """Return the changed table."""
-        return Table(
+        return RunState(
             run=self.run,
-            manifest=self._from.manifest,
+            manifest=self._base.manifest,
             frames=self.frames,
             calls=self.calls,
             waits=self.waits,
             logs=self.logs,
-            agenda={} if self.run.status in ENDED else self._agenda,
+            runnable={} if self.run.status in ENDED_STATUSES else self._runnable,
         )
 
-    def new_id(self, kind: str) -> str:
+    def allocate_id(self, kind: str) -> str:
         """Return an id that no row of this run ever had."""
         number = self.run.next_id
         self.run = replace(self.run, next_id=number + 1)
@@ -58,66 +58,66 @@ class Draft:
 
     def frame(self, frame_id: str) -> FrameRow:
         """Return a frame."""
-        return _found(self.frames, frame_id)
+        return _require_row(self.frames, frame_id)
 
     def put_frame(self, row: FrameRow) -> None:
         """Add or replace a frame."""
-        self.frames = _with(self.frames, self._from.frames, row.id, row)
-        self._move(row.id, can=not row.open)
+        self.frames = _put_row(self.frames, self._base.frames, row.id, row)
+        self._set_runnable(row.id, runnable=not row.open_call_ids)
 
     def drop_frame(self, frame_id: str) -> None:
         """Forget a frame that has ended, and its messages."""
-        self.frames = _without(self.frames, self._from.frames, frame_id)
-        self.logs = _without(self.logs, self._from.logs, frame_id)
-        self._move(frame_id, can=False)
+        self.frames = _remove_row(self.frames, self._base.frames, frame_id)
+        self.logs = _remove_row(self.logs, self._base.logs, frame_id)
+        self._set_runnable(frame_id, runnable=False)
 
     def call(self, call_id: str) -> CallRow:
         """Return a call."""
-        return _found(self.calls, call_id)
+        return _require_row(self.calls, call_id)
 
     def put_call(self, row: CallRow) -> None:
         """Add or replace a call."""
-        self.calls = _with(self.calls, self._from.calls, row.id, row)
-        self._move(row.id, can=can_move(row))
+        self.calls = _put_row(self.calls, self._base.calls, row.id, row)
+        self._set_runnable(row.id, runnable=is_runnable(row))
 
     def drop_call(self, call_id: str) -> None:
         """Forget a call whose result stands in the transcript."""
-        self.calls = _without(self.calls, self._from.calls, call_id)
-        self._move(call_id, can=False)
+        self.calls = _remove_row(self.calls, self._base.calls, call_id)
+        self._set_runnable(call_id, runnable=False)
 
     def put_wait(self, row: Wait) -> None:
         """Add a wait."""
-        self.waits = _with(self.waits, self._from.waits, row.id, row)
+        self.waits = _put_row(self.waits, self._base.waits, row.id, row)
 
     def drop_wait(self, wait_id: str) -> None:
         """Forget a wait that is over."""
-        self.waits = _without(self.waits, self._from.waits, wait_id)
+        self.waits = _remove_row(self.waits, self._base.waits, wait_id)
 
-    def log(self, frame_id: str) -> Log:
+    def log(self, frame_id: str) -> MessageLog:
         """Return the messages of a frame."""
         return self.logs[frame_id]
 
-    def new_log(self, frame_id: str, messages: tuple[Message, ...]) -> None:
+    def start_log(self, frame_id: str, messages: tuple[Message, ...]) -> None:
         """Begin a frame's log, or begin it anew with other messages."""
         number = self.run.next_id
         self.run = replace(self.run, next_id=number + 1)
-        log = Log(number, messages)
-        self.logs = _with(self.logs, self._from.logs, frame_id, log)
+        log = MessageLog(number, messages)
+        self.logs = _put_row(self.logs, self._base.logs, frame_id, log)
 
     def append(self, frame_id: str, *messages: Message) -> None:
         """Add messages to the end of a frame's log."""
         log = self.logs[frame_id].appended(*messages)
-        self.logs = _with(self.logs, self._from.logs, frame_id, log)
+        self.logs = _put_row(self.logs, self._base.logs, frame_id, log)
 
-    def _move(self, row_id: str, *, can: bool) -> None:
-        listed = row_id in self._agenda
-        if can and not listed:
-            self._agenda = _with(self._agenda, self._from.agenda, row_id, None)
-        elif listed and not can:
-            self._agenda = _without(self._agenda, self._from.agenda, row_id)
+    def _set_runnable(self, row_id: str, *, runnable: bool) -> None:
+        listed = row_id in self._runnable
+        if runnable and not listed:
+            self._runnable = _put_row(self._runnable, self._base.runnable, row_id, None)
+        elif listed and not runnable:
+            self._runnable = _remove_row(self._runnable, self._base.runnable, row_id)
 
 
-def _found(rows: Mapping[str, Row], row_id: str) -> Row:
+def _require_row(rows: Mapping[str, Row], row_id: str) -> Row:
     row = rows.get(row_id)
     if row is None:
         msg = f"{row_id} is not there (any more); what came for it is too late"
@@ -125,19 +125,19 @@ def _found(rows: Mapping[str, Row], row_id: str) -> Row:
     return row
 
 
-def _with(
-    rows: Mapping[str, Row], original: Mapping[str, Row], key: str, row: Row
+def _put_row(
+    rows: Mapping[str, Row], shared: Mapping[str, Row], key: str, row: Row
 ) -> Mapping[str, Row]:
-    changed = dict(rows) if rows is original else rows
+    changed = dict(rows) if rows is shared else rows
     assert isinstance(changed, dict)  # noqa: S101 - for the type checkers
     changed[key] = row
     return changed
 
 
-def _without(
-    rows: Mapping[str, Row], original: Mapping[str, Row], key: str
+def _remove_row(
+    rows: Mapping[str, Row], shared: Mapping[str, Row], key: str
 ) -> Mapping[str, Row]:
-    changed = dict(rows) if rows is original else rows
+    changed = dict(rows) if rows is shared else rows
     assert isinstance(changed, dict)  # noqa: S101 - for the type checkers
     changed.pop(key, None)
     return changed

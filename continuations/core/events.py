@@ -28,15 +28,15 @@ class ModelReplied:
     its output and this is not of it.
     """
 
-    frame: str
+    frame_id: str
     message: Message
     usage: Usage
-    finish: str = "stop"
-    fault: str | None = None
+    finish_reason: str = "stop"
+    output_error: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class UserSaid:
+class UserMessageAdded:
     """The next message of the inbox reaches the root frame."""
 
     number: int
@@ -57,49 +57,49 @@ class RunStopped:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Admitted:
+class CallAccepted:
     """The call is sound and needs nobody's approval."""
 
-    call: str
+    call_id: str
     arguments: str
-    meaning: str
+    contract_digest: str
     repeatable: bool = False
     verifiable: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Gated:
+class ApprovalRequested:
     """The call is sound and its policy asks a person first."""
 
-    call: str
+    call_id: str
     arguments: str
-    meaning: str
+    contract_digest: str
     wait: Wait
     repeatable: bool = False
     verifiable: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Rejected:
+class CallInvalid:
     """The call cannot run: unknown tool, bad arguments, a policy that raised."""
 
-    call: str
+    call_id: str
     code: str
     content: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Begun:
+class CallStarted:
     """The call is about to be run; recorded before it is."""
 
-    call: str
+    call_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Entered:
+class SubAgentStarted:
     """The call's tool is an agent; its frame begins with these messages."""
 
-    call: str
+    call_id: str
     agent: str
     messages: tuple[Message, ...]
     max_turns: int | None = None
@@ -109,7 +109,7 @@ class Entered:
 class CallReturned:
     """The tool, or the agent below, gave a result."""
 
-    call: str
+    call_id: str
     content: str
 
 
@@ -117,31 +117,31 @@ class CallReturned:
 class CallRaised:
     """The tool, or the agent below, failed."""
 
-    call: str
+    call_id: str
     code: str
     content: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Interrupted:
+class OutcomeUnknown:
     """Its worker died while it ran, and it may not be repeated on a guess."""
 
-    call: str
+    call_id: str
     wait: Wait
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Repeated:
+class RepeatAllowed:
     """Its worker died while it ran, and it is declared safe to repeat."""
 
-    call: str
+    call_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Unverified:
     """The tool's own check could not tell whether it happened."""
 
-    call: str
+    call_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -152,7 +152,7 @@ class Approved:
     After `until` the call does not begin any more.
     """
 
-    call: str
+    call_id: str
     digest: str
     until: datetime | None = None
     arguments: str | None = None
@@ -162,7 +162,7 @@ class Approved:
 class Denied:
     """A person said no."""
 
-    call: str
+    call_id: str
     decision: Decision
 
 
@@ -170,7 +170,7 @@ class Denied:
 class Expired:
     """Nobody decided in time, and the clock won the wait."""
 
-    call: str
+    call_id: str
     decision: Decision
 
 
@@ -178,7 +178,7 @@ class Expired:
 class Answered:
     """Somebody who knows gave the result of a call whose outcome was unknown."""
 
-    call: str
+    call_id: str
     content: str
 
 
@@ -186,7 +186,7 @@ class Answered:
 class Reopened:
     """The approval no longer stands (edited arguments refused, too old): ask anew."""
 
-    call: str
+    call_id: str
     wait: Wait
 
 
@@ -194,20 +194,20 @@ class Reopened:
 class CallCancelled:
     """The run ends while the call is open."""
 
-    call: str
+    call_id: str
     reason: str
 
 
 CallEvent: TypeAlias = (
-    Admitted
-    | Gated
-    | Rejected
-    | Begun
-    | Entered
+    CallAccepted
+    | ApprovalRequested
+    | CallInvalid
+    | CallStarted
+    | SubAgentStarted
     | CallReturned
     | CallRaised
-    | Interrupted
-    | Repeated
+    | OutcomeUnknown
+    | RepeatAllowed
     | Unverified
     | Approved
     | Denied
@@ -216,4 +216,4 @@ CallEvent: TypeAlias = (
     | Reopened
     | CallCancelled
 )
-Event: TypeAlias = ModelReplied | UserSaid | RunStopped | CallEvent
+Event: TypeAlias = ModelReplied | UserMessageAdded | RunStopped | CallEvent

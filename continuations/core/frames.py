@@ -19,15 +19,15 @@ class FrameRow:
 
     id: str
     agent: str
-    call: str | None
+    parent_call_id: str | None
     depth: int = 0
     turns: int = 0
     max_turns: int | None = None
-    open: tuple[str, ...] = ()
+    open_call_ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Log:
+class MessageLog:
     """The messages of a frame, which only ever grow under one `id`.
 
     Whoever rewrites them gives the log a new id: a delta says "keep the first k of
@@ -37,6 +37,6 @@ class Log:
     id: int
     messages: tuple[Message, ...]
 
-    def appended(self, *messages: Message) -> Log:
+    def appended(self, *messages: Message) -> MessageLog:
         """Return the log with messages after those it has."""
-        return Log(self.id, self.messages + messages)
+        return MessageLog(self.id, self.messages + messages)

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 # Python's JSON recurses, and how deep it may depends on who calls it from where. What
 # was stored must load everywhere, so there is one limit, well below every other.
-MOST_DEPTH = 200
+MAX_DEPTH = 200
 # Arrays and objects of one text: in memory each takes thirty times its two letters.
-MOST_CONTAINERS = 1 << 20
+MAX_CONTAINERS = 1 << 20
 # Above it not every whole number is a float.
-_EXACT = 1 << 53
-_TOO_DEEP = f"it is nested deeper than {MOST_DEPTH} levels"
-_TOO_MANY = f"it has more than {MOST_CONTAINERS} arrays and objects"
+_MAX_EXACT_INTEGER = 1 << 53
+_TOO_DEEP = f"it is nested deeper than {MAX_DEPTH} levels"
+_TOO_MANY = f"it has more than {MAX_CONTAINERS} arrays and objects"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # A string is one piece, also one that never ends: each letter is looked at once.
 _BRACKET = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[\[{]|[\]}]', re.DOTALL)
@@ -40,7 +40,7 @@ def _refuse_constant(name: str) -> NoReturn:
     raise NotJson(msg)
 
 
-def _finite(digits: str) -> float:
+def _parse_float(digits: str) -> float:
     number = float(digits)
     if math.isinf(number):
         msg = f"{digits[:40]} is too large a number"
@@ -48,7 +48,7 @@ def _finite(digits: str) -> float:
     return number
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
         msg = "an object says one key twice"
@@ -56,7 +56,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def parse(text: str | bytes, *, unique: bool = False) -> Any:
+def parse(text: str | bytes, *, unique_keys: bool = False) -> Any:
     """Return the value of a JSON text; raises `NotJson`, never `RecursionError`.
 
     Of a key that an object says twice the last value counts, which not every reader
@@ -64,12 +64,12 @@ def parse(text: str | bytes, *, unique: bool = False) -> Any:
     """
     try:
         text = text if isinstance(text, str) else text.decode("utf-8-sig")
-        _refuse_deep(text)
+        _check_limits(text)
         return json.loads(
             text,
             parse_constant=_refuse_constant,
-            parse_float=_finite,
-            object_pairs_hook=_unique if unique else None,
+            parse_float=_parse_float,
+            object_pairs_hook=_refuse_duplicate_keys if unique_keys else None,
         )
     except NotJson:
         raise
@@ -80,8 +80,8 @@ def parse(text: str | bytes, *, unique: bool = False) -> Any:
         raise NotJson(str(error)) from None
 
 
-def _refuse_deep(text: str) -> None:
-    if text.count("[") + text.count("{") <= MOST_DEPTH:
+def _check_limits(text: str) -> None:
+    if text.count("[") + text.count("{") <= MAX_DEPTH:
         return
     depth = opened = 0
     for found in _BRACKET.finditer(text):
@@ -89,9 +89,9 @@ def _refuse_deep(text: str) -> None:
         if bracket in "[{":
             depth += 1
             opened += 1
-            if depth > MOST_DEPTH:
+            if depth > MAX_DEPTH:
                 raise NotJson(_TOO_DEEP)
-            if opened > MOST_CONTAINERS:
+            if opened > MAX_CONTAINERS:
                 raise NotJson(_TOO_MANY)
         elif bracket in "]}":
             depth -= 1
@@ -138,9 +138,9 @@ def _refuse_lossy(value: object) -> None:
         item, depth = stack.pop()
         if isinstance(item, dict | list):
             containers += 1
-            if depth >= MOST_DEPTH:
+            if depth >= MAX_DEPTH:
                 raise NotJson(_TOO_DEEP)
-            if containers > MOST_CONTAINERS:
+            if containers > MAX_CONTAINERS:
                 raise NotJson(_TOO_MANY)
         if isinstance(item, dict):
             values = cast("dict[object, object]", item)
@@ -157,33 +157,37 @@ def _refuse_lossy(value: object) -> None:
             raise NotJson(msg)
 
 
-def mapping(value: object) -> Mapping[str, Any] | None:
+def as_object(value: object) -> Mapping[str, Any] | None:
     """Return a value that is a JSON object, else `None`."""
     return cast("Mapping[str, Any]", value) if isinstance(value, dict) else None
 
 
-def items(value: object) -> Sequence[Any] | None:
+def as_array(value: object) -> Sequence[Any] | None:
     """Return a value that is a JSON array, else `None`."""
     return cast("Sequence[Any]", value) if isinstance(value, list) else None
 
 
-def whole(value: object) -> object:
+def normalize_integers(value: object) -> object:
     """Return a JSON value with 5 where it says 5.0.
 
     Both are one number to JSON and to JSON Schema, and only one of them is an integer
     to Python: what a schema took must not be refused later.
     """
-    if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT:
+    if (
+        isinstance(value, float)
+        and value.is_integer()
+        and abs(value) < _MAX_EXACT_INTEGER
+    ):
         return int(value)
     if isinstance(value, dict):
         values = cast("dict[str, object]", value)
-        return {key: whole(item) for key, item in values.items()}
+        return {key: normalize_integers(item) for key, item in values.items()}
     if isinstance(value, list):
-        return [whole(item) for item in cast("list[object]", value)]
+        return [normalize_integers(item) for item in cast("list[object]", value)]
     return value
 
 
-def printable(text: str) -> str:
+def escape_surrogates(text: str) -> str:
     """Return a JSON text that any encoder takes: lone surrogates as escapes."""
     return _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 

@@ -22,10 +22,10 @@ class MalformedMessage(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ToolCallRequest:
     """One tool call as the model asked for it; `arguments` is what it wrote."""
 
-    id: str
+    tool_call_id: str
     tool: str
     arguments: str
 
@@ -40,25 +40,25 @@ class Message:
 
     text: str
     role: str
-    calls: tuple[str, ...] = ()
-    answers: str | None = None
+    tool_call_ids: tuple[str, ...] = ()
+    tool_call_id: str | None = None
 
     @classmethod
-    def of(cls, data: Mapping[str, Any]) -> Message:
+    def from_mapping(cls, data: Mapping[str, Any]) -> Message:
         """Make a message of a mapping; raises `MalformedMessage` or `NotJson`."""
-        return cls._checked(jsontext.dump(dict(data)), data)
+        return cls._from_parsed(jsontext.dump(dict(data)), data)
 
     @classmethod
-    def read(cls, text: str) -> Message:
+    def from_json(cls, text: str) -> Message:
         """Make a message of its JSON text; raises as `of` does."""
-        data = jsontext.mapping(jsontext.parse(text))
+        data = jsontext.as_object(jsontext.parse(text))
         if data is None:
             msg = "a message is a JSON object"
             raise MalformedMessage(msg)
-        return cls._checked(text, data)
+        return cls._from_parsed(text, data)
 
     @classmethod
-    def _checked(cls, text: str, data: Mapping[str, Any]) -> Message:
+    def _from_parsed(cls, text: str, data: Mapping[str, Any]) -> Message:
         role = data.get("role")
         if not isinstance(role, str) or role not in ROLES:
             msg = f"a message's role is one of {', '.join(sorted(ROLES))}"
@@ -66,7 +66,7 @@ class Message:
         calls: tuple[str, ...] = ()
         answers = None
         if role == "assistant":
-            calls = tuple(request.id for request in _requests(data))
+            calls = tuple(request.tool_call_id for request in _tool_calls_of(data))
         elif role == "tool":
             answers = data.get("tool_call_id")
             if not isinstance(answers, str):
@@ -81,17 +81,17 @@ class Message:
         return data
 
     @property
-    def requests(self) -> tuple[Request, ...]:
+    def tool_calls(self) -> tuple[ToolCallRequest, ...]:
         """The tool calls that an assistant message asks for, in order."""
-        return tuple(_requests(self.data))
+        return tuple(_tool_calls_of(self.data))
 
     @property
     def content(self) -> str:
         """What was said in words: text, joined text parts, or else a refusal."""
         data = self.data
         content = data.get("content")
-        if (parts := jsontext.items(content)) is not None:
-            found = [jsontext.mapping(part) or {} for part in parts]
+        if (parts := jsontext.as_array(content)) is not None:
+            found = [jsontext.as_object(part) or {} for part in parts]
             said = [part.get("text", part.get("refusal")) for part in found]
             return "".join(text for text in said if isinstance(text, str))
         if isinstance(content, str) and content:
@@ -99,42 +99,44 @@ class Message:
         refusal = data.get("refusal")
         return refusal if isinstance(refusal, str) else ""
 
-    def with_call_ids(self, ids: tuple[str, ...]) -> Message:
+    def with_tool_call_ids(self, ids: tuple[str, ...]) -> Message:
         """Return the message with other ids for its tool calls."""
         data = self.data
         calls = zip(data["tool_calls"], ids, strict=True)
         data["tool_calls"] = [{**call, "id": new} for call, new in calls]
-        return Message.of(data)
+        return Message.from_mapping(data)
 
 
-def system(text: str) -> Message:
+def system_message(text: str) -> Message:
     """Return a system message."""
-    return Message.of({"role": "system", "content": text})
+    return Message.from_mapping({"role": "system", "content": text})
 
 
-def user(text: str) -> Message:
+def user_message(text: str) -> Message:
     """Return a user message."""
-    return Message.of({"role": "user", "content": text})
+    return Message.from_mapping({"role": "user", "content": text})
 
 
-def tool(call_id: str, content: str) -> Message:
+def tool_message(call_id: str, content: str) -> Message:
     """Return the message that answers one tool call."""
-    return Message.of({"role": "tool", "tool_call_id": call_id, "content": content})
+    return Message.from_mapping(
+        {"role": "tool", "tool_call_id": call_id, "content": content}
+    )
 
 
-def _requests(data: Mapping[str, Any]) -> list[Request]:
+def _tool_calls_of(data: Mapping[str, Any]) -> list[ToolCallRequest]:
     if data.get("tool_calls") is None:
         return []
-    calls = jsontext.items(data["tool_calls"])
+    calls = jsontext.as_array(data["tool_calls"])
     if calls is None:
         msg = "an assistant's tool_calls is a list"
         raise MalformedMessage(msg)
-    return [_request(jsontext.mapping(call) or {}) for call in calls]
+    return [_tool_call_of(jsontext.as_object(call) or {}) for call in calls]
 
 
-def _request(call: Mapping[str, Any]) -> Request:
+def _tool_call_of(call: Mapping[str, Any]) -> ToolCallRequest:
     kind = call.get("type", "function")
-    body = jsontext.mapping(call.get(kind)) if isinstance(kind, str) else None
+    body = jsontext.as_object(call.get(kind)) if isinstance(kind, str) else None
     # Some servers leave the id out, or null.
     given = call.get("id") or ""
     if body is not None and isinstance(given, str):
@@ -142,6 +144,6 @@ def _request(call: Mapping[str, Any]) -> Request:
         # A custom tool (OpenAI) writes free text in `input`.
         written = body.get("arguments", body.get("input", ""))
         if isinstance(name, str) and isinstance(written, str):
-            return Request(given, name, written)
+            return ToolCallRequest(given, name, written)
     msg = "a tool call has an id, a name and arguments in text"
     raise MalformedMessage(msg)

@@ -10,9 +10,9 @@ from continuations.core.usage import Usage
 if TYPE_CHECKING:
     from datetime import datetime
 
-Status = Literal["running", "suspended", "finished", "failed", "cancelled"]
-STATUSES: frozenset[str] = frozenset(get_args(Status))
-ENDED: frozenset[str] = frozenset({"finished", "failed", "cancelled"})
+RunStatus = Literal["running", "suspended", "finished", "failed", "cancelled"]
+RUN_STATUSES: frozenset[str] = frozenset(get_args(RunStatus))
+ENDED_STATUSES: frozenset[str] = frozenset({"finished", "failed", "cancelled"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ class Budget:
     requests: int | None = None
     tokens: int | None = None
 
-    def spent_by(self, usage: Usage) -> str | None:
+    def reached_limit(self, usage: Usage) -> str | None:
         """Return which limit has been reached, in words."""
         if self.requests is not None and usage.requests >= self.requests:
             return f"{self.requests} requests"
@@ -66,16 +66,16 @@ class RunRow:
     """
 
     id: str
-    birth: str
+    run_nonce: str
     agent: str
     created_at: datetime
     input_digest: str
-    status: Status = "running"
+    status: RunStatus = "running"
     next_id: int = 1
-    inbox: int = 0
+    last_inbox_number: int = 0
     claim: Claim | None = None
     usage: Usage = field(default_factory=Usage)
     budget: Budget | None = None
-    doubtful: bool = False
+    history_lost: bool = False
     output: str | None = None
     failure: Failure | None = None

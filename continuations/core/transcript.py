@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from continuations.core.messages import Message
 
 
-def fault(messages: Sequence[Message]) -> str | None:
+def find_violation(messages: Sequence[Message]) -> str | None:
     """Return what is wrong with a conversation, or `None` if it can be sent.
 
     Each tool call of an assistant message has exactly one tool message, directly
@@ -25,13 +25,13 @@ def fault(messages: Sequence[Message]) -> str | None:
     paid = 0
     for index, message in enumerate(messages):
         if message.role == "tool":
-            if paid == len(owed) or message.answers != owed[paid]:
+            if paid == len(owed) or message.tool_call_id != owed[paid]:
                 return f"message {index} answers a call that nobody waits for"
             paid += 1
             continue
         if paid < len(owed):
             return f"message {index} stands before the results of {len(owed) - paid}"
-        owed, paid = message.calls, 0
+        owed, paid = message.tool_call_ids, 0
         if len(set(owed)) != len(owed):
             return f"message {index} has two calls of one id"
     if paid < len(owed):
@@ -39,8 +39,10 @@ def fault(messages: Sequence[Message]) -> str | None:
     return None if messages else "there are no messages"
 
 
-def unique_call_ids(
-    messages: Sequence[Message], wanted: Sequence[str], fresh: Sequence[str]
+def unique_tool_call_ids(
+    messages: Sequence[Message],
+    tool_call_ids: Sequence[str],
+    replacement_ids: Sequence[str],
 ) -> tuple[str, ...]:
     """Return ids for a new turn's calls which no earlier call of the frame has.
 
@@ -48,9 +50,9 @@ def unique_call_ids(
     ("Duplicate value for 'tool_call_id'"). An id that is empty or taken is replaced
     by the one in its place in `fresh`; every other id stays as the provider gave it.
     """
-    taken = {call for message in messages for call in message.calls}
+    taken = {call for message in messages for call in message.tool_call_ids}
     ids: list[str] = []
-    for given, own in zip(wanted, fresh, strict=True):
+    for given, own in zip(tool_call_ids, replacement_ids, strict=True):
         chosen = given if given and given not in taken else own
         while chosen in taken:
             chosen += "_"

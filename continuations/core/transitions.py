@@ -23,49 +23,49 @@ from continuations.core.calls import (
     Waiting,
 )
 from continuations.core.events import (
-    Admitted,
     Answered,
+    ApprovalRequested,
     Approved,
-    Begun,
+    CallAccepted,
     CallCancelled,
+    CallInvalid,
     CallRaised,
     CallReturned,
+    CallStarted,
     Denied,
-    Entered,
     Expired,
-    Gated,
-    Interrupted,
-    Rejected,
+    OutcomeUnknown,
     Reopened,
-    Repeated,
+    RepeatAllowed,
+    SubAgentStarted,
     Unverified,
 )
 from continuations.errors import IllegalTransition
 
 if TYPE_CHECKING:
-    from continuations.core.calls import State
+    from continuations.core.calls import CallState
     from continuations.core.events import CallEvent
 
-TRANSITIONS: dict[tuple[type[State], type[CallEvent]], type[State]] = {
+TRANSITIONS: dict[tuple[type[CallState], type[CallEvent]], type[CallState]] = {
     # The model asked for it.
-    (Proposed, Admitted): Ready,
-    (Proposed, Gated): Waiting,
-    (Proposed, Rejected): Errored,
+    (Proposed, CallAccepted): Ready,
+    (Proposed, ApprovalRequested): Waiting,
+    (Proposed, CallInvalid): Errored,
     # A person is asked.
     (Waiting, Approved): Ready,
     (Waiting, Denied): Refused,
     (Waiting, Expired): Refused,
     (Waiting, Reopened): Waiting,
     # It runs.
-    (Ready, Begun): Started,
-    (Ready, Entered): Nested,
+    (Ready, CallStarted): Started,
+    (Ready, SubAgentStarted): Nested,
     (Started, CallReturned): Returned,
     (Started, CallRaised): Errored,
     (Nested, CallReturned): Returned,
     (Nested, CallRaised): Errored,
     # Its worker died.
-    (Started, Repeated): Ready,
-    (Started, Interrupted): Unknown,
+    (Started, RepeatAllowed): Ready,
+    (Started, OutcomeUnknown): Unknown,
     (Unknown, Unverified): Unknown,
     (Unknown, Approved): Ready,
     (Unknown, Answered): Returned,
@@ -82,7 +82,7 @@ TRANSITIONS: dict[tuple[type[State], type[CallEvent]], type[State]] = {
 }
 
 
-def next_state(call_id: str, state: State, event: CallEvent) -> type[State]:
+def next_state(call_id: str, state: CallState, event: CallEvent) -> type[CallState]:
     """Return the state that follows; raises `IllegalTransition`."""
     found = TRANSITIONS.get((type(state), type(event)))
     if found is None:

@@ -13,17 +13,17 @@ from continuations.core.calls import STATE_NAMES, Nested, Unknown, Waiting
 
 if TYPE_CHECKING:
     from continuations.core.calls import CallRow
-    from continuations.core.table import Table
+    from continuations.core.state import RunState
     from continuations.core.waits import Wait
 
 
 class Frame:
     """One agent's activation: its messages and its open calls."""
 
-    __slots__ = ("_id", "_table")
+    __slots__ = ("_id", "_run_state")
 
-    def __init__(self, table: Table, frame_id: str) -> None:
-        self._table = table
+    def __init__(self, state: RunState, frame_id: str) -> None:
+        self._run_state = state
         self._id = frame_id
 
     def __repr__(self) -> str:
@@ -38,32 +38,32 @@ class Frame:
     @property
     def agent(self) -> str:
         """The name of the agent."""
-        return self._table.frames[self._id].agent
+        return self._run_state.frames[self._id].agent
 
     @property
     def turns(self) -> int:
         """How often the model was asked in this frame."""
-        return self._table.frames[self._id].turns
+        return self._run_state.frames[self._id].turns
 
     @property
     def messages(self) -> list[dict[str, Any]]:
         """The standard messages array, as fresh mappings."""
-        return [message.data for message in self._table.logs[self._id].messages]
+        return [message.data for message in self._run_state.logs[self._id].messages]
 
     @property
     def calls(self) -> tuple[Call, ...]:
         """The calls of the turn that is under way, in the model's order."""
-        row = self._table.frames[self._id]
-        return tuple(Call(self._table, call) for call in row.open)
+        row = self._run_state.frames[self._id]
+        return tuple(Call(self._run_state, call) for call in row.open_call_ids)
 
 
 class Call:
     """One tool call and the state that it is in."""
 
-    __slots__ = ("_id", "_table")
+    __slots__ = ("_id", "_run_state")
 
-    def __init__(self, table: Table, call_id: str) -> None:
-        self._table = table
+    def __init__(self, state: RunState, call_id: str) -> None:
+        self._run_state = state
         self._id = call_id
 
     def __repr__(self) -> str:
@@ -72,7 +72,7 @@ class Call:
 
     @property
     def _row(self) -> CallRow:
-        return self._table.calls[self._id]
+        return self._run_state.calls[self._id]
 
     @property
     def id(self) -> str:
@@ -96,24 +96,32 @@ class Call:
         What the model wrote, as text, where that was never found valid.
         """
         row = self._row
-        return row.written if row.arguments is None else jsontext.parse(row.arguments)
+        return (
+            row.raw_arguments
+            if row.arguments is None
+            else jsontext.parse(row.arguments)
+        )
 
     @property
     def original_arguments(self) -> Any:
         """The effective arguments before a person edited them, or `None`."""
-        original = self._row.original
+        original = self._row.original_arguments
         return None if original is None else jsontext.parse(original)
 
     @property
     def frame(self) -> Frame | None:
         """The frame of the sub-agent that the call is in, or `None`."""
         state = self._row.state
-        return Frame(self._table, state.frame) if isinstance(state, Nested) else None
+        return (
+            Frame(self._run_state, state.frame_id)
+            if isinstance(state, Nested)
+            else None
+        )
 
     @property
     def wait(self) -> Wait | None:
         """The open wait at which the call stands still, or `None`."""
         state = self._row.state
         if isinstance(state, Waiting | Unknown):
-            return self._table.waits.get(state.wait)
+            return self._run_state.waits.get(state.wait_id)
         return None

@@ -43,7 +43,7 @@ class Wait:
     expiry_stops: bool = False
     note: str | None = None
 
-    def age(self) -> tuple[datetime, int]:
+    def sort_key(self) -> tuple[datetime, int]:
         """Return what waits are sorted by: when opened, then their calls' order."""
         return self.created_at, int(self.call_id[1:])
 
@@ -67,15 +67,15 @@ class WaitSummary:
     id: str
     run_id: str
     kind: str
-    since: datetime
+    created_at: datetime
 
 
 def call_digest(
-    *, birth: str, frame_id: str, call_id: str, arguments: str, meaning: str
+    *, run_nonce: str, frame_id: str, call_id: str, arguments: str, contract_digest: str
 ) -> str:
     """Return the digest that an approval is bound to.
 
     `birth` is the random id that a run gets when it begins, so that no decision
     fits another run, not even one of the same id in another store.
     """
-    return jsontext.digest(birth, frame_id, call_id, arguments, meaning)
+    return jsontext.digest(run_nonce, frame_id, call_id, arguments, contract_digest)

@@ -8,32 +8,32 @@ from typing import TYPE_CHECKING, Protocol
 
 from continuations.errors import ClockOff, StaleRun, StoreUnavailable
 from continuations.ledger import claims, layout, markers
-from continuations.ledger.arrivals import read_cancellation
-from continuations.ledger.claims import Lease, Told
-from continuations.ledger.glance import glance_after_claim
+from continuations.ledger.arrivals import read_cancel_request
+from continuations.ledger.claims import ClockReading, Lease
+from continuations.ledger.run_overview import read_newest_and_cancelled
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from continuations.core.table import Table
+    from continuations.core.state import RunState
     from continuations.engine.ports import Ports
     from continuations.ledger.objects import Objects
-    from continuations.ledger.versions import Loaded, Versions
-    from continuations.wire.records import Cancellation
+    from continuations.ledger.versions import LoadedVersion, Versions
+    from continuations.wire.records import CancelRequest
 
-_MOST_SLOW = 5
+_MAX_SLOW_CLAIMS = 5
 
 
 class Journal(Protocol):
     """What a drive needs of the place where versions are kept."""
 
     @property
-    def number(self) -> int:
+    def version_number(self) -> int:
         """The number of the last version that was committed."""
         ...
 
     @property
-    def allows_a_call(self) -> bool:
+    def can_start_call(self) -> bool:
         """Whether enough of the claim is left to begin a call."""
         ...
 
@@ -42,7 +42,9 @@ class Journal(Protocol):
         """How long until the claim should be renewed; `None` for never."""
         ...
 
-    async def commit(self, table: Table, *, progressed: bool) -> Cancellation | None:
+    async def commit(
+        self, state: RunState, *, progressed: bool
+    ) -> CancelRequest | None:
         """Keep a running state, and tell of a wish to cancel the run."""
         ...
 
@@ -50,11 +52,11 @@ class Journal(Protocol):
 class NoJournal:
     """For runs without a store: nothing is kept until the whole stack stands."""
 
-    number = 0
-    allows_a_call = True
+    version_number = 0
+    can_start_call = True
     seconds_to_renewal = None
 
-    async def commit(self, table: Table, *, progressed: bool) -> None:
+    async def commit(self, state: RunState, *, progressed: bool) -> None:
         """Do nothing; without a store a crash loses the run."""
 
 
@@ -74,30 +76,30 @@ class StoreJournal:
         self,
         objects: Objects,
         versions: Versions,
-        loaded: Loaded | None,
+        loaded: LoadedVersion | None,
         ports: Ports,
         *,
         lease: float,
         attempt: int,
-        told: Told | None = None,
-        standing: tuple[str, ...] = (),
+        clock_reading: ClockReading | None = None,
+        arrival_markers: tuple[str, ...] = (),
     ) -> None:
         self._objects = objects
         self._versions = versions
         self._ports = ports
-        self._length = lease
+        self._lease_seconds = lease
         self._attempt = attempt
         self._lease: Lease | None = None
         self.loaded = loaded
-        self._slow = 0
-        self.guard: str | None = None
-        self._told = told
-        self._standing = standing
-        self._markers: tuple[str, ...] = ()
+        self._slow_claims = 0
+        self.guard_key: str | None = None
+        self._clock_reading = clock_reading
+        self._arrival_markers = arrival_markers
+        self._guarding_markers: tuple[str, ...] = ()
         # Those of the last pause, which is over as soon as another version stands.
-        named = loaded.markers if loaded else ()
-        self.pauses = tuple(key for key in named if layout.is_pause(key))
-        self._worker = ports.ids.ulid(ports.clock.now())
+        named = loaded.marker_keys if loaded else ()
+        self.pause_markers = tuple(key for key in named if layout.is_pause_marker(key))
+        self._worker_id = ports.ids.ulid(ports.clock.now())
 
     @property
     def holds_a_claim(self) -> bool:
@@ -105,23 +107,25 @@ class StoreJournal:
         return self._lease is not None
 
     @property
-    def number(self) -> int:
+    def version_number(self) -> int:
         """The number of the last version that was read or committed."""
         return self.loaded.number if self.loaded else 0
 
     @property
-    def allows_a_call(self) -> bool:
+    def can_start_call(self) -> bool:
         """Whether this worker holds the claim for long enough to begin a call."""
-        return self._lease is not None and self._lease.allows_a_call
+        return self._lease is not None and self._lease.can_start_call
 
     @property
     def seconds_to_renewal(self) -> float | None:
         """How long until two thirds of the claim are left."""
         if self._lease is None:
             return None
-        return max(0.0, self._lease.left - self._length * 2 / 3)
+        return max(0.0, self._lease.seconds_left - self._lease_seconds * 2 / 3)
 
-    async def commit(self, table: Table, *, progressed: bool) -> Cancellation | None:
+    async def commit(
+        self, state: RunState, *, progressed: bool
+    ) -> CancelRequest | None:
         """Keep a running state; the first time, take the claim.
 
         Raises `StaleRun` when another process took the run over, `ClockOff`, or a
@@ -129,13 +133,13 @@ class StoreJournal:
         """
         first = self._lease is None
         clock = self._ports.clock
-        await self.prepare()
-        lease = Lease.beginning_now(clock, self._length)
+        await self.ensure_guarded()
+        lease = Lease.start_now(clock, self._lease_seconds)
         if progressed:
             self._attempt = 0
         claimed = claims.claimed(
-            table,
-            worker=self._worker,
+            state,
+            worker=self._worker_id,
             lease=lease,
             attempt=self._attempt,
         )
@@ -143,106 +147,112 @@ class StoreJournal:
         try:
             self.loaded, cancellation = await asyncio.gather(
                 self._versions.append(
-                    self.loaded, claimed, at=before, markers=self._markers
+                    self.loaded, claimed, at=before, marker_keys=self._guarding_markers
                 ),
-                _nothing() if first else self._cancellation(),
+                _no_cancel_request() if first else self._read_cancel_request(),
             )
         except StaleRun:
-            await self._drop_guard()
+            await self._delete_guard()
             raise
         took = self._check_clock(before)
         if first:
-            cancellation = await self._check_newest()
-        self._lease = replace(lease, slack=took)
-        self._check_speed()
+            cancellation = await self._check_still_newest()
+        self._lease = replace(lease, clock_uncertainty=took)
+        self._check_store_speed()
         return cancellation
 
-    async def finish(self, table: Table) -> None:
+    async def commit_and_release(self, state: RunState) -> None:
         """Keep a state that nobody works on: suspended or ended."""
         self.loaded = await self._versions.append(
             self.loaded,
-            claims.released(table),
+            claims.released(state),
             at=self._ports.clock.now(),
-            markers=self._markers,
+            marker_keys=self._guarding_markers,
         )
 
-    async def prepare(self) -> None:
+    async def ensure_guarded(self) -> None:
         """Have a marker that guards what is about to be written, once.
 
         The store's time is looked at before: nothing that follows from a wrong clock
         (a claim that seems to be over, a deadline that seems to have passed) is ever
         written. Raises `ClockOff` and leaves nothing.
         """
-        if self._markers:
+        if self._guarding_markers:
             return
-        if self._standing and self._told is not None and self._told.time is not None:
+        if (
+            self._arrival_markers
+            and self._clock_reading is not None
+            and self._clock_reading.store_time is not None
+        ):
             run_id = self._versions.run_id
-            claims.check_clock(self._told, self._length, run_id)
-            self._markers = self._standing
+            claims.check_clock(self._clock_reading, self._lease_seconds, run_id)
+            self._guarding_markers = self._arrival_markers
         else:
             await self._make_guard()
-            self._markers = (self.guard or "",)
+            self._guarding_markers = (self.guard_key or "",)
 
-    async def prepare_pause(self) -> None:
+    async def make_pause_marker(self) -> None:
         """Make the marker of a version that could go on, and stops for want of time."""
-        await self.prepare()
+        await self.ensure_guarded()
         now = self._ports.clock.now()
         run_id, ulid = self._versions.run_id, self._ports.ids.ulid(now)
-        marker = markers.of_pause(run_id, self.number + 1, now, ulid)
-        await markers.make(self._objects, marker)
-        self._markers = (*self._markers, marker.key)
+        marker = markers.for_pause(run_id, self.version_number + 1, now, ulid)
+        await markers.create(self._objects, marker)
+        self._guarding_markers = (*self._guarding_markers, marker.key)
 
     async def _make_guard(self) -> None:
         clock = self._ports.clock
         now = clock.now()
-        lease = Lease.beginning_now(clock, self._length)
+        lease = Lease.start_now(clock, self._lease_seconds)
         marker = markers.guard(
             self._versions.run_id,
-            self.number + 1,
+            self.version_number + 1,
             lease.until,
             self._ports.ids.ulid(now),
         )
-        told = Told(now, await markers.make(self._objects, marker), clock.now())
+        told = ClockReading(
+            now, await markers.create(self._objects, marker), clock.now()
+        )
         try:
-            claims.check_clock(told, self._length, self._versions.run_id)
+            claims.check_clock(told, self._lease_seconds, self._versions.run_id)
         except ClockOff:
             await self._objects.delete(marker.key)
             raise
-        self.guard = marker.key
+        self.guard_key = marker.key
 
-    async def _drop_guard(self) -> None:
+    async def _delete_guard(self) -> None:
         # Who took the number has made a guard of its own, or needs none.
-        if self._lease is None and self.guard is not None:
-            await self._objects.delete(self.guard)
+        if self._lease is None and self.guard_key is not None:
+            await self._objects.delete(self.guard_key)
 
-    def _check_speed(self) -> None:
+    def _check_store_speed(self) -> None:
         # A claim that is half over when it begins allows nothing but its renewal.
-        self._slow = 0 if self.allows_a_call else self._slow + 1
-        if self._slow < _MOST_SLOW:
+        self._slow_claims = 0 if self.can_start_call else self._slow_claims + 1
+        if self._slow_claims < _MAX_SLOW_CLAIMS:
             return
         msg = (
             f"Run {self._versions.run_id}: the store is too slow for a claim of "
-            f"{self._length:g} s: half of it was over {self._slow} times in a row when "
+            f"{self._lease_seconds:g} s: half of it was over {self._slow_claims} times in a row when "
             "it was taken. Nothing ran. Give the runner a longer lease."
         )
         raise StoreUnavailable(msg, run_id=self._versions.run_id)
 
     def _check_clock(self, before: datetime) -> float:
         time = self.loaded.store_time if self.loaded else None
-        told = Told(before, time, self._ports.clock.now())
-        claims.check_clock(told, self._length, self._versions.run_id)
-        return 0.0 if time is None else (told.after - before).total_seconds()
+        told = ClockReading(before, time, self._ports.clock.now())
+        claims.check_clock(told, self._lease_seconds, self._versions.run_id)
+        return 0.0 if time is None else (told.received_at - before).total_seconds()
 
-    async def _check_newest(self) -> Cancellation | None:
+    async def _check_still_newest(self) -> CancelRequest | None:
         run_id = self._versions.run_id
-        newest, cancelled = await glance_after_claim(self._objects, run_id)
-        if newest != self.number:
-            raise self._versions.stale(self.number)
-        return await self._cancellation() if cancelled else None
+        newest, cancelled = await read_newest_and_cancelled(self._objects, run_id)
+        if newest != self.version_number:
+            raise self._versions.stale_error(self.version_number)
+        return await self._read_cancel_request() if cancelled else None
 
-    async def _cancellation(self) -> Cancellation | None:
-        return await read_cancellation(self._objects, self._versions.run_id)
+    async def _read_cancel_request(self) -> CancelRequest | None:
+        return await read_cancel_request(self._objects, self._versions.run_id)
 
 
-async def _nothing() -> None:
+async def _no_cancel_request() -> None:
     return None

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from continuations.authoring.faults import OutputInvalid
+from continuations.authoring.errors import OutputInvalid
 from continuations.core.run import Failure
 from continuations.errors import AgentChanged
 
 if TYPE_CHECKING:
     from continuations.authoring.agent import Agent
-    from continuations.authoring.manifest import Change
+    from continuations.authoring.manifest import ManifestChange
     from continuations.core.usage import Usage
     from continuations.core.waits import Wait
     from continuations.wire.continuation import Continuation
@@ -30,7 +30,7 @@ class Finished:
     output: Any
     usage: Usage
     continuation: Continuation
-    changes: tuple[Change, ...] = ()
+    code_changes: tuple[ManifestChange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class Suspended:
     run_id: str
     waits: tuple[Wait, ...]
     continuation: Continuation
-    changes: tuple[Change, ...] = ()
+    code_changes: tuple[ManifestChange, ...] = ()
     paused: bool = False
 
 
@@ -55,13 +55,13 @@ class Failed:
     run_id: str
     error: Failure
     continuation: Continuation
-    changes: tuple[Change, ...] = ()
+    code_changes: tuple[ManifestChange, ...] = ()
 
 
 Outcome: TypeAlias = Finished | Suspended | Failed
 
 
-def _output(run_id: str, agent: Agent | None, text: str) -> Any:
+def _parse_output(run_id: str, agent: Agent | None, text: str) -> Any:
     if agent is None:
         return text
     try:
@@ -77,7 +77,7 @@ def _output(run_id: str, agent: Agent | None, text: str) -> Any:
 def outcome_of(
     continuation: Continuation,
     agent: Agent | None,
-    changes: tuple[Change, ...] = (),
+    code_changes: tuple[ManifestChange, ...] = (),
     *,
     paused: bool = False,
 ) -> Outcome:
@@ -90,21 +90,24 @@ def outcome_of(
         text = continuation.output or ""
         return Finished(
             run_id=run_id,
-            output=_output(run_id, agent, text),
+            output=_parse_output(run_id, agent, text),
             usage=continuation.usage,
             continuation=continuation,
-            changes=changes,
+            code_changes=code_changes,
         )
     if continuation.status in ("failed", "cancelled"):
         unnamed = Failure(code=continuation.status, message="")
         error = continuation.failure or unnamed
         return Failed(
-            run_id=run_id, error=error, continuation=continuation, changes=changes
+            run_id=run_id,
+            error=error,
+            continuation=continuation,
+            code_changes=code_changes,
         )
     return Suspended(
         run_id=run_id,
         waits=continuation.waits,
         continuation=continuation,
-        changes=changes,
+        code_changes=code_changes,
         paused=paused,
     )

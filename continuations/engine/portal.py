@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine, Iterator
 
 T = TypeVar("T")
-_MANY = 1000
+_BATCH_SIZE = 1000
 # How long Ctrl-C waits for a run to give up its claim, in seconds.
-_LAST_WORDS = 5.0
+_CANCEL_TIMEOUT = 5.0
 _lock = threading.Lock()
 _thread: threading.Thread | None = None
 _loop: asyncio.AbstractEventLoop | None = None
 
 
-def call(coroutine: Coroutine[Any, Any, T]) -> T:
+def run_until_complete(coroutine: Coroutine[Any, Any, T]) -> T:
     """Return what a coroutine returns; Ctrl-C cancels it and is raised here.
 
     Raises `ContinuationsError` inside of what is itself run here (an async tool, for
@@ -40,20 +40,22 @@ def call(coroutine: Coroutine[Any, Any, T]) -> T:
         )
         raise ContinuationsError(msg)
     over = threading.Event()
-    future = asyncio.run_coroutine_threadsafe(_carried(coroutine, over), _running())
+    future = asyncio.run_coroutine_threadsafe(
+        _capture_result(coroutine, over), _running_loop()
+    )
     try:
         result, error = future.result()
     except KeyboardInterrupt:
         future.cancel()
-        over.wait(_LAST_WORDS)
+        over.wait(_CANCEL_TIMEOUT)
         raise
     if error is not None:
         raise error
     return cast("T", result)
 
 
-async def _carried(
-    coroutine: Coroutine[Any, Any, T], over: threading.Event
+async def _capture_result(
+    coroutine: Coroutine[Any, Any, T], done: threading.Event
 ) -> tuple[T | None, BaseException | None]:
     # A SystemExit that left a task would end the loop for everybody (asyncio lets it
     # through); it belongs to the caller.
@@ -64,26 +66,26 @@ async def _carried(
     except BaseException as error:  # noqa: BLE001 - raised again by the caller
         return None, error
     finally:
-        over.set()
+        done.set()
 
 
-def each(items: AsyncIterator[T]) -> Iterator[T]:
+def iterate(items: AsyncIterator[T]) -> Iterator[T]:
     """Go through an asynchronous iterator from plain code."""
-    while some := call(_some(items)):
+    while some := run_until_complete(_next_batch(items)):
         yield from some
 
 
-async def _some(items: AsyncIterator[T]) -> list[T]:
+async def _next_batch(items: AsyncIterator[T]) -> list[T]:
     # One way to the other thread and back costs more than many items.
     some: list[T] = []
     async for item in items:
         some.append(item)
-        if len(some) == _MANY:
+        if len(some) == _BATCH_SIZE:
             break
     return some
 
 
-def _running() -> asyncio.AbstractEventLoop:
+def _running_loop() -> asyncio.AbstractEventLoop:
     global _loop, _thread  # noqa: PLW0603 - one loop for the process is the point
     with _lock:
         if _loop is None or _thread is None or not _thread.is_alive():
@@ -95,11 +97,11 @@ def _running() -> asyncio.AbstractEventLoop:
         return _loop
 
 
-def _forget() -> None:
+def _reset_after_fork() -> None:
     # The thread does not survive a fork; the child makes its own.
     global _loop, _thread, _lock
     _loop, _thread, _lock = None, None, threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+    os.register_at_fork(after_in_child=_reset_after_fork)

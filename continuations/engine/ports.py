@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from continuations.core import ulid
 from continuations.errors import InvalidInput
-from continuations.wire.fields import milliseconds
+from continuations.wire.fields import to_milliseconds
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -22,11 +22,13 @@ if TYPE_CHECKING:
     from continuations.ledger.claims import Clock
 
     Notify = Callable[[Wait], Awaitable[None] | None]
-    Pause = Callable[[], bool]
+    ShouldPause = Callable[[], bool]
 
 # CLOCK_BOOTTIME counts the time that the machine was asleep; where it is missing
 # (macOS), CLOCK_MONOTONIC does there what BOOTTIME does elsewhere.
-_ELAPSED = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
+_ELAPSED_CLOCK_ID = getattr(
+    time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None)
+)
 
 
 class SystemClock:
@@ -39,10 +41,14 @@ class SystemClock:
 
     def elapsed(self) -> float:
         """Return seconds that also count while the machine sleeps."""
-        return time.monotonic() if _ELAPSED is None else time.clock_gettime(_ELAPSED)
+        return (
+            time.monotonic()
+            if _ELAPSED_CLOCK_ID is None
+            else time.clock_gettime(_ELAPSED_CLOCK_ID)
+        )
 
 
-class Ids(Protocol):
+class IdGenerator(Protocol):
     """Where ids that nobody can guess come from."""
 
     def ulid(self, now: datetime) -> str:
@@ -50,12 +56,12 @@ class Ids(Protocol):
         ...
 
 
-class SystemIds:
+class SystemIdGenerator:
     """ULIDs from the operating system's randomness."""
 
     def ulid(self, now: datetime) -> str:
         """Return a new ULID."""
-        return ulid.ulid(milliseconds(now), os.urandom(ulid.RANDOM_BYTES))
+        return ulid.ulid(to_milliseconds(now), os.urandom(ulid.RANDOM_BYTES))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,12 +69,12 @@ class Ports:
     """The machine, as one value; `notify` is told of each new wait once it is kept."""
 
     clock: Clock = field(default_factory=SystemClock)
-    ids: Ids = field(default_factory=SystemIds)
+    ids: IdGenerator = field(default_factory=SystemIdGenerator)
     notify: Notify | None = None
 
     @classmethod
-    def of(
-        cls, *, clock: Clock | None, ids: Ids | None, notify: Notify | None
+    def with_defaults(
+        cls, *, clock: Clock | None, ids: IdGenerator | None, notify: Notify | None
     ) -> Ports:
         """Return the machine's ports, but for those given; raises `InvalidInput`."""
         for given, methods in ((clock, ("now", "elapsed")), (ids, ("ulid",))):
@@ -79,4 +85,6 @@ class Ports:
         if notify is not None and not callable(notify):
             msg = "notify is a function of a wait, plain or async"
             raise InvalidInput(msg)
-        return cls(clock=clock or SystemClock(), ids=ids or SystemIds(), notify=notify)
+        return cls(
+            clock=clock or SystemClock(), ids=ids or SystemIdGenerator(), notify=notify
+        )

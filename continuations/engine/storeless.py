@@ -5,34 +5,34 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from continuations.authoring.agent import Agent
-from continuations.authoring.binding import Binding
-from continuations.authoring.manifest import differences
+from continuations.authoring.manifest import compare_manifests
+from continuations.authoring.registry import AgentRegistry
 from continuations.core.events import RunStopped
 from continuations.core.plan import plan
 from continuations.core.reducer import advance
-from continuations.core.run import ENDED
-from continuations.engine import opening, portal
-from continuations.engine.bound import Bound
-from continuations.engine.drive import Drive
-from continuations.engine.fold import Folder
+from continuations.core.run import ENDED_STATUSES
+from continuations.engine import new_run, portal
+from continuations.engine.arrival_reducer import ArrivalReducer
 from continuations.engine.journal import NoJournal
 from continuations.engine.outcomes import outcome_of
-from continuations.engine.perform import ModelShelf, Performer
+from continuations.engine.performer import ModelRegistry, Performer
 from continuations.engine.ports import Ports
-from continuations.engine.worker import manifest
+from continuations.engine.run_loop import RunLoop
+from continuations.engine.stack_binding import StackBinding
+from continuations.engine.worker import current_manifest
 from continuations.errors import InvalidInput, WaitNotFound
 from continuations.ledger import claims
-from continuations.ledger.decide import record
+from continuations.ledger.decisions import build_decision
 from continuations.wire.continuation import Continuation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from continuations.authoring.manifest import Change
+    from continuations.authoring.manifest import ManifestChange
     from continuations.core.decisions import Decision, Verdict
     from continuations.core.run import Budget
-    from continuations.core.table import Table
-    from continuations.engine.opening import Input
+    from continuations.core.state import RunState
+    from continuations.engine.new_run import Input
     from continuations.engine.outcomes import Outcome
 
 
@@ -53,7 +53,7 @@ def run(
     running = run_async(
         agent, input, context=context, max_depth=max_depth, budget=budget
     )
-    return portal.call(running)
+    return portal.run_until_complete(running)
 
 
 def resume(
@@ -70,7 +70,7 @@ def resume(
     `FormatError`, `Corrupt`, `WaitNotFound` (an answer to no open wait; nothing ran),
     `DecisionRefused`, `WaitExpired`, `AgentChanged` and `ModelError`.
     """
-    return portal.call(
+    return portal.run_until_complete(
         resume_async(data, agent, answers=answers, context=context, max_depth=max_depth)
     )
 
@@ -88,16 +88,16 @@ async def run_async(
     ports = Ports()
     now = ports.clock.now()
     ulid = ports.ids.ulid(now)
-    table = opening.opened(
+    state = new_run.initial_state(
         agent,
-        opening.first_messages(agent, input),
+        new_run.first_messages(agent, input),
         run_id=ulid,
-        birth=ulid,
-        manifest=manifest(agent),
+        run_nonce=ulid,
+        manifest=current_manifest(agent),
         now=now,
         budget=budget,
     )
-    return await _driven(table, agent, ports, context, max_depth, ())
+    return await _run_loop(state, agent, ports, context, max_depth, ())
 
 
 async def resume_async(
@@ -112,17 +112,17 @@ async def resume_async(
     _check_agent(agent)
     ports = Ports()
     given = data if isinstance(data, Continuation) else Continuation.from_bytes(data)
-    table = given.table
-    changes = differences(table.manifest, manifest(agent))
-    decisions = _decisions(table, answers or {}, ports)
-    bound = Bound(Binding([agent]))
-    bound.check(table)
-    folder = Folder(bound, ports)
-    if table.run.status not in ENDED:
-        table = folder.decided(folder.interrupted(table), decisions)
-    if not plan(table):
-        return outcome_of(Continuation(table, given.version), agent, changes)
-    return await _driven(table, agent, ports, context, max_depth, changes)
+    state = given.run_state
+    changes = compare_manifests(state.manifest, current_manifest(agent))
+    decisions = _decisions_from_answers(state, answers or {}, ports)
+    bound = StackBinding(AgentRegistry([agent]))
+    bound.check_agents(state)
+    folder = ArrivalReducer(bound, ports)
+    if state.run.status not in ENDED_STATUSES:
+        state = folder.with_decisions(folder.with_interrupted_calls(state), decisions)
+    if not plan(state):
+        return outcome_of(Continuation(state, given.version), agent, changes)
+    return await _run_loop(state, agent, ports, context, max_depth, changes)
 
 
 def _check_agent(agent: object) -> None:
@@ -131,22 +131,22 @@ def _check_agent(agent: object) -> None:
         raise InvalidInput(msg)
 
 
-async def _driven(
-    table: Table,
+async def _run_loop(
+    state: RunState,
     agent: Agent,
     ports: Ports,
     context: Any,
     max_depth: int | None,
-    changes: tuple[Change, ...],
+    changes: tuple[ManifestChange, ...],
 ) -> Outcome:
-    bound = Bound(Binding([agent]))
-    performer = Performer(bound, ports, ModelShelf(), context, max_depth)
-    drive = Drive(table, performer, NoJournal())
+    bound = StackBinding(AgentRegistry([agent]))
+    performer = Performer(bound, ports, ModelRegistry(), context, max_depth)
+    drive = RunLoop(state, performer, NoJournal())
     await drive.drive()
-    table = drive.table
+    state = drive.state
     if drive.failure is not None:
-        table = advance(table, RunStopped(failure=drive.failure))
-    continuation = Continuation(claims.released(table))
+        state = advance(state, RunStopped(failure=drive.failure))
+    continuation = Continuation(claims.released(state))
     if drive.model_error is not None:
         # What was done until now would be lost with the error otherwise.
         drive.model_error.continuation = continuation
@@ -154,18 +154,20 @@ async def _driven(
     return outcome_of(continuation, agent, changes)
 
 
-def _decisions(
-    table: Table, answers: Mapping[str, Verdict], ports: Ports
+def _decisions_from_answers(
+    state: RunState, answers: Mapping[str, Verdict], ports: Ports
 ) -> dict[str, Decision]:
     now = ports.clock.now()
     found: dict[str, Decision] = {}
     for wait_id, verdict in answers.items():
-        wait = table.waits.get(wait_id)
+        wait = state.waits.get(wait_id)
         if wait is None:
             msg = (
                 f"The continuation has no open wait {str(wait_id)[:80]!r}. "
-                f"Nothing ran. Open are: {', '.join(table.waits) or 'none'}."
+                f"Nothing ran. Open are: {', '.join(state.waits) or 'none'}."
             )
-            raise WaitNotFound(msg, run_id=table.run.id, wait_id=str(wait_id))
-        found[wait_id] = record(wait, verdict, now=now, ulid=ports.ids.ulid(now))
+            raise WaitNotFound(msg, run_id=state.run.id, wait_id=str(wait_id))
+        found[wait_id] = build_decision(
+            wait, verdict, now=now, ulid=ports.ids.ulid(now)
+        )
     return found

@@ -9,26 +9,26 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from continuations import __version__
-from continuations.authoring.manifest import differences, manifest_of
+from continuations.authoring.manifest import compare_manifests, make_manifest
 from continuations.core.events import RunStopped
 from continuations.core.plan import plan
 from continuations.core.reducer import advance
-from continuations.core.run import ENDED, Failure
-from continuations.engine import fold, opening
-from continuations.engine.bound import Bound
-from continuations.engine.drive import Drive, heard, never
-from continuations.engine.fold import Folder
+from continuations.core.run import ENDED_STATUSES, Failure
+from continuations.engine import arrival_reducer, new_run
+from continuations.engine.arrival_reducer import ArrivalReducer
 from continuations.engine.journal import StoreJournal
 from continuations.engine.outcomes import outcome_of
-from continuations.engine.perform import Performer
-from continuations.engine.standing import (
-    abandoned,
-    can_go_on,
+from continuations.engine.performer import Performer
+from continuations.engine.publishing import (
+    arrivals_unblock,
     deadline_key,
-    publish,
-    tell,
-    wakes,
+    is_runnable,
+    needs_worker,
+    notify_waits,
+    publish_waits,
 )
+from continuations.engine.run_loop import RunLoop, never_pause, with_messages
+from continuations.engine.stack_binding import StackBinding
 from continuations.errors import (
     ClockOff,
     ContinuationsError,
@@ -38,28 +38,28 @@ from continuations.errors import (
     StoreError,
 )
 from continuations.ledger import claims, inbox, waits
-from continuations.ledger.arrivals import Arrivals, arrivals, read_cancellation
-from continuations.ledger.claims import Told
-from continuations.ledger.decide import close
-from continuations.ledger.glance import glance
+from continuations.ledger.arrivals import Arrivals, read_arrivals, read_cancel_request
+from continuations.ledger.claims import ClockReading
+from continuations.ledger.decisions import close_wait
+from continuations.ledger.run_overview import read_overview
 from continuations.ledger.versions import Versions
 from continuations.wire.continuation import Continuation
-from continuations.wire.records import Cancellation, Letter
+from continuations.wire.records import CancelRequest, InboxMessage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from continuations.authoring.agent import Agent
-    from continuations.authoring.binding import Binding
-    from continuations.authoring.manifest import Change
-    from continuations.core.table import Table
+    from continuations.authoring.manifest import ManifestChange
+    from continuations.authoring.registry import AgentRegistry
+    from continuations.core.state import RunState
     from continuations.core.waits import Wait
     from continuations.engine.outcomes import Outcome
-    from continuations.engine.perform import ModelShelf
-    from continuations.engine.ports import Pause, Ports
-    from continuations.engine.settings import Settings
+    from continuations.engine.performer import ModelRegistry
+    from continuations.engine.ports import Ports, ShouldPause
+    from continuations.engine.worker_options import WorkerOptions
     from continuations.ledger.objects import Objects
-    from continuations.ledger.versions import Loaded
+    from continuations.ledger.versions import LoadedVersion
 
 _log = logging.getLogger("continuations")
 
@@ -69,13 +69,13 @@ class Worker:
     """Moves one run of a store on, in this process."""
 
     objects: Objects
-    binding: Binding
-    models: ModelShelf
+    agent_registry: AgentRegistry
+    model_registry: ModelRegistry
     ports: Ports
-    settings: Settings
+    options: WorkerOptions
     run_id: str
     context: Any = None
-    pause: Pause = never
+    should_pause: ShouldPause = never_pause
 
     @property
     def versions(self) -> Versions:
@@ -84,45 +84,45 @@ class Worker:
 
     # The two ways in ----------------------------------------------------------
 
-    async def start(self, table: Table) -> Outcome:
+    async def start(self, state: RunState) -> Outcome:
         """Create the run and work on it; raises `StaleRun` if its id is taken."""
-        return await self._work(None, table, Arrivals())
+        return await self._work(None, state, Arrivals())
 
     async def resume(self) -> Outcome:
         """Work on the run if anything can move; else tell how it stands."""
         clock = self.ports.clock
         before = clock.now()
-        seen = await glance(self.objects, self.run_id)
-        told = Told(before, seen.told, clock.now())
-        loaded = await self.versions.newest(seen.newest)
-        if loaded.table.run.status in ENDED:
-            return self._outcome(loaded, self._changes(loaded.table))
-        claims.check_free(loaded.table.run, clock.now())
-        arrived = await arrivals(self.objects, loaded.table, seen.arrived)
-        return await self._work(loaded, loaded.table, arrived, told)
+        seen = await read_overview(self.objects, self.run_id)
+        told = ClockReading(before, seen.store_time, clock.now())
+        loaded = await self.versions.load_newest(seen.newest_number)
+        if loaded.state.run.status in ENDED_STATUSES:
+            return self._outcome(loaded, self._code_changes(loaded.state))
+        claims.check_free(loaded.state.run, clock.now())
+        arrived = await read_arrivals(self.objects, loaded.state, seen.arrival_keys)
+        return await self._work(loaded, loaded.state, arrived, told)
 
     async def cancel(self) -> Continuation:
         """End the run if it was cancelled and nobody holds it; needs no agents."""
-        loaded = await self.versions.newest()
-        run = loaded.table.run
+        loaded = await self.versions.load_newest()
+        run = loaded.state.run
         busy = run.claim is not None and run.claim.until > self.ports.clock.now()
-        if run.status in ENDED or busy:
-            return Continuation(loaded.table, loaded.number)
+        if run.status in ENDED_STATUSES or busy:
+            return Continuation(loaded.state, loaded.number)
         # Its decisions are not read: one that is damaged must not keep a run alive.
-        wish = await read_cancellation(self.objects, self.run_id)
+        wish = await read_cancel_request(self.objects, self.run_id)
         if wish is None:
-            return Continuation(loaded.table, loaded.number)
-        arrived = Arrivals(cancellation=wish)
-        journal = self._journal(loaded)
-        await journal.prepare()
-        table = await self._cancelled(loaded.table, wish)
-        await self._keep(journal, loaded.table, table, arrived)
-        return Continuation(table, journal.number)
+            return Continuation(loaded.state, loaded.number)
+        arrived = Arrivals(cancel_request=wish)
+        journal = self._make_journal(loaded)
+        await journal.ensure_guarded()
+        state = await self._end_as_cancelled(loaded.state, wish)
+        await self._commit_and_publish(journal, loaded.state, state, arrived)
+        return Continuation(state, journal.version_number)
 
-    async def check_same(self, table: Table) -> None:
+    async def check_same_input(self, state: RunState) -> None:
         """Raise `RunExists` unless the run in the store began with the same input."""
-        newest = await self.versions.newest()
-        if newest.table.run.input_digest != table.run.input_digest:
+        newest = await self.versions.load_newest()
+        if newest.state.run.input_digest != state.run.input_digest:
             msg = (
                 f"A run {self.run_id!r} was started with another input or agent. It "
                 "was not touched. Use another run id, or resume that run."
@@ -133,30 +133,32 @@ class Worker:
 
     async def has_ended(self) -> bool:
         """Tell whether the run has ended; raises `RunNotFound`."""
-        return (await self.versions.newest()).table.run.status in ENDED
+        return (await self.versions.load_newest()).state.run.status in ENDED_STATUSES
 
-    async def wish_cancelled(self, by: str | None, reason: str | None) -> None:
+    async def request_cancel(self, by: str | None, reason: str | None) -> None:
         """Record the wish to end the run; a crash leaves it recorded or not."""
         now = self.ports.clock.now()
         ulid = self.ports.ids.ulid(now)
-        wish = Cancellation(id=ulid, at=now, by=by, reason=reason)
-        await inbox.cancel(self.objects, self.run_id, wish)
+        wish = CancelRequest(id=ulid, at=now, by=by, reason=reason)
+        await inbox.record_cancel_request(self.objects, self.run_id, wish)
 
     async def post(self, text: str, *, by: str | None) -> int:
         """Post a user message; raises `InvalidInput` if the run has ended."""
-        message = opening.said_by_user(text)
-        await self._check_open(0)
+        message = new_run.parse_user_message(text)
+        await self._check_accepts_messages(0)
         now = self.ports.clock.now()
-        letter = Letter(
+        letter = InboxMessage(
             id=self.ports.ids.ulid(now), number=0, at=now, message=message, by=by
         )
         posted = await inbox.post(self.objects, self.run_id, letter)
-        await self._check_open(posted.number)
+        await self._check_accepts_messages(posted.number)
         return posted.number
 
-    async def _check_open(self, number: int) -> None:
-        run = (await self.versions.newest()).table.run
-        if run.status in ENDED and (number == 0 or run.inbox < number):
+    async def _check_accepts_messages(self, message_number: int) -> None:
+        run = (await self.versions.load_newest()).state.run
+        if run.status in ENDED_STATUSES and (
+            message_number == 0 or run.last_inbox_number < message_number
+        ):
             msg = f"Run {run.id} is {run.status}; the message will not be read."
             raise InvalidInput(msg, run_id=run.id)
 
@@ -164,77 +166,85 @@ class Worker:
 
     async def _work(
         self,
-        loaded: Loaded | None,
-        table: Table,
+        loaded: LoadedVersion | None,
+        state: RunState,
         arrived: Arrivals,
-        told: Told | None = None,
+        clock_reading: ClockReading | None = None,
     ) -> Outcome:
         while True:
-            if loaded is not None and self.pause():
-                return self._outcome(loaded, paused=_moves(table, arrived))
-            before = table
-            journal = self._journal(loaded, told, arrived.markers)
-            told = None  # it is of the first look
-            table = await self._taken_in(table, arrived, journal)
-            if table is before and loaded is not None and not plan(table):
-                return self._outcome(loaded, self._changes(before))
-            table = await self._driven(table, journal, arrived)
-            paused = can_go_on(table)
-            untouched = table is before and not journal.holds_a_claim
+            if loaded is not None and self.should_pause():
+                return self._outcome(loaded, paused=_can_progress(state, arrived))
+            before = state
+            journal = self._make_journal(loaded, clock_reading, arrived.marker_keys)
+            clock_reading = None  # it is of the first look
+            state = await self._apply_arrivals(state, arrived, journal)
+            if state is before and loaded is not None and not plan(state):
+                return self._outcome(loaded, self._code_changes(before))
+            state = await self._run_loop(state, journal, arrived)
+            paused = is_runnable(state)
+            untouched = state is before and not journal.holds_a_claim
             if paused and untouched and loaded is not None:
                 return self._outcome(loaded, paused=True)
             # Only now: the schemas of tools that nobody waits for take their time.
-            changes = self._changes(before)
-            table = self._noted(table, changes)
+            changes = self._code_changes(before)
+            state = self._with_current_manifest(state, changes)
             if paused:
-                await journal.prepare_pause()
-            arrived = await self._keep(journal, before, table, arrived)
+                await journal.make_pause_marker()
+            arrived = await self._commit_and_publish(journal, before, state, arrived)
             loaded = journal.loaded
             assert loaded is not None  # noqa: S101 - it was just committed
-            table = loaded.table
-            if paused or not wakes(table, arrived):
+            state = loaded.state
+            if paused or not arrivals_unblock(state, arrived):
                 return self._outcome(loaded, changes, paused=paused)
 
-    async def _taken_in(
-        self, table: Table, arrived: Arrivals, journal: StoreJournal
-    ) -> Table:
+    async def _apply_arrivals(
+        self, state: RunState, arrived: Arrivals, journal: StoreJournal
+    ) -> RunState:
         """Return the run with all that arrived; nothing is claimed yet."""
-        if arrived.cancellation is not None:
-            await journal.prepare()
-            return await self._cancelled(table, arrived.cancellation)
-        bound = Bound(self.binding)
-        bound.check(table)
-        folder = Folder(bound, self.ports)
-        if table.run.claim is not None:
-            attempt = claims.next_attempt(table.run)
-            if attempt > self.settings.max_attempts:
+        if arrived.cancel_request is not None:
+            await journal.ensure_guarded()
+            return await self._end_as_cancelled(state, arrived.cancel_request)
+        bound = StackBinding(self.agent_registry)
+        bound.check_agents(state)
+        folder = ArrivalReducer(bound, self.ports)
+        if state.run.claim is not None:
+            attempt = claims.next_attempt(state.run)
+            if attempt > self.options.max_attempts:
                 # Claimed first: its waits are closed by whoever ends the run, not by
                 # one who finds that the run's worker is alive after all.
-                await journal.commit(table, progressed=False)
-                return await self._given_up(table, attempt - 1)
-        after = folder.decided(folder.interrupted(table), arrived.decisions)
-        after = heard(after, arrived.letters)
+                await journal.commit(state, progressed=False)
+                return await self._end_after_attempts(state, attempt - 1)
+        after = folder.with_decisions(
+            folder.with_interrupted_calls(state), arrived.decisions
+        )
+        after = with_messages(after, arrived.inbox_messages)
         now = self.ports.clock.now()
-        late = any(fold.is_late(wait, now) for wait in after.waits.values())
-        if after is table and not late:
-            return table
+        late = any(
+            arrival_reducer.is_past_deadline(wait, now) for wait in after.waits.values()
+        )
+        if after is state and not late:
+            return state
         # Only after the last thing that can fail: from here on it is written.
-        await journal.prepare()
-        expired = await fold.expired(self.objects, after, self.ports)
-        return await self._closing(table, folder.decided(after, expired))
+        await journal.ensure_guarded()
+        expired = await arrival_reducer.expire_waits(self.objects, after, self.ports)
+        return await self._close_waits_if_ended(
+            state, folder.with_decisions(after, expired)
+        )
 
-    async def _driven(
-        self, table: Table, journal: StoreJournal, arrived: Arrivals
-    ) -> Table:
+    async def _run_loop(
+        self, state: RunState, journal: StoreJournal, arrived: Arrivals
+    ) -> RunState:
         """Drive the run as far as it goes, and keep what it came to if it must stop."""
         performer = Performer(
-            Bound(self.binding),
+            StackBinding(self.agent_registry),
             self.ports,
-            self.models,
+            self.model_registry,
             self.context,
-            self.settings.max_depth,
+            self.options.max_depth,
         )
-        drive = Drive(table, performer, journal, arrived.letters, self.pause)
+        drive = RunLoop(
+            state, performer, journal, arrived.inbox_messages, self.should_pause
+        )
         try:
             await drive.drive()
         except (ClockOff, StaleRun, StoreError):
@@ -243,32 +253,35 @@ class Worker:
             # A fault in the code, or Ctrl-C: no worker died, so no claim must stay. But
             # a call may go on in its thread, or on the other side: as long as the claim
             # lasts nobody asks what became of it.
-            if journal.holds_a_claim and not drive.cut_off:
+            if journal.holds_a_claim and not drive.call_interrupted:
                 with suppress(ContinuationsError):
-                    await asyncio.shield(journal.finish(drive.table))
+                    await asyncio.shield(journal.commit_and_release(drive.state))
             raise
-        if drive.cancellation is not None and drive.table.run.status not in ENDED:
-            return await self._cancelled(drive.table, drive.cancellation)
+        if (
+            drive.cancel_request is not None
+            and drive.state.run.status not in ENDED_STATUSES
+        ):
+            return await self._end_as_cancelled(drive.state, drive.cancel_request)
         if drive.failure is not None:
             if not journal.holds_a_claim:
-                await journal.commit(drive.table, progressed=False)
-            return await self._failed(drive.table, drive.failure)
+                await journal.commit(drive.state, progressed=False)
+            return await self._end_as_failed(drive.state, drive.failure)
         if drive.model_error is not None:
             # The guard stays: a sweep tries again.
-            await journal.finish(drive.table)
-            new = [w for key, w in drive.table.waits.items() if key not in table.waits]
-            await publish(self.objects, new)
-            kept = [w for key, w in drive.table.waits.items() if key in table.waits]
-            await waits.mend(self.objects, kept)
-            await tell(self.ports.notify, new)
+            await journal.commit_and_release(drive.state)
+            new = [w for key, w in drive.state.waits.items() if key not in state.waits]
+            await publish_waits(self.objects, new)
+            kept = [w for key, w in drive.state.waits.items() if key in state.waits]
+            await waits.recreate_missing(self.objects, kept)
+            await notify_waits(self.ports.notify, new)
             raise drive.model_error
-        return drive.table
+        return drive.state
 
-    async def _keep(
+    async def _commit_and_publish(
         self,
         journal: StoreJournal,
-        before: Table,
-        table: Table,
+        before: RunState,
+        state: RunState,
         arrived: Arrivals,
     ) -> Arrivals:
         """Commit a state that nobody works on, then do what follows from it.
@@ -278,58 +291,73 @@ class Worker:
         anywhere leaves a marker, and a sweep does the rest.
         """
         was_running = before.run.status == "running"
-        await journal.finish(table)
+        await journal.commit_and_release(state)
         new = [
             wait
-            for key, wait in table.waits.items()
+            for key, wait in state.waits.items()
             if was_running or key not in before.waits
         ]
-        await publish(self.objects, new)
-        await tell(self.ports.notify, new)
-        over = [wait for key, wait in before.waits.items() if key not in table.waits]
-        await waits.withdraw(self.objects, (wait.id for wait in over))
+        await publish_waits(self.objects, new)
+        await notify_waits(self.ports.notify, new)
+        over = [wait for key, wait in before.waits.items() if key not in state.waits]
+        await waits.delete(self.objects, (wait.id for wait in over))
         came = Arrivals()
-        if table.run.status not in ENDED:
+        if state.run.status not in ENDED_STATUSES:
             assert journal.loaded is not None  # noqa: S101 - it was just committed
-            came = await arrivals(self.objects, journal.loaded.table)
+            came = await read_arrivals(self.objects, journal.loaded.state)
             # Decided before its object was made, by somebody who read the version.
-            await waits.withdraw(self.objects, came.decisions)
-        await self._clear(journal, arrived, over)
+            await waits.delete(self.objects, came.decisions)
+        await self._delete_markers(journal, arrived, over)
         return came
 
-    async def _clear(
-        self, journal: StoreJournal, arrived: Arrivals, over: Iterable[Wait]
+    async def _delete_markers(
+        self, journal: StoreJournal, arrived: Arrivals, closed_waits: Iterable[Wait]
     ) -> None:
-        deadlines = [deadline_key(wait) for wait in over]
-        keys = {*arrived.markers, *deadlines, *journal.pauses, journal.guard or ""}
+        deadlines = [deadline_key(wait) for wait in closed_waits]
+        keys = {
+            *arrived.marker_keys,
+            *deadlines,
+            *journal.pause_markers,
+            journal.guard_key or "",
+        }
         for key in sorted(key for key in keys if key):
             await self.objects.delete(key)
 
     # Ways to end --------------------------------------------------------------
 
-    async def _cancelled(self, table: Table, wish: Cancellation) -> Table:
-        reason = wish.reason or "The run was cancelled."
-        return await self._failed(table, Failure(code="cancelled", message=reason))
+    async def _end_as_cancelled(
+        self, state: RunState, cancel_request: CancelRequest
+    ) -> RunState:
+        reason = cancel_request.reason or "The run was cancelled."
+        return await self._end_as_failed(
+            state, Failure(code="cancelled", message=reason)
+        )
 
-    async def _given_up(self, table: Table, attempts: int) -> Table:
+    async def _end_after_attempts(self, state: RunState, attempts: int) -> RunState:
         reason = f"its worker died {attempts} times in a row without making progress"
-        return await self._failed(table, Failure(code="attempts", message=reason))
+        return await self._end_as_failed(
+            state, Failure(code="attempts", message=reason)
+        )
 
-    async def _failed(self, table: Table, failure: Failure) -> Table:
-        return await self._closing(table, advance(table, RunStopped(failure=failure)))
+    async def _end_as_failed(self, state: RunState, failure: Failure) -> RunState:
+        return await self._close_waits_if_ended(
+            state, advance(state, RunStopped(failure=failure))
+        )
 
-    async def _closing(self, before: Table, after: Table) -> Table:
+    async def _close_waits_if_ended(
+        self, before: RunState, after: RunState
+    ) -> RunState:
         """Close the waits that end with their run, before its end is committed.
 
         The first decision stands here too: a person's yes that came before does not
         run any more, but it is what is on record.
         """
-        if after.run.status not in ENDED:
+        if after.run.status not in ENDED_STATUSES:
             return after
         now = self.ports.clock.now()
         reason = after.run.failure.message if after.run.failure else None
         closing = [
-            close(
+            close_wait(
                 self.objects,
                 wait,
                 "cancel",
@@ -344,48 +372,56 @@ class Worker:
 
     # Small questions ----------------------------------------------------------
 
-    def _journal(
+    def _make_journal(
         self,
-        loaded: Loaded | None,
-        told: Told | None = None,
-        standing: tuple[str, ...] = (),
+        loaded: LoadedVersion | None,
+        clock_reading: ClockReading | None = None,
+        arrival_markers: tuple[str, ...] = (),
     ) -> StoreJournal:
         return StoreJournal(
             self.objects,
             self.versions,
             loaded,
             self.ports,
-            lease=self.settings.lease,
-            attempt=claims.next_attempt(loaded.table.run) if loaded else 1,
-            told=told,
-            standing=standing,
+            lease=self.options.lease,
+            attempt=claims.next_attempt(loaded.state.run) if loaded else 1,
+            clock_reading=clock_reading,
+            arrival_markers=arrival_markers,
         )
 
-    def _changes(self, table: Table) -> tuple[Change, ...]:
+    def _code_changes(self, state: RunState) -> tuple[ManifestChange, ...]:
         """Return how the code differs from that which the run last went on with."""
-        agent = self.binding.find(table.run.agent)
-        return differences(table.manifest, manifest(agent)) if agent else ()
+        agent = self.agent_registry.find_root_agent(state.run.agent)
+        return (
+            compare_manifests(state.manifest, current_manifest(agent)) if agent else ()
+        )
 
-    def _noted(self, table: Table, changes: tuple[Change, ...]) -> Table:
-        agent = self.binding.find(table.run.agent)
-        if not changes or agent is None:
-            return table
-        for change in changes:
+    def _with_current_manifest(
+        self, state: RunState, code_changes: tuple[ManifestChange, ...]
+    ) -> RunState:
+        agent = self.agent_registry.find_root_agent(state.run.agent)
+        if not code_changes or agent is None:
+            return state
+        for change in code_changes:
             _log.info("run %s goes on with other code: %s", self.run_id, change)
-        return replace(table, manifest=manifest(agent))
+        return replace(state, manifest=current_manifest(agent))
 
     def _outcome(
-        self, loaded: Loaded, changes: tuple[Change, ...] = (), *, paused: bool = False
+        self,
+        loaded: LoadedVersion,
+        code_changes: tuple[ManifestChange, ...] = (),
+        *,
+        paused: bool = False,
     ) -> Outcome:
-        agent = self.binding.find(loaded.table.run.agent)
-        continuation = Continuation(loaded.table, loaded.number)
-        return outcome_of(continuation, agent, changes, paused=paused)
+        agent = self.agent_registry.find_root_agent(loaded.state.run.agent)
+        continuation = Continuation(loaded.state, loaded.number)
+        return outcome_of(continuation, agent, code_changes, paused=paused)
 
 
-def _moves(table: Table, arrived: Arrivals) -> bool:
-    return abandoned(table) or wakes(table, arrived)
+def _can_progress(state: RunState, arrived: Arrivals) -> bool:
+    return needs_worker(state) or arrivals_unblock(state, arrived)
 
 
-def manifest(agent: Agent) -> str:
+def current_manifest(agent: Agent) -> str:
     """Return what an agent's code looks like in this process."""
-    return manifest_of(agent, sdk_version=__version__)
+    return make_manifest(agent, sdk_version=__version__)

@@ -17,8 +17,8 @@ from continuations.errors import ClockOff, RunBusy
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from continuations.core.run import RunRow, Status
-    from continuations.core.table import Table
+    from continuations.core.run import RunRow, RunStatus
+    from continuations.core.state import RunState
 
 
 class Clock(Protocol):
@@ -46,47 +46,50 @@ class Lease:
     """
 
     clock: Clock
-    length: float
+    seconds: float
     until: datetime
-    ends: float
-    slack: float = 0.0
+    until_elapsed: float
+    clock_uncertainty: float = 0.0
 
     @classmethod
-    def beginning_now(cls, clock: Clock, length: float) -> Lease:
+    def start_now(cls, clock: Clock, seconds: float) -> Lease:
         """Return a lease that begins before anything is sent."""
-        until = clock.now() + timedelta(seconds=length)
+        until = clock.now() + timedelta(seconds=seconds)
         return cls(
-            clock=clock, length=length, until=until, ends=clock.elapsed() + length
+            clock=clock,
+            seconds=seconds,
+            until=until,
+            until_elapsed=clock.elapsed() + seconds,
         )
 
     @property
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         """Seconds that are left, by the clock that says less."""
         wall = (self.until - self.clock.now()).total_seconds()
-        return min(wall, self.ends - self.clock.elapsed())
+        return min(wall, self.until_elapsed - self.clock.elapsed())
 
     @property
-    def allows_a_call(self) -> bool:
+    def can_start_call(self) -> bool:
         """Whether enough is left to begin a model or tool call."""
-        return self.left > self.length / 2 + self.slack
+        return self.seconds_left > self.seconds / 2 + self.clock_uncertainty
 
     @property
-    def wants_renewal(self) -> bool:
+    def needs_renewal(self) -> bool:
         """Whether a third of it is gone."""
-        return self.left < self.length * 2 / 3
+        return self.seconds_left < self.seconds * 2 / 3
 
 
-def claimed(table: Table, *, worker: str, lease: Lease, attempt: int) -> Table:
+def claimed(state: RunState, *, worker: str, lease: Lease, attempt: int) -> RunState:
     """Return the run as one that a worker has claimed."""
     claim = Claim(worker=worker, until=lease.until, attempt=attempt)
-    return replace(table, run=replace(table.run, status="running", claim=claim))
+    return replace(state, run=replace(state.run, status="running", claim=claim))
 
 
-def released(table: Table, status: Status = "suspended") -> Table:
+def released(state: RunState, status: RunStatus = "suspended") -> RunState:
     """Return the run with its claim given up, unless it has ended."""
-    ended = table.run.status not in ("running", "suspended")
-    status = table.run.status if ended else status
-    return replace(table, run=replace(table.run, status=status, claim=None))
+    ended = state.run.status not in ("running", "suspended")
+    status = state.run.status if ended else status
+    return replace(state, run=replace(state.run, status=status, claim=None))
 
 
 def next_attempt(run: RunRow) -> int:
@@ -112,25 +115,25 @@ def check_free(run: RunRow, now: datetime) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ClockReading:
     """The store's time of something, and when it was sent and answered by our clock."""
 
-    before: datetime
-    time: datetime | None
-    after: datetime
+    sent_at: datetime
+    store_time: datetime | None
+    received_at: datetime
 
 
-def check_clock(told: Told, lease: float, run_id: str) -> None:
+def check_clock(reading: ClockReading, lease_seconds: float, run_id: str) -> None:
     """Raise `ClockOff` if the store's time says that ours is wrong.
 
     A quarter of a claim is the most that they may differ.
     """
-    if told.time is None:
+    if reading.store_time is None:
         return
-    most = timedelta(seconds=lease / 4)
-    if told.before - most <= told.time <= told.after + most:
+    most = timedelta(seconds=lease_seconds / 4)
+    if reading.sent_at - most <= reading.store_time <= reading.received_at + most:
         return
-    off = (told.time - told.after).total_seconds()
+    off = (reading.store_time - reading.received_at).total_seconds()
     msg = (
         f"This machine's clock and the store's differ by {abs(off):.1f} s, more than a "
         f"quarter of a claim. Run {run_id} was not worked on. Set this machine's clock."

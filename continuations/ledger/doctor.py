@@ -12,41 +12,48 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from continuations.core.calls import Ready, Started, Unknown, Waiting
 from continuations.core.decisions import Decision
-from continuations.core.run import ENDED
-from continuations.core.table import Table
+from continuations.core.run import ENDED_STATUSES
+from continuations.core.state import RunState
 from continuations.errors import Corrupt, FormatError, RunBusy, StoreError
 from continuations.ledger import layout, markers, waits
 from continuations.ledger.arrivals import read_decision
 from continuations.ledger.claims import check_free, released
-from continuations.ledger.examination import Examination, Finding, examine
+from continuations.ledger.integrity import Finding, IntegrityReport, check_integrity
 from continuations.ledger.objects import AlreadyExists
-from continuations.ledger.versions import Loaded, Versions
+from continuations.ledger.versions import LoadedVersion, Versions
 from continuations.wire.records import encode_decision
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from datetime import datetime
 
-    from continuations.core.calls import CallRow, State
+    from continuations.core.calls import CallRow, CallState
     from continuations.core.run import RunRow
     from continuations.core.waits import Wait
     from continuations.ledger.objects import Objects
 
-__all__ = ["Examination", "Finding", "examine", "reopened", "repair", "restored"]
+__all__ = [
+    "Finding",
+    "IntegrityReport",
+    "check_integrity",
+    "repair",
+    "with_lost_versions",
+    "with_new_wait_ids",
+]
 
 # Ids that the lost versions gave out must never be given to another row: tools know
 # calls by them. One object cannot hold as many rows, so no version gives out more.
-_IDS_OF_A_VERSION = 1 << 20
+_MAX_IDS_PER_VERSION = 1 << 20
 
 # What became of a wait: the decision that stands; "unreadable"; or "open", which also
 # the wait is that a repair closed under its old id.
-Fate: TypeAlias = "Decision | Literal['open', 'unreadable']"
+PriorDecision: TypeAlias = "Decision | Literal['open', 'unreadable']"
 
-_LOST = (
+_LOST_NOTE = (
     "Versions of this run were lost, and this call may have been made in them. Find "
     "out before you decide. "
 )
-_UNREADABLE = "What was decided before cannot be read any more. "
+_UNREADABLE_NOTE = "What was decided before cannot be read any more. "
 
 
 async def repair(
@@ -54,8 +61,8 @@ async def repair(
     run_id: str,
     *,
     now: datetime,
-    ulid: Callable[[], str],
-) -> Loaded:
+    new_ulid: Callable[[], str],
+) -> LoadedVersion:
     """Start a new root from the last good version of a damaged run.
 
     Whatever the lost versions did is unknown: calls that may have been started in
@@ -71,117 +78,125 @@ async def repair(
     repair, or a sweep, makes what is lacking.
     """
     # Listed first: what no version names that is read later is over, or was lost.
-    shown = [each.id async for each in waits.listed(objects) if each.run_id == run_id]
-    found = await examine(objects, run_id)
-    _check_mendable(found)
+    shown = [
+        each.id async for each in waits.list_open(objects) if each.run_id == run_id
+    ]
+    found = await check_integrity(objects, run_id)
+    _check_repairable(found)
     versions = Versions(objects, run_id)
-    good = await versions.load(found.last_good)
-    mender = _Mender(objects, run_id, now, ulid)
-    orphans = [wait_id for wait_id in shown if wait_id not in good.table.waits]
-    if found.goes_on:
+    good = await versions.load(found.last_good_number)
+    mender = _WaitCloser(objects, run_id, now, new_ulid)
+    orphans = [wait_id for wait_id in shown if wait_id not in good.state.waits]
+    if found.is_resumable:
         # An earlier repair may have died right after its version.
-        if good.table.run.claim is None:
-            await _show(objects, good.table)
-        await mender.bury(orphans)
+        if good.state.run.claim is None:
+            await _publish_waits(objects, good.state)
+        await mender.close_orphans(orphans)
         return good
-    _check_free(found, good.table, now)
-    number = found.newest + 1
-    await markers.make(objects, markers.guard(run_id, number, now, ulid()))
-    if found.lost:
-        fates: dict[str, Fate] = {}
-        for key, wait in good.table.waits.items():
+    _check_claims_ended(found, good.state, now)
+    number = found.newest_number + 1
+    await markers.create(objects, markers.guard(run_id, number, now, new_ulid()))
+    if found.lost_numbers:
+        fates: dict[str, PriorDecision] = {}
+        for key, wait in good.state.waits.items():
             fates[key] = await mender.close(wait)
-        table = restored(good.table, fates, len(found.lost), ulid)
+        state = with_lost_versions(good.state, fates, len(found.lost_numbers), new_ulid)
     else:
-        table = reopened(
-            good.table, dict.fromkeys(found.undecidable, _UNREADABLE), ulid
+        state = with_new_wait_ids(
+            good.state, dict.fromkeys(found.damaged_waits, _UNREADABLE_NOTE), new_ulid
         )
-    planted = await versions.plant(number, released(table), at=now)
+    planted = await versions.append_root(number, released(state), at=now)
     if await versions.newest_number() != number:
-        raise versions.stale(found.newest)
-    await _show(objects, planted.table)
-    await mender.withdraw(
-        [wait for key, wait in good.table.waits.items() if key not in table.waits],
-        damaged={finding.key for finding in found.findings},
+        raise versions.stale_error(found.newest_number)
+    await _publish_waits(objects, planted.state)
+    await mender.close_and_delete(
+        [wait for key, wait in good.state.waits.items() if key not in state.waits],
+        damaged_keys={finding.key for finding in found.findings},
     )
-    await mender.bury(orphans)
+    await mender.close_orphans(orphans)
     return planted
 
 
-def restored(
-    table: Table, fates: Mapping[str, Fate], lost: int, ulid: Callable[[], str]
-) -> Table:
+def with_lost_versions(
+    state: RunState,
+    prior_decisions: Mapping[str, PriorDecision],
+    lost_count: int,
+    new_ulid: Callable[[], str],
+) -> RunState:
     """Return a state as it must be after so many later versions were lost.
 
     A call that could have been started in them counts as started: ready ones, and
     waiting ones that were approved and may not be repeated. A decision that stands
     and started nothing stands again; all other waits are asked about anew.
     """
-    if table.run.status in ENDED:
-        return table
-    calls = {key: _begun(row, fates) for key, row in table.calls.items()}
-    begun = {key for key, row in calls.items() if row is not table.calls[key]}
-    kept = {key: wait for key, wait in table.waits.items() if wait.call_id not in begun}
+    if state.run.status in ENDED_STATUSES:
+        return state
+    calls = {key: _as_started(row, prior_decisions) for key, row in state.calls.items()}
+    begun = {key for key, row in calls.items() if row is not state.calls[key]}
+    kept = {key: wait for key, wait in state.waits.items() if wait.call_id not in begun}
     notes = {
-        key: _LOST + (_UNREADABLE if fates[key] == "unreadable" else "")
+        key: _LOST_NOTE
+        + (_UNREADABLE_NOTE if prior_decisions[key] == "unreadable" else "")
         for key in kept
-        if not isinstance(fates[key], Decision)
+        if not isinstance(prior_decisions[key], Decision)
     }
-    next_id = table.run.next_id + _IDS_OF_A_VERSION * (lost + 1)
-    run = replace(table.run, next_id=next_id, doubtful=True)
-    return reopened(_changed(table, run, calls, kept), notes, ulid)
+    next_id = state.run.next_id + _MAX_IDS_PER_VERSION * (lost_count + 1)
+    run = replace(state.run, next_id=next_id, history_lost=True)
+    return with_new_wait_ids(_with_rows(state, run, calls, kept), notes, new_ulid)
 
 
-def reopened(table: Table, notes: Mapping[str, str], ulid: Callable[[], str]) -> Table:
+def with_new_wait_ids(
+    run_state: RunState, notes: Mapping[str, str], new_ulid: Callable[[], str]
+) -> RunState:
     """Return a state in which some waits have new ids, and notes that say why."""
-    calls = dict(table.calls)
+    calls = dict(run_state.calls)
     kept: dict[str, Wait] = {}
-    for wait in table.waits.values():
+    for wait in run_state.waits.values():
         if wait.id not in notes:
             kept[wait.id] = wait
             continue
         again = replace(
             wait,
-            id=layout.wait_id(wait.kind, ulid(), wait.run_id),
+            id=layout.build_wait_id(wait.kind, new_ulid(), wait.run_id),
             note=notes[wait.id] + (wait.note or ""),
         )
         kept[again.id] = again
         call = calls[wait.call_id]
         unknown = isinstance(call.state, Unknown)
-        state: State = Unknown(again.id) if unknown else Waiting(again.id)
+        state: CallState = Unknown(again.id) if unknown else Waiting(again.id)
         calls[call.id] = replace(call, state=state)
-    return _changed(table, table.run, calls, kept)
+    return _with_rows(run_state, run_state.run, calls, kept)
 
 
-def _begun(call: CallRow, fates: Mapping[str, Fate]) -> CallRow:
+def _as_started(call: CallRow, prior_decisions: Mapping[str, PriorDecision]) -> CallRow:
     """Return a call as started, if it could have been."""
     if isinstance(call.state, Ready):
         return replace(call, state=Started())
     if not isinstance(call.state, Waiting | Unknown) or call.repeatable:
         return call  # what may be repeated is approved again, by the same decision
-    fate = fates[call.state.wait]
+    fate = prior_decisions[call.state.wait_id]
     if not isinstance(fate, Decision) or fate.kind != "approve":
         return call
     if fate.arguments is None:
         return replace(call, state=Started())
-    original = call.original or call.arguments
+    original = call.original_arguments or call.arguments
     edited = fate.arguments
-    return replace(call, state=Started(), arguments=edited, original=original)
+    return replace(call, state=Started(), arguments=edited, original_arguments=original)
 
 
-def _changed(
-    table: Table,
+def _with_rows(
+    state: RunState,
     run: RunRow,
     calls: Mapping[str, CallRow],
     open_waits: Mapping[str, Wait],
-) -> Table:
-    return Table.of(
+) -> RunState:
+    return RunState.from_rows(
         run=run,
-        manifest=table.manifest,
-        frames=table.frames,
+        manifest=state.manifest,
+        frames=state.frames,
         calls=calls,
         waits=open_waits,
-        logs=table.logs,
+        logs=state.logs,
     )
 
 
@@ -189,18 +204,18 @@ def _changed(
 
 
 @dataclass(frozen=True, slots=True)
-class _Mender:
+class _WaitCloser:
     """Sees to the waits of a run that is being repaired."""
 
     objects: Objects
     run_id: str
     now: datetime
-    ulid: Callable[[], str]
+    new_ulid: Callable[[], str]
 
-    async def close(self, wait: Wait) -> Fate:
+    async def close(self, wait: Wait) -> PriorDecision:
         """End a wait under its old id, unless a decision stands: return that."""
         ours = Decision(
-            id=self.ulid(),
+            id=self.new_ulid(),
             wait_id=wait.id,
             kind="cancel",
             at=self.now,
@@ -208,23 +223,23 @@ class _Mender:
             by="doctor",
             reason="The run was repaired. What still waits there has a new id.",
         )
-        key = layout.decision(wait.id)
+        key = layout.decision_key(wait.id)
         try:
             await self.objects.create(key, encode_decision(ours, self.run_id))
         except AlreadyExists:
-            return await self._fate(wait)
+            return await self._read_prior_decision(wait)
         return "open"
 
-    async def bury(self, orphans: Iterable[str]) -> None:
+    async def close_orphans(self, wait_ids: Iterable[str]) -> None:
         """Close waits that no version names any more; damaged ones are left."""
-        for wait_id in orphans:
+        for wait_id in wait_ids:
             with suppress(FormatError):
                 wait = await waits.read(self.objects, wait_id)
                 if wait is not None:
                     await self.close(wait)
-                    await self.objects.delete(layout.wait(wait_id))
+                    await self.objects.delete(layout.wait_key(wait_id))
 
-    async def _fate(self, wait: Wait) -> Fate:
+    async def _read_prior_decision(self, wait: Wait) -> PriorDecision:
         try:
             stands = await read_decision(self.objects, wait.id)
         except FormatError:
@@ -233,32 +248,34 @@ class _Mender:
             return "open"
         return stands if stands.digest == wait.digest else "unreadable"
 
-    async def withdraw(self, over: Iterable[Wait], damaged: set[str]) -> None:
+    async def close_and_delete(
+        self, closed_waits: Iterable[Wait], damaged_keys: set[str]
+    ) -> None:
         """Close waits and remove their objects, but for damaged ones."""
-        for wait in over:
+        for wait in closed_waits:
             await self.close(wait)
-            if layout.wait(wait.id) not in damaged:
-                await self.objects.delete(layout.wait(wait.id))
+            if layout.wait_key(wait.id) not in damaged_keys:
+                await self.objects.delete(layout.wait_key(wait.id))
 
 
-async def _show(objects: Objects, table: Table) -> None:
+async def _publish_waits(objects: Objects, state: RunState) -> None:
     """Make the objects and deadlines of the open waits of a version."""
-    for wait in table.waits.values():
+    for wait in state.waits.values():
         if wait.deadline is not None:
             nonce = layout.parse_wait_id(wait.id).ulid
-            await markers.make(
-                objects, markers.of_deadline(wait.id, wait.deadline, nonce)
+            await markers.create(
+                objects, markers.for_deadline(wait.id, wait.deadline, nonce)
             )
-    await waits.mend(objects, table.waits.values())
+    await waits.recreate_missing(objects, state.waits.values())
 
 
 # What a repair must not pass over -------------------------------------------
 
 
-def _check_mendable(found: Examination) -> None:
-    run_id = found.run_id
-    for finding in found.findings:
-        if not finding.blocks:
+def _check_repairable(report: IntegrityReport) -> None:
+    run_id = report.run_id
+    for finding in report.findings:
+        if not finding.blocks_run:
             continue
         where = f"Run {run_id} was not repaired: {finding.problem}"
         if finding.kind == "newer":
@@ -268,27 +285,29 @@ def _check_mendable(found: Examination) -> None:
             raise StoreError(msg, run_id=run_id)
         if finding.kind == "stranger":
             raise Corrupt(where, run_id=run_id)
-    if found.last_good == 0:
+    if report.last_good_number == 0:
         msg = f"No version of run {run_id} can be rebuilt. Restore one from a backup."
         raise Corrupt(msg, run_id=run_id)
-    if found.newest == layout.MOST_VERSIONS:
-        key = layout.version(run_id, found.newest)
+    if report.newest_number == layout.MAX_VERSIONS:
+        key = layout.version_key(run_id, report.newest_number)
         msg = f"Run {run_id} was not repaired: no number is left after {key}."
         raise Corrupt(msg, run_id=run_id)
-    if found.goes_on or found.lost or found.undecidable:
+    if report.is_resumable or report.lost_numbers or report.damaged_waits:
         return
-    blocking = next(finding for finding in found.findings if finding.blocks)
+    blocking = next(finding for finding in report.findings if finding.blocks_run)
     msg = f"{blocking.problem} No repair leads around {blocking.key}."
     raise Corrupt(msg, run_id=run_id)
 
 
-def _check_free(found: Examination, table: Table, now: datetime) -> None:
+def _check_claims_ended(
+    report: IntegrityReport, state: RunState, now: datetime
+) -> None:
     """Raise `RunBusy` if the last claim that can be read still lasts."""
-    check_free(table.run, now)
-    until = found.claimed_until
+    check_free(state.run, now)
+    until = report.claimed_until
     if until is not None and until > now:
         msg = (
-            f"The last claim on run {found.run_id} that can be read lasts until "
+            f"The last claim on run {report.run_id} that can be read lasts until "
             f"{until.isoformat()}. Nothing was done here. Repair it after that time."
         )
-        raise RunBusy(msg, run_id=found.run_id, until=until)
+        raise RunBusy(msg, run_id=report.run_id, until=until)

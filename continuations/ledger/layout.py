@@ -29,9 +29,9 @@ from continuations.errors import Corrupt, InvalidId, WaitNotFound
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-MOST_VERSIONS = 9_999_999_999
-WAITS = "waits/"
-MARKERS = "markers/"
+MAX_VERSIONS = 9_999_999_999
+WAITS_PREFIX = "waits/"
+MARKERS_PREFIX = "markers/"
 
 # Without `\Z`, `$` would let a trailing newline through.
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}\Z")
@@ -39,8 +39,8 @@ _DUE_DIGITS = 13
 # The last moment that 13 digits hold, in the year 2286; what is due later is due then.
 _LAST_DUE = 10**_DUE_DIGITS - 1
 # Enough that two markers of one run, reason and millisecond differ.
-NONCE = 8
-_MOST_TRIES = 20
+NONCE_LENGTH = 8
+_MAX_TRIES = 20
 _NUMBER = re.compile(r"[0-9]{10}\Z")
 _MARKER = re.compile(
     r"([0-9]{13})-(?:([gmr])-([0-9]{1,10})|([dec])-([0-9a-z]{1,26}))-([0-9a-z]{1,26})\Z"
@@ -61,52 +61,52 @@ def check_run_id(run_id: object) -> str:
 # Versions and what comes from outside ----------------------------------------
 
 
-def run(run_id: str) -> str:
+def run_prefix(run_id: str) -> str:
     """Return the prefix of all that a run has."""
     return f"runs/{run_id}/"
 
 
-def versions(run_id: str) -> str:
+def versions_prefix(run_id: str) -> str:
     """Return the prefix of a run's versions."""
-    return f"{run(run_id)}v/"
+    return f"{run_prefix(run_id)}v/"
 
 
-def version(run_id: str, number: int) -> str:
+def version_key(run_id: str, number: int) -> str:
     """Return the key of one version."""
-    return f"{versions(run_id)}{MOST_VERSIONS - number:010d}"
+    return f"{versions_prefix(run_id)}{MAX_VERSIONS - number:010d}"
 
 
 def version_number(key: str) -> int:
     """Return the number of a version's key; raises `Corrupt` for a foreign key."""
     name = key.rsplit("/", 1)[1]
-    if _NUMBER.match(name) and int(name) < MOST_VERSIONS:
-        return MOST_VERSIONS - int(name)
+    if _NUMBER.match(name) and int(name) < MAX_VERSIONS:
+        return MAX_VERSIONS - int(name)
     msg = f"{key} is no version of a run. Remove it, or restore what it was."
     raise Corrupt(msg)
 
 
-def newest_of(keys: Iterable[str], run_id: str) -> int:
+def newest_version_number(keys: Iterable[str], run_id: str) -> int:
     """Return the number of the first version among sorted keys, 0 if none is.
 
     Raises `Corrupt` if a foreign key stands there.
     """
-    prefix = versions(run_id)
+    prefix = versions_prefix(run_id)
     first = next((key for key in keys if key.startswith(prefix)), None)
     return 0 if first is None else version_number(first)
 
 
-def arrivals(run_id: str) -> str:
+def arrivals_prefix(run_id: str) -> str:
     """Return the prefix of all that comes to a run from outside."""
-    return f"{run(run_id)}in/"
+    return f"{run_prefix(run_id)}in/"
 
 
-def decision(wait_id: str) -> str:
+def decision_key(wait_id: str) -> str:
     """Return the key of a wait's decision."""
     name = parse_wait_id(wait_id)
-    return f"{arrivals(name.run_id)}d-{name.kind}-{name.ulid}"
+    return f"{arrivals_prefix(name.run_id)}d-{name.kind}-{name.ulid}"
 
 
-def decided_wait(key: str, run_id: str) -> str | None:
+def decided_wait_id(key: str, run_id: str) -> str | None:
     """Return the id of the wait that a decision's key decides, or `None`."""
     name = key.rsplit("/", 1)[1]
     if not name.startswith("d-"):
@@ -118,46 +118,46 @@ def decided_wait(key: str, run_id: str) -> str | None:
     return None  # a stranger's key
 
 
-def letter(run_id: str, number: int) -> str:
+def inbox_message_key(run_id: str, number: int) -> str:
     """Return the key of a message in the inbox."""
-    return f"{arrivals(run_id)}m-{number:010d}"
+    return f"{arrivals_prefix(run_id)}m-{number:010d}"
 
 
-def letter_number(key: str) -> int | None:
+def inbox_message_number(key: str) -> int | None:
     """Return the number of a message's key, or `None` for another key."""
     name = key.rsplit("/", 1)[1]
     return int(name[2:]) if name.startswith("m-") and _NUMBER.match(name[2:]) else None
 
 
-def cancellation(run_id: str) -> str:
+def cancel_request_key(run_id: str) -> str:
     """Return the key of the wish to end a run."""
-    return f"{arrivals(run_id)}stop"
+    return f"{arrivals_prefix(run_id)}stop"
 
 
-def before_cancellation(run_id: str) -> str:
+def key_before_cancel_request(run_id: str) -> str:
     """Return a key that sorts after all else that comes to a run from outside."""
-    return f"{arrivals(run_id)}n"
+    return f"{arrivals_prefix(run_id)}n"
 
 
 # Waits ----------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class WaitName:
+class ParsedWaitId:
     """What a wait's id says; `opened` is in milliseconds since 1970."""
 
     kind: str
     ulid: str
     run_id: str
-    opened: int
+    opened_ms: int
 
 
-def wait_id(kind: str, ulid: str, run_id: str) -> str:
+def build_wait_id(kind: str, ulid: str, run_id: str) -> str:
     """Return the id of a new wait."""
     return f"{kind}-{ulid}@{run_id}"
 
 
-def parse_wait_id(wait_id: object) -> WaitName:
+def parse_wait_id(wait_id: object) -> ParsedWaitId:
     """Return what a wait's id says; raises `WaitNotFound` for anything else."""
     if isinstance(wait_id, str):
         local, _, run_id = wait_id.partition("@")
@@ -166,7 +166,7 @@ def parse_wait_id(wait_id: object) -> WaitName:
             with suppress(NotUlid):
                 opened = milliseconds_of(ulid)
                 if opened <= _LAST_DUE:
-                    return WaitName(kind, ulid, run_id, opened)
+                    return ParsedWaitId(kind, ulid, run_id, opened)
     msg = (
         f"{str(wait_id)[:80]!r} is not the id of a wait. List what waits with "
         "`continuations waiting` or Runner.waiting()."
@@ -174,10 +174,10 @@ def parse_wait_id(wait_id: object) -> WaitName:
     raise WaitNotFound(msg)
 
 
-def wait(wait_id: str) -> str:
+def wait_key(wait_id: str) -> str:
     """Return the key of an open wait."""
     parse_wait_id(wait_id)
-    return WAITS + wait_id
+    return WAITS_PREFIX + wait_id
 
 
 # Markers --------------------------------------------------------------------
@@ -192,34 +192,36 @@ class Marker:
     `c` for a cancellation, `r` for version number `what`, which could go on at once.
     """
 
-    due: int
-    letter: str
-    what: str
+    due_ms: int
+    kind: str
+    target: str
     nonce: str
     run_id: str
 
     @property
     def tries(self) -> int:
         """How often the run was looked at for it in vain; it stands after the nonce."""
-        digits = self.nonce[NONCE:]
+        digits = self.nonce[NONCE_LENGTH:]
         return int(digits) if digits.isdecimal() else 0
 
-    def again(self, due: int) -> Marker:
+    def postponed(self, due_ms: int) -> Marker:
         """Return the marker as it is after one more look in vain, due later."""
-        tries = min(self.tries + 1, _MOST_TRIES)
-        return replace(self, due=due, nonce=f"{self.nonce[:NONCE]}{tries:02d}")
+        tries = min(self.tries + 1, _MAX_TRIES)
+        return replace(
+            self, due_ms=due_ms, nonce=f"{self.nonce[:NONCE_LENGTH]}{tries:02d}"
+        )
 
     @property
     def key(self) -> str:
         """The marker's key."""
-        due = min(self.due, _LAST_DUE)
-        name = f"{due:0{_DUE_DIGITS}d}-{self.letter}-{self.what}-{self.nonce}"
-        return f"{MARKERS}{name}@{self.run_id}"
+        due = min(self.due_ms, _LAST_DUE)
+        name = f"{due:0{_DUE_DIGITS}d}-{self.kind}-{self.target}-{self.nonce}"
+        return f"{MARKERS_PREFIX}{name}@{self.run_id}"
 
 
 def parse_marker(key: str) -> Marker | None:
     """Return what a marker's key says, or `None` for a key of another shape."""
-    name, _, run_id = key.removeprefix(MARKERS).partition("@")
+    name, _, run_id = key.removeprefix(MARKERS_PREFIX).partition("@")
     found = _MARKER.match(name)
     if found is None or not _RUN_ID.match(run_id):
         return None
@@ -227,12 +229,12 @@ def parse_marker(key: str) -> Marker | None:
     return Marker(int(due), numbered or lettered, number or what, nonce, run_id)
 
 
-def is_pause(key: str) -> bool:
+def is_pause_marker(key: str) -> bool:
     """Tell whether a key is the marker of a run that stopped for want of time."""
     marker = parse_marker(key)
-    return marker is not None and marker.letter == "r"
+    return marker is not None and marker.kind == "r"
 
 
-def markers_until(due: int) -> str:
+def key_after_due_markers(due_ms: int) -> str:
     """Return a key that sorts after every marker due at that time or before."""
-    return f"{MARKERS}{due:0{_DUE_DIGITS}d}~"
+    return f"{MARKERS_PREFIX}{due_ms:0{_DUE_DIGITS}d}~"

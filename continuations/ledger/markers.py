@@ -9,57 +9,61 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.core.run import ENDED
+from continuations.core.run import ENDED_STATUSES
 from continuations.ledger import layout
 from continuations.ledger.layout import Marker
 from continuations.ledger.objects import AlreadyExists
-from continuations.wire.fields import milliseconds
+from continuations.wire.fields import to_milliseconds
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from datetime import datetime
 
-    from continuations.core.table import Table
+    from continuations.core.state import RunState
     from continuations.ledger.objects import Objects
 
 
 def guard(run_id: str, number: int, due: datetime, nonce: str) -> Marker:
     """Return the marker that guards a version which claims its run."""
-    return _marker(run_id, "g", str(number), due, nonce)
+    return _new_marker(run_id, "g", str(number), due, nonce)
 
 
-def of_decision(wait_id: str, due: datetime, nonce: str) -> Marker:
+def for_decision(wait_id: str, due: datetime, nonce: str) -> Marker:
     """Return the marker of a decision that is about to be recorded."""
     name = layout.parse_wait_id(wait_id)
-    return _marker(name.run_id, "d", name.ulid, due, nonce)
+    return _new_marker(name.run_id, "d", name.ulid, due, nonce)
 
 
-def of_deadline(wait_id: str, due: datetime, nonce: str) -> Marker:
+def for_deadline(wait_id: str, due: datetime, nonce: str) -> Marker:
     """Return the marker of a wait's deadline."""
     name = layout.parse_wait_id(wait_id)
-    return _marker(name.run_id, "e", name.ulid, due, nonce)
+    return _new_marker(name.run_id, "e", name.ulid, due, nonce)
 
 
-def of_letter(run_id: str, number: int, due: datetime, nonce: str) -> Marker:
+def for_inbox_message(run_id: str, number: int, due: datetime, nonce: str) -> Marker:
     """Return the marker of a message that is about to be posted."""
-    return _marker(run_id, "m", str(number), due, nonce)
+    return _new_marker(run_id, "m", str(number), due, nonce)
 
 
-def of_pause(run_id: str, number: int, due: datetime, nonce: str) -> Marker:
+def for_pause(run_id: str, number: int, due: datetime, nonce: str) -> Marker:
     """Return the marker of a version that stops for want of time alone."""
-    return _marker(run_id, "r", str(number), due, nonce)
+    return _new_marker(run_id, "r", str(number), due, nonce)
 
 
-def of_cancellation(run_id: str, due: datetime, nonce: str) -> Marker:
+def for_cancel_request(run_id: str, due: datetime, nonce: str) -> Marker:
     """Return the marker of a cancellation that is about to be recorded."""
-    return _marker(run_id, "c", "0", due, nonce)
+    return _new_marker(run_id, "c", "0", due, nonce)
 
 
-def _marker(run_id: str, letter: str, what: str, due: datetime, nonce: str) -> Marker:
-    return Marker(milliseconds(due), letter, what, nonce[-layout.NONCE :], run_id)
+def _new_marker(
+    run_id: str, kind: str, target: str, due: datetime, nonce: str
+) -> Marker:
+    return Marker(
+        to_milliseconds(due), kind, target, nonce[-layout.NONCE_LENGTH :], run_id
+    )
 
 
-async def make(objects: Objects, marker: Marker) -> datetime | None:
+async def create(objects: Objects, marker: Marker) -> datetime | None:
     """Create a marker; returns the store's own time where it has one.
 
     A marker that exists says the same: its key is all that it says.
@@ -70,10 +74,10 @@ async def make(objects: Objects, marker: Marker) -> datetime | None:
         return None
 
 
-async def due(objects: Objects, now: datetime) -> AsyncIterator[Marker]:
+async def list_due(objects: Objects, now: datetime) -> AsyncIterator[Marker]:
     """Go through the markers that are due, the oldest first."""
-    last = layout.markers_until(milliseconds(now))
-    async for key in objects.all_keys(layout.MARKERS):
+    last = layout.key_after_due_markers(to_milliseconds(now))
+    async for key in objects.all_keys(layout.MARKERS_PREFIX):
         if key > last:
             return
         marker = layout.parse_marker(key)
@@ -81,23 +85,23 @@ async def due(objects: Objects, now: datetime) -> AsyncIterator[Marker]:
             yield marker
 
 
-def stands(marker: Marker, number: int, table: Table | None) -> bool:
+def is_needed(marker: Marker, newest_number: int, state: RunState | None) -> bool:
     """Tell whether anything that a marker stands for is open in the newest version.
 
     A guard is made before the version that it guards, by a process that may be frozen
     in between: it stands until that number is taken. `table` is `None` where the run
     has no version yet.
     """
-    if table is None or table.run.status in ENDED:
-        return table is None
-    match marker.letter:
+    if state is None or state.run.status in ENDED_STATUSES:
+        return state is None
+    match marker.kind:
         case "g":
-            return number < int(marker.what) or table.run.status == "running"
+            return newest_number < int(marker.target) or state.run.status == "running"
         case "r":
-            return number <= int(marker.what)
+            return newest_number <= int(marker.target)
         case "d" | "e":
-            return any(f"-{marker.what}@" in wait for wait in table.waits)
+            return any(f"-{marker.target}@" in wait for wait in state.waits)
         case "m":
-            return table.run.inbox < int(marker.what)
+            return state.run.last_inbox_number < int(marker.target)
         case _:
             return True

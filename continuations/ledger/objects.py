@@ -20,7 +20,7 @@ from continuations.errors import (
     StoreUnsafe,
 )
 from continuations_storage import errors as storage
-from continuations_storage.contract import PAGE
+from continuations_storage.contract import PAGE_SIZE
 from continuations_storage.url import open_store as storage_open_store
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 AlreadyExists = storage.AlreadyExists
 NotFound = storage.NotFound
 
-_OURS: tuple[tuple[type[storage.StorageError], type[Exception]], ...] = (
+_ERROR_CLASSES: tuple[tuple[type[storage.StorageError], type[Exception]], ...] = (
     (storage.Denied, StoreDenied),
     (storage.Throttled, StoreUnavailable),
     (storage.Unavailable, StoreUnavailable),
@@ -67,20 +67,20 @@ def open_store(url: str, **options: Unpack[S3Options]) -> Store:
         raise InvalidInput(msg) from None
 
 
-def store_of(given: object) -> Store:
+def to_store(store_or_url: object) -> Store:
     """Return a store that was given by its URL, its folder or itself.
 
     Raises `InvalidInput` for anything else.
     """
-    if isinstance(given, str):
-        return open_store(given)
-    if isinstance(given, PathLike):
-        return open_store(f"file:{fspath(cast('PathLike[str]', given))}")
+    if isinstance(store_or_url, str):
+        return open_store(store_or_url)
+    if isinstance(store_or_url, PathLike):
+        return open_store(f"file:{fspath(cast('PathLike[str]', store_or_url))}")
     verbs = ("create", "read", "keys", "delete", "probe")
-    if all(callable(getattr(given, verb, None)) for verb in verbs):
-        return cast("Store", given)
+    if all(callable(getattr(store_or_url, verb, None)) for verb in verbs):
+        return cast("Store", store_or_url)
     msg = (
-        f"A {type(given).__name__} is no store. Give a URL (file:path, s3://bucket), a "
+        f"A {type(store_or_url).__name__} is no store. Give a URL (file:path, s3://bucket), a "
         "path, or an object with the verbs of continuations_storage.Store."
     )
     raise InvalidInput(msg)
@@ -94,15 +94,17 @@ class Objects:
 
     async def create(self, key: str, body: bytes) -> datetime | None:
         """Put an object if its key is free; raises `AlreadyExists` if it is not."""
-        return await _translated(self.store.create(key, body))
+        return await _translate_errors(self.store.create(key, body))
 
     async def read(self, key: str) -> bytes:
         """Return an object; raises `NotFound`."""
-        return await _translated(self.store.read(key))
+        return await _translate_errors(self.store.read(key))
 
-    async def keys(self, prefix: str, after: str = "", limit: int = PAGE) -> list[str]:
+    async def keys(
+        self, prefix: str, after: str = "", limit: int = PAGE_SIZE
+    ) -> list[str]:
         """Return the first keys of a prefix."""
-        return await _translated(self.store.keys(prefix, after, limit))
+        return await _translate_errors(self.store.keys(prefix, after, limit))
 
     async def all_keys(self, prefix: str, after: str = "") -> AsyncIterator[str]:
         """Go through every key of a prefix that sorts after one, page by page."""
@@ -110,26 +112,26 @@ class Objects:
             page = await self.keys(prefix, after)
             for key in page:
                 yield key
-            if len(page) < PAGE:
+            if len(page) < PAGE_SIZE:
                 return
             after = page[-1]
 
     async def delete(self, key: str) -> None:
         """Remove an object; a missing one is a success."""
-        await _translated(self.store.delete(key))
+        await _translate_errors(self.store.delete(key))
 
     async def probe(self) -> None:
         """Prove that the store honours put-if-absent; raises `StoreUnsafe`."""
-        await _translated(self.store.probe())
+        await _translate_errors(self.store.probe())
 
 
-async def _translated(verb: Coroutine[Any, Any, T]) -> T:
+async def _translate_errors(operation: Coroutine[Any, Any, T]) -> T:
     try:
-        return await verb
+        return await operation
     except (storage.AlreadyExists, storage.NotFound):
         raise
     except storage.StorageError as error:
-        for theirs, ours in _OURS:
+        for theirs, ours in _ERROR_CLASSES:
             if isinstance(error, theirs):
                 raise ours(str(error)) from error
         raise StoreError(str(error)) from error

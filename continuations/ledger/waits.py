@@ -25,43 +25,45 @@ if TYPE_CHECKING:
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-async def announce(objects: Objects, waits: Iterable[Wait]) -> None:
+async def create(objects: Objects, waits: Iterable[Wait]) -> None:
     """Create the objects of waits; those that exist are left as they are."""
-    await gather(*(_announce(objects, wait) for wait in waits))
+    await gather(*(_create_one(objects, wait) for wait in waits))
 
 
-async def mend(objects: Objects, waits: Iterable[Wait]) -> None:
+async def recreate_missing(objects: Objects, waits: Iterable[Wait]) -> None:
     """Create the missing objects of undecided waits, after a crash.
 
     A decider may have decided one and removed its object since we looked; so look
     once more after the create, and never leave a decided wait shown as open.
     """
     waits = tuple(waits)
-    await announce(objects, waits)
-    await gather(*(_remove_decided(objects, wait) for wait in waits))
+    await create(objects, waits)
+    await gather(*(_delete_if_decided(objects, wait) for wait in waits))
 
 
-async def withdraw(objects: Objects, wait_ids: Iterable[str]) -> None:
+async def delete(objects: Objects, wait_ids: Iterable[str]) -> None:
     """Remove the objects of waits that are over."""
-    await gather(*(objects.delete(layout.wait(wait_id)) for wait_id in wait_ids))
+    await gather(*(objects.delete(layout.wait_key(wait_id)) for wait_id in wait_ids))
 
 
-async def listed(objects: Objects, after: str = "") -> AsyncIterator[WaitSummary]:
+async def list_open(objects: Objects, after: str = "") -> AsyncIterator[WaitSummary]:
     """Go through the open waits of the whole store, from keys alone, after a wait."""
-    async for key in objects.all_keys(layout.WAITS, layout.WAITS + after):
-        wait_id = key.removeprefix(layout.WAITS)
+    async for key in objects.all_keys(layout.WAITS_PREFIX, layout.WAITS_PREFIX + after):
+        wait_id = key.removeprefix(layout.WAITS_PREFIX)
         try:
             name = layout.parse_wait_id(wait_id)
         except WaitNotFound:
             continue
-        since = _EPOCH + timedelta(milliseconds=name.opened)
-        yield WaitSummary(id=wait_id, run_id=name.run_id, kind=name.kind, since=since)
+        since = _EPOCH + timedelta(milliseconds=name.opened_ms)
+        yield WaitSummary(
+            id=wait_id, run_id=name.run_id, kind=name.kind, created_at=since
+        )
 
 
 async def read(objects: Objects, wait_id: str) -> Wait | None:
     """Return a wait by its own object, or `None` if it has none."""
     name = layout.parse_wait_id(wait_id)
-    key = layout.wait(wait_id)
+    key = layout.wait_key(wait_id)
     try:
         wait = decode_wait(await objects.read(key), key, name.run_id)
     except NotFound:
@@ -72,13 +74,13 @@ async def read(objects: Objects, wait_id: str) -> Wait | None:
     return wait
 
 
-async def _announce(objects: Objects, wait: Wait) -> None:
+async def _create_one(objects: Objects, wait: Wait) -> None:
     try:
-        await objects.create(layout.wait(wait.id), encode_wait(wait))
+        await objects.create(layout.wait_key(wait.id), encode_wait(wait))
     except AlreadyExists:
         return
 
 
-async def _remove_decided(objects: Objects, wait: Wait) -> None:
-    if await objects.keys(layout.decision(wait.id), limit=1):
-        await objects.delete(layout.wait(wait.id))
+async def _delete_if_decided(objects: Objects, wait: Wait) -> None:
+    if await objects.keys(layout.decision_key(wait.id), limit=1):
+        await objects.delete(layout.wait_key(wait.id))

@@ -11,41 +11,43 @@ from typing import TYPE_CHECKING, Any, cast
 from continuations.core import jsontext
 from continuations.core.messages import MalformedMessage, Message
 from continuations.core.usage import Usage
-from continuations.models.contract import Reply
+from continuations.models.interface import ModelReply
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-class Unusable(ValueError):
+class UnusableReply(ValueError):
     """An answer that holds no reply.
 
     `said` is what the provider put in place of one, if anything; it is foreign text.
     """
 
-    def __init__(self, why: str, *, said: str = "") -> None:
-        super().__init__(why)
-        self.said = said
+    def __init__(self, reason: str, *, provider_text: str = "") -> None:
+        super().__init__(reason)
+        self.provider_text = provider_text
 
 
-def read(body: bytes) -> Reply:
-    """Return the reply that a completion's JSON holds; raises `Unusable`."""
+def parse_completion(body: bytes) -> ModelReply:
+    """Return the reply that a completion's JSON holds; raises `UnusableReply`."""
     try:
         completion: Any = jsontext.parse(body)
         choice = _first_choice(completion)
-        message = Message.of(_sendable(choice.get("message")))
+        message = Message.from_mapping(_assistant_message(choice.get("message")))
     except jsontext.NotJson:
-        raise Unusable("its answer is not JSON") from None
+        raise UnusableReply("its answer is not JSON") from None
     except MalformedMessage as error:
-        raise Unusable(f"its message cannot be kept: {error}") from None
+        raise UnusableReply(f"its message cannot be kept: {error}") from None
     finish = choice.get("finish_reason")
     if not isinstance(finish, str):
-        finish = "tool_calls" if message.calls else "stop"
-    _refuse_empty(message, finish)
-    return Reply(message=message, usage=_usage(completion.get("usage")), finish=finish)
+        finish = "tool_calls" if message.tool_call_ids else "stop"
+    _check_not_empty(message, finish)
+    return ModelReply(
+        message=message, usage=_usage(completion.get("usage")), finish_reason=finish
+    )
 
 
-def error_said(body: object) -> str:
+def error_text(body: object) -> str:
     """Return type, code and message of an error as providers spell it, as one text."""
     if not isinstance(body, dict):
         return body if isinstance(body, str) else ""
@@ -67,17 +69,17 @@ def _first_choice(completion: object) -> Mapping[str, Any]:
         if isinstance(choices, list) and choices and isinstance(choices[0], dict):
             return cast("Mapping[str, Any]", choices[0])
         # OpenRouter answers 200 with an `error` when the model behind it fails.
-        said = error_said(fields) if fields.get("error") else ""
-        raise Unusable("its answer has no choices", said=said)
-    raise Unusable("its answer is not a completion")
+        said = error_text(fields) if fields.get("error") else ""
+        raise UnusableReply("its answer has no choices", provider_text=said)
+    raise UnusableReply("its answer is not a completion")
 
 
-def _sendable(message: object) -> Mapping[str, Any]:
+def _assistant_message(message: object) -> Mapping[str, Any]:
     if not isinstance(message, dict):
-        raise Unusable("its answer has no message")
+        raise UnusableReply("its answer has no message")
     fields = cast("Mapping[str, Any]", message)
     if fields.get("role") != "assistant":
-        raise Unusable("its message is not an assistant's")
+        raise UnusableReply("its message is not an assistant's")
     if fields.get("tool_calls", True):
         return fields
     # A provider that sends an empty list refuses it when it comes back ("Invalid
@@ -85,32 +87,32 @@ def _sendable(message: object) -> Mapping[str, Any]:
     return {name: value for name, value in fields.items() if name != "tool_calls"}
 
 
-def _refuse_empty(message: Message, finish: str) -> None:
+def _check_not_empty(message: Message, finish_reason: str) -> None:
     # Sent back, it would be refused for ever ("Invalid value for 'content': expected
     # a string, got null", OpenAI), and to a person it says nothing.
     data = message.data
-    if not message.calls and all(
+    if not message.tool_call_ids and all(
         data.get(name) is None for name in ("content", "refusal", "audio")
     ):
-        raise Unusable(f"its message is empty (finish_reason {finish!r})")
+        raise UnusableReply(f"its message is empty (finish_reason {finish_reason!r})")
 
 
-def _usage(given: object) -> Usage:
-    if not isinstance(given, dict):
+def _usage(data: object) -> Usage:
+    if not isinstance(data, dict):
         return Usage(requests=1)
-    usage = cast("Mapping[str, Any]", given)
+    usage = cast("Mapping[str, Any]", data)
     return Usage(
         requests=1,
-        input_tokens=_tokens(usage, "prompt_tokens"),
-        output_tokens=_tokens(usage, "completion_tokens"),
-        cached_tokens=_tokens(usage.get("prompt_tokens_details"), "cached_tokens"),
-        reasoning_tokens=_tokens(
+        input_tokens=_token_count(usage, "prompt_tokens"),
+        output_tokens=_token_count(usage, "completion_tokens"),
+        cached_tokens=_token_count(usage.get("prompt_tokens_details"), "cached_tokens"),
+        reasoning_tokens=_token_count(
             usage.get("completion_tokens_details"), "reasoning_tokens"
         ),
     )
 
 
-def _tokens(counts: object, name: str) -> int:
+def _token_count(counts: object, name: str) -> int:
     count = (
         cast("Mapping[str, Any]", counts).get(name) if isinstance(counts, dict) else 0
     )

@@ -17,49 +17,51 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from continuations.core.messages import Message
-    from continuations.models.contract import ModelRequest, ToolSpec
+    from continuations.models.interface import ModelRequest, ToolSpec
 
 # The request names them itself; a stream is not read here.
-_NOT_SETTINGS = frozenset({"model", "messages", "tools", "stream"})
+_RESERVED_FIELDS = frozenset({"model", "messages", "tools", "stream"})
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-class Unsendable(ValueError):
+class InvalidModelSettings(ValueError):
     """Settings that no request can hold."""
 
 
-def body_of(model: str, request: ModelRequest) -> bytes:
-    """Return the body of a request, in UTF-8; raises `Unsendable`.
+def build_request_body(model: str, request: ModelRequest) -> bytes:
+    """Return the body of a request, in UTF-8; raises `InvalidModelSettings`.
 
     `create` has `service_tier` before the messages and all else after them, in
     alphabetical order. A lone surrogate, which UTF-8 cannot hold (RFC 3629, section
     3), is sent as U+FFFD; the stored message keeps it.
     """
     settings = dict(request.settings)
-    clash = sorted(_NOT_SETTINGS & settings.keys())
+    clash = sorted(_RESERVED_FIELDS & settings.keys())
     if clash:
         msg = f"settings may not name {', '.join(clash)}"
-        raise Unsendable(msg)
+        raise InvalidModelSettings(msg)
     before = {k: settings.pop(k) for k in ("service_tier",) if k in settings}
     if request.tools:
-        settings["tools"] = [_tool(spec) for spec in request.tools]
+        settings["tools"] = [_tool_json(spec) for spec in request.tools]
     try:
         head = jsontext.dump({"model": model, **before})
         tail = jsontext.dump(dict(sorted(settings.items())))
     except jsontext.NotJson as error:
         msg = f"settings and tools must be JSON: {error}"
-        raise Unsendable(msg) from None
+        raise InvalidModelSettings(msg) from None
     rest = f",{tail[1:]}" if settings else "}"
-    return _utf8(f'{head[:-1]},"messages":[{_joined(request.messages)}]{rest}')
+    return _encode_utf8(
+        f'{head[:-1]},"messages":[{_messages_json(request.messages)}]{rest}'
+    )
 
 
-def _tool(spec: ToolSpec) -> Mapping[str, Any]:
+def _tool_json(spec: ToolSpec) -> Mapping[str, Any]:
     said = {"description": spec.description} if spec.description else {}
     function = {"name": spec.name, **said, "parameters": dict(spec.parameters)}
     return {"type": "function", "function": function}
 
 
-def _joined(messages: Sequence[Message]) -> str:
+def _messages_json(messages: Sequence[Message]) -> str:
     text = ",".join([message.text for message in messages])
     if "\\ud" in text or "\\uD" in text:
         # Written as escapes, surrogates get past UTF-8 and are refused as JSON.
@@ -67,7 +69,7 @@ def _joined(messages: Sequence[Message]) -> str:
     return text
 
 
-def _utf8(text: str) -> bytes:
+def _encode_utf8(text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from continuations.core import jsontext, transcript
 from continuations.core.messages import MalformedMessage, Message
 from continuations.errors import ModelError
-from continuations.models.contract import Reply
+from continuations.models.interface import ModelReply
 
 if TYPE_CHECKING:
-    from continuations.models.contract import ModelRequest
+    from continuations.models.interface import ModelRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +33,14 @@ class ToolCall:
 
 
 # In words: a final text; calls; a whole message; a whole reply; what to raise.
-Line: TypeAlias = (
-    str | ToolCall | Sequence[ToolCall] | Mapping[str, Any] | Reply | BaseException
+ScriptedReply: TypeAlias = (
+    str | ToolCall | Sequence[ToolCall] | Mapping[str, Any] | ModelReply | BaseException
 )
-Rule: TypeAlias = "Callable[[ModelRequest], Line | Awaitable[Line]]"
-Part: TypeAlias = "Sequence[Line] | Rule"
-Script: TypeAlias = "Part | Mapping[str, Part]"
+ReplyFunction: TypeAlias = (
+    "Callable[[ModelRequest], ScriptedReply | Awaitable[ScriptedReply]]"
+)
+AgentScript: TypeAlias = "Sequence[ScriptedReply] | ReplyFunction"
+Script: TypeAlias = "AgentScript | Mapping[str, AgentScript]"
 
 
 class ScriptedModel:
@@ -67,24 +69,28 @@ class ScriptedModel:
         """The model's name, for the manifest and for people."""
         return self._name
 
-    async def reply(self, request: ModelRequest) -> Reply:
+    async def reply(self, request: ModelRequest) -> ModelReply:
         """Return the line that the conversation has come to."""
         self.requests.append(request)
-        fault = transcript.fault(request.messages)
+        fault = transcript.find_violation(request.messages)
         if fault is not None:
             msg = f"{self._name}: the conversation cannot be sent: {fault}."
             raise ModelError(msg, status=400)
         turn = sum(message.role == "assistant" for message in request.messages)
-        part = self._part(request.agent)
-        line = part(request) if callable(part) else self._line(part, turn, request)
+        part = self._script_of(request.agent)
+        line = (
+            part(request)
+            if callable(part)
+            else self._scripted_reply(part, turn, request)
+        )
         said = await line if inspect.isawaitable(line) else line
         try:
-            return _spoken(said, turn)
+            return _to_reply(said, turn)
         except (MalformedMessage, jsontext.NotJson) as error:
             msg = f"{self._name}: line {turn + 1} cannot be said: {error}."
             raise ModelError(msg) from None
 
-    def _part(self, agent: str) -> Part:
+    def _script_of(self, agent: str) -> AgentScript:
         script = self._script
         if callable(script) or not isinstance(script, Mapping):
             return script
@@ -94,45 +100,49 @@ class ScriptedModel:
         msg = f"{self._name}: the script has lines for {known}, none for {agent!r}."
         raise ModelError(msg)
 
-    def _line(self, part: Sequence[Line], turn: int, request: ModelRequest) -> Line:
-        if turn < len(part):
-            return part[turn]
+    def _scripted_reply(
+        self, script: Sequence[ScriptedReply], turn: int, request: ModelRequest
+    ) -> ScriptedReply:
+        if turn < len(script):
+            return script[turn]
         whose = f" of {request.agent}" if request.agent else ""
         msg = f"{self._name}: the script{whose} ends before line {turn + 1}; add it."
         raise ModelError(msg)
 
 
-def _spoken(line: Line, turn: int) -> Reply:
-    if isinstance(line, BaseException):
-        raise line
-    if isinstance(line, Reply):
-        return line
-    message = Message.of(_message(line, turn))
+def _to_reply(scripted: ScriptedReply, turn: int) -> ModelReply:
+    if isinstance(scripted, BaseException):
+        raise scripted
+    if isinstance(scripted, ModelReply):
+        return scripted
+    message = Message.from_mapping(_message_data(scripted, turn))
     if message.role != "assistant":
         msg = "it is not an assistant's message"
         raise MalformedMessage(msg)
-    return Reply(message=message, finish="tool_calls" if message.calls else "stop")
+    return ModelReply(
+        message=message, finish_reason="tool_calls" if message.tool_call_ids else "stop"
+    )
 
 
-def _message(
-    line: str | ToolCall | Sequence[ToolCall] | Mapping[str, Any], turn: int
+def _message_data(
+    scripted: str | ToolCall | Sequence[ToolCall] | Mapping[str, Any], turn: int
 ) -> Mapping[str, Any]:
-    if isinstance(line, Mapping):
-        return line
-    if isinstance(line, str):
-        return {"role": "assistant", "content": line}
-    calls = [line] if isinstance(line, ToolCall) else line
-    asked = [_asked(call, turn, place) for place, call in enumerate(calls)]
+    if isinstance(scripted, Mapping):
+        return scripted
+    if isinstance(scripted, str):
+        return {"role": "assistant", "content": scripted}
+    calls = [scripted] if isinstance(scripted, ToolCall) else scripted
+    asked = [_tool_call_data(call, turn, place) for place, call in enumerate(calls)]
     if not asked:
         msg = "a list of calls holds at least one"
         raise MalformedMessage(msg)
     return {"role": "assistant", "content": None, "tool_calls": asked}
 
 
-def _asked(call: ToolCall, turn: int, place: int) -> dict[str, Any]:
+def _tool_call_data(call: ToolCall, turn: int, index: int) -> dict[str, Any]:
     given = call.arguments
     text = given if isinstance(given, str) else jsontext.dump(dict(given))
-    chosen = f"call_{turn}_{place}" if call.id is None else call.id
+    chosen = f"call_{turn}_{index}" if call.id is None else call.id
     return {
         "id": chosen,
         "type": "function",

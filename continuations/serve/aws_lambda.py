@@ -11,7 +11,7 @@
     )
 
 - **HTTP**, through a Function URL or API Gateway (1.0 or 2.0): the routes of
-  `continuations.serve.desk`.
+  `continuations.serve.http.api`.
 - **SQS**: `{"resume": run_id}`. Switch on `ReportBatchItemFailures`; only what can do
   better later is delivered again, the rest is logged.
 - **A schedule or rule of EventBridge**: a sweep.
@@ -62,22 +62,22 @@ from continuations.errors import (
     StaleRun,
     StoreError,
 )
-from continuations.serve import problems
-from continuations.serve.aws_dispatch import Invoke, Sqs
-from continuations.serve.aws_events import (
+from continuations.serve.aws.dispatch import InvokeDispatcher, SqsDispatcher
+from continuations.serve.aws.lambda_events import (
     BadRequest,
-    Cancel,
-    Http,
-    Queue,
-    Resume,
-    Start,
-    Sweep,
-    answer_of,
-    event_of,
+    CancelEvent,
+    HttpEvent,
+    QueueEvent,
+    ResumeEvent,
+    StartEvent,
+    SweepEvent,
+    gateway_response,
+    parse_event,
 )
-from continuations.serve.aws_runner import LambdaRunner, TimeLeft
-from continuations.serve.desk import Desk
-from continuations.serve.dispatch import Inline
+from continuations.serve.aws.lambda_runner import LambdaRunner, TimeLeft
+from continuations.serve.dispatch import InlineDispatcher
+from continuations.serve.http import problems
+from continuations.serve.http.api import HttpApi
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,11 +85,15 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from continuations.engine.outcomes import Outcome
-    from continuations.engine.sweeping import Swept
-    from continuations.serve.aws_runner import Agents, LambdaContext, RunnerOptions
-    from continuations.serve.desk import Verify
+    from continuations.engine.sweeping import SweepResult
+    from continuations.serve.aws.lambda_runner import (
+        Agents,
+        LambdaContext,
+        RunnerOptions,
+    )
     from continuations.serve.dispatch import Dispatcher
-    from continuations.serve.links import Links
+    from continuations.serve.http.api import Verifier
+    from continuations.serve.http.links import Links
     from continuations_storage import Store
 
 __all__ = ["Handler", "handler"]
@@ -98,7 +102,7 @@ _log = logging.getLogger(__name__)
 
 # What may do better when it is delivered again; the rest waits for somebody to act, and
 # its marker for the sweep.
-_PASSING = (RunBusy, StaleRun, ClockOff, StoreError)
+_RETRYABLE = (RunBusy, StaleRun, ClockOff, StoreError)
 
 
 def handler(
@@ -106,7 +110,7 @@ def handler(
     store: str | PathLike[str] | Store,
     agents: str | Callable[[], Agents] | None = None,
     context: str | Callable[[], Any] | None = None,
-    verify: Verify | None = None,
+    verify: Verifier | None = None,
     links: Links | None = None,
     wake: str | Dispatcher = "inline",
     margin: float = 10.0,
@@ -126,24 +130,27 @@ def handler(
     """
     time = TimeLeft(margin)
     runner = LambdaRunner(
-        agents, store=store, context=context, time=time, options=options
+        agents, store=store, context=context, time_left=time, options=options
     )
     if wake != "inline":
-        runner.again = _dispatcher(wake)
-    desk = Desk(
-        runner, verify=verify, links=links, dispatcher=runner.again or Inline(runner)
+        runner.dispatcher = _parse_wake(wake)
+    desk = HttpApi(
+        runner,
+        verify=verify,
+        links=links,
+        dispatcher=runner.dispatcher or InlineDispatcher(runner),
     )
     return Handler(runner, desk, time, base_path)
 
 
-def _dispatcher(wake: str | Dispatcher) -> Dispatcher:
+def _parse_wake(wake: str | Dispatcher) -> Dispatcher:
     if not isinstance(wake, str):
         return wake
     if wake == "invoke":
-        return Invoke()
+        return InvokeDispatcher()
     kind, _, queue_url = wake.partition(":")
     if kind == "sqs":
-        return Sqs(queue_url)
+        return SqsDispatcher(queue_url)
     msg = f"{wake[:80]!r} wakes nobody: 'inline', 'invoke', 'sqs:' and a queue's URL"
     raise InvalidInput(msg)
 
@@ -152,11 +159,11 @@ class Handler:
     """What Lambda calls with an event and a context; `handler` makes it."""
 
     def __init__(
-        self, runner: LambdaRunner, desk: Desk, time: TimeLeft, base_path: str
+        self, runner: LambdaRunner, api: HttpApi, time_left: TimeLeft, base_path: str
     ) -> None:
         self._runner = runner
-        self._desk = desk
-        self._time = time
+        self._api = api
+        self._time_left = time_left
         self._base_path = base_path
         self._loop = asyncio.Runner()
 
@@ -166,59 +173,61 @@ class Handler:
         An HTTP request is always answered. For a caller it raises the typed errors of
         this library; `UnknownEvent` for an event of no kind, with nothing done.
         """
-        self._time.begin(context)
-        again = self._runner.again
-        if isinstance(again, Invoke) and again.is_own:
+        self._time_left.begin_invocation(context)
+        again = self._runner.dispatcher
+        if isinstance(again, InvokeDispatcher) and again.targets_itself:
             # With its alias, so that a run stays with the version that is deployed.
-            again.function = context.invoked_function_arn
-        return self._loop.run(self._handled(event, context.aws_request_id))
+            again.function_name = context.invoked_function_arn
+        return self._loop.run(self._handle(event, context.aws_request_id))
 
     def close(self) -> None:
         """Close the event loop; for tests, Lambda never does."""
         self._loop.close()
 
-    async def _handled(self, event: object, request_id: str) -> Any:
+    async def _handle(self, event: object, request_id: str) -> Any:
         try:
-            asked = event_of(event, base_path=self._base_path)
+            asked = parse_event(event, base_path=self._base_path)
         except BadRequest as error:
-            return answer_of(problems.malformed(str(error)).problem.response())
-        if isinstance(asked, Http):
-            return answer_of(await self._desk.answer(asked.request))
-        if isinstance(asked, Queue):
-            return await self._delivered(asked)
-        return await self._done(asked, request_id)
+            return gateway_response(problems.malformed(str(error)).problem.response())
+        if isinstance(asked, HttpEvent):
+            return gateway_response(await self._api.handle(asked.request))
+        if isinstance(asked, QueueEvent):
+            return await self._resume_batch(asked)
+        return await self._run_command(asked, request_id)
 
-    async def _done(
-        self, asked: Start | Resume | Cancel | Sweep, request_id: str
+    async def _run_command(
+        self,
+        event: StartEvent | ResumeEvent | CancelEvent | SweepEvent,
+        request_id: str,
     ) -> Any:
-        match asked:
-            case Start():
+        match event:
+            case StartEvent():
                 outcome = await self._runner.start(
-                    asked.input, run_id=asked.run_id or request_id, agent=asked.agent
+                    event.input, run_id=event.run_id or request_id, agent=event.agent
                 )
-                return _told(outcome)
-            case Resume():
-                return _told(await self._runner.resume(asked.run_id))
-            case Cancel():
+                return _outcome_json(outcome)
+            case ResumeEvent():
+                return _outcome_json(await self._runner.resume(event.run_id))
+            case CancelEvent():
                 state = await self._runner.cancel(
-                    asked.run_id, reason=asked.reason, by=asked.by
+                    event.run_id, reason=event.reason, by=event.by
                 )
                 return {"run_id": state.run_id, "status": state.status}
-            case Sweep():
-                return _told_of_sweep(await self._runner.sweep())
+            case SweepEvent():
+                return _sweep_json(await self._runner.sweep())
 
-    async def _delivered(self, queue: Queue) -> dict[str, Any]:
+    async def _resume_batch(self, batch: QueueEvent) -> dict[str, Any]:
         """Resume each run that is named, once, and say what must come again."""
         by_run: dict[str, list[str]] = {}
-        for message in queue.messages:
+        for message in batch.messages:
             if message.run_id is None:
                 _log.error("message %r names no run to resume: dropped", message.id)
             else:
                 by_run.setdefault(message.run_id, []).append(message.id)
         if by_run:
             # What cannot even be loaded fails as a whole, where alarms look.
-            self._runner.load()
-        done = await asyncio.gather(*map(self._resumed, by_run))
+            self._runner.load_agents()
+        done = await asyncio.gather(*map(self._resume_one, by_run))
         again = [
             ids for ids, well in zip(by_run.values(), done, strict=True) if not well
         ]
@@ -228,12 +237,12 @@ class Handler:
             ]
         }
 
-    async def _resumed(self, run_id: str) -> bool:
+    async def _resume_one(self, run_id: str) -> bool:
         """Resume a run; returns whether its message is done with."""
         try:
             outcome = await self._runner.resume(run_id)
         except ContinuationsError as error:
-            passing = _passes(error)
+            passing = _is_retryable(error)
             then = "comes again" if passing else "is dropped"
             kind = type(error).__name__
             _log.warning("the message for run %s %s: %s: %s", run_id, then, kind, error)
@@ -246,16 +255,16 @@ class Handler:
         return True
 
 
-def _passes(error: ContinuationsError) -> bool:
+def _is_retryable(error: ContinuationsError) -> bool:
     if isinstance(error, ModelError):
         return error.retryable
-    return isinstance(error, _PASSING)
+    return isinstance(error, _RETRYABLE)
 
 
 # What a caller is told ------------------------------------------------------------
 
 
-def _told(outcome: Outcome) -> dict[str, Any]:
+def _outcome_json(outcome: Outcome) -> dict[str, Any]:
     told: dict[str, Any] = {
         "run_id": outcome.run_id,
         "status": outcome.continuation.status,
@@ -277,11 +286,11 @@ def _told(outcome: Outcome) -> dict[str, Any]:
     return told
 
 
-def _told_of_sweep(swept: Swept) -> dict[str, Any]:
-    for run_id, error in swept.failed.items():
+def _sweep_json(swept: SweepResult) -> dict[str, Any]:
+    for run_id, error in swept.errors.items():
         _log.warning("run %s cannot go on: %s: %s", run_id, type(error).__name__, error)
     return {
-        "looked": swept.looked,
-        "resumed": [_told(outcome) for outcome in swept.resumed],
-        "failed": {run_id: type(e).__name__ for run_id, e in swept.failed.items()},
+        "looked": swept.runs_checked,
+        "resumed": [_outcome_json(outcome) for outcome in swept.resumed],
+        "failed": {run_id: type(e).__name__ for run_id, e in swept.errors.items()},
     }

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from continuations.engine.runner import AsyncRunner
+    from continuations.engine.async_runner import AsyncRunner
 
-__all__ = ["Dispatcher", "Inline"]
+__all__ = ["Dispatcher", "InlineDispatcher"]
 
 
 class Dispatcher(Protocol):
@@ -22,7 +22,7 @@ class Dispatcher(Protocol):
         ...
 
 
-class Inline:
+class InlineDispatcher:
     """Resumes in this process, before the caller is answered.
 
     Raises what `AsyncRunner.resume` raises.

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 from continuations.core import jsontext
 from continuations.core.calls import STATE_NAMES
 from continuations.core.delta import diff
-from continuations.core.table import ROOT
+from continuations.core.state import ROOT_FRAME_ID
 from continuations.core.views import Frame
 from continuations.core.waits import Wait
 from continuations.errors import Corrupt, FormatError
 from continuations.wire import envelope
-from continuations.wire.fields import Fields, milliseconds
+from continuations.wire.fields import FieldReader, to_milliseconds
 from continuations.wire.v1 import delta_fields, read_delta
-from continuations.wire.versions import checked, rebuilt
+from continuations.wire.versions import check_state, rebuild_state
 
 if TYPE_CHECKING:
-    from continuations.core.run import Failure, Status
-    from continuations.core.table import Table
+    from continuations.core.run import Failure, RunStatus
+    from continuations.core.state import RunState
     from continuations.core.usage import Usage
 
 
@@ -29,10 +29,10 @@ class Continuation:
     `version` is its number in a store, 0 where it came from none.
     """
 
-    __slots__ = ("_table", "_version")
+    __slots__ = ("_run_state", "_version")
 
-    def __init__(self, table: Table, version: int = 0) -> None:
-        self._table = table
+    def __init__(self, state: RunState, version: int = 0) -> None:
+        self._run_state = state
         self._version = version
 
     def __repr__(self) -> str:
@@ -43,21 +43,21 @@ class Continuation:
         """Tell whether both are the same state of the same run."""
         if not isinstance(other, Continuation):
             return NotImplemented
-        return self._version == other._version and self._table == other._table
+        return self._version == other._version and self._run_state == other._run_state
 
     def __hash__(self) -> int:
         """Return the hash of the run's id and version."""
         return hash((self.run_id, self._version))
 
     @property
-    def table(self) -> Table:
+    def run_state(self) -> RunState:
         """The flat table of rows behind the value."""
-        return self._table
+        return self._run_state
 
     @property
     def run_id(self) -> str:
         """The id of the run."""
-        return self._table.run.id
+        return self._run_state.run.id
 
     @property
     def version(self) -> int:
@@ -65,36 +65,36 @@ class Continuation:
         return self._version
 
     @property
-    def status(self) -> Status:
+    def status(self) -> RunStatus:
         """How the run stands: running, suspended, finished, failed, cancelled."""
-        return self._table.run.status
+        return self._run_state.run.status
 
     @property
     def root(self) -> Frame:
         """The frame of the root agent; the frames below hang from its calls."""
-        return Frame(self._table, ROOT)
+        return Frame(self._run_state, ROOT_FRAME_ID)
 
     @property
     def waits(self) -> tuple[Wait, ...]:
         """The open waits of every frame, the oldest first."""
-        waits = self._table.waits.values()
+        waits = self._run_state.waits.values()
         # Those of one turn are of one moment; their calls are in the model's order.
-        return tuple(sorted(waits, key=Wait.age))
+        return tuple(sorted(waits, key=Wait.sort_key))
 
     @property
     def usage(self) -> Usage:
         """What the model's replies of the whole tree have cost so far."""
-        return self._table.run.usage
+        return self._run_state.run.usage
 
     @property
     def output(self) -> str | None:
         """The last text of a finished run, before any type was read out of it."""
-        return self._table.run.output
+        return self._run_state.run.output
 
     @property
     def failure(self) -> Failure | None:
         """Why the run failed or was cancelled, or `None`."""
-        return self._table.run.failure
+        return self._run_state.run.failure
 
     def to_bytes(self) -> bytes:
         """Return the run as bytes of the present format, to be kept anywhere.
@@ -106,7 +106,7 @@ class Continuation:
             "run": self.run_id,
             "version": self._version,
         }
-        return envelope.seal(header, delta_fields(diff(None, self._table)))
+        return envelope.encode_object(header, delta_fields(diff(None, self._run_state)))
 
     @classmethod
     def from_bytes(cls, data: bytes | bytearray | memoryview) -> Continuation:
@@ -120,18 +120,18 @@ class Continuation:
         if kind not in (bytes, bytearray, memoryview):
             msg = f"A {kind.__name__} holds no continuation; it is bytes."
             raise FormatError(msg)
-        opened = envelope.unseal(bytes(data), name)
-        header = Fields(opened.header, f"the header of {name}")
-        header.chosen("kind", frozenset({"continuation"}))
+        opened = envelope.decode_object(bytes(data), name)
+        header = FieldReader(opened.header, f"the header of {name}")
+        header.one_of("kind", frozenset({"continuation"}))
         run_id = header.text("run")
         version = header.number("version", 0)
-        header.end()
+        header.check_all_read()
         delta = read_delta(opened.body, name)
         if delta.run.id != run_id:
             msg = f"{name} is of run {delta.run.id} inside and {run_id} outside."
             raise Corrupt(msg)
-        table = rebuilt(None, delta, name)
-        return cls(checked(table, name), version)
+        state = rebuild_state(None, delta, name)
+        return cls(check_state(state, name), version)
 
     def to_json(self) -> str:
         """Return the run as JSON for people and other programs to read.
@@ -139,31 +139,31 @@ class Continuation:
         The same rows as in the bytes, with the messages as a standard array. It is a
         report: `from_bytes` is the way back.
         """
-        table = self._table
+        state = self._run_state
         # Not through `dump`: around a message of the most depth there is more here.
         text = json.dumps(
             {
                 "format": envelope.FORMAT,
-                "run": _run(table, self._version),
-                "frames": [_frame(table, frame_id) for frame_id in table.frames],
-                "calls": [_call(table, call_id) for call_id in table.calls],
-                "waits": [_wait(wait) for wait in self.waits],
+                "run": _run_json(state, self._version),
+                "frames": [_frame_json(state, frame_id) for frame_id in state.frames],
+                "calls": [_call_json(state, call_id) for call_id in state.calls],
+                "waits": [_wait_json(wait) for wait in self.waits],
             },
             ensure_ascii=False,
         )
-        return jsontext.printable(text)
+        return jsontext.escape_surrogates(text)
 
 
-def _run(table: Table, version: int) -> dict[str, Any]:
-    run = table.run
+def _run_json(state: RunState, version: int) -> dict[str, Any]:
+    run = state.run
     usage = run.usage
     return {
         "id": run.id,
         "agent": run.agent,
         "version": version,
         "status": run.status,
-        "created_at": milliseconds(run.created_at),
-        "claimed_until": run.claim and milliseconds(run.claim.until),
+        "created_at": to_milliseconds(run.created_at),
+        "claimed_until": run.claim and to_milliseconds(run.claim.until),
         "output": run.output,
         "failure": run.failure
         and {"code": run.failure.code, "message": run.failure.message},
@@ -175,33 +175,34 @@ def _run(table: Table, version: int) -> dict[str, Any]:
     }
 
 
-def _frame(table: Table, frame_id: str) -> dict[str, Any]:
-    row = table.frames[frame_id]
+def _frame_json(state: RunState, frame_id: str) -> dict[str, Any]:
+    row = state.frames[frame_id]
     return {
         "id": row.id,
         "agent": row.agent,
-        "call": row.call,
+        "call": row.parent_call_id,
         "turns": row.turns,
-        "messages": Frame(table, frame_id).messages,
-        "calls": list(row.open),
+        "messages": Frame(state, frame_id).messages,
+        "calls": list(row.open_call_ids),
     }
 
 
-def _call(table: Table, call_id: str) -> dict[str, Any]:
-    row = table.calls[call_id]
+def _call_json(state: RunState, call_id: str) -> dict[str, Any]:
+    row = state.calls[call_id]
     return {
         "id": row.id,
-        "frame": row.frame,
+        "frame": row.frame_id,
         "tool": row.tool,
-        "tool_call_id": row.provider_id,
-        "written": row.written,
+        "tool_call_id": row.tool_call_id,
+        "written": row.raw_arguments,
         "arguments": row.arguments and jsontext.parse(row.arguments),
-        "original_arguments": row.original and jsontext.parse(row.original),
+        "original_arguments": row.original_arguments
+        and jsontext.parse(row.original_arguments),
         "state": STATE_NAMES[type(row.state)],
     }
 
 
-def _wait(wait: Wait) -> dict[str, Any]:
+def _wait_json(wait: Wait) -> dict[str, Any]:
     return {
         "id": wait.id,
         "kind": wait.kind,
@@ -209,6 +210,6 @@ def _wait(wait: Wait) -> dict[str, Any]:
         "tool": wait.tool,
         "arguments": wait.arguments,
         "digest": wait.digest,
-        "created_at": milliseconds(wait.created_at),
-        "deadline": wait.deadline and milliseconds(wait.deadline),
+        "created_at": to_milliseconds(wait.created_at),
+        "deadline": wait.deadline and to_milliseconds(wait.deadline),
     }

@@ -21,36 +21,36 @@ T = TypeVar("T")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 # 9999-12-31, the last day that datetime knows.
-_LAST_MOMENT = 253_402_300_799_999
+_MAX_MILLISECONDS = 253_402_300_799_999
 
 
-def milliseconds(moment: datetime) -> int:
+def to_milliseconds(time: datetime) -> int:
     """Return a moment as whole milliseconds since 1970, UTC."""
-    return (moment - _EPOCH) // _MILLISECOND
+    return (time - _EPOCH) // _MILLISECOND
 
 
-def moment(value: int) -> datetime:
+def from_milliseconds(value: int) -> datetime:
     """Return the moment of whole milliseconds since 1970."""
     return _EPOCH + value * _MILLISECOND
 
 
-class Fields:
+class FieldReader:
     """The fields of one stored mapping; each is taken once, by its type."""
 
     def __init__(self, value: object, where: str) -> None:
         if not isinstance(value, dict):
             msg = f"{where} is not a mapping"
             raise FormatError(msg)
-        self._left = dict(cast("dict[str, Any]", value))
+        self._remaining = dict(cast("dict[str, Any]", value))
         self.where = where
 
     def _take(self, name: str, kind: type, default: object) -> Any:
-        if name not in self._left:
+        if name not in self._remaining:
             if default is _REQUIRED:
                 msg = f"{self.where} lacks {name}"
                 raise FormatError(msg)
             return default
-        value = self._left.pop(name)
+        value = self._remaining.pop(name)
         # bool is an int to isinstance, and must not be one to us.
         if type(value) is not kind:
             msg = f"{self.where}: {name} is a {type(value).__name__}"
@@ -70,22 +70,22 @@ class Fields:
     def json_object(self, name: str) -> str:
         """Take a text that is a JSON object, so that who parses it later can."""
         text = self.text(name)
-        if len(text) < _SHORT and _is_object(text):
+        if len(text) < _MAX_CACHED_LENGTH and _is_json_object(text):
             return text
-        if not isinstance(_parsed(text, f"{self.where}: {name}"), dict):
+        if not isinstance(_parse_json(text, f"{self.where}: {name}"), dict):
             msg = f"{self.where}: {name} is not a JSON object"
             raise FormatError(msg)
         return text
 
     def json_object_or_none(self, name: str) -> str | None:
         """Take the text of a JSON object that may be missing."""
-        return self.json_object(name) if name in self._left else None
+        return self.json_object(name) if name in self._remaining else None
 
     def json_or_none(self, name: str) -> str | None:
         """Take the text of any JSON value that may be missing."""
         text = self.text_or_none(name)
         if text is not None:
-            _parsed(text, f"{self.where}: {name}")
+            _parse_json(text, f"{self.where}: {name}")
         return text
 
     def number(self, name: str, default: int | None = None) -> int:
@@ -98,74 +98,80 @@ class Fields:
 
     def number_or_none(self, name: str) -> int | None:
         """Take a whole number that may be missing."""
-        return self.number(name) if name in self._left else None
+        return self.number(name) if name in self._remaining else None
 
     def flag(self, name: str) -> bool:
         """Take a flag; missing means no."""
         value: bool = self._take(name, bool, default=False)
         return value
 
-    def data(self, name: str) -> bytes:
+    def binary(self, name: str) -> bytes:
         """Take bytes."""
         value: bytes = self._take(name, bytes, _REQUIRED)
         return value
 
-    def data_or_none(self, name: str) -> bytes | None:
+    def binary_or_none(self, name: str) -> bytes | None:
         """Take bytes that may be missing."""
-        return self.data(name) if name in self._left else None
+        return self.binary(name) if name in self._remaining else None
 
-    def moment(self, name: str) -> datetime:
+    def timestamp(self, name: str) -> datetime:
         """Take a moment."""
         value = self.number(name)
-        if value > _LAST_MOMENT:
+        if value > _MAX_MILLISECONDS:
             msg = f"{self.where}: {name} is no moment"
             raise FormatError(msg)
-        return moment(value)
+        return from_milliseconds(value)
 
-    def moment_or_none(self, name: str) -> datetime | None:
+    def timestamp_or_none(self, name: str) -> datetime | None:
         """Take a moment that may be missing."""
-        return self.moment(name) if name in self._left else None
+        return self.timestamp(name) if name in self._remaining else None
 
     def texts(self, name: str) -> tuple[str, ...]:
         """Take a list of texts; missing means empty."""
-        return self.each(name, _text)
+        return self.list_of(name, _read_text)
 
-    def each(self, name: str, read: Callable[[object, str], T]) -> tuple[T, ...]:
+    def list_of(
+        self, name: str, read_item: Callable[[object, str], T]
+    ) -> tuple[T, ...]:
         """Take a list, reading each item; missing means empty."""
         items = self._take(name, list, [])
         where = f"{self.where}.{name}"
-        return tuple(read(item, f"{where}[{i}]") for i, item in enumerate(items))
+        return tuple(read_item(item, f"{where}[{i}]") for i, item in enumerate(items))
 
     def mapping(self, name: str) -> Mapping[str, Any]:
         """Take a mapping with text keys; missing means empty."""
         value: dict[str, Any] = self._take(name, dict, {})
         return value
 
-    def one(self, name: str, read: Callable[[object, str], T]) -> T | None:
+    def nested_or_none(
+        self, name: str, read_value: Callable[[object, str], T]
+    ) -> T | None:
         """Take a nested mapping that may be missing."""
-        if name not in self._left:
+        if name not in self._remaining:
             return None
-        return read(self._left.pop(name), f"{self.where}.{name}")
+        return read_value(self._remaining.pop(name), f"{self.where}.{name}")
 
-    def chosen(self, name: str, among: frozenset[str]) -> Any:
+    def one_of(self, name: str, choices: frozenset[str]) -> Any:
         """Take a text that is one of a few."""
         value = self.text(name)
-        if value not in among:
-            msg = f"{self.where}: {name} is not one of {', '.join(sorted(among))}"
+        if value not in choices:
+            msg = f"{self.where}: {name} is not one of {', '.join(sorted(choices))}"
             raise FormatError(msg)
         return value
 
-    def end(self) -> None:
+    def check_all_read(self) -> None:
         """Check that nothing unknown is left."""
-        if self._left:
-            msg = f"{self.where} has unknown fields: {', '.join(sorted(self._left))}"
+        if self._remaining:
+            msg = (
+                f"{self.where} has unknown fields: {', '.join(sorted(self._remaining))}"
+            )
             raise FormatError(msg)
 
 
 _REQUIRED = object()
 
 
-def _text(value: object, where: str) -> str:
+def _read_text(value: object, where: str) -> str:
     if type(value) is not str:
         msg = f"{where} is not a text"
         raise FormatError(msg)
@@ -173,18 +179,18 @@ def _text(value: object, where: str) -> str:
 
 
 # A hundred waits for one tool have one schema, which is parsed once.
-_SHORT = 4096
+_MAX_CACHED_LENGTH = 4096
 
 
 @lru_cache(maxsize=512)
-def _is_object(text: str) -> bool:
+def _is_json_object(text: str) -> bool:
     try:
         return isinstance(jsontext.parse(text), dict)
     except jsontext.NotJson:
         return False
 
 
-def _parsed(text: str, where: str) -> object:
+def _parse_json(text: str, where: str) -> object:
     try:
         return jsontext.parse(text)
     except jsontext.NotJson as error:
@@ -192,7 +198,7 @@ def _parsed(text: str, where: str) -> object:
         raise FormatError(msg) from None
 
 
-def present(**fields: object) -> dict[str, object]:
+def omit_empty(**fields: object) -> dict[str, object]:
     """Return the fields that say something; the reader knows what missing means."""
     return {
         name: value

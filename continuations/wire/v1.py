@@ -11,41 +11,41 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.core.calls import (
     STATE_NAMES,
-    STATES,
+    STATE_TYPES,
     CallRow,
+    CallState,
     Errored,
     Nested,
     Refused,
     Returned,
-    State,
     Unknown,
     Waiting,
 )
 from continuations.core.delta import Delta, LogDelta
 from continuations.core.frames import FrameRow
-from continuations.core.run import STATUSES, Budget, Claim, Failure, RunRow
+from continuations.core.run import RUN_STATUSES, Budget, Claim, Failure, RunRow
 from continuations.core.usage import Usage
 from continuations.errors import FormatError
-from continuations.wire.fields import Fields, milliseconds, present
+from continuations.wire.fields import FieldReader, omit_empty, to_milliseconds
 from continuations.wire.records import read_message, read_wait, wait_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-STATE_KINDS = frozenset(STATES)
+_STATE_KINDS = frozenset(STATE_TYPES)
 
 
-def delta_fields(delta: Delta, *, whole: bool = True) -> dict[str, object]:
+def delta_fields(delta: Delta, *, full_copy: bool = True) -> dict[str, object]:
     """Return a delta as stored; only a whole one says what never changes of a run."""
-    return present(
-        run=_run_fields(delta.run, whole=whole),
+    return omit_empty(
+        run=_run_fields(delta.run, full_copy=full_copy),
         manifest=delta.manifest,
         frames=[_frame_fields(row) for row in delta.frames],
         calls=[_call_fields(row) for row in delta.calls],
         waits=[wait_fields(row) for row in delta.waits],
         logs={key: _log_fields(log) for key, log in delta.logs.items()},
-        gone=sorted(delta.gone),
+        gone=sorted(delta.removed_ids),
     )
 
 
@@ -54,95 +54,95 @@ def read_delta(value: object, where: str, base: RunRow | None = None) -> Delta:
 
     `base` is the run's row in the version that it is a delta from.
     """
-    fields = Fields(value, where)
-    run = fields.one("run", partial(_read_run, base=base))
+    fields = FieldReader(value, where)
+    run = fields.nested_or_none("run", partial(_read_run, base=base))
     if run is None:
         msg = f"{where} lacks its run"
         raise FormatError(msg)
     delta = Delta(
         run=run,
         manifest=fields.text_or_none("manifest"),
-        frames=fields.each("frames", _read_frame),
-        calls=fields.each("calls", _read_call),
-        waits=fields.each("waits", read_wait),
+        frames=fields.list_of("frames", _read_frame),
+        calls=fields.list_of("calls", _read_call),
+        waits=fields.list_of("waits", read_wait),
         logs={
             key: _read_log(log, f"{where}.logs.{key}")
             for key, log in fields.mapping("logs").items()
         },
-        gone=fields.texts("gone"),
+        removed_ids=fields.texts("gone"),
     )
-    fields.end()
+    fields.check_all_read()
     return delta
 
 
 # Run ------------------------------------------------------------------------
 
 
-def _run_fields(row: RunRow, *, whole: bool) -> dict[str, object]:
-    constant = present(
+def _run_fields(row: RunRow, *, full_copy: bool) -> dict[str, object]:
+    constant = omit_empty(
         id=row.id,
-        birth=row.birth,
+        birth=row.run_nonce,
         agent=row.agent,
-        created=milliseconds(row.created_at),
+        created=to_milliseconds(row.created_at),
         input=row.input_digest,
         budget=_budget_fields(row.budget),
     )
-    return (constant if whole else {}) | present(
+    return (constant if full_copy else {}) | omit_empty(
         status=row.status,
         next=row.next_id,
-        inbox=row.inbox or None,
+        inbox=row.last_inbox_number or None,
         claim=_claim_fields(row.claim),
         usage=_usage_fields(row.usage),
-        doubtful=row.doubtful,
+        doubtful=row.history_lost,
         output=row.output,
         failure=_failure_fields(row.failure),
     )
 
 
 def _read_run(value: object, where: str, base: RunRow | None) -> RunRow:
-    fields = Fields(value, where)
+    fields = FieldReader(value, where)
     row = RunRow(
         id=base.id if base else fields.text("id"),
-        birth=base.birth if base else fields.text("birth"),
+        run_nonce=base.run_nonce if base else fields.text("birth"),
         agent=base.agent if base else fields.text("agent"),
-        created_at=base.created_at if base else fields.moment("created"),
+        created_at=base.created_at if base else fields.timestamp("created"),
         input_digest=base.input_digest if base else fields.text("input"),
-        budget=base.budget if base else fields.one("budget", _read_budget),
-        status=fields.chosen("status", STATUSES),
+        budget=base.budget if base else fields.nested_or_none("budget", _read_budget),
+        status=fields.one_of("status", RUN_STATUSES),
         next_id=fields.number("next"),
-        inbox=fields.number("inbox", 0),
-        claim=fields.one("claim", _read_claim),
-        usage=fields.one("usage", _read_usage) or Usage(),
-        doubtful=fields.flag("doubtful"),
+        last_inbox_number=fields.number("inbox", 0),
+        claim=fields.nested_or_none("claim", _read_claim),
+        usage=fields.nested_or_none("usage", _read_usage) or Usage(),
+        history_lost=fields.flag("doubtful"),
         output=fields.text_or_none("output"),
-        failure=fields.one("failure", _read_failure),
+        failure=fields.nested_or_none("failure", _read_failure),
     )
-    fields.end()
+    fields.check_all_read()
     return row
 
 
 def _claim_fields(claim: Claim | None) -> dict[str, object] | None:
     if claim is None:
         return None
-    return present(
+    return omit_empty(
         worker=claim.worker,
-        until=milliseconds(claim.until),
+        until=to_milliseconds(claim.until),
         attempt=claim.attempt or None,
     )
 
 
 def _read_claim(value: object, where: str) -> Claim:
-    fields = Fields(value, where)
+    fields = FieldReader(value, where)
     claim = Claim(
         worker=fields.text("worker"),
-        until=fields.moment("until"),
+        until=fields.timestamp("until"),
         attempt=fields.number("attempt", 0),
     )
-    fields.end()
+    fields.check_all_read()
     return claim
 
 
-_USAGE = (
+_USAGE_FIELDS = (
     "requests",
     "input_tokens",
     "output_tokens",
@@ -152,29 +152,29 @@ _USAGE = (
 
 
 def _usage_fields(usage: Usage) -> dict[str, object]:
-    return present(**{name: getattr(usage, name) or None for name in _USAGE})
+    return omit_empty(**{name: getattr(usage, name) or None for name in _USAGE_FIELDS})
 
 
 def _read_usage(value: object, where: str) -> Usage:
-    fields = Fields(value, where)
-    usage = Usage(**{name: fields.number(name, 0) for name in _USAGE})
-    fields.end()
+    fields = FieldReader(value, where)
+    usage = Usage(**{name: fields.number(name, 0) for name in _USAGE_FIELDS})
+    fields.check_all_read()
     return usage
 
 
 def _budget_fields(budget: Budget | None) -> dict[str, object] | None:
     if budget is None:
         return None
-    return present(requests=budget.requests, tokens=budget.tokens)
+    return omit_empty(requests=budget.requests, tokens=budget.tokens)
 
 
 def _read_budget(value: object, where: str) -> Budget:
-    fields = Fields(value, where)
+    fields = FieldReader(value, where)
     budget = Budget(
         requests=fields.number_or_none("requests"),
         tokens=fields.number_or_none("tokens"),
     )
-    fields.end()
+    fields.check_all_read()
     return budget
 
 
@@ -185,9 +185,9 @@ def _failure_fields(failure: Failure | None) -> dict[str, object] | None:
 
 
 def _read_failure(value: object, where: str) -> Failure:
-    fields = Fields(value, where)
+    fields = FieldReader(value, where)
     failure = Failure(code=fields.text("code"), message=fields.text("message"))
-    fields.end()
+    fields.check_all_read()
     return failure
 
 
@@ -195,46 +195,48 @@ def _read_failure(value: object, where: str) -> Failure:
 
 
 def _frame_fields(row: FrameRow) -> dict[str, object]:
-    return present(
+    return omit_empty(
         id=row.id,
         agent=row.agent,
-        call=row.call,
+        call=row.parent_call_id,
         depth=row.depth or None,
         turns=row.turns or None,
         max_turns=row.max_turns,
-        open=list(row.open),
+        open=list(row.open_call_ids),
     )
 
 
 def _read_frame(value: object, where: str) -> FrameRow:
-    fields = Fields(value, where)
+    fields = FieldReader(value, where)
     row = FrameRow(
         id=fields.text("id"),
         agent=fields.text("agent"),
-        call=fields.text_or_none("call"),
+        parent_call_id=fields.text_or_none("call"),
         depth=fields.number("depth", 0),
         turns=fields.number("turns", 0),
         max_turns=fields.number_or_none("max_turns"),
-        open=fields.texts("open"),
+        open_call_ids=fields.texts("open"),
     )
-    fields.end()
+    fields.check_all_read()
     return row
 
 
 def _log_fields(log: LogDelta) -> dict[str, object]:
-    return present(
-        id=log.id, keep=log.keep or None, add=[message.text for message in log.add]
+    return omit_empty(
+        id=log.id,
+        keep=log.keep_count or None,
+        add=[message.text for message in log.added],
     )
 
 
 def _read_log(value: object, where: str) -> LogDelta:
-    fields = Fields(value, where)
+    fields = FieldReader(value, where)
     log = LogDelta(
         id=fields.number("id"),
-        keep=fields.number("keep", 0),
-        add=fields.each("add", read_message),
+        keep_count=fields.number("keep", 0),
+        added=fields.list_of("add", read_message),
     )
-    fields.end()
+    fields.check_all_read()
     return log
 
 
@@ -242,19 +244,19 @@ def _read_log(value: object, where: str) -> LogDelta:
 
 
 def _call_fields(row: CallRow) -> dict[str, object]:
-    return present(
+    return omit_empty(
         id=row.id,
-        frame=row.frame,
+        frame=row.frame_id,
         tool=row.tool,
-        provider_id=row.provider_id,
+        provider_id=row.tool_call_id,
         # Where both are the same text, it is stored once.
-        written=None if row.written == row.arguments else row.written,
+        written=None if row.raw_arguments == row.arguments else row.raw_arguments,
         state=_state_fields(row.state),
         arguments=row.arguments,
-        original=row.original,
-        meaning=row.meaning,
-        approved=row.approved,
-        approved_until=_moment_field(row.approved_until),
+        original=row.original_arguments,
+        meaning=row.contract_digest,
+        approved=row.approved_digest,
+        approved_until=_milliseconds_or_none(row.approved_until),
         repeatable=row.repeatable,
         verifiable=row.verifiable,
         attempts=row.attempts or None,
@@ -262,8 +264,8 @@ def _call_fields(row: CallRow) -> dict[str, object]:
 
 
 def _read_call(value: object, where: str) -> CallRow:
-    fields = Fields(value, where)
-    state = fields.one("state", _read_state)
+    fields = FieldReader(value, where)
+    state = fields.nested_or_none("state", _read_state)
     arguments = fields.json_object_or_none("arguments")
     written = fields.text_or_none("written")
     if state is None or (written is None and arguments is None):
@@ -271,36 +273,36 @@ def _read_call(value: object, where: str) -> CallRow:
         raise FormatError(msg)
     row = CallRow(
         id=fields.text("id"),
-        frame=fields.text("frame"),
+        frame_id=fields.text("frame"),
         tool=fields.text("tool"),
-        provider_id=fields.text("provider_id"),
-        written=written if written is not None else str(arguments),
+        tool_call_id=fields.text("provider_id"),
+        raw_arguments=written if written is not None else str(arguments),
         state=state,
         arguments=arguments,
-        original=fields.json_object_or_none("original"),
-        meaning=fields.text_or_none("meaning"),
-        approved=fields.text_or_none("approved"),
-        approved_until=fields.moment_or_none("approved_until"),
+        original_arguments=fields.json_object_or_none("original"),
+        contract_digest=fields.text_or_none("meaning"),
+        approved_digest=fields.text_or_none("approved"),
+        approved_until=fields.timestamp_or_none("approved_until"),
         repeatable=fields.flag("repeatable"),
         verifiable=fields.flag("verifiable"),
         attempts=fields.number("attempts", 0),
     )
-    fields.end()
+    fields.check_all_read()
     return row
 
 
-def _moment_field(moment: datetime | None) -> int | None:
-    return None if moment is None else milliseconds(moment)
+def _milliseconds_or_none(time: datetime | None) -> int | None:
+    return None if time is None else to_milliseconds(time)
 
 
-def _state_fields(state: State) -> dict[str, object]:
+def _state_fields(state: CallState) -> dict[str, object]:
     kind = STATE_NAMES[type(state)]
     match state:
-        case Waiting(wait=wait):
+        case Waiting(wait_id=wait):
             return {"kind": kind, "wait": wait}
-        case Unknown(wait=wait, checked=checked):
-            return present(kind=kind, wait=wait, checked=checked)
-        case Nested(frame=frame):
+        case Unknown(wait_id=wait, verify_tried=checked):
+            return omit_empty(kind=kind, wait=wait, checked=checked)
+        case Nested(frame_id=frame):
             return {"kind": kind, "frame": frame}
         case Returned(content=content):
             return {"kind": kind, "content": content}
@@ -310,7 +312,7 @@ def _state_fields(state: State) -> dict[str, object]:
             return {"kind": kind}
 
 
-_STATE_READERS: dict[str, Callable[[Fields], tuple[Any, ...]]] = {
+_STATE_READERS: dict[str, Callable[[FieldReader], tuple[Any, ...]]] = {
     "waiting": lambda fields: (fields.text("wait"),),
     "unknown": lambda fields: (fields.text("wait"), fields.flag("checked")),
     "nested": lambda fields: (fields.text("frame"),),
@@ -320,10 +322,10 @@ _STATE_READERS: dict[str, Callable[[Fields], tuple[Any, ...]]] = {
 }
 
 
-def _read_state(value: object, where: str) -> State:
-    fields = Fields(value, where)
-    kind = fields.chosen("kind", STATE_KINDS)
+def _read_state(value: object, where: str) -> CallState:
+    fields = FieldReader(value, where)
+    kind = fields.one_of("kind", _STATE_KINDS)
     read = _STATE_READERS.get(kind)
-    state = STATES[kind](*(read(fields) if read else ()))
-    fields.end()
+    state = STATE_TYPES[kind](*(read(fields) if read else ()))
+    fields.check_all_read()
     return state

@@ -5,24 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from continuations.core import soundness
-from continuations.core.delta import DeltaMismatch, apply
-from continuations.core.run import STATUSES
+from continuations.core import invariants
+from continuations.core.delta import DeltaMismatch, apply_delta
+from continuations.core.run import RUN_STATUSES
 from continuations.errors import Corrupt, FormatError
 from continuations.wire import envelope
-from continuations.wire.fields import Fields, milliseconds, present
+from continuations.wire.fields import FieldReader, omit_empty, to_milliseconds
 from continuations.wire.v1 import delta_fields, read_delta
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from continuations.core.delta import Delta
-    from continuations.core.run import RunRow, Status
-    from continuations.core.table import Table
+    from continuations.core.run import RunRow, RunStatus
+    from continuations.core.state import RunState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Header:
+class VersionHeader:
     """What the plain header of a version says.
 
     `base` is the number of the version that the delta is from, 0 for a full copy;
@@ -35,9 +35,9 @@ class Header:
     root: int
     base: int
     base_digest: bytes | None
-    status: Status
+    status: RunStatus
     at: datetime
-    until: datetime | None = None
+    claimed_until: datetime | None = None
     markers: tuple[str, ...] = ()
 
 
@@ -45,15 +45,15 @@ class Header:
 class VersionObject:
     """A version as it was read: its header, its delta, the digest of its bytes."""
 
-    header: Header
+    header: VersionHeader
     delta: Delta
     digest: bytes
 
 
-def encode_version(header: Header, delta: Delta) -> bytes:
+def encode_version(header: VersionHeader, delta: Delta) -> bytes:
     """Return the bytes of a version; raises `FormatError` if they are too many."""
-    until = header.until
-    fields = present(
+    until = header.claimed_until
+    fields = omit_empty(
         kind="version",
         run=header.run_id,
         number=header.number,
@@ -61,11 +61,13 @@ def encode_version(header: Header, delta: Delta) -> bytes:
         base=header.base or None,
         base_digest=header.base_digest,
         status=header.status,
-        at=milliseconds(header.at),
-        until=None if until is None else milliseconds(until),
+        at=to_milliseconds(header.at),
+        until=None if until is None else to_milliseconds(until),
         markers=list(header.markers),
     )
-    return envelope.seal(fields, delta_fields(delta, whole=header.base == 0))
+    return envelope.encode_object(
+        fields, delta_fields(delta, full_copy=header.base == 0)
+    )
 
 
 def decode_version(data: bytes, name: str, base: RunRow | None = None) -> VersionObject:
@@ -74,7 +76,7 @@ def decode_version(data: bytes, name: str, base: RunRow | None = None) -> Versio
     `base` is the run's row in the version that this one is a delta from: what never
     changes of a run stands in full copies only.
     """
-    opened = envelope.unseal(data, name)
+    opened = envelope.decode_object(data, name)
     header = _read_header(opened.header, name)
     delta = read_delta(opened.body, name, base)
     run = delta.run
@@ -84,42 +86,42 @@ def decode_version(data: bytes, name: str, base: RunRow | None = None) -> Versio
     return VersionObject(header, delta, opened.digest)
 
 
-def decode_header(data: bytes, name: str) -> Header:
+def decode_header(data: bytes, name: str) -> VersionHeader:
     """Return the header alone; raises as `decode_version` does."""
-    return _read_header(envelope.read_header(data, name), name)
+    return _read_header(envelope.decode_object_header(data, name), name)
 
 
-def _read_header(value: dict[str, Any], name: str) -> Header:
-    fields = Fields(value, f"the header of {name}")
-    fields.chosen("kind", frozenset({"version"}))
-    header = Header(
+def _read_header(value: dict[str, Any], name: str) -> VersionHeader:
+    fields = FieldReader(value, f"the header of {name}")
+    fields.one_of("kind", frozenset({"version"}))
+    header = VersionHeader(
         run_id=fields.text("run"),
         number=fields.number("number"),
         root=fields.number("root"),
         base=fields.number("base", 0),
-        base_digest=fields.data_or_none("base_digest"),
-        status=fields.chosen("status", STATUSES),
-        at=fields.moment("at"),
-        until=fields.moment_or_none("until"),
+        base_digest=fields.binary_or_none("base_digest"),
+        status=fields.one_of("status", RUN_STATUSES),
+        at=fields.timestamp("at"),
+        claimed_until=fields.timestamp_or_none("until"),
         markers=fields.texts("markers"),
     )
-    fields.end()
+    fields.check_all_read()
     return header
 
 
-def rebuilt(base: Table | None, delta: Delta, name: str) -> Table:
+def rebuild_state(base: RunState | None, delta: Delta, name: str) -> RunState:
     """Return the table of a version on top of its base; raises `Corrupt`."""
     try:
-        return apply(base, delta)
+        return apply_delta(base, delta)
     except DeltaMismatch as error:
         msg = f"{name} does not fit the version before it: {error}"
         raise Corrupt(msg) from None
 
 
-def checked(table: Table, name: str) -> Table:
+def check_state(state: RunState, name: str) -> RunState:
     """Return the table if its rows fit together; raises `FormatError`."""
-    wrong = soundness.fault(table)
+    wrong = invariants.find_violation(state)
     if wrong is not None:
         msg = f"{name} is not a run that can be: {wrong}. It was left untouched."
         raise FormatError(msg)
-    return table
+    return state

@@ -19,12 +19,12 @@ from fastapi import FastAPI, HTTPException
 from fastapi import Path as InPath
 
 from continuations import Agent, AsyncRunner, RunNotFound, Wait, tool
-from continuations.models.contract import ModelRequest
-from continuations.models.scripted import Line, ScriptedModel, ToolCall
-from continuations.serve import web
-from continuations.serve.desk import Desk, Request
-from continuations.serve.dispatch import Inline
-from continuations.serve.links import Links
+from continuations.models.interface import ModelRequest
+from continuations.models.scripted import ScriptedModel, ScriptedReply, ToolCall
+from continuations.serve.dispatch import InlineDispatcher
+from continuations.serve.http import asgi
+from continuations.serve.http.api import HttpApi, Request
+from continuations.serve.http.links import Links
 
 REFUNDS = Path("refunds.txt")  # stands for the bank
 BASE_URL = os.environ.get("BASE_URL", "http://localhost:8000")
@@ -32,7 +32,7 @@ BASE_URL = os.environ.get("BASE_URL", "http://localhost:8000")
 SECRET = os.environ.get("LINK_SECRET") or secrets.token_hex(32)
 # Who may use the API, by their keys: "kim=…,lee=…". Nobody, if nobody is named; and an
 # empty key ("kim=$UNSET") is nobody's.
-PEOPLE = {
+API_KEYS = {
     person: key
     for person, _, key in (
         each.partition("=") for each in os.environ.get("API_KEYS", "").split(",")
@@ -49,7 +49,7 @@ def refund(order: str, cents: int) -> str:
     return f"Refunded {cents} cents for order {order}."
 
 
-def offline(request: ModelRequest) -> Line:
+def scripted_reply(request: ModelRequest) -> ScriptedReply:
     """Answer in the model's place, so that the example runs without a key."""
     last = request.messages[-1]
     if last.role == "user":
@@ -62,47 +62,49 @@ support = Agent(
     "support",
     instructions="You help customers. Broken goods are refunded in full.",
     tools=[refund],
-    model="gpt-5-mini" if "OPENAI_API_KEY" in os.environ else ScriptedModel(offline),
+    model="gpt-5-mini"
+    if "OPENAI_API_KEY" in os.environ
+    else ScriptedModel(scripted_reply),
 )
 
 links = Links(SECRET, base_url=f"{BASE_URL}/agents")
 
 
-def tell(wait: Wait) -> None:
+def notify(wait: Wait) -> None:
     """Tell somebody of a wait; here, whoever looks at the terminal."""
     print(f"Decide {wait.tool} {wait.arguments}: {links.link(wait)}", flush=True)
 
 
-def who_asks(request: Request) -> str | None:
+def verify(request: Request) -> str | None:
     """Return whose key a request brings; nobody else is let in."""
     scheme, _, key = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer":
         return None
     found = None
-    for person, theirs in PEOPLE.items():
+    for person, theirs in API_KEYS.items():
         if compare_digest(theirs.encode(), key.encode()):
             found = person
     return found
 
 
-runner = AsyncRunner(support, store="file:.runs", notify=tell)
-desk = Desk(runner, verify=who_asks, links=links, dispatcher=Inline(runner))
+runner = AsyncRunner(support, store="file:.runs", notify=notify)
+api = HttpApi(runner, verify=verify, links=links, dispatcher=InlineDispatcher(runner))
 
 Order = Annotated[str, InPath(pattern="^[A-Z]-[0-9]{1,6}$")]
 
 app = FastAPI(title="Refunds")
-app.mount("/agents", web.app(desk))
+app.mount("/agents", asgi.app(api))
 
 
 @app.post("/refunds/{order}")
-async def ask_for_a_refund(order: Order) -> dict[str, str]:
+async def request_refund(order: Order) -> dict[str, str]:
     """Have the agent look at an order; the same order is looked at once."""
     outcome = await runner.start(f"Order {order}", run_id=f"refund-{order}")
     return {"run": outcome.run_id, "status": outcome.continuation.status}
 
 
 @app.get("/refunds/{order}")
-async def how_does_it_stand(order: Order) -> dict[str, str | None]:
+async def show_refund(order: Order) -> dict[str, str | None]:
     """Tell how the refund of an order stands."""
     try:
         run = await runner.look(f"refund-{order}")

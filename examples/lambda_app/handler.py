@@ -8,8 +8,8 @@ import os
 
 from continuations import Wait
 from continuations.serve.aws_lambda import handler
-from continuations.serve.http import Request
-from continuations.serve.links import Links
+from continuations.serve.http.links import Links
+from continuations.serve.http.request_response import Request
 
 # The worker makes the links. The desk only reads them and needs no address for that,
 # which is just as well: a function cannot be told its own URL by its template.

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from continuations_storage import race
+from continuations_storage import create_race
 from continuations_storage.contract import all_keys
 from continuations_storage.errors import AlreadyExists, InvalidKey, NotFound
-from continuations_storage.probe import PASSED
+from continuations_storage.probe import PASSED_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -268,7 +268,9 @@ class StoreContract:
         async def one_round(number: int) -> tuple[int, bytes]:
             key = f"race/{number}"
             bodies = [str(task).encode() for task in range(16)]
-            won = await asyncio.gather(*(_won(store, key, body) for body in bodies))
+            won = await asyncio.gather(
+                *(_try_create(store, key, body) for body in bodies)
+            )
             return won.count(True), bodies[won.index(True)]
 
         async def story() -> None:
@@ -320,7 +322,7 @@ class StoreContract:
             await store.probe()
             return await store.keys("")
 
-        assert [PASSED] == asyncio.run(story())
+        assert [PASSED_KEY] == asyncio.run(story())
 
     def _round_trip(self, body: bytes) -> bytes:
         store = self.make()
@@ -356,7 +358,9 @@ class SharedStoreContract(StoreContract):
         assert self.rounds == sum(report.won for report in reports)
         assert self.rounds == len(winners)
         # Losers, too, read the winner's body as soon as they are told.
-        assert [] == [each for each in reports if each.seen != winners[each.round]]
+        assert [] == [
+            each for each in reports if each.winner_seen != winners[each.round]
+        ]
 
     def test_what_other_processes_created_is_read_and_listed(self) -> None:
         opener = self.opener()
@@ -374,16 +378,18 @@ class SharedStoreContract(StoreContract):
 
         asyncio.run(opener().probe())
 
-        assert [PASSED] == asyncio.run(opener().keys(""))
+        assert [PASSED_KEY] == asyncio.run(opener().keys(""))
 
     def _race(
         self, opener: Callable[[], Store], racers: int | None = None
-    ) -> list[race.Report]:
+    ) -> list[create_race.RacerReport]:
         count = self.racers if racers is None else racers
-        return race.run(race.Race(opener=opener, racers=count, rounds=self.rounds))
+        return create_race.run_race(
+            create_race.Race(opener=opener, racers=count, rounds=self.rounds)
+        )
 
 
-async def _won(store: Store, key: str, body: bytes) -> bool:
+async def _try_create(store: Store, key: str, body: bytes) -> bool:
     try:
         await store.create(key, body)
     except AlreadyExists:

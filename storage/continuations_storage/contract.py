@@ -45,9 +45,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from datetime import datetime
 
-__all__ = ["PAGE", "Page", "Store", "all_keys"]
+__all__ = ["PAGE_SIZE", "Page", "Store", "all_keys"]
 
-PAGE = 1000  # what S3 lists in one request
+PAGE_SIZE = 1000  # what S3 lists in one request
 
 
 class Page(list[str]):
@@ -57,7 +57,7 @@ class Page(list[str]):
     create anything to learn the time.
     """
 
-    told: datetime | None = None
+    store_time: datetime | None = None
 
 
 class Store(Protocol):
@@ -75,7 +75,9 @@ class Store(Protocol):
         """Return the whole body, or raise NotFound."""
         ...
 
-    async def keys(self, prefix: str, after: str = "", limit: int = PAGE) -> list[str]:
+    async def keys(
+        self, prefix: str, after: str = "", limit: int = PAGE_SIZE
+    ) -> list[str]:
         """Return the first keys with the prefix and greater than `after`, in order.
 
         The list may be a `Page`, which tells the store's own time.
@@ -94,9 +96,9 @@ class Store(Protocol):
 async def all_keys(store: Store, prefix: str, after: str = "") -> AsyncIterator[str]:
     """Go through every key with the prefix in byte order, page by page."""
     while True:
-        page = await store.keys(prefix, after, PAGE)
+        page = await store.keys(prefix, after, PAGE_SIZE)
         for key in page:
             yield key
-        if len(page) < PAGE:
+        if len(page) < PAGE_SIZE:
             return
         after = page[-1]

@@ -26,7 +26,7 @@ __all__ = [
 class StorageError(Exception):
     """A store could not do what it was asked; above every error of this package."""
 
-    happened: ClassVar[str] = "the store failed"
+    summary: ClassVar[str] = "the store failed"
     next_step: ClassVar[str] = ""
 
     def __init__(self, key: str | None = None, detail: str = "") -> None:
@@ -39,7 +39,7 @@ class StorageError(Exception):
         """Tell what happened, to which key, and what to do next."""
         subject = "store" if self.key is None else f"key {self.key!r}"
         reason = f" ({self.detail})" if self.detail else ""
-        return f"{subject}: {self.happened}{reason}. {self.next_step}".rstrip()
+        return f"{subject}: {self.summary}{reason}. {self.next_step}".rstrip()
 
 
 class AlreadyExists(StorageError):
@@ -120,4 +120,4 @@ class Unsupported(StorageError, ValueError):
 
     def __str__(self) -> str:
         """Tell which URL was refused and which ones are understood."""
-        return f"{self.url!r}: {self.happened} ({self.detail}). {self.next_step}"
+        return f"{self.url!r}: {self.summary} ({self.detail}). {self.next_step}"

@@ -19,7 +19,7 @@ import signal
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
-from continuations_storage.contract import PAGE
+from continuations_storage.contract import PAGE_SIZE
 from continuations_storage.errors import Inconclusive, StorageError, Unavailable
 
 if TYPE_CHECKING:
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 __all__ = [
     "Crash",
     "Fault",
+    "FaultPlan",
     "FaultyStore",
     "Operation",
-    "Plan",
     "StaleListing",
     "at",
     "crashed",
@@ -41,7 +41,7 @@ __all__ = [
     "first_of",
     "killed",
     "lost_reply",
-    "nothing",
+    "no_faults",
     "on",
     "refused",
 ]
@@ -75,7 +75,7 @@ class Fault:
     kill: bool = False
 
 
-class Plan(Protocol):
+class FaultPlan(Protocol):
     """Says what goes wrong with an operation; a plain function will do."""
 
     def __call__(self, operation: Operation, /) -> Fault | None:
@@ -122,19 +122,19 @@ def killed(moment: Moment) -> Fault:
     return Fault(moment=moment, kill=True)
 
 
-def nothing(_: Operation, /) -> Fault | None:
+def no_faults(_: Operation, /) -> Fault | None:
     """Plan that every operation goes well."""
     return None
 
 
-def at(number: int, fault: Fault) -> Plan:
+def at(number: int, fault: Fault) -> FaultPlan:
     """Plan the fault for the operation with that number."""
     return lambda operation: fault if operation.number == number else None
 
 
 def on(
     verb: Verb, fault: Fault, *, prefix: str = "", skip: int = 0, times: int = 1
-) -> Plan:
+) -> FaultPlan:
     """Plan the fault for the verb on such keys: `times` in a row after `skip`."""
     seen = 0
 
@@ -148,7 +148,7 @@ def on(
     return plan
 
 
-def first_of(*plans: Plan) -> Plan:
+def first_of(*plans: FaultPlan) -> FaultPlan:
     """Plan the first fault that any of the plans names; all of them are asked."""
 
     def plan(operation: Operation, /) -> Fault | None:
@@ -162,21 +162,24 @@ class FaultyStore:
     """Passes everything on to the inner store, except for what the plan spoils."""
 
     def __init__(
-        self, inner: Store, plan: Plan = nothing, stale: Sequence[StaleListing] = ()
+        self,
+        inner: Store,
+        plan: FaultPlan = no_faults,
+        stale_listings: Sequence[StaleListing] = (),
     ) -> None:
         self.inner = inner
         self.plan = plan
-        self.stale = tuple(stale)
+        self.stale_listings = tuple(stale_listings)
         self.operations: list[Operation] = []
-        self.dead = False
-        self._made_at: dict[str, int] = {}
+        self.has_crashed = False
+        self._created_at_operation: dict[str, int] = {}
 
     async def create(self, key: str, body: bytes) -> datetime | None:
         """Put the body if the key is absent."""
 
         async def effect(number: int) -> datetime | None:
             time = await self.inner.create(key, body)
-            self._made_at[key] = number
+            self._created_at_operation[key] = number
             return time
 
         return await self._perform("create", key, effect)
@@ -185,10 +188,12 @@ class FaultyStore:
         """Return the whole body."""
         return await self._perform("read", key, lambda _: self.inner.read(key))
 
-    async def keys(self, prefix: str, after: str = "", limit: int = PAGE) -> list[str]:
+    async def keys(
+        self, prefix: str, after: str = "", limit: int = PAGE_SIZE
+    ) -> list[str]:
         """Return the first keys, without those that a stale listing hides."""
         return await self._perform(
-            "keys", prefix, lambda now: self._visible(now, prefix, after, limit)
+            "keys", prefix, lambda now: self._list_visible(now, prefix, after, limit)
         )
 
     async def delete(self, key: str) -> None:
@@ -202,48 +207,49 @@ class FaultyStore:
     async def _perform(
         self, verb: Verb, key: str, effect: Callable[[int], Awaitable[T]]
     ) -> T:
-        if self.dead:
+        if self.has_crashed:
             raise Crash(f"{verb} {key}: this process is dead already")
         operation = Operation(number=len(self.operations) + 1, verb=verb, key=key)
         self.operations.append(operation)
         fault = self.plan(operation)
-        await self._suffer(fault, "before", key)
+        await self._apply_fault(fault, "before", key)
         try:
             return await effect(operation.number)
         finally:
             # A reply can be lost whatever it said, also "already exists".
-            await self._suffer(fault, "after", key)
+            await self._apply_fault(fault, "after", key)
 
-    async def _suffer(self, fault: Fault | None, moment: Moment, key: str) -> None:
+    async def _apply_fault(self, fault: Fault | None, moment: Moment, key: str) -> None:
         if fault is not None and fault.moment == moment:
             if fault.delay:
                 await asyncio.sleep(fault.delay)
             if fault.kill:
                 os.kill(os.getpid(), signal.SIGKILL)
             if fault.crash:
-                self.dead = True
+                self.has_crashed = True
             elif fault.error:
                 raise fault.error(key, f"injected {moment} the effect")
         # Also when another task crashed while this one was under way.
-        if self.dead:
+        if self.has_crashed:
             raise Crash(f"{moment} the effect on {key!r}")
 
-    async def _visible(
-        self, now: int, prefix: str, after: str, limit: int
+    async def _list_visible(
+        self, operation_number: int, prefix: str, after: str, limit: int
     ) -> list[str]:
-        if not self.stale:
+        if not self.stale_listings:
             return await self.inner.keys(prefix, after, limit)
         found: list[str] = []
         while True:
             page = await self.inner.keys(prefix, after, limit)
-            found += [key for key in page if not self._hidden(key, now)]
+            found += [key for key in page if not self._is_hidden(key, operation_number)]
             if len(page) < limit or len(found) >= limit:
                 return found[:limit]
             after = page[-1]
 
-    def _hidden(self, key: str, now: int) -> bool:
-        made_at = self._made_at.get(key)
+    def _is_hidden(self, key: str, operation_number: int) -> bool:
+        made_at = self._created_at_operation.get(key)
         return made_at is not None and any(
-            key.startswith(stale.prefix) and now - made_at <= stale.operations
-            for stale in self.stale
+            key.startswith(stale.prefix)
+            and operation_number - made_at <= stale.operations
+            for stale in self.stale_listings
         )

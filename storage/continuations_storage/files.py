@@ -20,7 +20,7 @@ from io import FileIO
 from itertools import islice
 from typing import TYPE_CHECKING, NoReturn
 
-from continuations_storage.contract import PAGE
+from continuations_storage.contract import PAGE_SIZE
 from continuations_storage.errors import (
     AlreadyExists,
     Inconclusive,
@@ -28,12 +28,12 @@ from continuations_storage.errors import (
     Unavailable,
     Unsafe,
 )
-from continuations_storage.folders import Folders, flush
+from continuations_storage.filesystem import FolderTree, flush
 from continuations_storage.keys import check_key, check_limit, check_prefix
-from continuations_storage.listing import keys_below
-from continuations_storage.oserrors import NO_HARD_LINKS, translated
-from continuations_storage.probe import prove
-from continuations_storage.threads import Threads
+from continuations_storage.listing import iterate_keys
+from continuations_storage.oserrors import NO_HARD_LINKS, to_storage_error
+from continuations_storage.probe import prove_put_if_absent
+from continuations_storage.thread_pool import DaemonThreadPool
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -41,13 +41,13 @@ if TYPE_CHECKING:
 __all__ = ["FileStore"]
 
 # "+" is in no key, so no key can name a file in here.
-_DESK = ".tmp+"
-_STRAY_AFTER = 3600.0
-_REAP_EVERY = 256
-_TRIES = 16
+_TEMPORARY_FOLDER = ".tmp+"
+_STALE_AFTER_SECONDS = 3600.0
+_CLEAN_UP_EVERY = 256
+_MAX_ATTEMPTS = 16
 # Threads of our own and not the loop's: a renewal must not queue behind an
 # application's slow tools.
-_writers = Threads(32, "continuations-file")
+_writers = DaemonThreadPool(32, "continuations-file")
 
 
 class FileStore:
@@ -58,7 +58,7 @@ class FileStore:
     """
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
-        self._folders = Folders(os.fspath(root))
+        self._folders = FolderTree(os.fspath(root))
         self._creates = 0
 
     def __repr__(self) -> str:
@@ -78,26 +78,28 @@ class FileStore:
         # that, and a process that only reads need not load the pool.
         *above, name = check_key(key)
         try:
-            with self._folders.existing(above) as folder:
+            with self._folders.open_existing(above) as folder:
                 return _read(folder, name)
         except OSError as cause:
-            raise translated(cause, key) from cause
+            raise to_storage_error(cause, key) from cause
 
-    async def keys(self, prefix: str, after: str = "", limit: int = PAGE) -> list[str]:
+    async def keys(
+        self, prefix: str, after: str = "", limit: int = PAGE_SIZE
+    ) -> list[str]:
         """Return the first keys with the prefix and greater than `after`, in order."""
         segments, start = check_prefix(prefix)
         check_limit(limit)
         base = prefix[: len(prefix) - len(start)]
         try:
             with (
-                self._folders.existing(segments) as folder,
-                closing(keys_below(folder, base, start, after, limit)) as found,
+                self._folders.open_existing(segments) as folder,
+                closing(iterate_keys(folder, base, start, after, limit)) as found,
             ):
                 return list(islice(found, limit))
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as cause:
-            raise translated(cause, prefix) from cause
+            raise to_storage_error(cause, prefix) from cause
 
     async def delete(self, key: str) -> None:
         """Remove the key; succeeds also when there is none.
@@ -106,66 +108,66 @@ class FileStore:
         """
         segments = check_key(key)
         try:
-            with self._folders.existing(segments[:-1]) as folder:
+            with self._folders.open_existing(segments[:-1]) as folder:
                 _unlink(folder, segments[-1])
         except (FileNotFoundError, NotADirectoryError):
             return
         except OSError as cause:
-            raise translated(cause, key) from cause
+            raise to_storage_error(cause, key) from cause
         self._folders.prune(segments[:-1])
 
     async def probe(self) -> None:
         """Prove that the file system's link() refuses a name that is taken."""
-        await prove(self)
+        await prove_put_if_absent(self)
 
     def _publish(self, key: str, segments: list[str], body: bytes) -> datetime:
         try:
-            for _ in range(_TRIES):
+            for _ in range(_MAX_ATTEMPTS):
                 # A delete may remove an emptied folder while we are about to use it.
                 with suppress(FileNotFoundError):
-                    return self._attempt(key, segments, body)
+                    return self._publish_once(key, segments, body)
         except NotADirectoryError as cause:
             raise InvalidKey(key, "a part of it is a key, not a folder") from cause
         except OSError as cause:
-            raise translated(cause, key) from cause
+            raise to_storage_error(cause, key) from cause
         raise Unavailable(key, "its folder vanished again and again")
 
-    def _attempt(self, key: str, segments: list[str], body: bytes) -> datetime:
+    def _publish_once(self, key: str, segments: list[str], body: bytes) -> datetime:
         *above, name = segments
         with (
-            self._temporary(body) as (desk, temp, written),
-            self._folders.made(above, written) as folder,
+            self._write_temporary(body) as (desk, temp, written),
+            self._folders.open_or_create(above, written) as folder,
         ):
             _link(key, desk, temp, folder, name)
             _flush_published(key, folder)
         return datetime.fromtimestamp(written, UTC)
 
     @contextmanager
-    def _temporary(self, body: bytes) -> Generator[tuple[int, str, float]]:
+    def _write_temporary(self, body: bytes) -> Generator[tuple[int, str, float]]:
         """Write the body under a fresh name; tell where, and the store's time."""
         temp = os.urandom(16).hex()
-        with self._folders.made_in_passing(_DESK) as desk:
+        with self._folders.open_or_create_unflushed(_TEMPORARY_FOLDER) as desk:
             try:
                 written = _write(desk, temp, body)
-                self._reap_now_and_then(desk, written)
+                self._clean_up_periodically(desk, written)
                 yield desk, temp, written
             finally:
                 with suppress(OSError):
                     os.unlink(temp, dir_fd=desk)
 
-    def _reap_now_and_then(self, desk: int, now: float) -> None:
+    def _clean_up_periodically(self, temporary_folder: int, now: float) -> None:
         self._creates += 1
-        if self._creates % _REAP_EVERY == 1:
-            with suppress(OSError), os.scandir(desk) as strays:
+        if self._creates % _CLEAN_UP_EVERY == 1:
+            with suppress(OSError), os.scandir(temporary_folder) as strays:
                 for stray in strays:
                     seen = stray.stat(follow_symlinks=False)
-                    if now - seen.st_mtime > _STRAY_AFTER:
-                        os.unlink(stray.name, dir_fd=desk)
+                    if now - seen.st_mtime > _STALE_AFTER_SECONDS:
+                        os.unlink(stray.name, dir_fd=temporary_folder)
 
 
-def _write(desk: int, temp: str, body: bytes) -> float:
+def _write(temporary_folder: int, temporary_name: str, body: bytes) -> float:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-    file = os.open(temp, flags, 0o666, dir_fd=desk)
+    file = os.open(temporary_name, flags, 0o666, dir_fd=temporary_folder)
     try:
         rest = memoryview(body)
         while rest:
@@ -176,31 +178,44 @@ def _write(desk: int, temp: str, body: bytes) -> float:
         os.close(file)
 
 
-def _link(key: str, desk: int, temp: str, folder: int, name: str) -> None:
+def _link(
+    key: str, temporary_folder: int, temporary_name: str, folder: int, name: str
+) -> None:
     try:
-        os.link(temp, name, src_dir_fd=desk, dst_dir_fd=folder, follow_symlinks=False)
+        os.link(
+            temporary_name,
+            name,
+            src_dir_fd=temporary_folder,
+            dst_dir_fd=folder,
+            follow_symlinks=False,
+        )
     except FileNotFoundError:
         raise  # a folder went away; the caller goes again
     except OSError as cause:
-        if _landed(key, desk, temp):
+        if _was_linked(key, temporary_folder, temporary_name):
             return
         if isinstance(cause, FileExistsError):
-            _refuse_taken(key, folder, name)
+            _raise_taken(key, folder, name)
         if cause.errno in NO_HARD_LINKS:
             raise Unsafe(key, f"link() is refused here: {cause.strerror}") from cause
         raise
 
 
-def _landed(key: str, desk: int, temp: str) -> bool:
+def _was_linked(key: str, temporary_folder: int, temporary_name: str) -> bool:
     # Over NFS the reply to link() can be lost; the client asks again and is told
     # EEXIST. The second name of our own file tells who won: see open(2), O_EXCL.
     try:
-        return os.stat(temp, dir_fd=desk, follow_symlinks=False).st_nlink > 1
+        return (
+            os.stat(
+                temporary_name, dir_fd=temporary_folder, follow_symlinks=False
+            ).st_nlink
+            > 1
+        )
     except OSError as cause:
         raise Inconclusive(key, f"after link(): {cause.strerror}") from cause
 
 
-def _refuse_taken(key: str, folder: int, name: str) -> NoReturn:
+def _raise_taken(key: str, folder: int, name: str) -> NoReturn:
     if _is_folder(folder, name):
         try:
             os.rmdir(name, dir_fd=folder)
@@ -244,9 +259,9 @@ def _unlink(folder: int, name: str) -> None:
             raise
 
 
-def _is_folder(above: int, name: str) -> bool:
+def _is_folder(parent: int, name: str) -> bool:
     try:
-        found = os.stat(name, dir_fd=above, follow_symlinks=False)
+        found = os.stat(name, dir_fd=parent, follow_symlinks=False)
     except FileNotFoundError:
         return False
     return stat.S_ISDIR(found.st_mode)

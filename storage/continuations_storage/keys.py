@@ -16,8 +16,8 @@ import re
 from continuations_storage.errors import InvalidKey
 
 __all__ = [
-    "MAX_KEY",
-    "MAX_STORE_PREFIX",
+    "MAX_KEY_LENGTH",
+    "MAX_STORE_PREFIX_LENGTH",
     "check_key",
     "check_limit",
     "check_prefix",
@@ -26,8 +26,10 @@ __all__ = [
     "is_segment",
 ]
 
-MAX_KEY = 900
-MAX_STORE_PREFIX = 123  # and a slash: together the 1,024 of an object's name in S3
+MAX_KEY_LENGTH = 900
+MAX_STORE_PREFIX_LENGTH = (
+    123  # and a slash: together the 1,024 of an object's name in S3
+)
 
 _SEGMENT = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._@=~-]{1,255}")
 _PARTIAL = re.compile(r"[A-Za-z0-9._@=~-]{0,255}")
@@ -40,14 +42,14 @@ def is_segment(name: str) -> bool:
 
 def is_key(text: str) -> bool:
     """Tell whether a text is a legal key."""
-    return len(text) <= MAX_KEY and all(map(is_segment, text.split("/")))
+    return len(text) <= MAX_KEY_LENGTH and all(map(is_segment, text.split("/")))
 
 
 def check_key(key: str) -> list[str]:
     """Return the segments of a legal key, or raise InvalidKey."""
     segments = key.split("/")
-    if len(key) > MAX_KEY:
-        raise InvalidKey(key, f"{len(key)} characters, at most {MAX_KEY}")
+    if len(key) > MAX_KEY_LENGTH:
+        raise InvalidKey(key, f"{len(key)} characters, at most {MAX_KEY_LENGTH}")
     for segment in segments:
         if not is_segment(segment):
             raise InvalidKey(key, f"segment {segment!r}")
@@ -58,8 +60,8 @@ def check_store_prefix(prefix: str) -> None:
     """Refuse what cannot stand before every key of a store; nothing always can."""
     if prefix:
         check_key(prefix)
-    if len(prefix) > MAX_STORE_PREFIX:
-        detail = f"a store's prefix has at most {MAX_STORE_PREFIX} characters"
+    if len(prefix) > MAX_STORE_PREFIX_LENGTH:
+        detail = f"a store's prefix has at most {MAX_STORE_PREFIX_LENGTH} characters"
         raise InvalidKey(prefix, detail)
 
 
@@ -70,8 +72,8 @@ def check_prefix(prefix: str) -> tuple[list[str], str]:
     a slash, or be empty.
     """
     *folders, rest = prefix.split("/")
-    if len(prefix) > MAX_KEY:
-        raise InvalidKey(prefix, f"prefix of {len(prefix)}, at most {MAX_KEY}")
+    if len(prefix) > MAX_KEY_LENGTH:
+        raise InvalidKey(prefix, f"prefix of {len(prefix)}, at most {MAX_KEY_LENGTH}")
     for segment in folders:
         if not is_segment(segment):
             raise InvalidKey(prefix, f"prefix with the segment {segment!r}")

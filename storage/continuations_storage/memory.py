@@ -6,10 +6,10 @@ import threading
 from bisect import bisect_left, bisect_right, insort
 from typing import TYPE_CHECKING
 
-from continuations_storage.contract import PAGE
+from continuations_storage.contract import PAGE_SIZE
 from continuations_storage.errors import AlreadyExists, InvalidKey, NotFound
 from continuations_storage.keys import check_key, check_limit, check_prefix
-from continuations_storage.probe import prove
+from continuations_storage.probe import prove_put_if_absent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,7 +49,9 @@ class MemoryStore:
         except KeyError:
             raise NotFound(key) from None
 
-    async def keys(self, prefix: str, after: str = "", limit: int = PAGE) -> list[str]:
+    async def keys(
+        self, prefix: str, after: str = "", limit: int = PAGE_SIZE
+    ) -> list[str]:
         """Return the first keys with the prefix and greater than `after`, in order."""
         check_prefix(prefix)
         check_limit(limit)
@@ -69,7 +71,7 @@ class MemoryStore:
 
     async def probe(self) -> None:
         """Prove that the store honours put-if-absent."""
-        await prove(self)
+        await prove_put_if_absent(self)
 
     def _refuse_folder_and_key(self, key: str, segments: list[str]) -> None:
         # A file system could not hold both; what runs here must run there.

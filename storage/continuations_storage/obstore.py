@@ -8,8 +8,8 @@ the one request that it is, it lists a folder that a console made ("a/") as if i
 key ("a"), and it takes any well-formed page for an empty listing, so use it over TLS,
 where no hotel's login page can come in between.
 
-Creates, retries and lost replies are those of `continuations_storage.attempts`; what
-the answers mean is the table of `continuations_storage.s3answers`, and a few rows here.
+Creates, retries and lost replies are those of `continuations_storage.retries`; what
+the answers mean is the table of `continuations_storage.s3errors`, and a few rows here.
 obstore gives its answers as text, and calls 409 and 412 alike "already exists"; the
 status and the code are read from that text.
 """
@@ -22,9 +22,8 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
-from continuations_storage import attempts
-from continuations_storage.attempts import Found, Row, Setback
-from continuations_storage.contract import PAGE
+from continuations_storage import retries
+from continuations_storage.contract import PAGE_SIZE
 from continuations_storage.endpoints import check_endpoint
 from continuations_storage.errors import (
     AlreadyExists,
@@ -35,12 +34,13 @@ from continuations_storage.errors import (
     Unavailable,
     Unsafe,
 )
-from continuations_storage.forks import FirstProcess, PerProcess
+from continuations_storage.fork_safety import PerProcess, SingleProcessGuard
 from continuations_storage.keys import check_key, check_limit, check_prefix, is_key
-from continuations_storage.patience import Patience
-from continuations_storage.probe import prove
-from continuations_storage.s3answers import detail_of, row_of
-from continuations_storage.threads import Threads
+from continuations_storage.probe import prove_put_if_absent
+from continuations_storage.retries import AttemptFailed, ErrorRule, StoredObjectInfo
+from continuations_storage.retry_policy import RetryPolicy
+from continuations_storage.s3errors import format_detail, rule_for
+from continuations_storage.thread_pool import DaemonThreadPool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -52,36 +52,38 @@ T = TypeVar("T")
 _MAKER = "maker"
 
 # What is said only by others than S3, and what obstore says itself.
-_ROWS: Mapping[str, Row] = {
-    "BlobAlreadyExists": Row(AlreadyExists),
-    "BlobNotFound": Row(NotFound),
-    "ContainerNotFound": row_of("NoSuchBucket", 404),
-    "ServerBusy": Row(Throttled, again=True),
-    "AlreadyExistsError": Row(AlreadyExists, landed=True),
-    "PermissionDeniedError": Row(Denied),
-    "UnauthenticatedError": Row(Denied),
-    "ImportError": Row(
+_ERROR_RULES: Mapping[str, ErrorRule] = {
+    "BlobAlreadyExists": ErrorRule(AlreadyExists),
+    "BlobNotFound": ErrorRule(NotFound),
+    "ContainerNotFound": rule_for("NoSuchBucket", 404),
+    "ServerBusy": ErrorRule(Throttled, retry=True),
+    "AlreadyExistsError": ErrorRule(AlreadyExists, may_be_stored=True),
+    "PermissionDeniedError": ErrorRule(Denied),
+    "UnauthenticatedError": ErrorRule(Denied),
+    "ImportError": ErrorRule(
         Unavailable, hint="this store needs obstore: pip install obstore"
     ),
-    "ValueError": Row(Unavailable),
-    "UnknownConfigurationKeyError": Row(Unavailable),
-    "Exception": Row(Unavailable, again=True, landed=True),
+    "ValueError": ErrorRule(Unavailable),
+    "UnknownConfigurationKeyError": ErrorRule(Unavailable),
+    "Exception": ErrorRule(Unavailable, retry=True, may_be_stored=True),
 }
-_NOT_SENT = Row(Unavailable, again=True)
+_NOT_SENT = ErrorRule(Unavailable, retry=True)
 
 _STATUS = re.compile(r"status code: (\d{3})")
 _CODE = re.compile(r"<Code>([^<]+)</Code>")
 _MESSAGE = re.compile(r"<Message>([^<\n]+)")
 _NO_CONNECTION = re.compile(r"ConnectError|dns error")
-_TOKEN = re.compile(r"sig=[^&\s]+")
+_SAS_SIGNATURE = re.compile(r"sig=[^&\s]+")
 _NO_BLOB = "The specified blob does not exist. (code: 404)"  # Azure, of a deletion
 
 # Not obstore's own coroutines: the threads that end those may still do so when the
 # interpreter is gone, and one process in twelve then aborted (0.12.1, seen here).
-_threads = Threads(32, "continuations-obstore")
+_threads = DaemonThreadPool(32, "continuations-obstore")
 
 # All stores share one runtime of threads, and in a forked child it would hang.
-_runtime = FirstProcess("obstore", "use it after the fork only, or the driver boto3")
+_process_guard = SingleProcessGuard(
+    "obstore", "use it after the fork only, or the driver boto3"
+)
 
 # The characters of a segment in byte order.
 _ALPHABET = "".join(
@@ -111,13 +113,13 @@ class ObjectStore:
         url: str,
         *,
         timeout: float = 15.0,
-        patience: Patience | None = None,
+        retry_policy: RetryPolicy | None = None,
         **configuration: Any,
     ) -> None:
         check_endpoint(configuration.get("endpoint"))
         self._url = url.partition("?")[0]
-        self._patience = patience or Patience()
-        self._client = PerProcess(partial(_connect, url, timeout, configuration))
+        self._retry_policy = retry_policy or RetryPolicy()
+        self._client = PerProcess(partial(_create_client, url, timeout, configuration))
 
     def __repr__(self) -> str:
         return f"<ObjectStore {self._url}>"
@@ -129,8 +131,8 @@ class ObjectStore:
         """
         check_key(key)
         maker = os.urandom(16).hex()
-        await attempts.create(
-            self._patience,
+        await retries.create_with_retries(
+            self._retry_policy,
             key,
             maker,
             put=lambda: _threads.run(self._put, key, body, maker),
@@ -140,9 +142,11 @@ class ObjectStore:
     async def read(self, key: str) -> bytes:
         """Return the whole body, or raise NotFound; Denied where S3 will not tell."""
         check_key(key)
-        return await self._persist(key, lambda: self._get(key))
+        return await self._retry(key, lambda: self._get(key))
 
-    async def keys(self, prefix: str, after: str = "", limit: int = PAGE) -> list[str]:
+    async def keys(
+        self, prefix: str, after: str = "", limit: int = PAGE_SIZE
+    ) -> list[str]:
         """Return the first keys with the prefix and greater than `after`, in order.
 
         One request on S3 and GCS; Azure cannot begin in the middle, so it lists the
@@ -150,7 +154,7 @@ class ObjectStore:
         """
         check_prefix(prefix)
         check_limit(limit)
-        return await self._persist(
+        return await self._retry(
             prefix or None, lambda: self._list(prefix, after, limit)
         )
 
@@ -158,60 +162,62 @@ class ObjectStore:
         """Remove the key; succeeds also when there is none."""
         check_key(key)
         with suppress(NotFound):
-            await self._persist(key, lambda: self._remove(key))
+            await self._retry(key, lambda: self._remove(key))
 
     async def probe(self) -> None:
         """Prove that the store refuses a name that is taken."""
-        await prove(self)
+        await prove_put_if_absent(self)
 
-    async def _persist(self, key: str | None, attempt: Callable[[], T]) -> T:
-        return await attempts.persist(
-            self._patience, key, lambda: _threads.run(attempt)
+    async def _retry(self, key: str | None, attempt: Callable[[], T]) -> T:
+        return await retries.retry(
+            self._retry_policy, key, lambda: _threads.run(attempt)
         )
 
-    def _ready(self) -> _Client:
-        _runtime.demand()
-        with _setbacks(sent=False):
+    def _client_of_process(self) -> _Client:
+        _process_guard.check_process()
+        with _classified_errors(request_sent=False):
             return self._client()
 
-    def _put(self, key: str, body: bytes, maker: str) -> None:
-        client = self._ready()
-        with _setbacks():
+    def _put(self, key: str, body: bytes, maker_id: str) -> None:
+        client = self._client_of_process()
+        with _classified_errors():
             client.put(
                 key,
                 body,
                 mode="create",
-                attributes={_MAKER: maker},
+                attributes={_MAKER: maker_id},
                 use_multipart=False,  # it would not be one conditional request
             )
 
-    def _head(self, key: str) -> Found:
-        client = self._ready()
-        with _setbacks():
+    def _head(self, key: str) -> StoredObjectInfo:
+        client = self._client_of_process()
+        with _classified_errors():
             answer = client.get(key, options={"head": True})
-            return Found(maker=answer.attributes.get(_MAKER), time=None)
+            return StoredObjectInfo(
+                maker_id=answer.attributes.get(_MAKER), store_time=None
+            )
 
     def _get(self, key: str) -> bytes:
-        client = self._ready()
-        with _setbacks():
+        client = self._client_of_process()
+        with _classified_errors():
             answer = client.get(key)
             body = bytes(answer.bytes())
             size, tag = answer.meta["size"], answer.meta["e_tag"]
         if len(body) != size or not tag:
             detail = f"{len(body)} of {size} bytes came, with the tag {tag}"
-            raise Setback(row_of("Garbled", 200), detail)
+            raise AttemptFailed(rule_for("MalformedResponse", 200), detail)
         return body
 
     def _list(self, prefix: str, after: str, limit: int) -> list[str]:
-        client = self._ready()
+        client = self._client_of_process()
         folder, _, _ = prefix.rpartition("/")
-        offset = max(after, _before(prefix))
+        offset = max(after, _listing_offset(prefix))
         found: list[str] = []
         last = None
-        with _setbacks():
+        with _classified_errors():
             # A prefix means whole segments to obstore, so the rest is picked out here.
             for chunk in client.list(
-                folder or None, offset=offset or None, chunk_size=PAGE
+                folder or None, offset=offset or None, chunk_size=PAGE_SIZE
             ):
                 for each in chunk:
                     name = each["path"]
@@ -227,12 +233,14 @@ class ObjectStore:
         return found
 
     def _remove(self, key: str) -> None:
-        client = self._ready()
-        with _setbacks():
+        client = self._client_of_process()
+        with _classified_errors():
             client.delete(key)
 
 
-def _connect(url: str, timeout: float, configuration: Mapping[str, Any]) -> _Client:
+def _create_client(
+    url: str, timeout: float, configuration: Mapping[str, Any]
+) -> _Client:
     from datetime import timedelta  # noqa: PLC0415 -- path = price
 
     from obstore.store import from_url  # noqa: PLC0415 -- likewise
@@ -270,7 +278,7 @@ def _refuse_two_endpoints(given: str | None) -> None:
         raise ValueError(f"{msg}: unset it, or use the driver boto3")
 
 
-def _before(prefix: str) -> str:
+def _listing_offset(prefix: str) -> str:
     """Return a text below every key with the prefix, and above most that are below."""
     if not prefix or prefix.endswith("/"):
         return ""
@@ -279,39 +287,39 @@ def _before(prefix: str) -> str:
 
 
 @contextmanager
-def _setbacks(*, sent: bool = True) -> Generator[None]:
+def _classified_errors(*, request_sent: bool = True) -> Generator[None]:
     try:
         yield
     except StorageError:
         raise
     except Exception as error:  # noqa: BLE001 -- whatever it is, it is a setback
-        setback = _setback(error)
-        setback.landed = setback.landed and sent
+        setback = _classify_error(error)
+        setback.may_be_stored = setback.may_be_stored and request_sent
         # Not from it: a page of text, in which a token of Azure's may stand.
         raise setback from None
 
 
-def _setback(error: Exception) -> Setback:
+def _classify_error(error: Exception) -> AttemptFailed:
     whole = str(error)
     # What follows is for those who debug obstore, and says all of it once more.
-    text = _TOKEN.sub("sig=…", whole.partition("\n\nDebug source:")[0])
+    text = _SAS_SIGNATURE.sub("sig=…", whole.partition("\n\nDebug source:")[0])
     status, code, message = (
         found[1] if found else ""
         for found in (each.search(text) for each in (_STATUS, _CODE, _MESSAGE))
     )
     if status:
-        row = _ROWS.get(code) or row_of(code, int(status))
+        row = _ERROR_RULES.get(code) or rule_for(code, int(status))
         said = f"{status} {code}: {message}" if code else f"{status} without a reason"
-        return Setback(row, detail_of(said, row))
+        return AttemptFailed(row, format_detail(said, row))
     if _NO_BLOB in text:
-        row = _ROWS["BlobNotFound"]
+        row = _ERROR_RULES["BlobNotFound"]
     elif _NO_CONNECTION.search(whole):
         row = _NOT_SENT
     else:
-        row = _row_of_exception(error)
-    return Setback(row, detail_of(f"{type(error).__name__}: {text}", row))
+        row = _rule_for_exception(error)
+    return AttemptFailed(row, format_detail(f"{type(error).__name__}: {text}", row))
 
 
-def _row_of_exception(error: Exception) -> Row:
+def _rule_for_exception(error: Exception) -> ErrorRule:
     names = (above.__name__ for above in type(error).__mro__)
-    return next(_ROWS[name] for name in names if name in _ROWS)
+    return next(_ERROR_RULES[name] for name in names if name in _ERROR_RULES)

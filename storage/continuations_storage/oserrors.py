@@ -16,9 +16,9 @@ from continuations_storage.errors import (
 if TYPE_CHECKING:
     from continuations_storage.errors import StorageError
 
-__all__ = ["NO_HARD_LINKS", "translated"]
+__all__ = ["NO_HARD_LINKS", "to_storage_error"]
 
-_CLASSES: dict[int, type[StorageError]] = {
+_ERRORS_BY_ERRNO: dict[int, type[StorageError]] = {
     errno.ENOENT: NotFound,
     errno.ENOTDIR: NotFound,  # a key stands where the path needs a folder
     errno.EISDIR: NotFound,
@@ -45,8 +45,8 @@ NO_HARD_LINKS = frozenset(
 )
 
 
-def translated(cause: OSError, key: str | None) -> StorageError:
+def to_storage_error(cause: OSError, key: str | None) -> StorageError:
     """Return the contract's error for an OSError; Unavailable where none fits."""
     number = cause.errno or 0
-    of_class = _CLASSES.get(number, Unavailable)
+    of_class = _ERRORS_BY_ERRNO.get(number, Unavailable)
     return of_class(key, f"{errno.errorcode.get(number, 'OSError')}: {cause.strerror}")

@@ -15,38 +15,38 @@ from continuations_storage.errors import AlreadyExists, NotFound, Unsafe
 if TYPE_CHECKING:
     from continuations_storage.contract import Store
 
-__all__ = ["PASSED", "prove"]
+__all__ = ["PASSED_KEY", "prove_put_if_absent"]
 
-PASSED = "probe/passed"
+PASSED_KEY = "probe/passed"
 
 _FIRST = b"first"
 _SECOND = b"second"
 
 
-async def prove(store: Store) -> None:
+async def prove_put_if_absent(store: Store) -> None:
     """Prove put-if-absent once and remember it in the store; else raise Unsafe."""
-    if await _remembered(store):
+    if await _was_proved(store):
         return
     key = f"probe/{os.urandom(16).hex()}"
     await store.create(key, _FIRST)
     try:
-        await _demand_refusal(store, key)
-        await _demand_first_body(store, key)
-        await _demand_listing(store, key)
+        await _check_second_create_fails(store, key)
+        await _check_body_unchanged(store, key)
+        await _check_key_is_listed(store, key)
     finally:
         await store.delete(key)
-    await _remember(store)
+    await _record_proof(store)
 
 
-async def _remembered(store: Store) -> bool:
+async def _was_proved(store: Store) -> bool:
     try:
-        await store.read(PASSED)
+        await store.read(PASSED_KEY)
     except NotFound:
         return False
     return True
 
 
-async def _demand_refusal(store: Store, key: str) -> None:
+async def _check_second_create_fails(store: Store, key: str) -> None:
     try:
         await store.create(key, _SECOND)
     except AlreadyExists:
@@ -54,17 +54,17 @@ async def _demand_refusal(store: Store, key: str) -> None:
     raise Unsafe(key, "a second create of the same key was accepted")
 
 
-async def _demand_first_body(store: Store, key: str) -> None:
+async def _check_body_unchanged(store: Store, key: str) -> None:
     if await store.read(key) != _FIRST:
         raise Unsafe(key, "the second create was refused, yet it changed the body")
 
 
-async def _demand_listing(store: Store, key: str) -> None:
+async def _check_key_is_listed(store: Store, key: str) -> None:
     if await store.keys(key) != [key]:
         raise Unsafe(key, "a key that was just created is not listed")
 
 
-async def _remember(store: Store) -> None:
+async def _record_proof(store: Store) -> None:
     # Another process may prove the same at the same time.
     with suppress(AlreadyExists):
-        await store.create(PASSED, b"put-if-absent was proved here\n")
+        await store.create(PASSED_KEY, b"put-if-absent was proved here\n")

@@ -10,7 +10,7 @@ key is taken afterwards, or at the end of our patience, the object's maker tells
 it is. Only if that cannot be read the create is `Inconclusive`. *A crash* leaves the
 whole object or none: S3 makes an object visible in one step.
 
-What each answer means is one table, in `continuations_storage.s3answers`.
+What each answer means is one table, in `continuations_storage.s3errors`.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from continuations_storage import attempts
-from continuations_storage.contract import PAGE, Page
+from continuations_storage import retries
+from continuations_storage.contract import PAGE_SIZE, Page
 from continuations_storage.endpoints import check_endpoint
 from continuations_storage.errors import NotFound, Unsafe
-from continuations_storage.forks import FirstProcess, PerProcess
+from continuations_storage.fork_safety import PerProcess, SingleProcessGuard
 from continuations_storage.keys import (
     check_key,
     check_limit,
@@ -32,11 +32,11 @@ from continuations_storage.keys import (
     check_store_prefix,
     is_key,
 )
-from continuations_storage.patience import Patience
-from continuations_storage.probe import prove
-from continuations_storage.s3answers import setbacks
-from continuations_storage.s3requests import Place
-from continuations_storage.threads import Threads
+from continuations_storage.probe import prove_put_if_absent
+from continuations_storage.retry_policy import RetryPolicy
+from continuations_storage.s3errors import classified_errors
+from continuations_storage.s3requests import BucketLocation
+from continuations_storage.thread_pool import DaemonThreadPool
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,7 +50,7 @@ __all__ = ["S3Store"]
 T = TypeVar("T")
 
 _CONNECTIONS = 32
-_threads = Threads(_CONNECTIONS, "continuations-s3")
+_threads = DaemonThreadPool(_CONNECTIONS, "continuations-s3")
 
 
 class S3Store:
@@ -75,7 +75,7 @@ class S3Store:
         checksums: Checksums | None = None,
         client: S3Client | None = None,
         timeout: float = 15.0,
-        patience: Patience | None = None,
+        retry_policy: RetryPolicy | None = None,
     ) -> None:
         if not bucket:
             raise ValueError("an S3 store needs the name of a bucket")
@@ -84,19 +84,19 @@ class S3Store:
         extra: dict[str, str] = {}
         if kms_key_id is not None:
             extra = {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": kms_key_id}
-        self._place = Place(
+        self._location = BucketLocation(
             bucket=bucket,
-            root=f"{prefix}/" if prefix else "",
-            extra=extra,
+            key_prefix=f"{prefix}/" if prefix else "",
+            put_options=extra,
         )
         self._endpoint = endpoint
-        self._patience = patience or Patience()
+        self._retry_policy = retry_policy or RetryPolicy()
 
         def connect() -> S3Client:
             from continuations_storage import s3client  # noqa: PLC0415 -- path = price
 
-            return s3client.connect(
-                s3client.Connection(
+            return s3client.create_client(
+                s3client.ClientSettings(
                     endpoint=endpoint,
                     region=region,
                     profile=profile,
@@ -107,11 +107,15 @@ class S3Store:
                 )
             )
 
-        self._client = PerProcess(connect if client is None else _only_here(client))
+        self._client = PerProcess(
+            connect if client is None else _single_process_client(client)
+        )
 
     def __repr__(self) -> str:
         where = f" at {self._endpoint}" if self._endpoint else ""
-        return f"<S3Store s3://{self._place.bucket}/{self._place.root}{where}>"
+        return (
+            f"<S3Store s3://{self._location.bucket}/{self._location.key_prefix}{where}>"
+        )
 
     async def create(self, key: str, body: bytes) -> datetime | None:
         """Put the body if the key is absent; durable when it returns.
@@ -120,22 +124,22 @@ class S3Store:
         """
         check_key(key)
         maker = os.urandom(16).hex()
-        put = partial(self._place.put, key=key, body=body, maker=maker)
-        head = partial(self._place.head, key=key)
-        return await attempts.create(
-            self._patience,
+        put = partial(self._location.put, key=key, body=body, maker_id=maker)
+        head = partial(self._location.head, key=key)
+        return await retries.create_with_retries(
+            self._retry_policy,
             key,
             maker,
-            put=lambda: self._ask(put),
-            head=lambda: self._ask(head),
+            put=lambda: self._send(put),
+            head=lambda: self._send(head),
         )
 
     async def read(self, key: str) -> bytes:
         """Return the whole body, or raise NotFound; Denied where S3 will not tell."""
         check_key(key)
-        return await self._persist(key, partial(self._place.get, key=key))
+        return await self._retry(key, partial(self._location.get, key=key))
 
-    async def keys(self, prefix: str, after: str = "", limit: int = PAGE) -> Page:
+    async def keys(self, prefix: str, after: str = "", limit: int = PAGE_SIZE) -> Page:
         """Return the first keys with the prefix and greater than `after`, in order.
 
         One request for up to 1,000, and S3's own time with them. Objects whose names
@@ -143,22 +147,22 @@ class S3Store:
         """
         check_prefix(prefix)
         check_limit(limit)
-        root = self._place.root
+        root = self._location.key_prefix
         last = root + after if after else ""
         found = Page()
         while True:
             listing = partial(
-                self._place.page,
+                self._location.list_page,
                 prefix=prefix,
                 after=last,
-                limit=min(PAGE, limit - len(found)),
+                limit=min(PAGE_SIZE, limit - len(found)),
             )
-            listed = await self._persist(prefix or None, listing)
+            listed = await self._retry(prefix or None, listing)
             _check_order(listed, root + prefix, last)
             keys = (name[len(root) :] for name in listed.names)
             found += filter(is_key, keys)
-            found.told = listed.time
-            if len(found) >= limit or not listed.more:
+            found.store_time = listed.store_time
+            if len(found) >= limit or not listed.has_more:
                 return found
             last = listed.names[-1]
 
@@ -170,22 +174,22 @@ class S3Store:
         check_key(key)
         # S3 says 204 of a missing key, some look-alikes 404.
         with suppress(NotFound):
-            await self._persist(key, partial(self._place.delete, key=key))
+            await self._retry(key, partial(self._location.delete, key=key))
 
     async def probe(self) -> None:
         """Prove that S3, or what looks like it, refuses a name that is taken."""
-        await prove(self)
+        await prove_put_if_absent(self)
 
-    async def _persist(self, key: str | None, request: Callable[[S3Client], T]) -> T:
-        return await attempts.persist(self._patience, key, lambda: self._ask(request))
+    async def _retry(self, key: str | None, request: Callable[[S3Client], T]) -> T:
+        return await retries.retry(self._retry_policy, key, lambda: self._send(request))
 
-    async def _ask(self, request: Callable[[S3Client], T]) -> T:
+    async def _send(self, request: Callable[[S3Client], T]) -> T:
         return await _threads.run(lambda: self._attempt(request))
 
     def _attempt(self, request: Callable[[S3Client], T]) -> T:
-        with setbacks(sent=False):
+        with classified_errors(request_sent=False):
             client = self._client()
-        with setbacks():
+        with classified_errors():
             return request(client)
 
 
@@ -197,12 +201,14 @@ def _check_order(listed: Listing, prefix: str, last: str) -> None:
         last = name
 
 
-def _only_here(client: S3Client) -> Callable[[], S3Client]:
+def _single_process_client(client: S3Client) -> Callable[[], S3Client]:
     """Refuse the same client to a second process: both would use its connections."""
-    first = FirstProcess("the given client", "make client and store after the fork")
+    first = SingleProcessGuard(
+        "the given client", "make client and store after the fork"
+    )
 
     def client_of_this_process() -> S3Client:
-        first.demand()
+        first.check_process()
         return client
 
     return client_of_this_process

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
     from continuations_storage.s3requests import S3Client
 
-__all__ = ["Checksums", "Connection", "connect"]
+__all__ = ["Checksums", "ClientSettings", "create_client"]
 
 Checksums = Literal["when_required", "when_supported"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Connection:
+class ClientSettings:
     """How to reach S3; None leaves it to the environment and its files."""
 
     endpoint: str | None = None
@@ -37,48 +37,48 @@ class Connection:
     connections: int
 
 
-class _OnlyS3(Loader):
+class _S3OnlyLoader(Loader):
     def list_available_services(self, type_name: str) -> list[str]:
         del type_name
         return ["s3"]
 
 
 # Shared, because it remembers what it read: a second client costs a third.
-_loader = _OnlyS3()
+_loader = _S3OnlyLoader()
 
 
-def connect(connection: Connection) -> S3Client:
+def create_client(settings: ClientSettings) -> S3Client:
     """Make a client; no request is sent yet."""
-    session = Session(profile=connection.profile)
+    session = Session(profile=settings.profile)
     session.register_component("data_loader", _loader)
     client = session.create_client(
         "s3",
-        region_name=connection.region,
-        endpoint_url=connection.endpoint,
-        config=_config(connection),
+        region_name=settings.region,
+        endpoint_url=settings.endpoint,
+        config=_config(settings),
     )
-    client.meta.events.register("request-created.s3.PutObject", _unasked)
+    client.meta.events.register("request-created.s3.PutObject", _remove_expect_header)
     return cast("S3Client", client)
 
 
-def _unasked(request: AWSRequest, **_: object) -> None:
+def _remove_expect_header(request: AWSRequest, **_: object) -> None:
     # botocore asks leave ("100-continue") before each body: one more round trip, and
     # a whole second with a server or a proxy that does not know it.
     del request.headers["Expect"]
 
 
-def _config(connection: Connection) -> Config:
+def _config(settings: ClientSettings) -> Config:
     options: dict[str, object] = {
         # By itself it repeats a PutObject after 500 and 503: a create could meet its
         # own first write and be told "exists". Asking again is the store's affair.
         "retries": {"total_max_attempts": 1, "mode": "standard"},
-        "connect_timeout": min(5.0, connection.timeout),
-        "read_timeout": connection.timeout,
-        "max_pool_connections": connection.connections,
+        "connect_timeout": min(5.0, settings.timeout),
+        "read_timeout": settings.timeout,
+        "max_pool_connections": settings.connections,
     }
-    if connection.path_style:
+    if settings.path_style:
         options["s3"] = {"addressing_style": "path"}
-    if connection.checksums is not None:
-        options["request_checksum_calculation"] = connection.checksums
-        options["response_checksum_validation"] = connection.checksums
+    if settings.checksums is not None:
+        options["request_checksum_calculation"] = settings.checksums
+        options["response_checksum_validation"] = settings.checksums
     return Config(**options)

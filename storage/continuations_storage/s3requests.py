@@ -10,19 +10,19 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from continuations_storage.attempts import Found
-from continuations_storage.s3answers import time_of
+from continuations_storage.retries import StoredObjectInfo
+from continuations_storage.s3errors import response_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import datetime
 
-__all__ = ["Listing", "Place", "S3Client"]
+__all__ = ["BucketLocation", "Listing", "S3Client"]
 
 _MAKER = "maker"
 
 
-class Garbled(Exception):
+class MalformedResponse(Exception):
     """A success that no S3 would have worded so."""
 
 
@@ -60,74 +60,80 @@ class Listing:
     """Names of objects as S3 lists them, whether there are more, and S3's time."""
 
     names: list[str]
-    more: bool
-    time: datetime | None
+    has_more: bool
+    store_time: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class BucketLocation:
     """A bucket and the beginning of all names in it; `extra` goes with every put."""
 
     bucket: str
-    root: str
-    extra: Mapping[str, str] = field(default_factory=dict[str, str])
+    key_prefix: str
+    put_options: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def put(
-        self, client: S3Client, key: str, body: bytes, maker: str
+        self, client: S3Client, key: str, body: bytes, maker_id: str
     ) -> datetime | None:
         """Put if absent, with the maker's id beside the body; return S3's time."""
         answer = client.put_object(
             Bucket=self.bucket,
-            Key=self.root + key,
+            Key=self.key_prefix + key,
             Body=body,
             IfNoneMatch="*",
-            Metadata={_MAKER: maker},
-            **self.extra,
+            Metadata={_MAKER: maker_id},
+            **self.put_options,
         )
-        _demand(answer, "ETag")
-        return _time(answer)
+        _require_member(answer, "ETag")
+        return _response_time(answer)
 
-    def head(self, client: S3Client, key: str) -> Found:
+    def head(self, client: S3Client, key: str) -> StoredObjectInfo:
         """Tell whose body stands."""
-        answer = client.head_object(Bucket=self.bucket, Key=self.root + key)
-        _demand(answer, "ETag")
+        answer = client.head_object(Bucket=self.bucket, Key=self.key_prefix + key)
+        _require_member(answer, "ETag")
         # Servers written in Go, MinIO for one, send the name as "Maker".
         metadata = {k.lower(): v for k, v in answer.get("Metadata", {}).items()}
-        return Found(maker=metadata.get(_MAKER), time=_time(answer))
+        return StoredObjectInfo(
+            maker_id=metadata.get(_MAKER), store_time=_response_time(answer)
+        )
 
     def get(self, client: S3Client, key: str) -> bytes:
         """Return the whole body."""
-        answer = client.get_object(Bucket=self.bucket, Key=self.root + key)
+        answer = client.get_object(Bucket=self.bucket, Key=self.key_prefix + key)
         with closing(answer["Body"]) as stream:
-            _demand(answer, "ETag")
+            _require_member(answer, "ETag")
             body: bytes = stream.read()
         if answer.get("ContentLength") != len(body):
             # Without a length nobody can tell a whole body from the half of one.
-            raise Garbled(f"{len(body)} of {answer.get('ContentLength')} bytes came")
+            raise MalformedResponse(
+                f"{len(body)} of {answer.get('ContentLength')} bytes came"
+            )
         return body
 
-    def page(self, client: S3Client, prefix: str, after: str, limit: int) -> Listing:
+    def list_page(
+        self, client: S3Client, prefix: str, after: str, limit: int
+    ) -> Listing:
         """List the first names with the prefix that come after the name `after`."""
         where = {"StartAfter": after} if after else {}
         answer = client.list_objects_v2(
-            Bucket=self.bucket, Prefix=self.root + prefix, MaxKeys=limit, **where
+            Bucket=self.bucket, Prefix=self.key_prefix + prefix, MaxKeys=limit, **where
         )
-        _demand(answer, "IsTruncated")
+        _require_member(answer, "IsTruncated")
         names: list[str] = [each["Key"] for each in answer.get("Contents", ())]
         if answer["IsTruncated"] and not names:
-            raise Garbled("an empty page that says there are more")
+            raise MalformedResponse("an empty page that says there are more")
         more: bool = answer["IsTruncated"]
-        return Listing(names=names, more=more, time=_time(answer))
+        return Listing(names=names, has_more=more, store_time=_response_time(answer))
 
     def delete(self, client: S3Client, key: str) -> None:
         """Remove the key."""
-        client.delete_object(Bucket=self.bucket, Key=self.root + key)
+        client.delete_object(Bucket=self.bucket, Key=self.key_prefix + key)
 
 
-def _demand(answer: Mapping[str, Any], member: str) -> None:
-    if member not in answer:
-        raise Garbled(f"a success without {member}")
+def _require_member(response: Mapping[str, Any], member: str) -> None:
+    if member not in response:
+        raise MalformedResponse(f"a success without {member}")
 
 
-def _time(answer: Mapping[str, Any]) -> datetime | None:
-    return time_of(answer["ResponseMetadata"]["HTTPHeaders"])
+def _response_time(response: Mapping[str, Any]) -> datetime | None:
+    return response_time(response["ResponseMetadata"]["HTTPHeaders"])

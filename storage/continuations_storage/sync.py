@@ -7,7 +7,7 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from continuations_storage.contract import PAGE
+from continuations_storage.contract import PAGE_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator
@@ -32,7 +32,7 @@ class SyncStore:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._owner = 0  # the process that started the thread
+        self._owner_pid = 0  # the process that started the thread
         self._closed = False
 
     def __enter__(self) -> Self:
@@ -43,32 +43,32 @@ class SyncStore:
 
     def create(self, key: str, body: bytes) -> datetime | None:
         """Put the body if the key is absent; durable when it returns."""
-        return self._wait(self.store.create(key, body))
+        return self._run(self.store.create(key, body))
 
     def read(self, key: str) -> bytes:
         """Return the whole body, or raise NotFound."""
-        return self._wait(self.store.read(key))
+        return self._run(self.store.read(key))
 
-    def keys(self, prefix: str, after: str = "", limit: int = PAGE) -> list[str]:
+    def keys(self, prefix: str, after: str = "", limit: int = PAGE_SIZE) -> list[str]:
         """Return the first keys with the prefix and greater than `after`, in order."""
-        return self._wait(self.store.keys(prefix, after, limit))
+        return self._run(self.store.keys(prefix, after, limit))
 
     def all_keys(self, prefix: str, after: str = "") -> Iterator[str]:
         """Go through every key with the prefix in byte order, page by page."""
         while True:
             page = self.keys(prefix, after)
             yield from page
-            if len(page) < PAGE:
+            if len(page) < PAGE_SIZE:
                 return
             after = page[-1]
 
     def delete(self, key: str) -> None:
         """Remove the key; succeeds also when there is none."""
-        self._wait(self.store.delete(key))
+        self._run(self.store.delete(key))
 
     def probe(self) -> None:
         """Prove that the store honours put-if-absent, or raise Unsafe."""
-        self._wait(self.store.probe())
+        self._run(self.store.probe())
 
     def close(self) -> None:
         """Stop the thread; calls afterwards are refused. Closing twice is fine."""
@@ -76,18 +76,18 @@ class SyncStore:
             self._closed = True
             loop, thread = self._loop, self._thread
             self._loop = self._thread = None
-        if loop is None or thread is None or self._owner != os.getpid():
+        if loop is None or thread is None or self._owner_pid != os.getpid():
             return
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
 
-    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
+    def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         try:
             loop = self._running_loop()
         except RuntimeError:
-            work.close()
+            coroutine.close()
             raise
-        future = asyncio.run_coroutine_threadsafe(work, loop)
+        future = asyncio.run_coroutine_threadsafe(coroutine, loop)
         try:
             return future.result()
         except BaseException:
@@ -100,9 +100,9 @@ class SyncStore:
             if self._closed:
                 raise RuntimeError("this SyncStore is closed; make a new one")
             # A thread does not survive a fork: a child starts its own.
-            if self._loop is None or self._owner != os.getpid():
+            if self._loop is None or self._owner_pid != os.getpid():
                 self._loop = asyncio.new_event_loop()
-                self._owner = os.getpid()
+                self._owner_pid = os.getpid()
                 self._thread = threading.Thread(
                     target=_run_until_stopped,
                     args=(self._loop,),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["S3Options", "open_store"]
 
-_named: dict[str, MemoryStore] = {}
+_named_memory_stores: dict[str, MemoryStore] = {}
 
 
 class S3Options(TypedDict, total=False):
@@ -38,7 +38,7 @@ class S3Options(TypedDict, total=False):
     client: S3Client | None
 
 
-_BOTH_DRIVERS = ("endpoint", "region", "path_style", "kms_key_id", "timeout")
+_COMMON_OPTIONS = ("endpoint", "region", "path_style", "kms_key_id", "timeout")
 
 
 def open_store(url: str, **options: Unpack[S3Options]) -> Store:
@@ -65,17 +65,17 @@ def open_store(url: str, **options: Unpack[S3Options]) -> Store:
             raise Unsupported(url, f"unknown scheme {scheme!r}")
 
 
-def _open_files(url: str, place: str) -> Store:
+def _open_files(url: str, location: str) -> Store:
     from continuations_storage.files import FileStore  # noqa: PLC0415 -- path = price
 
-    if place.startswith("//"):
-        host, slash, path = place[2:].partition("/")
+    if location.startswith("//"):
+        host, slash, path = location[2:].partition("/")
         if host not in {"", "localhost"}:
             raise Unsupported(url, f"files of another host, {host!r}")
-        place = slash + path
-    if not place:
+        location = slash + path
+    if not location:
         raise Unsupported(url, "no path")
-    return FileStore(place)
+    return FileStore(location)
 
 
 def _open_memory(name: str) -> Store:
@@ -84,12 +84,12 @@ def _open_memory(name: str) -> Store:
     if not name:
         return MemoryStore()
     # setdefault and not check-then-set: two threads must get the same one.
-    return _named.setdefault(name, MemoryStore())
+    return _named_memory_stores.setdefault(name, MemoryStore())
 
 
-def _open_s3(url: str, place: str, options: dict[str, Any]) -> Store:
-    bucket, _, prefix = place.removeprefix("//").partition("/")
-    if not place.startswith("//") or not bucket:
+def _open_s3(url: str, location: str, options: dict[str, Any]) -> Store:
+    bucket, _, prefix = location.removeprefix("//").partition("/")
+    if not location.startswith("//") or not bucket:
         raise Unsupported(url, "no bucket")
     if "@" in bucket:
         # Not the URL itself: errors end in logs.
@@ -111,7 +111,7 @@ def _open_s3(url: str, place: str, options: dict[str, Any]) -> Store:
 def _open_obstore(url: str, prefix: str, options: dict[str, Any]) -> Store:
     from continuations_storage.obstore import ObjectStore  # noqa: PLC0415 -- likewise
 
-    _refuse_unknown(url, options, _BOTH_DRIVERS)
+    _refuse_unknown(url, options, _COMMON_OPTIONS)
     check_store_prefix(prefix)
     if (path_style := options.pop("path_style", None)) is not None:
         options["virtual_hosted_style_request"] = not path_style

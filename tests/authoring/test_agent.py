@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from typing_extensions import TypedDict  # pydantic wants it before Python 3.12
 
 from continuations.authoring.agent import Agent
-from continuations.authoring.faults import ArgumentsInvalid, OutputInvalid
+from continuations.authoring.errors import ArgumentsInvalid, OutputInvalid
 from continuations.authoring.subagent import AgentTool
 from continuations.authoring.tool import Tool, tool
 from continuations.errors import InvalidInput
@@ -23,7 +23,7 @@ def balance(account: str) -> int:
     return len(account)
 
 
-def plain(account: str) -> int:
+def plain_balance(account: str) -> int:
     """Of a plain function."""
     return len(account)
 
@@ -39,7 +39,7 @@ class Order:
     days: int = 1
 
 
-class Wish(TypedDict):
+class TripRequest(TypedDict):
     city: str
 
 
@@ -47,7 +47,7 @@ class Node(BaseModel):
     children: list[Node] = []
 
 
-class Fake:
+class FakeModel:
     name = "fake-1"
 
     async def reply(self, request: Any) -> Any:
@@ -59,23 +59,23 @@ class Fake:
 
 def test_tools_agents_and_functions_are_usable() -> None:
     child = Agent("child")
-    agent = Agent("a", tools=[balance, plain, child, child.as_tool("second")])
+    agent = Agent("a", tools=[balance, plain_balance, child, child.as_tool("second")])
 
-    assert ["balance", "plain", "child", "second"] == list(agent.toolbox)
-    assert balance is agent.tool("balance")
-    assert isinstance(agent.tool("plain"), Tool)
-    assert isinstance(agent.tool("child"), AgentTool)
-    assert agent.tool("missing") is None
+    assert ["balance", "plain", "child", "second"] == list(agent.tools_by_name)
+    assert balance is agent.get_tool("balance")
+    assert isinstance(agent.get_tool("plain"), Tool)
+    assert isinstance(agent.get_tool("child"), AgentTool)
+    assert agent.get_tool("missing") is None
 
 
-def test_specs_are_what_a_model_is_told() -> None:
+def test_specs_contain_name_description_and_parameters() -> None:
     agent = Agent("a", tools=[balance])
 
     expected = [("balance", "Balance in cents.", balance.parameters)]
-    assert expected == agent.specs
+    assert expected == agent.tool_specs
 
 
-def test_agents_may_call_each_other_in_a_circle() -> None:
+def test_agents_may_call_each_other_recursively() -> None:
     calls: list[str] = []
 
     def tools() -> list[Agent]:
@@ -85,17 +85,17 @@ def test_agents_may_call_each_other_in_a_circle() -> None:
     first = Agent("first", tools=tools)
     second = Agent("second", tools=[first])
 
-    found = first.tool("second")
+    found = first.get_tool("second")
     assert isinstance(found, AgentTool)
-    back = found.agent.tool("first")
+    back = found.agent.get_tool("first")
     assert isinstance(back, AgentTool)
     assert first is back.agent
-    assert first is back.agent.toolbox["first"].agent  # type: ignore[union-attr]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+    assert first is back.agent.tools_by_name["first"].agent  # type: ignore[union-attr]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
     assert ["asked"] == calls
 
 
 @pytest.mark.parametrize(
-    ("tools", "named"),
+    ("tools", "expected_text"),
     [
         ([balance, balance], "two tools named balance"),
         ([balance, Agent("balance")], "two tools named balance"),
@@ -110,13 +110,15 @@ def test_agents_may_call_each_other_in_a_circle() -> None:
         ([lambda: 1], "<lambda>"),
     ],
 )
-def test_unsound_tools_are_refused_on_first_use(tools: Any, named: str) -> None:
+def test_invalid_tools_are_rejected_on_first_use(
+    tools: Any, expected_text: str
+) -> None:
     agent = Agent("head", tools=tools)
 
     with pytest.raises(InvalidInput, match="agent head") as caught:
-        _ = agent.toolbox
+        _ = agent.tools_by_name
 
-    assert named in str(caught.value)
+    assert expected_text in str(caught.value)
 
 
 def test_a_root_agent_may_have_any_name() -> None:
@@ -133,7 +135,7 @@ def test_a_root_agent_may_have_any_name() -> None:
         ("a", {"max_turns": 0}),
     ],
 )
-def test_an_unsound_agent_is_refused(name: Any, options: dict[str, Any]) -> None:
+def test_invalid_agent_options_are_rejected(name: Any, options: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
         Agent(name, **options)
 
@@ -141,7 +143,7 @@ def test_an_unsound_agent_is_refused(name: Any, options: dict[str, Any]) -> None
 def test_models_have_names() -> None:
     assert Agent("a").model_name is None
     assert "gpt" == Agent("a", model="gpt").model_name
-    assert "fake-1" == Agent("a", model=Fake()).model_name
+    assert "fake-1" == Agent("a", model=FakeModel()).model_name
 
 
 def test_settings_are_a_copy() -> None:
@@ -155,26 +157,28 @@ def test_settings_are_a_copy() -> None:
 def test_the_prompt_digest_follows_the_instructions() -> None:
     one, same, other = (Agent("a", instructions=text) for text in ("x", "x", "y"))
 
-    assert one.prompt_digest == same.prompt_digest
-    assert one.prompt_digest != other.prompt_digest
+    assert one.instructions_digest == same.instructions_digest
+    assert one.instructions_digest != other.instructions_digest
     assert "x" == one.system_message
 
 
 # As a tool ------------------------------------------------------------------------
 
 
-def test_an_agent_takes_one_string() -> None:
+def test_agent_tool_takes_one_string_by_default() -> None:
     child = Agent("child", description="Knows the weather.").as_tool()
 
     assert "Knows the weather." == child.description
     assert ["input"] == list(child.parameters["properties"])
     assert ["input"] == child.parameters["required"]
-    assert "hello" == child.opening(child.bind('{"input":"hello"}'))
+    assert "hello" == child.first_user_message(
+        child.effective_arguments('{"input":"hello"}')
+    )
     with pytest.raises(ArgumentsInvalid):
-        child.bind('{"input":3}')
+        child.effective_arguments('{"input":3}')
 
 
-def test_an_agent_can_be_given_other_words() -> None:
+def test_as_tool_overrides_name_and_description() -> None:
     child = Agent("child").as_tool(name="ask", description="Ask it.", approval=True)
 
     assert ("ask", "Ask it.") == (child.name, child.description)
@@ -184,12 +188,12 @@ def test_an_agent_can_be_given_other_words() -> None:
 
 
 @pytest.mark.parametrize(
-    ("type_", "properties", "written", "opening"),
+    ("type_", "properties", "raw_arguments", "opening"),
     [
         (str, ["input"], '{"input":"a"}', "a"),
         (Request, ["city", "days"], '{"city":"a"}', '{"city":"a","days":1}'),
         (Order, ["city", "days"], '{"city":"a"}', '{"city":"a","days":1}'),
-        (Wish, ["city"], '{"city":"a"}', '{"city":"a"}'),
+        (TripRequest, ["city"], '{"city":"a"}', '{"city":"a"}'),
         (Node, ["children"], '{"children":[{}]}', '{"children":[{"children":[]}]}'),
         (list[int], ["input"], '{"input":[1]}', '{"input":[1]}'),
         (int, ["input"], '{"input":1}', '{"input":1}'),
@@ -198,28 +202,32 @@ def test_an_agent_can_be_given_other_words() -> None:
         (Request | Node, ["input"], '{"input":{}}', '{"input":{"children":[]}}'),
     ],
 )
-def test_an_agent_takes_a_type(
-    type_: Any, properties: list[str], written: str, opening: str
+def test_agent_tool_takes_its_input_type(
+    type_: Any, properties: list[str], raw_arguments: str, opening: str
 ) -> None:
     child = Agent("child", input_type=type_).as_tool()
 
     assert "object" == child.parameters["type"]
     assert properties == list(child.parameters["properties"])
-    assert opening == child.opening(child.bind(written))
+    assert opening == child.first_user_message(child.effective_arguments(raw_arguments))
 
 
-@pytest.mark.parametrize("type_", [Request, Order, Wish])
+@pytest.mark.parametrize("type_", [Request, Order, TripRequest])
 def test_a_policy_sees_the_fields_of_a_type(type_: Any) -> None:
     def far(city: str) -> bool:
         return city == "far"
 
     child = Agent("child", input_type=type_).as_tool(approval=far)
 
-    assert asyncio.run(child.needs_approval(child.bind('{"city":"far"}')))
-    assert not asyncio.run(child.needs_approval(child.bind('{"city":"near"}')))
+    assert asyncio.run(
+        child.needs_approval(child.effective_arguments('{"city":"far"}'))
+    )
+    assert not asyncio.run(
+        child.needs_approval(child.effective_arguments('{"city":"near"}'))
+    )
 
 
-def test_an_input_type_is_refused_by_name() -> None:
+def test_unsupported_input_type_error_names_the_agent() -> None:
     class Opaque:
         pass
 
@@ -258,7 +266,7 @@ def test_a_declared_output_is_parsed(type_: Any, text: str, expected: Any) -> No
 
 
 @pytest.mark.parametrize(
-    ("text", "named"),
+    ("text", "expected_text"),
     [
         ("It is fine.", "The output is not valid JSON"),
         ("", "The output is not valid JSON"),
@@ -268,14 +276,14 @@ def test_a_declared_output_is_parsed(type_: Any, text: str, expected: Any) -> No
         ('{"city":"a","city":"b"}', "twice"),
     ],
 )
-def test_another_output_is_refused_in_words(text: str, named: str) -> None:
+def test_invalid_output_error_names_the_problem(text: str, expected_text: str) -> None:
     with pytest.raises(OutputInvalid) as caught:
         Agent("a", output_type=Request).parse_output(text)
 
-    assert named in str(caught.value)
+    assert expected_text in str(caught.value)
 
 
-def test_a_provider_is_asked_for_the_type() -> None:
+def test_response_format_describes_the_output_type() -> None:
     asked = Agent("a", output_type=Request).response_format
 
     assert asked is not None
@@ -284,7 +292,7 @@ def test_a_provider_is_asked_for_the_type() -> None:
     assert ["city", "days"] == list(asked["json_schema"]["schema"]["properties"])
 
 
-def test_what_is_no_object_is_wrapped_in_one() -> None:
+def test_output_type_that_is_no_object_is_wrapped_in_an_object() -> None:
     asked = Agent("a", output_type=list[Node]).response_format
 
     assert asked is not None

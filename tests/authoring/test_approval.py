@@ -10,7 +10,7 @@ import pytest
 
 from continuations.authoring.agent import Agent
 from continuations.authoring.approval import ApprovalPolicy
-from continuations.authoring.faults import ArgumentsInvalid, PolicyFailed
+from continuations.authoring.errors import ArgumentsInvalid, PolicyFailed
 from continuations.authoring.tool import tool
 from continuations.errors import InvalidInput
 
@@ -18,48 +18,48 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def asks(approval: Any, written: str = '{"cents":500}') -> bool:
+def needs_approval(approval: Any, raw_arguments: str = '{"cents":500}') -> bool:
     @tool(approval=approval)
     def pay(cents: int, to: str = "kim") -> None:
         """Pay."""
 
-    return asyncio.run(pay.needs_approval(pay.bind(written)))
+    return asyncio.run(pay.needs_approval(pay.effective_arguments(raw_arguments)))
 
 
-async def later(cents: int) -> bool:
+async def is_big_async(cents: int) -> bool:
     await asyncio.sleep(0)
     return cents > 100
 
 
-def big(cents: int) -> bool:
+def is_big(cents: int) -> bool:
     return cents > 100
 
 
-def huge(cents: int) -> bool:
+def is_huge(cents: int) -> bool:
     return cents > 1_000
 
 
-def big_of_all(cents: int, **_: object) -> bool:
+def is_big_with_kwargs(cents: int, **_: object) -> bool:
     return cents > 100
 
 
-def wrapped(*values: object, **named: object) -> bool:
+def has_only_keyword_arguments(*values: object, **named: object) -> bool:
     return not values and "cents" in named
 
 
-def knows_all(**given: object) -> bool:
+def gets_all_arguments(**given: object) -> bool:
     return given == {"cents": 500, "to": "kim"}
 
 
-def stranger(to: str) -> bool:
+def is_unknown_payee(to: str) -> bool:
     return to != "kim"
 
 
-def has_its_own(cents: int, other: int = 3) -> bool:
+def is_above_its_default(cents: int, other: int = 3) -> bool:
     return cents > other
 
 
-class Limit:
+class AboveLimit:
     def __call__(self, cents: int) -> bool:
         return cents > 100
 
@@ -73,21 +73,23 @@ class Limit:
         (ApprovalPolicy(), True),
         (ApprovalPolicy(when=True), True),
         (ApprovalPolicy(when=False), False),
-        (big, True),
-        (huge, False),
-        (big_of_all, True),
-        (knows_all, True),
-        (wrapped, True),
-        (stranger, False),
-        (has_its_own, True),
+        (is_big, True),
+        (is_huge, False),
+        (is_big_with_kwargs, True),
+        (gets_all_arguments, True),
+        (has_only_keyword_arguments, True),
+        (is_unknown_payee, False),
+        (is_above_its_default, True),
         (lambda: True, True),
-        (later, True),
-        (Limit(), True),
-        (ApprovalPolicy(when=later), True),
+        (is_big_async, True),
+        (AboveLimit(), True),
+        (ApprovalPolicy(when=is_big_async), True),
     ],
 )
-def test_a_policy_asks_or_lets_pass(approval: object, *, expected: bool) -> None:
-    assert expected is asks(approval)
+def test_policy_decides_whether_a_call_needs_approval(
+    approval: object, *, expected: bool
+) -> None:
+    assert expected is needs_approval(approval)
 
 
 def raising() -> bool:
@@ -98,7 +100,7 @@ async def raising_later() -> bool:
     raise LookupError
 
 
-def never_given(unknown: int) -> bool:
+def wants_unknown_argument(unknown: int) -> bool:
     return bool(unknown)
 
 
@@ -110,7 +112,7 @@ def any_number(*values: int) -> bool:
     return any(values)
 
 
-def confused(cents: Any) -> bool:
+def misreads_its_argument(cents: Any) -> bool:
     return bool(cents["a"])
 
 
@@ -129,37 +131,37 @@ def confused(cents: Any) -> bool:
         lambda: lambda: False,
         positional,
         any_number,
-        confused,
+        misreads_its_argument,
         bool,
         print,
     ],
 )
-def test_anything_else_keeps_the_call_from_running(
+def test_policy_result_that_is_no_bool_blocks_the_call(
     condition: Callable[..., object],
 ) -> None:
     with pytest.raises(PolicyFailed, match="nothing ran"):
-        asks(condition)
+        needs_approval(condition)
 
 
-def test_a_condition_on_a_misspelt_argument_is_refused_when_it_is_declared() -> None:
+def test_condition_with_unknown_argument_is_rejected_at_declaration() -> None:
     """It would keep every call from running, and only the model would be told."""
     with pytest.raises(InvalidInput, match=r"wants 'unknown'.*takes: cents"):
-        asks(never_given)
+        needs_approval(wants_unknown_argument)
 
 
-def test_the_refusal_does_not_show_what_was_raised() -> None:
+def test_policy_error_text_hides_the_exception_text() -> None:
     def secretive() -> bool:
         msg = "password"
         raise ValueError(msg)
 
     with pytest.raises(PolicyFailed) as caught:
-        asks(secretive)
+        needs_approval(secretive)
 
     assert "the approval policy raised ValueError; nothing ran" == str(caught.value)
 
 
-def test_arguments_that_are_not_effective_let_nothing_pass() -> None:
-    @tool(approval=big)
+def test_non_effective_arguments_are_rejected_before_the_policy() -> None:
+    @tool(approval=is_big)
     def pay(cents: int) -> None:
         """Pay."""
 
@@ -168,9 +170,9 @@ def test_arguments_that_are_not_effective_let_nothing_pass() -> None:
 
 
 @pytest.mark.parametrize("approval", ["yes", 1, 0, "", [], {}, timedelta(1)])
-def test_approval_is_one_of_four_things(approval: Any) -> None:
+def test_approval_option_of_another_type_is_rejected(approval: Any) -> None:
     with pytest.raises(InvalidInput):
-        asks(approval)
+        needs_approval(approval)
 
 
 @pytest.mark.parametrize(
@@ -188,7 +190,7 @@ def test_approval_is_one_of_four_things(approval: Any) -> None:
         {"on_expired": None},
     ],
 )
-def test_an_unsound_policy_is_refused(options: dict[str, Any]) -> None:
+def test_invalid_policy_options_are_rejected(options: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
         ApprovalPolicy(**options)
 
@@ -196,9 +198,9 @@ def test_an_unsound_policy_is_refused(options: dict[str, Any]) -> None:
 def test_times_are_timedeltas() -> None:
     policy = ApprovalPolicy(expires_after=90, valid_for=timedelta(minutes=1))
 
-    assert timedelta(seconds=90) == policy.decision_time
-    assert timedelta(seconds=60) == policy.execution_time
-    assert ApprovalPolicy().decision_time is None
+    assert timedelta(seconds=90) == policy.decision_timeout
+    assert timedelta(seconds=60) == policy.approval_validity
+    assert ApprovalPolicy().decision_timeout is None
 
 
 @pytest.mark.parametrize(
@@ -206,20 +208,20 @@ def test_times_are_timedeltas() -> None:
     [
         (ApprovalPolicy(), None),
         (ApprovalPolicy(name="big sums"), "big sums"),
-        (ApprovalPolicy(when=later), "later"),
+        (ApprovalPolicy(when=is_big_async), "later"),
         (ApprovalPolicy(when=lambda: True), None),
-        (ApprovalPolicy(when=Limit()), None),
+        (ApprovalPolicy(when=AboveLimit()), None),
     ],
 )
 def test_a_policy_has_a_label(policy: ApprovalPolicy, expected: str | None) -> None:
-    assert expected == policy.label
+    assert expected == policy.display_name
 
 
-def test_the_digest_follows_what_is_declared() -> None:
+def test_policy_digest_changes_with_every_option() -> None:
     policies = [
         ApprovalPolicy(),
         ApprovalPolicy(when=False),
-        ApprovalPolicy(when=later),
+        ApprovalPolicy(when=is_big_async),
         ApprovalPolicy(name="n"),
         ApprovalPolicy(expires_after=1),
         ApprovalPolicy(valid_for=1),
@@ -241,8 +243,8 @@ def test_an_agent_can_need_approval() -> None:
     child = Agent("child")
     gated = child.as_tool(approval=about_money)
 
-    money = gated.bind('{"input":"send money"}')
-    words = gated.bind('{"input":"send words"}')
+    money = gated.effective_arguments('{"input":"send money"}')
+    words = gated.effective_arguments('{"input":"send words"}')
 
     assert asyncio.run(gated.needs_approval(money))
     assert not asyncio.run(gated.needs_approval(words))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def google(account: str, cents: int = 0) -> None:
+def google_style(account: str, cents: int = 0) -> None:
     """Move money.
 
     At once, and for good.
@@ -31,7 +31,7 @@ def google(account: str, cents: int = 0) -> None:
     """
 
 
-def numpy(account: str, cents: int = 0) -> None:
+def numpy_style(account: str, cents: int = 0) -> None:
     """Move money.
 
     At once, and for good.
@@ -51,7 +51,7 @@ def numpy(account: str, cents: int = 0) -> None:
     """
 
 
-def rest(account: str, cents: int = 0) -> None:
+def rest_style(account: str, cents: int = 0) -> None:
     """Move money.
 
     At once, and for good.
@@ -63,7 +63,7 @@ def rest(account: str, cents: int = 0) -> None:
     """
 
 
-@pytest.mark.parametrize("function", [google, numpy, rest])
+@pytest.mark.parametrize("function", [google_style, numpy_style, rest_style])
 def test_docstrings_describe_tools_and_parameters(
     function: Callable[..., None],
 ) -> None:
@@ -93,7 +93,7 @@ def test_docstrings_describe_tools_and_parameters(
         ("Ask\n    @kim about it.", "Ask\n@kim about it."),
     ],
 )
-def test_a_docstring_without_parameters_is_told_as_it_is(
+def test_docstring_without_parameters_is_the_description(
     docstring: str | None, expected: str
 ) -> None:
     def function() -> None: ...

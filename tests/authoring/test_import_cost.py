@@ -9,15 +9,15 @@ PROGRAM = """
 import sys
 import continuations.authoring.agent
 import continuations.authoring.approval
-import continuations.authoring.binding
+import continuations.authoring.registry
 import continuations.authoring.context
-import continuations.authoring.faults
+import continuations.authoring.errors
 import continuations.authoring.manifest
 import continuations.authoring.subagent
 import continuations.authoring.tool
 from continuations.authoring.agent import Agent
 from continuations.authoring.approval import ApprovalPolicy
-from continuations.authoring.binding import Binding
+from continuations.authoring.registry import AgentRegistry
 from continuations.authoring.context import ToolContext
 from continuations.authoring.tool import tool
 
@@ -32,8 +32,8 @@ async def pay(cents: int, ctx: ToolContext) -> None:
 
 accounts = Agent("accounts", tools=[balance, pay], output_type=list[int])
 head = Agent("head", tools=lambda: [accounts, head, accounts.as_tool("books")])
-binding = Binding([head])
-binding.tool_at(["head", "head", "books", "pay"])
+binding = AgentRegistry([head])
+binding.tool_at_path(["head", "head", "books", "pay"])
 assert balance("a") == 1
 print(*sorted({name.partition(".")[0] for name in sys.modules}))
 """

@@ -13,7 +13,7 @@ import pytest
 from pydantic import BaseModel
 
 from continuations.authoring.context import ToolContext
-from continuations.authoring.faults import ArgumentsInvalid, ResultUnstorable
+from continuations.authoring.errors import ArgumentsInvalid, ResultNotSerializable
 from continuations.authoring.tool import tool
 from continuations.core.decisions import Answer, Approve, Deny
 
@@ -36,16 +36,18 @@ def total(items: list[Item], ctx: ToolContext, factor: int = 1) -> Decimal:
     return factor * sum((item.price for item in items), Decimal(0))
 
 
-def run(subject: Any, written: str = "{}") -> str:
-    text: str = asyncio.run(subject.invoke(subject.bind(written), CTX))
+def invoke(tool_under_test: Any, raw_arguments: str = "{}") -> str:
+    text: str = asyncio.run(
+        tool_under_test.invoke(tool_under_test.effective_arguments(raw_arguments), CTX)
+    )
     return text
 
 
-def test_a_plain_function_gets_python_values_and_its_context() -> None:
-    assert '"4.4"' == run(total, '{"items":[{"price":"2.2"}],"factor":2}')
+def test_sync_function_gets_python_values_and_tool_context() -> None:
+    assert '"4.4"' == invoke(total, '{"items":[{"price":"2.2"}],"factor":2}')
 
 
-def test_a_plain_function_runs_in_a_thread_with_its_callers_context() -> None:
+def test_sync_function_runs_in_a_thread_with_the_callers_context() -> None:
     tenant = contextvars.ContextVar("tenant", default="none")
 
     @tool
@@ -67,7 +69,7 @@ def test_an_async_function_is_awaited() -> None:
         await asyncio.sleep(0)
         return word
 
-    assert "a" == run(later, '{"word":"a"}')
+    assert "a" == invoke(later, '{"word":"a"}')
 
 
 def test_a_plain_wrapper_of_an_async_function_is_awaited() -> None:
@@ -79,10 +81,10 @@ def test_a_plain_wrapper_of_an_async_function_is_awaited() -> None:
     def wrapper() -> Any:
         return later()
 
-    assert "a" == run(tool(wrapper))
+    assert "a" == invoke(tool(wrapper))
 
 
-def test_an_argument_may_be_called_anything() -> None:
+def test_argument_may_have_a_reserved_name() -> None:
     @tool
     def odd(function: int, values: int, arguments: int, self_: int) -> list[int]:
         """Take names that stand on the way."""
@@ -90,27 +92,27 @@ def test_an_argument_may_be_called_anything() -> None:
 
     written = '{"function":1,"values":2,"arguments":3,"self_":4}'
 
-    assert "[1,2,3,4]" == run(odd, written)
+    assert "[1,2,3,4]" == invoke(odd, written)
 
 
-def test_a_method_knows_its_object() -> None:
+def test_bound_method_keeps_its_object() -> None:
     class Bank:
         name = "b"
 
         def balance(self, account: str) -> str:
             return self.name + account
 
-    assert "b1" == run(tool(Bank().balance), '{"account":"1"}')
+    assert "b1" == invoke(tool(Bank().balance), '{"account":"1"}')
 
 
-def test_what_the_function_raises_is_raised() -> None:
+def test_exception_of_the_function_is_propagated() -> None:
     @tool
     def fail() -> None:
         msg = "no"
         raise LookupError(msg)
 
     with pytest.raises(LookupError, match="no"):
-        run(fail)
+        invoke(fail)
 
 
 def test_stop_iteration_does_not_hang() -> None:
@@ -120,7 +122,7 @@ def test_stop_iteration_does_not_hang() -> None:
         return next(empty)
 
     with pytest.raises(RuntimeError, match="StopIteration"):
-        run(stop)
+        invoke(stop)
 
 
 def test_a_result_that_cannot_be_stored_is_refused() -> None:
@@ -128,8 +130,8 @@ def test_a_result_that_cannot_be_stored_is_refused() -> None:
     def bad() -> float:
         return float("nan")
 
-    with pytest.raises(ResultUnstorable, match="result is nan"):
-        run(bad)
+    with pytest.raises(ResultNotSerializable, match="result is nan"):
+        invoke(bad)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +144,7 @@ def test_a_result_that_cannot_be_stored_is_refused() -> None:
         "",
     ],
 )
-def test_what_is_not_effective_does_not_run(arguments: str) -> None:
+def test_non_effective_arguments_do_not_run(arguments: str) -> None:
     with pytest.raises(ArgumentsInvalid):
         asyncio.run(total.invoke(arguments, CTX))
 
@@ -159,7 +161,7 @@ def no_parameters() -> Answer:
     return Answer("done")
 
 
-def some(key: str) -> Answer:
+def with_argument(key: str) -> Answer:
     return Answer(key)
 
 
@@ -171,11 +173,11 @@ def context_by_name(ctx: Any) -> Answer:
     return Answer(ctx.fence)
 
 
-def everything(**given: Any) -> Answer:
+def with_all_arguments(**given: Any) -> Answer:
     return Answer(sorted(given))
 
 
-async def later(key: str) -> Answer:
+async def verify_async(key: str) -> Answer:
     await asyncio.sleep(0)
     return Answer(key)
 
@@ -185,10 +187,10 @@ async def later(key: str) -> Answer:
     [
         (None, None),
         (no_parameters, Answer("done")),
-        (some, Answer("k")),
+        (with_argument, Answer("k")),
         (with_context, Answer("k key")),
-        (everything, Answer(["ctx", "key"])),
-        (later, Answer("k")),
+        (with_all_arguments, Answer(["ctx", "key"])),
+        (verify_async, Answer("k")),
         (context_by_name, Answer(7)),
         (lambda: Approve(by="bank"), Approve(by="bank")),
         (Deny, Deny()),
@@ -198,7 +200,7 @@ async def later(key: str) -> Answer:
         (lambda: Answer, None),
     ],
 )
-def test_only_a_decision_settles_a_call(
+def test_verify_result_that_is_no_decision_is_ignored(
     verify: Callable[..., Any] | None, expected: object
 ) -> None:
     @tool(verify=verify)
@@ -208,7 +210,7 @@ def test_only_a_decision_settles_a_call(
     assert expected == asyncio.run(pay.verify_call('{"key":"k"}', CTX))
 
 
-def test_what_verify_raises_is_raised() -> None:
+def test_exception_of_verify_is_propagated() -> None:
     def verify() -> None:
         raise TimeoutError
 

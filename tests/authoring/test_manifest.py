@@ -8,7 +8,11 @@ import pytest
 
 from continuations.authoring.agent import Agent
 from continuations.authoring.approval import ApprovalPolicy
-from continuations.authoring.manifest import Change, differences, manifest_of
+from continuations.authoring.manifest import (
+    ManifestChange,
+    compare_manifests,
+    make_manifest,
+)
 from continuations.authoring.tool import tool
 from continuations.core import jsontext
 from continuations.errors import Corrupt, FormatError
@@ -36,18 +40,18 @@ def pay_described() -> Any:
     return tool(pay)
 
 
-def tree(*tools: Any, root: str = "hr", **options: Any) -> str:
+def manifest_of_tree(*tools: Any, root: str = "hr", **options: Any) -> str:
     """Return the manifest of a root, and an agent `accounts` with these tools."""
     accounts = Agent("accounts", tools=[*tools], **options)
-    return manifest_of(Agent(root, tools=[accounts]), sdk_version="1.0")
+    return make_manifest(Agent(root, tools=[accounts]), sdk_version="1.0")
 
 
 def test_a_manifest_is_canonical_and_the_same_each_time() -> None:
-    manifest = tree(pay)
+    manifest = manifest_of_tree(pay)
 
-    assert manifest == tree(pay)
+    assert manifest == manifest_of_tree(pay)
     assert manifest == jsontext.canonical(jsontext.parse(manifest))
-    assert () == differences(manifest, tree(pay))
+    assert () == compare_manifests(manifest, manifest_of_tree(pay))
 
 
 POLICY = ApprovalPolicy(name="always")
@@ -57,31 +61,31 @@ POLICY = ApprovalPolicy(name="always")
     ("current", "expected"),
     [
         (
-            lambda: tree(pay, instructions="new"),
+            lambda: manifest_of_tree(pay, instructions="new"),
             ("compatible", "hr/accounts", "its instructions changed"),
         ),
         (
-            lambda: tree(pay, model="m"),
+            lambda: manifest_of_tree(pay, model="m"),
             ("compatible", "hr/accounts", "its model was None and is m"),
         ),
         (
-            lambda: tree(pay_described()),
+            lambda: manifest_of_tree(pay_described()),
             ("compatible", "hr/accounts/pay", "its description changed"),
         ),
         (
-            lambda: tree(pay, Agent("new")),
+            lambda: manifest_of_tree(pay, Agent("new")),
             ("compatible", "hr/accounts/new", "it was added"),
         ),
         (
-            lambda: tree(tool(pay.function, approval=POLICY)),
+            lambda: manifest_of_tree(tool(pay.function, approval=POLICY)),
             ("compatible", "hr/accounts/pay", "its approval policy changed"),
         ),
         (
-            lambda: tree(pay_more()),
+            lambda: manifest_of_tree(pay_more()),
             ("incompatible", "hr/accounts/pay", "its parameters changed"),
         ),
         (
-            lambda: tree(tool(pay.function, version="2")),
+            lambda: manifest_of_tree(tool(pay.function, version="2")),
             (
                 "incompatible",
                 "hr/accounts/pay",
@@ -89,27 +93,27 @@ POLICY = ApprovalPolicy(name="always")
             ),
         ),
         (
-            lambda: tree(Agent("pay")),
+            lambda: manifest_of_tree(Agent("pay")),
             ("incompatible", "hr/accounts/pay", "the tool is now an agent"),
         ),
-        (tree, ("missing", "hr/accounts/pay", "the tool is gone")),
+        (manifest_of_tree, ("missing", "hr/accounts/pay", "the tool is gone")),
         (
-            lambda: manifest_of(Agent("hr"), sdk_version="1.0"),
+            lambda: make_manifest(Agent("hr"), sdk_version="1.0"),
             ("missing", "hr/accounts", "the agent is gone"),
         ),
         (
-            lambda: tree(pay, root="people"),
+            lambda: manifest_of_tree(pay, root="people"),
             ("missing", "hr", "the agent hr is now people"),
         ),
         (
-            lambda: manifest_of(
+            lambda: make_manifest(
                 Agent("hr", tools=[Agent("books", tools=[pay]).as_tool("accounts")]),
                 sdk_version="1.0",
             ),
             None,
         ),
         (
-            lambda: tree(pay).replace('"sdk":"1.0"', '"sdk":"1.1"'),
+            lambda: manifest_of_tree(pay).replace('"sdk":"1.0"', '"sdk":"1.1"'),
             ("compatible", "", "sdk 1.0 -> 1.1"),
         ),
     ],
@@ -117,61 +121,61 @@ POLICY = ApprovalPolicy(name="always")
 def test_a_change_is_classed(
     current: Callable[[], str], expected: tuple[Any, str, str] | None
 ) -> None:
-    found = differences(tree(pay), current())
+    found = compare_manifests(manifest_of_tree(pay), current())
 
     if expected is None:  # another agent under the same tool name
         assert ["compatible", "compatible"] == [change.kind for change in found]
         return
     kind, where, what = expected
-    assert (Change(kind=kind, where=where, what=what),) == found
+    assert (ManifestChange(kind=kind, where=where, what=what),) == found
 
 
-def test_circles_are_finite() -> None:
+def test_recursive_agents_give_a_finite_manifest() -> None:
     def tools() -> list[Any]:
         return [second, first, pay]
 
     first = Agent("first", tools=tools)
     second = Agent("second", tools=[first])
-    manifest = manifest_of(first, sdk_version="1")
+    manifest = make_manifest(first, sdk_version="1")
 
     agents = jsontext.parse(manifest)["agents"]
 
     assert ["first", "second"] == [agent["name"] for agent in agents]
     changed = manifest.replace('"prompt":"', '"prompt":"x')
     assert ["first", "first/second"] == [
-        change.where for change in differences(manifest, changed)
+        change.where for change in compare_manifests(manifest, changed)
     ]
 
 
-def chain(levels: int, leaf: Any) -> Agent:
+def agent_chain(levels: int, leaf: Any) -> Agent:
     agent = Agent("leaf", tools=[leaf])
     for level in range(levels):
         agent = Agent(f"level-{level}", tools=[agent.as_tool("down")])
     return agent
 
 
-def test_a_thousand_levels_grow_linearly() -> None:
-    manifest = manifest_of(chain(1_000, pay), sdk_version="1")
-    ten = manifest_of(chain(10, pay), sdk_version="1")
-    changed = manifest_of(chain(1_000, pay_more()), sdk_version="1")
+def test_manifest_grows_linearly_with_depth() -> None:
+    manifest = make_manifest(agent_chain(1_000, pay), sdk_version="1")
+    ten = make_manifest(agent_chain(10, pay), sdk_version="1")
+    changed = make_manifest(agent_chain(1_000, pay_more()), sdk_version="1")
 
-    (change,) = differences(manifest, changed)
+    (change,) = compare_manifests(manifest, changed)
 
     assert len(manifest) < 110 * len(ten)
     assert "level-999" + "/down" * 1_000 + "/pay" == change.where
 
 
-def test_keys_of_a_newer_minor_are_left_alone() -> None:
-    data = jsontext.parse(tree(pay))
+def test_unknown_keys_are_ignored() -> None:
+    data = jsontext.parse(manifest_of_tree(pay))
     data["later"] = {"x": 1}
     data["agents"][0]["later"] = 1
     data["agents"][0]["tools"]["accounts"]["later"] = None
 
-    assert () == differences(jsontext.canonical(data), tree(pay))
+    assert () == compare_manifests(jsontext.canonical(data), manifest_of_tree(pay))
 
 
-def damaged(change: Callable[[Any], object]) -> str:
-    data = jsontext.parse(tree(pay))
+def damaged_manifest(change: Callable[[Any], object]) -> str:
+    data = jsontext.parse(manifest_of_tree(pay))
     change(data)
     return jsontext.dump(data)
 
@@ -185,30 +189,38 @@ def damaged(change: Callable[[Any], object]) -> str:
         "null",
         "{}",
         "[" * 100_000,
-        damaged(lambda data: data.pop("sdk")),
-        damaged(lambda data: data.update(format=0)),
-        damaged(lambda data: data.update(format=True)),
-        damaged(lambda data: data.update(format="1")),
-        damaged(lambda data: data.update(agents=[])),
-        damaged(lambda data: data.update(agents={})),
-        damaged(lambda data: data.update(agents=[3])),
-        damaged(lambda data: data["agents"][0].pop("name")),
-        damaged(lambda data: data["agents"][0].update(model=3)),
-        damaged(lambda data: data["agents"][0].update(tools=[])),
-        damaged(lambda data: data["agents"][1]["tools"]["pay"].pop("meaning")),
-        damaged(lambda data: data["agents"][1]["tools"]["pay"].update(version=1)),
-        damaged(lambda data: data["agents"][0]["tools"]["accounts"].update(agent=2)),
-        damaged(lambda data: data["agents"][0]["tools"]["accounts"].update(agent=-1)),
-        damaged(lambda data: data["agents"][0]["tools"]["accounts"].update(agent=True)),
+        damaged_manifest(lambda data: data.pop("sdk")),
+        damaged_manifest(lambda data: data.update(format=0)),
+        damaged_manifest(lambda data: data.update(format=True)),
+        damaged_manifest(lambda data: data.update(format="1")),
+        damaged_manifest(lambda data: data.update(agents=[])),
+        damaged_manifest(lambda data: data.update(agents={})),
+        damaged_manifest(lambda data: data.update(agents=[3])),
+        damaged_manifest(lambda data: data["agents"][0].pop("name")),
+        damaged_manifest(lambda data: data["agents"][0].update(model=3)),
+        damaged_manifest(lambda data: data["agents"][0].update(tools=[])),
+        damaged_manifest(lambda data: data["agents"][1]["tools"]["pay"].pop("meaning")),
+        damaged_manifest(
+            lambda data: data["agents"][1]["tools"]["pay"].update(version=1)
+        ),
+        damaged_manifest(
+            lambda data: data["agents"][0]["tools"]["accounts"].update(agent=2)
+        ),
+        damaged_manifest(
+            lambda data: data["agents"][0]["tools"]["accounts"].update(agent=-1)
+        ),
+        damaged_manifest(
+            lambda data: data["agents"][0]["tools"]["accounts"].update(agent=True)
+        ),
     ],
 )
 def test_a_damaged_manifest_is_refused(text: str) -> None:
     with pytest.raises(Corrupt):
-        differences(text, tree(pay))
+        compare_manifests(text, manifest_of_tree(pay))
 
 
-def test_a_manifest_of_a_newer_format_is_refused_by_name() -> None:
-    text = damaged(lambda data: data.update(format=2))
+def test_newer_manifest_format_is_rejected_by_number() -> None:
+    text = damaged_manifest(lambda data: data.update(format=2))
 
     with pytest.raises(FormatError, match="has format 2; this version reads 1"):
-        differences(text, tree(pay))
+        compare_manifests(text, manifest_of_tree(pay))

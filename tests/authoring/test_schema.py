@@ -165,7 +165,7 @@ def test_parameters_may_have_names_that_pydantic_keeps_for_itself() -> None:
     assert expected == list(odd.parameters["properties"])
 
 
-def test_a_field_as_default_is_understood() -> None:
+def test_field_as_default_is_used() -> None:
     @tool
     def buy(count: int = Field(gt=0, description="how many")) -> None: ...
 
@@ -173,7 +173,7 @@ def test_a_field_as_default_is_understood() -> None:
     assert expected == buy.parameters["properties"]["count"]
 
 
-def test_an_alias_is_what_the_model_reads() -> None:
+def test_schema_uses_the_alias() -> None:
     @tool
     def send(from_: Annotated[str, Field(alias="from")]) -> None:
         """Send.
@@ -198,8 +198,10 @@ def test_local_types_are_found_under_postponed_annotations() -> None:
     def second(given: Local) -> int:
         return given.value
 
-    assert '{"given":{"value":1}}' == plain.bind('{"given":{"value":1}}')
-    assert '{"given":{"value":1}}' == second.bind('{"given":{"value":1}}')
+    assert '{"given":{"value":1}}' == plain.effective_arguments('{"given":{"value":1}}')
+    assert '{"given":{"value":1}}' == second.effective_arguments(
+        '{"given":{"value":1}}'
+    )
 
 
 # The context ------------------------------------------------------------------
@@ -226,7 +228,7 @@ def dotted_optional(a: int, ctx: elsewhere.ToolContext | None = None) -> None: .
         dotted_optional,
     ],
 )
-def test_the_context_is_not_the_models_to_give(function: Callable[..., None]) -> None:
+def test_context_parameter_is_not_in_the_schema(function: Callable[..., None]) -> None:
     assert ["a"] == list(tool(function).parameters["properties"])
 
 

@@ -20,7 +20,7 @@ def transfer(account: str, cents: int = 0) -> None:
     """Move money."""
 
 
-class Thing:
+class PlainClass:
     pass
 
 
@@ -41,7 +41,9 @@ def test_name_and_options_are_declared() -> None:
         (True, True, True),
     ],
 )
-def test_repeatable(*, read_only: bool, idempotent: bool, expected: bool) -> None:
+def test_read_only_or_idempotent_tool_is_repeatable(
+    *, read_only: bool, idempotent: bool, expected: bool
+) -> None:
     def function() -> None: ...
 
     made = tool(function, read_only=read_only, idempotent=idempotent)
@@ -49,7 +51,7 @@ def test_repeatable(*, read_only: bool, idempotent: bool, expected: bool) -> Non
 
 
 @pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf"), True, "10"])
-def test_a_timeout_is_a_length_of_time(timeout: Any) -> None:
+def test_invalid_timeout_is_rejected(timeout: Any) -> None:
     with pytest.raises(InvalidInput):
         tool(transfer, timeout=timeout)
 
@@ -57,23 +59,23 @@ def test_a_timeout_is_a_length_of_time(timeout: Any) -> None:
 # What cannot be a tool --------------------------------------------------------
 
 
-def star(*names: str) -> None: ...
-def stars(**names: str) -> None: ...
+def variadic(*names: str) -> None: ...
+def keyword_variadic(**names: str) -> None: ...
 def positional(name: str, /) -> None: ...
 
 
 @pytest.mark.parametrize(
-    ("function", "named"),
-    [(star, "names"), (stars, "names"), (positional, "name")],
+    ("function", "parameter"),
+    [(variadic, "names"), (keyword_variadic, "names"), (positional, "name")],
 )
-def test_parameters_without_names_are_refused_where_they_are_written(
-    function: Callable[..., None], named: str
+def test_variadic_and_positional_parameters_are_rejected_at_declaration(
+    function: Callable[..., None], parameter: str
 ) -> None:
-    with pytest.raises(InvalidInput, match=f"parameter {named} "):
+    with pytest.raises(InvalidInput, match=f"parameter {parameter} "):
         tool(function)
 
 
-def test_an_unannotated_parameter_is_refused_where_it_is_written() -> None:
+def test_unannotated_parameter_is_rejected_at_declaration() -> None:
     def function(value: int) -> None: ...
 
     function.__annotations__ = {}
@@ -81,14 +83,16 @@ def test_an_unannotated_parameter_is_refused_where_it_is_written() -> None:
         tool(function)
 
 
-@pytest.mark.parametrize("thing", [functools.partial(transfer), Thing, 3, "transfer"])
+@pytest.mark.parametrize(
+    "thing", [functools.partial(transfer), PlainClass, 3, "transfer"]
+)
 def test_only_functions_are_tools(thing: Any) -> None:
     with pytest.raises(InvalidInput, match="function"):
         tool(thing, name="thing")
 
 
 @pytest.mark.parametrize("name", ["", "a b", "ä", "a" * 65, "a.b", "a\n"])
-def test_names_are_what_providers_take(name: str) -> None:
+def test_invalid_tool_name_is_rejected(name: str) -> None:
     with pytest.raises(InvalidInput, match="a tool's name"):
         tool(transfer, name=name)
 
@@ -148,7 +152,7 @@ def test_a_method_of_an_object_is_a_tool() -> None:
     assert ["account"] == list(made.parameters["properties"])
 
 
-def test_a_method_in_a_class_is_told_what_to_do() -> None:
+def test_unbound_method_error_says_what_to_do() -> None:
     def method(self: object, account: str) -> None: ...
 
     del method.__annotations__["self"]
@@ -171,7 +175,7 @@ def test_a_functions_attributes_do_not_overwrite_the_tools() -> None:
     assert "function" == tool(function).name
 
 
-def test_a_tool_is_still_the_function() -> None:
+def test_tool_can_be_called_as_a_function() -> None:
     @tool
     def double(value: int) -> int:
         """Double it."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from continuations import Runner
-from tests.cli import office
-from tests.cli.command import Commands, forget_written_modules
+from tests.cli import payroll_app
+from tests.cli.command_line import CommandLine, unload_written_modules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def cli(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Iterator[Commands]:
+) -> Iterator[CommandLine]:
     """Return the command line in an empty folder; its environment names a store."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
@@ -27,11 +27,11 @@ def cli(
     monkeypatch.setenv("CONTINUATIONS_BY", "kim")
     monkeypatch.delenv("CONTINUATIONS_APP", raising=False)
     monkeypatch.setenv("COLUMNS", "40")  # nothing may depend on a wide terminal
-    yield Commands(tmp_path, capsys)
-    forget_written_modules()
+    yield CommandLine(tmp_path, capsys)
+    unload_written_modules()
 
 
 @pytest.fixture
-def runner(cli: Commands) -> Runner:
+def runner(cli: CommandLine) -> Runner:
     """Return a runner of the office on the command line's store."""
-    return Runner(office.boss(), store=f"file:{cli.folder / 'runs'}")
+    return Runner(payroll_app.make_boss(), store=f"file:{cli.folder / 'runs'}")

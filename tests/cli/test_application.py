@@ -6,62 +6,62 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cli import office
+from tests.cli import payroll_app
 
 if TYPE_CHECKING:
-    from tests.cli.command import Commands
+    from tests.cli.command_line import CommandLine
 
 # Each test writes a module of a name of its own: what was imported stays imported.
-BROKEN = "import continuations\n\nimport no_such_library\n"
+MODULE_WITH_MISSING_IMPORT = "import continuations\n\nimport no_such_library\n"
 
 
-def start(cli: Commands, app: str, *more: str) -> tuple[int, str, str]:
-    done = cli("start", "go", "--run-id", "j1", "--app", app, *more)
-    return done.code, done.out.partition("\n")[0], done.err
+def start(cli: CommandLine, app: str, *extra_arguments: str) -> tuple[int, str, str]:
+    done = cli("start", "go", "--run-id", "j1", "--app", app, *extra_arguments)
+    return done.exit_code, done.out.partition("\n")[0], done.err
 
 
 @pytest.mark.parametrize("name", ["runner", "boss"])
-def test_a_runner_or_an_agent_will_do(cli: Commands, name: str) -> None:
-    cli.write("office_written.py", office.APP)
+def test_app_may_name_a_runner_or_an_agent(cli: CommandLine, name: str) -> None:
+    cli.write_file("office_written.py", payroll_app.APP_SOURCE)
 
     assert (0, "Suspended", "") == start(cli, f"office_written:{name}")
     assert "j1: suspended" in cli("show", "j1").lines[0]
 
 
-def test_an_asynchronous_runner_will_do(cli: Commands) -> None:
+def test_app_may_name_an_async_runner(cli: CommandLine) -> None:
     more = "from continuations import AsyncRunner\nholder = lambda: None\n"
     more += "holder.runner = AsyncRunner(boss, store='file:runs')\n"
-    cli.write("awaited_written.py", office.APP + more)
+    cli.write_file("awaited_written.py", payroll_app.APP_SOURCE + more)
 
     assert (0, "Suspended", "") == start(cli, "awaited_written:holder.runner")
 
 
-def test_the_variables_do_for_both(
-    cli: Commands, monkeypatch: pytest.MonkeyPatch
+def test_environment_variables_replace_app_and_store(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given an application and a store in the environment
-    cli.write("variables_written.py", office.APP)
+    cli.write_file("variables_written.py", payroll_app.APP_SOURCE)
     monkeypatch.setenv("CONTINUATIONS_APP", "variables_written:boss")
 
     # When nothing is said on the command line, then they are meant
     assert "Suspended" == cli("start", "go", "--run-id", "j1").lines[0]
-    assert 0 == cli("approve", cli.only_wait()).code
+    assert 0 == cli("approve", cli.single_wait_id()).exit_code
     assert "Finished" == cli("resume", "j1").lines[0]
 
 
-def test_a_runner_alone_tells_the_store(
-    cli: Commands, monkeypatch: pytest.MonkeyPatch
+def test_store_of_the_runner_is_used_without_store_option(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cli.write("alone_written.py", office.APP)
+    cli.write_file("alone_written.py", payroll_app.APP_SOURCE)
     monkeypatch.delenv("CONTINUATIONS_STORE")
 
     assert 0 == start(cli, "alone_written:runner")[0]
     assert 2 == len(cli("waiting", "--app", "alone_written:runner").lines)
 
 
-def test_a_runner_and_another_store_are_refused(cli: Commands) -> None:
+def test_store_that_differs_from_the_runners_is_rejected(cli: CommandLine) -> None:
     # Given a runner that keeps its runs in `runs`
-    cli.write("placed_written.py", office.APP)
+    cli.write_file("placed_written.py", payroll_app.APP_SOURCE)
     app = "placed_written:runner"
 
     # When the command line names the same place, and another one
@@ -75,28 +75,30 @@ def test_a_runner_and_another_store_are_refused(cli: Commands) -> None:
     assert str(cli.folder / "runs") in other[2]
 
 
-def test_no_application(cli: Commands) -> None:
+def test_resume_without_app_is_a_usage_error(cli: CommandLine) -> None:
     done = cli("resume", "j1")
 
-    assert (2, "") == (done.code, done.out)
+    assert (2, "") == (done.exit_code, done.out)
     assert "--app" in done.err
 
 
-def test_no_store(cli: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_store_is_a_usage_error(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("CONTINUATIONS_STORE")
-    cli.write("storeless_written.py", office.APP)
+    cli.write_file("storeless_written.py", payroll_app.APP_SOURCE)
 
     for command in (["waiting"], ["show", "j1"], ["approve", "j1"], ["sweep"]):
         done = cli(*command)
-        assert (2, True) == (done.code, "CONTINUATIONS_STORE" in done.err)
+        assert (2, True) == (done.exit_code, "CONTINUATIONS_STORE" in done.err)
     code, _, err = start(cli, "storeless_written:boss")
     assert (2, True) == (code, "which has no store of its own" in err)
 
 
-def test_a_store_that_is_none(cli: Commands) -> None:
+def test_invalid_store_url_is_an_error(cli: CommandLine) -> None:
     done = cli("waiting", "--store", "runs")
 
-    assert (5, "") == (done.code, done.out)
+    assert (5, "") == (done.exit_code, done.out)
     assert done.err.startswith("InvalidInput: ")
 
 
@@ -115,10 +117,10 @@ def test_a_store_that_is_none(cli: Commands) -> None:
         ("office_written:Runner", "is of type type"),
     ],
 )
-def test_what_is_wrong_with_an_application_is_said(
-    cli: Commands, app: str, said: str
+def test_invalid_app_option_error_names_the_problem(
+    cli: CommandLine, app: str, said: str
 ) -> None:
-    cli.write("office_written.py", office.APP)
+    cli.write_file("office_written.py", payroll_app.APP_SOURCE)
 
     code, out, err = start(cli, app)
 
@@ -130,16 +132,20 @@ def test_what_is_wrong_with_an_application_is_said(
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("broken", BROKEN, "line 3: ModuleNotFoundError: No module named"),
+        (
+            "broken",
+            MODULE_WITH_MISSING_IMPORT,
+            "line 3: ModuleNotFoundError: No module named",
+        ),
         ("syntax", "x = (\n", "SyntaxError"),
         ("raising", "def f():\n    1 / 0\nf()\n", "line 2: ZeroDivisionError"),
         ("leaving", "raise SystemExit('bye')\n", "SystemExit: bye"),
     ],
 )
 def test_a_module_that_fails_is_not_a_missing_module(
-    cli: Commands, name: str, text: str, said: str
+    cli: CommandLine, name: str, text: str, said: str
 ) -> None:
-    cli.write(f"{name}_written.py", text)
+    cli.write_file(f"{name}_written.py", text)
 
     code, out, err = start(cli, f"{name}_written:runner")
 
@@ -149,32 +155,32 @@ def test_a_module_that_fails_is_not_a_missing_module(
     assert 1 == len(err.splitlines())
 
 
-def test_a_failed_run_is_told_by_the_code(cli: Commands) -> None:
-    cli.write("failing_written.py", office.APP)
+def test_failed_run_has_exit_code_1(cli: CommandLine) -> None:
+    cli.write_file("failing_written.py", payroll_app.APP_SOURCE)
     start(cli, "failing_written:boss")
     cli("cancel", "j1", "--reason", "over\nand out")
 
     done = cli("resume", "j1", "--app", "failing_written:boss")
 
     assert (1, ["Failed", "run: j1", "error: cancelled", "  over", "  and out"]) == (
-        done.code,
+        done.exit_code,
         done.lines,
     )
 
 
-def test_starting_another_task_under_a_known_id(cli: Commands) -> None:
-    cli.write("known_written.py", office.APP)
+def test_start_with_another_input_and_a_known_id_is_an_error(cli: CommandLine) -> None:
+    cli.write_file("known_written.py", payroll_app.APP_SOURCE)
     start(cli, "known_written:boss")
 
     same = start(cli, "known_written:boss")
     other = cli("start", "another", "--run-id", "j1", "--app", "known_written:boss")
 
     assert (0, "Suspended") == same[:2]
-    assert (5, True) == (other.code, other.err.startswith("RunExists: "))
+    assert (5, True) == (other.exit_code, other.err.startswith("RunExists: "))
 
 
-def test_an_error_of_the_model_names_the_run(cli: Commands) -> None:
-    cli.write(
+def test_an_error_of_the_model_names_the_run(cli: CommandLine) -> None:
+    cli.write_file(
         "silent_written.py",
         "from continuations import Agent\n"
         "from continuations.models.scripted import ScriptedModel\n"
@@ -183,56 +189,59 @@ def test_an_error_of_the_model_names_the_run(cli: Commands) -> None:
 
     done = cli("start", "go", "--app", "silent_written:agent")
 
-    assert (5, "") == (done.code, done.out)
+    assert (5, "") == (done.exit_code, done.out)
     assert done.err.startswith("ModelError: ")
     assert "Traceback" not in done.err
 
 
-def test_sweep_resumes_what_was_decided(cli: Commands) -> None:
+def test_sweep_resumes_what_was_decided(cli: CommandLine) -> None:
     # Given a run that was decided, and nobody resumed it
-    cli.write("swept_written.py", office.APP)
+    cli.write_file("swept_written.py", payroll_app.APP_SOURCE)
     start(cli, "swept_written:boss")
-    cli("approve", cli.only_wait())
+    cli("approve", cli.single_wait_id())
 
     # When the store is swept
     done = cli("sweep", "--app", "swept_written:boss")
     again = cli("sweep", "--app", "swept_written:boss")
 
     # Then the run has ended, and there is nothing more to do
-    assert (0, ["looked at: 1", "Finished", "run: j1"]) == (done.code, done.lines[:3])
-    assert (0, "looked at: 0\n") == (again.code, again.out)
+    assert (0, ["looked at: 1", "Finished", "run: j1"]) == (
+        done.exit_code,
+        done.lines[:3],
+    )
+    assert (0, "looked at: 0\n") == (again.exit_code, again.out)
 
 
-def test_sweep_without_code_tells_what_it_cannot_resume(cli: Commands) -> None:
-    cli.write("codeless_written.py", office.APP)
+def test_sweep_without_app_reports_runs_that_it_cannot_resume(cli: CommandLine) -> None:
+    cli.write_file("codeless_written.py", payroll_app.APP_SOURCE)
     start(cli, "codeless_written:boss")
-    cli("approve", cli.only_wait())
+    cli("approve", cli.single_wait_id())
 
     done = cli("sweep")
 
-    assert (5, "looked at: 1\n") == (done.code, done.out)
+    assert (5, "looked at: 1\n") == (done.exit_code, done.out)
     assert "j1: AgentChanged: " in done.err
 
 
-def test_patience_needs_something_to_be_patient_with(cli: Commands) -> None:
-    cli.write("patient_written.py", office.APP)
+def test_timeout_without_wait_is_a_usage_error(cli: CommandLine) -> None:
+    cli.write_file("patient_written.py", payroll_app.APP_SOURCE)
 
     code, _, err = start(cli, "patient_written:boss", "--timeout", "1")
 
     assert (2, True) == (code, "--timeout bounds --wait" in err)
 
 
-def test_wait_does_not_wait_for_people(cli: Commands) -> None:
-    cli.write("people_written.py", office.APP)
+def test_wait_option_does_not_wait_for_approvals(cli: CommandLine) -> None:
+    cli.write_file("people_written.py", payroll_app.APP_SOURCE)
 
     assert (0, "Suspended", "") == start(cli, "people_written:boss", "--wait")
 
 
-def test_a_wrong_command_line_is_two(cli: Commands) -> None:
-    assert 2 == cli("approve").code
-    assert 2 == cli("aprove", "x").code
-    assert 2 == cli("waiting", "--nothing").code
-    assert 2 == cli().code
-    assert 0 == cli("--help").code
+def test_invalid_command_line_has_exit_code_2(cli: CommandLine) -> None:
+    assert 2 == cli("approve").exit_code
+    assert 2 == cli("aprove", "x").exit_code
+    assert 2 == cli("waiting", "--nothing").exit_code
+    assert 2 == cli().exit_code
+    assert 0 == cli("--help").exit_code
     assert "Exit codes" in cli("--help").out
-    assert (0, "0.1.0\n") == (cli("--version").code, cli("--version").out)
+    assert (0, "0.1.0\n") == (cli("--version").exit_code, cli("--version").out)

@@ -8,36 +8,36 @@ from typing import TYPE_CHECKING
 import pytest
 
 from continuations import Approve, Finished, Runner, Suspended
-from tests.cli import office
+from tests.cli import payroll_app
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.cli.command import Commands
+    from tests.cli.command_line import CommandLine
 
 
-def newest(cli: Commands) -> Path:
+def newest_version_file(cli: CommandLine) -> Path:
     """Return the file of the newest version of run j1."""
     return min((cli.folder / "runs/runs/j1/v").iterdir())
 
 
-def free(cli: Commands, runner: Runner) -> Runner:
+def damage_approved_run(cli: CommandLine, runner: Runner) -> Runner:
     """Return a runner of a run that is approved, free, and has a garbage version."""
     runner.start("go", run_id="j1")
     runner.decide(next(runner.waiting()).id, Approve(by="kim"))
-    path = newest(cli)
+    path = newest_version_file(cli)
     path.with_name(str(int(path.name) - 1)).write_bytes(b"lost")
     return runner
 
 
-def test_a_whole_run_is_said_to_be_whole(cli: Commands, runner: Runner) -> None:
+def test_doctor_reports_an_undamaged_run(cli: CommandLine, runner: Runner) -> None:
     """R-E7: exit code 0; and again as JSON."""
     runner.start("go", run_id="j1")
 
     done, told = cli("doctor", "j1"), cli("doctor", "j1", "--json")
 
     number = runner.look("j1").version
-    assert (0, "") == (done.code, done.err)
+    assert (0, "") == (done.exit_code, done.err)
     assert f"last good version: {number}" in done.lines
     assert "findings: none" in done.lines
     assert {
@@ -51,88 +51,95 @@ def test_a_whole_run_is_said_to_be_whole(cli: Commands, runner: Runner) -> None:
     } == json.loads(told.out)
 
 
-def test_damage_is_named_and_what_to_do_next(cli: Commands, runner: Runner) -> None:
+def test_doctor_names_damage_and_the_next_step(
+    cli: CommandLine, runner: Runner
+) -> None:
     """R-E7: code 1, also when the newest version cannot be read; needs no app."""
-    free(cli, runner)
+    damage_approved_run(cli, runner)
     number = len(list((cli.folder / "runs/runs/j1/v").iterdir()))
 
     done = cli("doctor", "j1")
     told = json.loads(cli("doctor", "j1", "--json").out)
 
-    assert (1, "") == (done.code, done.err)
-    key = f"runs/j1/v/{newest(cli).name}"
+    assert (1, "") == (done.exit_code, done.err)
+    key = f"runs/j1/v/{newest_version_file(cli).name}"
     assert f"  damaged {key}" in done.lines
     assert f"last good version: {number - 1}" in done.lines
     assert "--repair goes on from version" in done.lines[-1]
     assert [(key, "damaged", True)] == [
         (each["key"], each["kind"], each["blocks"]) for each in told["findings"]
     ]
-    assert 5 == cli("show", "j1").code
+    assert 5 == cli("show", "j1").exit_code
     assert key in cli("show", "j1").err
 
 
-def test_repair_makes_a_new_root_from_which_a_resume_goes_on(
-    cli: Commands, runner: Runner
+def test_repair_writes_a_new_root_version_that_can_be_resumed(
+    cli: CommandLine, runner: Runner
 ) -> None:
     """R-E7, PA-09: 0; the damaged object stays; a second one finds nothing to do."""
-    free(cli, runner)
-    damaged, number = newest(cli), len(list((cli.folder / "runs/runs/j1/v").iterdir()))
+    damage_approved_run(cli, runner)
+    damaged, number = (
+        newest_version_file(cli),
+        len(list((cli.folder / "runs/runs/j1/v").iterdir())),
+    )
 
     done = cli("doctor", "j1", "--repair")
 
-    assert (0, "") == (done.code, done.err)
+    assert (0, "") == (done.exit_code, done.err)
     assert f"repaired: version {number + 1} is a new root" in done.lines
     assert "next: continuations resume j1" in done.lines[-1]
     assert b"lost" == damaged.read_bytes()
     again = cli("doctor", "j1", "--repair", "--json")
-    assert (1, None) == (again.code, json.loads(again.out)["repaired"])
+    assert (1, None) == (again.exit_code, json.loads(again.out)["repaired"])
     assert json.loads(again.out)["goes_on"]
     # What was approved may have happened: a person says so.
-    stands = Runner(office.boss(), store=runner.store).resume("j1")
+    stands = Runner(payroll_app.make_boss(), store=runner.store).resume("j1")
     assert isinstance(stands, Suspended)
     assert ["unknown"] == [wait.kind for wait in stands.waits]
-    assert 0 == cli("answer", stands.waits[0].id, '"moved"').code
+    assert 0 == cli("answer", stands.waits[0].id, '"moved"').exit_code
     assert isinstance(runner.resume("j1"), Finished)
 
 
-def test_nothing_left_to_go_on_from(cli: Commands, runner: Runner) -> None:
+def test_run_without_a_readable_version_cannot_be_repaired(
+    cli: CommandLine, runner: Runner
+) -> None:
     runner.start("go", run_id="j1")
     for path in (cli.folder / "runs/runs/j1/v").iterdir():
         path.write_bytes(b"")
 
     done, mended = cli("doctor", "j1"), cli("doctor", "j1", "--repair")
 
-    assert 1 == done.code
+    assert 1 == done.exit_code
     assert "last good version: none" in done.lines
     assert "restore the objects from a backup" in done.lines[-1]
-    assert (5, "") == (mended.code, mended.out)
+    assert (5, "") == (mended.exit_code, mended.out)
     assert mended.err.startswith("Corrupt: No version of run j1")
 
 
-def test_a_run_that_is_held_is_left_alone(cli: Commands, runner: Runner) -> None:
+def test_repair_of_a_claimed_run_is_refused(cli: CommandLine, runner: Runner) -> None:
     """Code 4, as for every command: the version before the newest holds a claim."""
     runner.start("go", run_id="j1")
-    newest(cli).write_bytes(b"")
+    newest_version_file(cli).write_bytes(b"")
 
-    assert runner.look("j1", version=1).table.run.claim is not None
+    assert runner.look("j1", version=1).run_state.run.claim is not None
     done = cli("doctor", "j1", "--repair")
 
-    assert 4 == done.code
+    assert 4 == done.exit_code
     assert "RunBusy" in done.err
 
 
 @pytest.mark.parametrize("name", ["nobody", "../etc", "a/b", "-x"])
-def test_no_such_run(cli: Commands, name: str) -> None:
+def test_doctor_of_an_unknown_run_is_an_error(cli: CommandLine, name: str) -> None:
     done = cli("doctor", "--", name)
 
-    assert (5, "") == (done.code, done.out)
+    assert (5, "") == (done.exit_code, done.out)
     assert ("InvalidId" if name != "nobody" else "RunNotFound") in done.err
 
 
-def test_findings_cannot_forge_lines(cli: Commands, runner: Runner) -> None:
+def test_findings_cannot_forge_lines(cli: CommandLine, runner: Runner) -> None:
     """What stands in a damaged object is never shown; a key's name is made visible."""
     runner.start("go", run_id="j1")
-    newest(cli).write_bytes(b"findings: none\n\x1b[31mnext: nothing\n")
+    newest_version_file(cli).write_bytes(b"findings: none\n\x1b[31mnext: nothing\n")
     done = cli("doctor", "j1")
     assert "\x1b" not in done.out
     assert 1 == done.lines.count("findings: 1")

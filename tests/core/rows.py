@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from continuations.core import messages as said
 from continuations.core.calls import (
     CallRow,
+    CallState,
     Errored,
     Nested,
     Proposed,
@@ -16,27 +17,26 @@ from continuations.core.calls import (
     Refused,
     Returned,
     Started,
-    State,
     Unknown,
     Waiting,
 )
 from continuations.core.decisions import Decision, DecisionKind
 from continuations.core.events import (
-    Admitted,
-    Begun,
+    ApprovalRequested,
+    CallAccepted,
+    CallInvalid,
     CallReturned,
-    Entered,
+    CallStarted,
     Event,
-    Gated,
-    Interrupted,
     ModelReplied,
-    Rejected,
+    OutcomeUnknown,
+    SubAgentStarted,
 )
-from continuations.core.frames import FrameRow, Log
+from continuations.core.frames import FrameRow, MessageLog
 from continuations.core.messages import Message
 from continuations.core.reducer import advance
 from continuations.core.run import RunRow
-from continuations.core.table import ROOT, Table
+from continuations.core.state import ROOT_FRAME_ID, RunState
 from continuations.core.usage import Usage
 from continuations.core.waits import Wait, WaitKind
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 MOMENT = datetime(2026, 11, 21, 9, 30, 0, 125_000, tzinfo=UTC)
 RUN = "jane-1"
 
-STATES: tuple[State, ...] = (
+STATES: tuple[CallState, ...] = (
     Proposed(),
     Waiting("w1"),
     Ready(),
@@ -63,7 +63,7 @@ def run_row() -> RunRow:
     """Return the row of a run that has just begun."""
     return RunRow(
         id=RUN,
-        birth="01birth",
+        run_nonce="01birth",
         agent="hr",
         created_at=MOMENT,
         input_digest="0a" * 32,
@@ -71,50 +71,63 @@ def run_row() -> RunRow:
     )
 
 
-def new_table(*messages: Message, max_turns: int | None = None) -> Table:
+def new_state(*messages: Message, max_turns: int | None = None) -> RunState:
     """Return a run that has just begun, whose model will be asked first."""
-    frame = FrameRow(id=ROOT, agent="hr", call=None, max_turns=max_turns)
-    return Table.of(
+    frame = FrameRow(
+        id=ROOT_FRAME_ID, agent="hr", parent_call_id=None, max_turns=max_turns
+    )
+    return RunState.from_rows(
         run=run_row(),
         manifest='{"agents":{}}',
-        frames={ROOT: frame},
+        frames={ROOT_FRAME_ID: frame},
         calls={},
         waits={},
-        logs={ROOT: Log(2, messages or (said.user("Onboard Jane"),))},
+        logs={
+            ROOT_FRAME_ID: MessageLog(
+                2, messages or (said.user_message("Onboard Jane"),)
+            )
+        },
     )
 
 
-def assistant(content: str | None = None, *calls: Mapping[str, Any]) -> Message:
+def assistant_message(content: str | None = None, *calls: Mapping[str, Any]) -> Message:
     """Return an assistant's message as a provider gives it."""
     data: dict[str, Any] = {"role": "assistant", "content": content}
     if calls:
         data["tool_calls"] = list(calls)
-    return Message.of(data)
+    return Message.from_mapping(data)
 
 
-def request(tool: str, given: str = "", arguments: str = "{}") -> dict[str, Any]:
+def tool_request(
+    tool: str, provider_id: str = "", arguments: str = "{}"
+) -> dict[str, Any]:
     """Return one tool call as a provider gives it."""
     function = {"name": tool, "arguments": arguments}
-    return {"id": given, "type": "function", "function": function}
+    return {"id": provider_id, "type": "function", "function": function}
 
 
-def wants(*tools: str, frame: str = ROOT) -> ModelReplied:
+def reply_with_calls(*tools: str, frame: str = ROOT_FRAME_ID) -> ModelReplied:
     """Return a reply that calls tools, with ids `p0`, `p1`, ..."""
-    calls = [request(tool, f"p{index}") for index, tool in enumerate(tools)]
+    calls = [tool_request(tool, f"p{index}") for index, tool in enumerate(tools)]
     return ModelReplied(
-        frame=frame, message=assistant(None, *calls), usage=Usage(requests=1)
+        frame_id=frame, message=assistant_message(None, *calls), usage=Usage(requests=1)
     )
 
 
-def says(text: str, frame: str = ROOT, finish: str = "stop") -> ModelReplied:
+def reply_with_text(
+    text: str, frame: str = ROOT_FRAME_ID, finish: str = "stop"
+) -> ModelReplied:
     """Return a reply in words."""
     usage = Usage(requests=1, input_tokens=10, output_tokens=2)
     return ModelReplied(
-        frame=frame, message=assistant(text), usage=usage, finish=finish
+        frame_id=frame,
+        message=assistant_message(text),
+        usage=usage,
+        finish_reason=finish,
     )
 
 
-def wait_for(call: str, wait_id: str = "w1", kind: WaitKind = "approval") -> Wait:
+def make_wait(call: str, wait_id: str = "w1", kind: WaitKind = "approval") -> Wait:
     """Return a wait of a call."""
     return Wait(
         id=wait_id,
@@ -130,7 +143,7 @@ def wait_for(call: str, wait_id: str = "w1", kind: WaitKind = "approval") -> Wai
     )
 
 
-def decided(
+def make_decision(
     kind: DecisionKind = "deny", wait_id: str = "w1", reason: str | None = None
 ) -> Decision:
     """Return the record of a decision."""
@@ -139,101 +152,112 @@ def decided(
     )
 
 
-def admitted(call: str, *, repeatable: bool = False) -> Admitted:
+def admitted_event(call: str, *, repeatable: bool = False) -> CallAccepted:
     """Return that a call is sound and free."""
-    return Admitted(
-        call=call, arguments='{"cents":500}', meaning="m1", repeatable=repeatable
-    )
-
-
-def gated(call: str, wait_id: str = "w1") -> Gated:
-    """Return that a call is sound and needs a person."""
-    return Gated(
-        call=call,
+    return CallAccepted(
+        call_id=call,
         arguments='{"cents":500}',
-        meaning="m1",
-        wait=wait_for(call, wait_id),
+        contract_digest="m1",
+        repeatable=repeatable,
     )
 
 
-def entered(call: str, agent: str = "accounts") -> Entered:
+def gated_event(call: str, wait_id: str = "w1") -> ApprovalRequested:
+    """Return that a call is sound and needs a person."""
+    return ApprovalRequested(
+        call_id=call,
+        arguments='{"cents":500}',
+        contract_digest="m1",
+        wait=make_wait(call, wait_id),
+    )
+
+
+def entered_event(call: str, agent: str = "accounts") -> SubAgentStarted:
     """Return that a call's agent begins."""
-    return Entered(call=call, agent=agent, messages=(said.user("pay"),))
+    return SubAgentStarted(
+        call_id=call, agent=agent, messages=(said.user_message("pay"),)
+    )
 
 
-def told(table: Table, *events: Event) -> Table:
+def apply_events(state: RunState, *events: Event) -> RunState:
     """Return the table after events."""
     for event in events:
-        table = advance(table, event)
-    return table
+        state = advance(state, event)
+    return state
 
 
-def one_call(state: State) -> Table:  # noqa: PLR0911 - one row for each state
+def state_with_call_in(state: CallState) -> RunState:  # noqa: PLR0911 - one row for each state
     """Return a run whose one open call `c3` came to a state by lawful events."""
-    begun = told(new_table(), wants("transfer", "balance"))
+    begun = apply_events(new_state(), reply_with_calls("transfer", "balance"))
     match state:
         case Proposed():
             return begun
         case Waiting():
-            return told(begun, gated("c3"))
+            return apply_events(begun, gated_event("c3"))
         case Ready():
-            return told(begun, admitted("c3"))
+            return apply_events(begun, admitted_event("c3"))
         case Started():
-            return told(begun, admitted("c3"), Begun(call="c3"))
+            return apply_events(begun, admitted_event("c3"), CallStarted(call_id="c3"))
         case Nested():
-            return told(begun, admitted("c3"), entered("c3"))
+            return apply_events(begun, admitted_event("c3"), entered_event("c3"))
         case Unknown():
-            lost = Interrupted(call="c3", wait=wait_for("c3", kind="unknown"))
-            return told(begun, admitted("c3"), Begun(call="c3"), lost)
+            lost = OutcomeUnknown(call_id="c3", wait=make_wait("c3", kind="unknown"))
+            return apply_events(
+                begun, admitted_event("c3"), CallStarted(call_id="c3"), lost
+            )
         case Returned():
-            done = CallReturned(call="c3", content="42")
-            return told(begun, admitted("c3"), Begun(call="c3"), done)
+            done = CallReturned(call_id="c3", content="42")
+            return apply_events(
+                begun, admitted_event("c3"), CallStarted(call_id="c3"), done
+            )
         case Errored():
-            wrong = Rejected(call="c3", code="arguments", content="ERROR: no")
-            return told(begun, wrong)
+            wrong = CallInvalid(call_id="c3", code="arguments", content="ERROR: no")
+            return apply_events(begun, wrong)
         case Refused():
-            table = told(begun, gated("c3"))
-            calls = {**table.calls, "c3": with_state(table, "c3", state)}
-            return Table.of(
-                run=table.run,
-                manifest=table.manifest,
-                frames=table.frames,
+            run_state = apply_events(begun, gated_event("c3"))
+            calls = {**run_state.calls, "c3": with_state(run_state, "c3", state)}
+            return RunState.from_rows(
+                run=run_state.run,
+                manifest=run_state.manifest,
+                frames=run_state.frames,
                 calls=calls,
                 waits={},
-                logs=table.logs,
+                logs=run_state.logs,
             )
 
 
-def with_state(table: Table, call: str, state: State) -> CallRow:
+def with_state(run_state: RunState, call: str, state: CallState) -> CallRow:
     """Return a call's row in another state."""
-    return replace(table.calls[call], state=state)
+    return replace(run_state.calls[call], state=state)
 
 
-def tower(levels: int) -> Table:
+def nested_agents(levels: int) -> RunState:
     """Return a run in which agents called agents, the deepest call waiting."""
-    table = new_table()
-    frame = ROOT
+    state = new_state()
+    frame = ROOT_FRAME_ID
     for level in range(1, levels):
-        table = told(table, wants("agent", frame=frame))
-        call = table.frames[frame].open[0]
-        table = told(table, admitted(call), entered(call, f"level-{level}"))
-        frame = deepest(table)
-    table = told(table, wants("transfer", frame=frame))
-    return told(table, gated(table.frames[frame].open[0]))
+        state = apply_events(state, reply_with_calls("agent", frame=frame))
+        call = state.frames[frame].open_call_ids[0]
+        state = apply_events(
+            state, admitted_event(call), entered_event(call, f"level-{level}")
+        )
+        frame = deepest_frame(state)
+    state = apply_events(state, reply_with_calls("transfer", frame=frame))
+    return apply_events(state, gated_event(state.frames[frame].open_call_ids[0]))
 
 
-def deepest(table: Table) -> str:
+def deepest_frame(state: RunState) -> str:
     """Return the id of the frame that was entered last."""
-    return list(table.frames)[-1]
+    return list(state.frames)[-1]
 
 
-def relisted(table: Table) -> Table:
+def with_runnable_recomputed(state: RunState) -> RunState:
     """Return the table of the same rows, with its agenda made anew."""
-    return Table.of(
-        run=table.run,
-        manifest=table.manifest,
-        frames=table.frames,
-        calls=table.calls,
-        waits=table.waits,
-        logs=table.logs,
+    return RunState.from_rows(
+        run=state.run,
+        manifest=state.manifest,
+        frames=state.frames,
+        calls=state.calls,
+        waits=state.waits,
+        logs=state.logs,
     )

@@ -14,57 +14,63 @@ import pytest
 from hypothesis import strategies as st
 
 from continuations.core import messages as said
-from continuations.core.actions import Action, Ask, Begin, Examine, Verify
+from continuations.core.actions import (
+    Action,
+    AskModel,
+    ExamineCall,
+    StartCall,
+    VerifyOutcome,
+)
 from continuations.core.calls import Unknown
 from continuations.core.events import (
-    Admitted,
     Answered,
+    ApprovalRequested,
     Approved,
-    Begun,
+    CallAccepted,
+    CallInvalid,
     CallRaised,
     CallReturned,
+    CallStarted,
     Denied,
-    Entered,
     Event,
     Expired,
-    Gated,
-    Interrupted,
     ModelReplied,
-    Rejected,
+    OutcomeUnknown,
     Reopened,
-    Repeated,
+    RepeatAllowed,
     RunStopped,
+    SubAgentStarted,
     Unverified,
-    UserSaid,
+    UserMessageAdded,
 )
 from continuations.core.plan import plan
 from continuations.core.reducer import advance
-from continuations.core.run import ENDED, Failure
-from continuations.core.table import ROOT
+from continuations.core.run import ENDED_STATUSES, Failure
+from continuations.core.state import ROOT_FRAME_ID
 from continuations.core.usage import Usage
 from continuations.core.waits import Wait
 from tests.core.rows import (
-    assistant,
-    decided,
-    new_table,
-    request,
-    says,
-    wait_for,
+    assistant_message,
+    make_decision,
+    make_wait,
+    new_state,
+    reply_with_text,
+    tool_request,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from continuations.core.calls import CallRow
-    from continuations.core.table import Table
+    from continuations.core.state import RunState
 
-MOST_DEPTH = 4
-MOST_STEPS = 5000
+MAX_DEPTH = 4
+MAX_STEPS = 5000
 CHOICES = st.lists(st.integers(0, 2**20), min_size=30, max_size=60)
 
 # Tools by what their calls go through; several turns ask for the same tool twice,
 # with ids that a bad provider repeats or leaves empty.
-_TURNS: tuple[tuple[str, ...], ...] = (
+_TOOL_SETS: tuple[tuple[str, ...], ...] = (
     ("free",),
     ("gated", "free", "gated"),
     ("agent",),
@@ -72,127 +78,144 @@ _TURNS: tuple[tuple[str, ...], ...] = (
     ("gated agent", "missing"),
     ("missing", "missing"),
 )
-_IDS = (("", "", ""), ("x", "x", "x"), ("x", "y", "z"))
+_PROVIDER_IDS = (("", "", ""), ("x", "x", "x"), ("x", "y", "z"))
 
 
-def begin(choices: list[int]) -> Table:
+def first_state(choices: list[int]) -> RunState:
     """Return the table that a schedule begins with."""
     turns = (None, None, 2, 4)[sum(choices) % 4]
-    return new_table(said.system("be kind"), said.user("hello"), max_turns=turns)
+    return new_state(
+        said.system_message("be kind"), said.user_message("hello"), max_turns=turns
+    )
 
 
-def play(
-    table: Table,
+def run_schedule(
+    state: RunState,
     choices: Iterable[int],
-    watch: Callable[[Table, Event, Table], None] | None = None,
-    between: Callable[[int, Table], Table] | None = None,
-) -> Table:
+    on_event: Callable[[RunState, Event, RunState], None] | None = None,
+    between_events: Callable[[int, RunState], RunState] | None = None,
+) -> RunState:
     """Return the table at the end of a schedule; it always comes to an end."""
     for step, choice in enumerate(choices, 1):
         # Mixed, because hypothesis likes small numbers and the same ones again.
         mixed = ((choice + step * 7919) * 2_654_435_761 & 0xFFFFFFFF) >> 5
-        events = facts(table, mixed)
+        events = possible_events(state, mixed)
         if not events:
             break
-        table = _moved(table, events[mixed % len(events)], watch)
-        table = between(step, table) if between else table
-    return _finish(table, watch)
+        state = _advance(state, events[mixed % len(events)], on_event)
+        state = between_events(step, state) if between_events else state
+    return _run_to_end(state, on_event)
 
 
-def _finish(table: Table, watch: Callable[[Table, Event, Table], None] | None) -> Table:
+def _run_to_end(
+    state: RunState, watch: Callable[[RunState, Event, RunState], None] | None
+) -> RunState:
     # The first fact of each kind leads to an end: words, a result, a Yes.
-    for _ in range(MOST_STEPS):
-        events = facts(table, 0)
+    for _ in range(MAX_STEPS):
+        events = possible_events(state, 0)
         if not events:
-            return table
-        table = _moved(table, events[0], watch)
-    pytest.fail(f"the run did not come to an end in {MOST_STEPS} steps")
+            return state
+        state = _advance(state, events[0], watch)
+    pytest.fail(f"the run did not come to an end in {MAX_STEPS} steps")
 
 
-def _moved(
-    table: Table,
+def _advance(
+    state: RunState,
     event: Event,
-    watch: Callable[[Table, Event, Table], None] | None,
-) -> Table:
-    after = advance(table, event)
+    watch: Callable[[RunState, Event, RunState], None] | None,
+) -> RunState:
+    after = advance(state, event)
     if watch is not None:
-        watch(table, event, after)
+        watch(state, event, after)
     return after
 
 
-def facts(table: Table, choice: int) -> list[Event]:
+def possible_events(state: RunState, choice: int) -> list[Event]:
     """Return what may happen next to one row, chosen by a number."""
-    if table.run.status in ENDED:
+    if state.run.status in ENDED_STATUSES:
         return []
     if choice % 97 == 96:
         return [RunStopped(failure=Failure(code="cancelled", message="by kim"))]
-    if choice % 13 == 12 and not table.frames[ROOT].open:
-        number = table.run.inbox + 1
-        return [UserSaid(number=number, message=said.user(f"more {number}"))]
-    rows: list[Action | Wait] = [*plan(table), *table.waits.values()]
+    if choice % 13 == 12 and not state.frames[ROOT_FRAME_ID].open_call_ids:
+        number = state.run.last_inbox_number + 1
+        return [
+            UserMessageAdded(number=number, message=said.user_message(f"more {number}"))
+        ]
+    rows: list[Action | Wait] = [*plan(state), *state.waits.values()]
     rows.sort(key=lambda row: (type(row).__name__, repr(row)))
     row = rows[choice // 7 % len(rows)]
-    return _decisions(table, row) if isinstance(row, Wait) else _outcomes(table, row)
+    return (
+        _decision_events(state, row)
+        if isinstance(row, Wait)
+        else _events_of_action(state, row)
+    )
 
 
-def _outcomes(table: Table, action: Action) -> list[Event]:
-    if isinstance(action, Ask):
-        return _replies(table, action.frame)
-    call = table.calls[action.call]
-    if isinstance(action, Examine):
-        return _verdicts(table, call)
-    if isinstance(action, Begin):
-        return [_beginning(call)]
-    if isinstance(action, Verify):
-        return _findings(call)
+def _events_of_action(state: RunState, action: Action) -> list[Event]:
+    if isinstance(action, AskModel):
+        return _replies(state, action.frame_id)
+    call = state.calls[action.call_id]
+    if isinstance(action, ExamineCall):
+        return _examination_events(state, call)
+    if isinstance(action, StartCall):
+        return [_begin_event(call)]
+    if isinstance(action, VerifyOutcome):
+        return _verification_events(call)
     lost: Event = (
-        Repeated(call=call.id)
+        RepeatAllowed(call_id=call.id)
         if call.repeatable
-        else Interrupted(call=call.id, wait=_wait(table, call, "unknown"))
+        else OutcomeUnknown(call_id=call.id, wait=_new_wait(state, call, "unknown"))
     )
     return [
-        CallReturned(call=call.id, content=f"result of {call.id}"),
-        CallRaised(call=call.id, code="exception", content=f"error of {call.id}"),
+        CallReturned(call_id=call.id, content=f"result of {call.id}"),
+        CallRaised(call_id=call.id, code="exception", content=f"error of {call.id}"),
         lost,
     ]
 
 
-def _replies(table: Table, frame_id: str) -> list[Event]:
-    replies: list[Event] = [says("the end", frame_id), says("cut", frame_id, "length")]
-    frame = table.frames[frame_id]
+def _replies(state: RunState, frame_id: str) -> list[Event]:
+    replies: list[Event] = [
+        reply_with_text("the end", frame_id),
+        reply_with_text("cut", frame_id, "length"),
+    ]
+    frame = state.frames[frame_id]
     # A tree that can be finished: few turns, and few levels.
     if frame.turns >= 4:
         return replies
-    for tools in _TURNS:
-        if frame.depth >= MOST_DEPTH and any("agent" in tool for tool in tools):
+    for tools in _TOOL_SETS:
+        if frame.depth >= MAX_DEPTH and any("agent" in tool for tool in tools):
             continue
-        for ids in _IDS:
-            calls = [request(t, i, "{}") for t, i in zip(tools, ids, strict=False)]
-            message = assistant("I shall", *calls)
+        for ids in _PROVIDER_IDS:
+            calls = [tool_request(t, i, "{}") for t, i in zip(tools, ids, strict=False)]
+            message = assistant_message("I shall", *calls)
             usage = Usage(requests=1, input_tokens=5)
-            replies.append(ModelReplied(frame=frame_id, message=message, usage=usage))
+            replies.append(
+                ModelReplied(frame_id=frame_id, message=message, usage=usage)
+            )
     return replies
 
 
-def _verdicts(table: Table, call: CallRow) -> list[Event]:
+def _examination_events(state: RunState, call: CallRow) -> list[Event]:
     if call.tool == "missing":
-        return [Rejected(call=call.id, code="unknown_tool", content=f"no {call.id}")]
+        return [
+            CallInvalid(call_id=call.id, code="unknown_tool", content=f"no {call.id}")
+        ]
     if "gated" in call.tool:
         return [
-            Gated(
-                call=call.id,
+            ApprovalRequested(
+                call_id=call.id,
                 arguments='{"n":1}',
-                meaning="m",
-                wait=_wait(table, call, "approval"),
+                contract_digest="m",
+                wait=_new_wait(state, call, "approval"),
                 verifiable=verifiable,
             )
             for verifiable in (False, True)
         ]
     return [
-        Admitted(
-            call=call.id,
+        CallAccepted(
+            call_id=call.id,
             arguments='{"n":1}',
-            meaning="m",
+            contract_digest="m",
             repeatable=repeatable,
             verifiable=verifiable,
         )
@@ -201,41 +224,46 @@ def _verdicts(table: Table, call: CallRow) -> list[Event]:
     ]
 
 
-def _beginning(call: CallRow) -> Event:
+def _begin_event(call: CallRow) -> Event:
     if "agent" not in call.tool:
-        return Begun(call=call.id)
-    messages = (said.system("you are below"), said.user(f"input of {call.id}"))
-    return Entered(call=call.id, agent="below", messages=messages, max_turns=3)
+        return CallStarted(call_id=call.id)
+    messages = (
+        said.system_message("you are below"),
+        said.user_message(f"input of {call.id}"),
+    )
+    return SubAgentStarted(
+        call_id=call.id, agent="below", messages=messages, max_turns=3
+    )
 
 
-def _findings(call: CallRow) -> list[Event]:
+def _verification_events(call: CallRow) -> list[Event]:
     assert isinstance(call.state, Unknown)
     return [
-        Unverified(call=call.id),
-        Answered(call=call.id, content=f"found {call.id}"),
-        Approved(call=call.id, digest="d2"),
-        Denied(call=call.id, decision=decided(wait_id=call.state.wait)),
+        Unverified(call_id=call.id),
+        Answered(call_id=call.id, content=f"found {call.id}"),
+        Approved(call_id=call.id, digest="d2"),
+        Denied(call_id=call.id, decision=make_decision(wait_id=call.state.wait_id)),
     ]
 
 
-def _decisions(table: Table, wait: Wait) -> list[Event]:
-    call = table.calls[wait.call_id]
-    no = decided("deny", wait.id, f"no to {call.id}")
+def _decision_events(state: RunState, wait: Wait) -> list[Event]:
+    call = state.calls[wait.call_id]
+    no = make_decision("deny", wait.id, f"no to {call.id}")
     events: list[Event] = [
-        Approved(call=call.id, digest=wait.digest),
-        Approved(call=call.id, digest="d3", arguments='{"n":2}'),
-        Denied(call=call.id, decision=no),
-        Expired(call=call.id, decision=decided("expire", wait.id)),
-        Reopened(call=call.id, wait=_wait(table, call, wait.kind)),
+        Approved(call_id=call.id, digest=wait.digest),
+        Approved(call_id=call.id, digest="d3", arguments='{"n":2}'),
+        Denied(call_id=call.id, decision=no),
+        Expired(call_id=call.id, decision=make_decision("expire", wait.id)),
+        Reopened(call_id=call.id, wait=_new_wait(state, call, wait.kind)),
     ]
     if wait.kind == "unknown":
-        events.append(Answered(call=call.id, content=f"told {call.id}"))
+        events.append(Answered(call_id=call.id, content=f"told {call.id}"))
     return events
 
 
-def _wait(table: Table, call: CallRow, kind: str) -> Wait:
+def _new_wait(state: RunState, call: CallRow, kind: str) -> Wait:
     # A wait id comes from the engine's dice; here it counts what was there before.
-    number = sum(len(log.messages) for log in table.logs.values())
-    old = next((w.id for w in table.waits.values() if w.call_id == call.id), "w")
-    new = wait_for(call.id, f"{old}.{number}.{call.id}.{call.attempts}")
+    number = sum(len(log.messages) for log in state.logs.values())
+    old = next((w.id for w in state.waits.values() if w.call_id == call.id), "w")
+    new = make_wait(call.id, f"{old}.{number}.{call.id}.{call.attempts}")
     return replace(new, kind="unknown" if kind == "unknown" else "approval")

@@ -9,176 +9,204 @@ import pytest
 
 from continuations.core import messages as said
 from continuations.core.calls import Ready
-from continuations.core.delta import DeltaMismatch, LogDelta, apply, diff
+from continuations.core.delta import DeltaMismatch, LogDelta, apply_delta, diff
 from continuations.core.draft import Draft
-from continuations.core.events import Begun, CallReturned
-from continuations.core.frames import Log
-from continuations.core.table import ROOT
+from continuations.core.events import CallReturned, CallStarted
+from continuations.core.frames import MessageLog
+from continuations.core.state import ROOT_FRAME_ID
 from tests.core.rows import (
-    admitted,
-    entered,
-    gated,
-    new_table,
-    one_call,
-    relisted,
-    says,
-    told,
-    tower,
-    wants,
+    admitted_event,
+    apply_events,
+    entered_event,
+    gated_event,
+    nested_agents,
+    new_state,
+    reply_with_calls,
+    reply_with_text,
+    state_with_call_in,
+    with_runnable_recomputed,
 )
 
 if TYPE_CHECKING:
-    from continuations.core.table import Table
+    from continuations.core.state import RunState
 
 
-def same(expected: Table, actual: Table) -> None:
+def assert_same_state(expected: RunState, actual: RunState) -> None:
     """Compare two tables, and the index that `==` leaves out."""
     assert expected == actual
-    assert set(expected.agenda) == set(actual.agenda)
+    assert set(expected.runnable) == set(actual.runnable)
 
 
 def test_a_full_copy_is_the_table() -> None:
-    table = tower(20)
+    state = nested_agents(20)
 
-    same(table, apply(None, diff(None, table)))
+    assert_same_state(state, apply_delta(None, diff(None, state)))
 
 
 def test_nothing_changed_is_an_empty_delta() -> None:
-    table = tower(3)
-    delta = diff(table, table)
+    state = nested_agents(3)
+    delta = diff(state, state)
 
     assert ((), (), (), {}, ()) == (
         delta.frames,
         delta.calls,
         delta.waits,
         delta.logs,
-        delta.gone,
+        delta.removed_ids,
     )
     assert delta.manifest is None
-    same(table, apply(table, delta))
+    assert_same_state(state, apply_delta(state, delta))
 
 
 def test_only_what_changed_is_in_a_delta() -> None:
     """What is measured as bytes per version is decided here."""
-    before = told(new_table(), wants("free", "gated"))
-    after = told(before, admitted("c3"))
+    before = apply_events(new_state(), reply_with_calls("free", "gated"))
+    after = apply_events(before, admitted_event("c3"))
 
     delta = diff(before, after)
 
     assert ["c3"] == [call.id for call in delta.calls]
-    assert ((), (), {}, ()) == (delta.frames, delta.waits, delta.logs, delta.gone)
-    same(after, apply(before, delta))
+    assert ((), (), {}, ()) == (
+        delta.frames,
+        delta.waits,
+        delta.logs,
+        delta.removed_ids,
+    )
+    assert_same_state(after, apply_delta(before, delta))
 
 
 def test_a_log_that_grew_is_kept_and_added_to() -> None:
-    before = told(one_call(Ready()), Begun(call="c3"), gated("c4", "w2"))
-    after = told(before, CallReturned(call="c3", content="x"))
+    before = apply_events(
+        state_with_call_in(Ready()), CallStarted(call_id="c3"), gated_event("c4", "w2")
+    )
+    after = apply_events(before, CallReturned(call_id="c3", content="x"))
     assert {} == diff(before, after).logs
 
-    grown = told(new_table(), wants("free"))
+    grown = apply_events(new_state(), reply_with_calls("free"))
 
-    expected = LogDelta(id=2, keep=1, add=grown.logs[ROOT].messages[1:])
-    assert {ROOT: expected} == diff(new_table_of(grown), grown).logs
+    expected = LogDelta(
+        id=2, keep_count=1, added=grown.logs[ROOT_FRAME_ID].messages[1:]
+    )
+    assert {ROOT_FRAME_ID: expected} == diff(state_with_one_message(grown), grown).logs
 
 
-def new_table_of(table: Table) -> Table:
+def state_with_one_message(state: RunState) -> RunState:
     """Return the table as it was when its root had one message."""
-    log = table.logs[ROOT]
-    return replace(table, logs={ROOT: Log(log.id, log.messages[:1])})
+    log = state.logs[ROOT_FRAME_ID]
+    return replace(state, logs={ROOT_FRAME_ID: MessageLog(log.id, log.messages[:1])})
 
 
-def test_rows_that_went_are_named_and_their_logs_go_along() -> None:
-    before = told(new_table(), wants("agent"), admitted("c3"), entered("c3"))
-    after = told(before, says("done", frame="f4"))
+def test_deleted_rows_are_named_and_their_logs_are_dropped() -> None:
+    before = apply_events(
+        new_state(),
+        reply_with_calls("agent"),
+        admitted_event("c3"),
+        entered_event("c3"),
+    )
+    after = apply_events(before, reply_with_text("done", frame="f4"))
 
     delta = diff(before, after)
 
-    assert {"c3", "f4"} == set(delta.gone)
-    same(after, apply(before, delta))
-    assert [ROOT] == list(apply(before, delta).logs)
+    assert {"c3", "f4"} == set(delta.removed_ids)
+    assert_same_state(after, apply_delta(before, delta))
+    assert [ROOT_FRAME_ID] == list(apply_delta(before, delta).logs)
 
 
 def test_a_log_that_was_rewritten_keeps_what_is_the_same() -> None:
     """A delta must never keep what another history said."""
-    first, second, third = said.user("1"), said.user("2"), said.user("3")
-    before = new_table(first, second)
+    first, second, third = (
+        said.user_message("1"),
+        said.user_message("2"),
+        said.user_message("3"),
+    )
+    before = new_state(first, second)
     draft = Draft(before)
-    draft.new_log(ROOT, (first, third, second))
-    after = draft.table()
+    draft.start_log(ROOT_FRAME_ID, (first, third, second))
+    after = draft.to_run_state()
 
-    log = diff(before, after).logs[ROOT]
+    log = diff(before, after).logs[ROOT_FRAME_ID]
 
-    assert (1, (third, second)) == (log.keep, log.add)
-    same(after, apply(before, diff(before, after)))
+    assert (1, (third, second)) == (log.keep_count, log.added)
+    assert_same_state(after, apply_delta(before, diff(before, after)))
 
 
 def test_a_log_that_was_cut_short_stays_short() -> None:
-    before = new_table(said.user("1"), said.user("2"))
+    before = new_state(said.user_message("1"), said.user_message("2"))
     draft = Draft(before)
-    draft.new_log(ROOT, before.logs[ROOT].messages[:1])
-    after = draft.table()
+    draft.start_log(ROOT_FRAME_ID, before.logs[ROOT_FRAME_ID].messages[:1])
+    after = draft.to_run_state()
 
-    same(after, apply(before, diff(before, after)))
-    assert 1 == len(apply(before, diff(before, after)).logs[ROOT].messages)
+    assert_same_state(after, apply_delta(before, diff(before, after)))
+    assert 1 == len(
+        apply_delta(before, diff(before, after)).logs[ROOT_FRAME_ID].messages
+    )
 
 
-def test_equal_words_of_another_log_are_said_anew() -> None:
+def test_equal_messages_of_another_log_are_stored_again() -> None:
     """Equal texts that are not the very messages of the base are not kept."""
-    before = new_table(said.user("1"))
+    before = new_state(said.user_message("1"))
     draft = Draft(before)
-    draft.new_log(ROOT, (said.user("1"),))
+    draft.start_log(ROOT_FRAME_ID, (said.user_message("1"),))
 
-    log = diff(before, draft.table()).logs[ROOT]
+    log = diff(before, draft.to_run_state()).logs[ROOT_FRAME_ID]
 
-    assert (0, 1) == (log.keep, len(log.add))
+    assert (0, 1) == (log.keep_count, len(log.added))
 
 
 def test_a_changed_manifest_is_in_the_delta() -> None:
-    before = new_table()
+    before = new_state()
     after = replace(before, manifest='{"agents":{"hr":{}}}')
 
     assert after.manifest == diff(before, after).manifest
-    same(after, apply(before, diff(before, after)))
+    assert_same_state(after, apply_delta(before, diff(before, after)))
 
 
 def test_a_full_copy_without_a_manifest_is_refused() -> None:
-    delta = replace(diff(None, new_table()), manifest=None)
+    delta = replace(diff(None, new_state()), manifest=None)
 
     with pytest.raises(DeltaMismatch):
-        apply(None, delta)
+        apply_delta(None, delta)
 
 
 def test_an_empty_manifest_is_a_manifest() -> None:
-    table = replace(new_table(), manifest="")
+    state = replace(new_state(), manifest="")
 
-    same(table, apply(None, diff(None, table)))
-    same(table, apply(new_table(), diff(new_table(), table)))
+    assert_same_state(state, apply_delta(None, diff(None, state)))
+    assert_same_state(state, apply_delta(new_state(), diff(new_state(), state)))
 
 
 @pytest.mark.parametrize("keep", [2, 3, 1000])
 def test_a_log_that_keeps_more_than_there_is_is_refused(keep: int) -> None:
-    base = new_table(said.user("1"))
-    delta = replace(diff(base, base), logs={ROOT: LogDelta(id=2, keep=keep, add=())})
+    base = new_state(said.user_message("1"))
+    delta = replace(
+        diff(base, base),
+        logs={ROOT_FRAME_ID: LogDelta(id=2, keep_count=keep, added=())},
+    )
 
-    with pytest.raises(DeltaMismatch, match=ROOT):
-        apply(base, delta)
+    with pytest.raises(DeltaMismatch, match=ROOT_FRAME_ID):
+        apply_delta(base, delta)
     with pytest.raises(DeltaMismatch):
-        apply(None, replace(delta, manifest="{}"))
+        apply_delta(None, replace(delta, manifest="{}"))
 
 
-def test_a_row_that_stands_twice_is_refused() -> None:
+def test_duplicate_row_is_refused() -> None:
     """B-5 f."""
-    delta = diff(None, new_table())
+    delta = diff(None, new_state())
 
     with pytest.raises(DeltaMismatch):
-        apply(None, replace(delta, frames=delta.frames * 2))
+        apply_delta(None, replace(delta, frames=delta.frames * 2))
 
 
 def test_applying_leaves_the_base_as_it_was() -> None:
-    before = told(new_table(), wants("agent"), admitted("c3"), entered("c3"))
-    kept = relisted(before)
-    after = told(before, says("done", frame="f4"))
+    before = apply_events(
+        new_state(),
+        reply_with_calls("agent"),
+        admitted_event("c3"),
+        entered_event("c3"),
+    )
+    kept = with_runnable_recomputed(before)
+    after = apply_events(before, reply_with_text("done", frame="f4"))
 
-    apply(before, diff(before, after))
+    apply_delta(before, diff(before, after))
 
-    same(kept, before)
+    assert_same_state(kept, before)

@@ -44,7 +44,7 @@ HOSTILE = [
 
 
 @dataclass
-class Live:
+class LiveObject:
     name: str
 
 
@@ -115,7 +115,7 @@ def test_canonical_text_is_one_for_equal_values() -> None:
         dt.datetime(2026, 1, 1, tzinfo=dt.UTC),
         dt.date(2026, 1, 1),
         Decimal("1.10"),
-        Live("x"),
+        LiveObject("x"),
         ValueError("x"),
         (n for n in range(3)),
         object(),
@@ -125,7 +125,7 @@ def test_canonical_text_is_one_for_equal_values() -> None:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_what_json_cannot_hold_is_refused(value: object) -> None:
+def test_value_that_is_not_json_is_refused(value: object) -> None:
     """R-I3, R-I5: a typed error when it is saved, never a silent change."""
     with pytest.raises(NotJson):
         jsontext.dump(value)
@@ -133,7 +133,7 @@ def test_what_json_cannot_hold_is_refused(value: object) -> None:
         jsontext.canonical(value)
 
 
-def test_a_value_that_holds_itself_is_refused() -> None:
+def test_cyclic_value_is_refused() -> None:
     """R-I3."""
     ring: list[object] = []
     ring.append({"again": ring})
@@ -142,13 +142,13 @@ def test_a_value_that_holds_itself_is_refused() -> None:
         jsontext.dump(ring)
 
 
-def test_a_value_that_stands_twice_is_not_a_circle() -> None:
+def test_shared_value_is_not_a_cycle() -> None:
     same = [1]
 
     assert "[[1],[1]]" == jsontext.dump([same, same])
 
 
-def test_mappings_and_lists_of_a_kind_of_their_own_are_taken_as_such() -> None:
+def test_subclasses_of_dict_and_list_are_accepted() -> None:
     kind: OrderedDict[str, int] = OrderedDict(a=1)
 
     assert '{"a":1}' == jsontext.dump(kind)
@@ -184,7 +184,7 @@ def test_text_that_is_not_json_is_refused(text: str) -> None:
 # Depth ------------------------------------------------------------------------
 
 
-def nested(levels: int) -> list[Any]:
+def nested_lists(levels: int) -> list[Any]:
     """Return lists in lists; the innermost is empty."""
     value: list[Any] = []
     for _ in range(levels - 1):
@@ -192,10 +192,10 @@ def nested(levels: int) -> list[Any]:
     return value
 
 
-def deeper(frames: int, levels: int) -> object:
+def parse_below_frames(frames: int, levels: int) -> object:
     """Parse with many Python frames below."""
     if frames:
-        return deeper(frames - 1, levels)
+        return parse_below_frames(frames - 1, levels)
     return jsontext.parse("[" * levels + "]" * levels)
 
 
@@ -206,24 +206,24 @@ def test_json_of_a_hundred_thousand_levels_is_a_typed_error() -> None:
     with pytest.raises(NotJson):
         jsontext.parse('{"a":' * 100_000 + "1" + "}" * 100_000)
     with pytest.raises(NotJson):
-        jsontext.dump(nested(100_000))
+        jsontext.dump(nested_lists(100_000))
 
 
 @pytest.mark.parametrize("frames", [0, 300, 600])
-def test_how_deep_json_may_be_does_not_depend_on_who_reads_it(frames: int) -> None:
+def test_depth_limit_does_not_depend_on_the_caller(frames: int) -> None:
     """R-I4, B-2: what was saved in one place must load in every other."""
-    most = jsontext.MOST_DEPTH
+    most = jsontext.MAX_DEPTH
 
-    assert isinstance(deeper(frames, most), list)
+    assert isinstance(parse_below_frames(frames, most), list)
     with pytest.raises(NotJson):
-        deeper(frames, most + 1)
+        parse_below_frames(frames, most + 1)
 
 
 @pytest.mark.parametrize("extra", [-1, 0, 1, 2])
 @pytest.mark.parametrize("inner", [None, 1, "x", {}])
 def test_dump_takes_exactly_what_parse_takes(extra: int, inner: object) -> None:
     """B-18: else a run is saved that never loads."""
-    value = nested(jsontext.MOST_DEPTH + extra)
+    value = nested_lists(jsontext.MAX_DEPTH + extra)
     bottom = value
     while bottom:
         bottom = bottom[0]
@@ -246,7 +246,7 @@ def test_a_text_of_a_million_empty_objects_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """R-I4, B-18: what is large only in memory is neither saved nor read."""
-    monkeypatch.setattr(jsontext, "MOST_CONTAINERS", 1000)
+    monkeypatch.setattr(jsontext, "MAX_CONTAINERS", 1000)
     most: list[dict[str, object]] = [{} for _ in range(999)]
     text = json.dumps(most)
 
@@ -268,7 +268,7 @@ def test_brackets_inside_strings_are_not_levels() -> None:
     assert value == jsontext.parse(json.dumps(value))
 
 
-def test_the_search_for_depth_is_linear() -> None:
+def test_depth_check_takes_linear_time() -> None:
     """B-20: whatever a model wrote is refused or read at once."""
     texts = [
         "[" * 150 + '"' + '\\"' * 100_000 + "[" * 60,
@@ -299,10 +299,10 @@ def test_a_digest_takes_any_text() -> None:
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_printable_text_can_be_encoded_and_means_the_same(text: str) -> None:
+def test_printable_text_is_valid_utf8_and_parses_equal(text: str) -> None:
     """R-I2: for people and other programs."""
     value = {text: text}
-    written = jsontext.printable(jsontext.dump(value))
+    written = jsontext.escape_surrogates(jsontext.dump(value))
 
     assert value == json.loads(written.encode("utf-8"))
 
@@ -310,9 +310,9 @@ def test_printable_text_can_be_encoded_and_means_the_same(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ['{"a":1,"a":1}', '[{"b":{"a":1,"a":2}}]', '{"a":1,"\\u0061":1}']
 )
-def test_a_key_that_is_said_twice_is_refused_where_that_is_asked(text: str) -> None:
+def test_parse_with_unique_refuses_a_repeated_key(text: str) -> None:
     assert jsontext.parse(text)
     with pytest.raises(NotJson, match="twice"):
-        jsontext.parse(text, unique=True)
+        jsontext.parse(text, unique_keys=True)
 
-    assert [{"a": {"a": 1}}] == jsontext.parse('[{"a":{"a":1}}]', unique=True)
+    assert [{"a": {"a": 1}}] == jsontext.parse('[{"a":{"a":1}}]', unique_keys=True)

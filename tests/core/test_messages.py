@@ -8,8 +8,8 @@ import pytest
 
 from continuations.core import messages as said
 from continuations.core.jsontext import NotJson
-from continuations.core.messages import MalformedMessage, Message, Request
-from tests.core.rows import assistant, request
+from continuations.core.messages import MalformedMessage, Message, ToolCallRequest
+from tests.core.rows import assistant_message, tool_request
 
 
 def test_unknown_fields_and_their_order_survive_byte_for_byte() -> None:
@@ -19,18 +19,18 @@ def test_unknown_fields_and_their_order_survive_byte_for_byte() -> None:
         ' "\\ud83d\\ude00"}], "annotations": [], "refusal": null, "a": 1e2}'
     )
 
-    assert text == Message.read(text).text
+    assert text == Message.from_json(text).text
 
 
 def test_a_message_of_a_mapping_is_its_compact_text() -> None:
-    message = Message.of({"role": "user", "content": "é\u2028"})
+    message = Message.from_mapping({"role": "user", "content": "é\u2028"})
 
     assert '{"role":"user","content":"é\u2028"}' == message.text
     assert "user" == message.role
 
 
 def test_data_is_a_fresh_copy() -> None:
-    message = said.user("hi")
+    message = said.user_message("hi")
     message.data["content"] = "changed"
 
     assert "hi" == message.content
@@ -38,7 +38,7 @@ def test_data_is_a_fresh_copy() -> None:
 
 @pytest.mark.parametrize("role", ["system", "developer", "user", "assistant"])
 def test_every_role_is_read(role: str) -> None:
-    assert role == Message.of({"role": role, "content": "x"}).role
+    assert role == Message.from_mapping({"role": role, "content": "x"}).role
 
 
 REFUSED: list[dict[str, Any]] = [
@@ -52,7 +52,7 @@ REFUSED: list[dict[str, Any]] = [
     {"role": "assistant", "tool_calls": "x"},
     {"role": "assistant", "tool_calls": ["x"]},
     {"role": "assistant", "tool_calls": [{"id": "x", "type": "function"}]},
-    {"role": "assistant", "tool_calls": [request("t") | {"id": 5}]},
+    {"role": "assistant", "tool_calls": [tool_request("t") | {"id": 5}]},
     {
         "role": "assistant",
         "tool_calls": [{"id": "x", "function": {"name": None, "arguments": ""}}],
@@ -65,96 +65,107 @@ REFUSED: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("data", REFUSED, ids=str)
-def test_what_no_provider_would_take_is_refused(data: dict[str, Any]) -> None:
+def test_malformed_message_is_refused(data: dict[str, Any]) -> None:
     """X-10, EF-25."""
     with pytest.raises(MalformedMessage):
-        Message.of(data)
+        Message.from_mapping(data)
 
 
 @pytest.mark.parametrize("role", [["user"], {"a": 1}], ids=str)
 def test_a_role_that_is_no_text_is_refused(role: object) -> None:
     """Not even a list, which no set can be asked about."""
     with pytest.raises(MalformedMessage):
-        Message.of({"role": role, "content": "x"})
+        Message.from_mapping({"role": role, "content": "x"})
 
 
 @pytest.mark.parametrize("text", ["[]", '"x"', "null", "1"])
 def test_json_that_is_no_object_is_no_message(text: str) -> None:
     with pytest.raises(MalformedMessage):
-        Message.read(text)
+        Message.from_json(text)
 
 
 def test_text_that_is_no_json_is_no_message() -> None:
     with pytest.raises(NotJson):
-        Message.read('{"role": "user"')
+        Message.from_json('{"role": "user"')
 
 
-def test_the_kind_of_a_tool_call_may_not_be_a_text() -> None:
+def test_tool_call_type_that_is_no_text_is_refused() -> None:
     call = {"id": "x", "type": ["function"], "function": {"name": "t"}}
 
     with pytest.raises(MalformedMessage):
-        Message.of({"role": "assistant", "tool_calls": [call]})
+        Message.from_mapping({"role": "assistant", "tool_calls": [call]})
 
 
 def test_requests_are_read_in_order_with_what_the_model_wrote() -> None:
     """R-D3: broken JSON in arguments is text like any other."""
-    message = assistant(
-        None, request("a", "1", '{"x": 1'), request("b", "", ""), request("a", "1")
+    message = assistant_message(
+        None,
+        tool_request("a", "1", '{"x": 1'),
+        tool_request("b", "", ""),
+        tool_request("a", "1"),
     )
 
     expected = (
-        Request("1", "a", '{"x": 1'),
-        Request("", "b", ""),
-        Request("1", "a", "{}"),
+        ToolCallRequest("1", "a", '{"x": 1'),
+        ToolCallRequest("", "b", ""),
+        ToolCallRequest("1", "a", "{}"),
     )
-    assert expected == message.requests
-    assert ("1", "", "1") == message.calls
+    assert expected == message.tool_calls
+    assert ("1", "", "1") == message.tool_call_ids
 
 
 def test_a_call_without_an_id_or_arguments_is_still_a_call() -> None:
     """R-D5: some servers leave both out."""
     call = {"function": {"name": "now"}}
 
-    expected = (Request("", "now", ""),)
-    assert expected == Message.of({"role": "assistant", "tool_calls": [call]}).requests
+    expected = (ToolCallRequest("", "now", ""),)
+    assert (
+        expected
+        == Message.from_mapping({"role": "assistant", "tool_calls": [call]}).tool_calls
+    )
 
 
 def test_a_custom_tool_is_called_with_its_input() -> None:
     call = {"id": "x", "type": "custom", "custom": {"name": "sql", "input": "select"}}
 
-    expected = (Request("x", "sql", "select"),)
-    assert expected == Message.of({"role": "assistant", "tool_calls": [call]}).requests
+    expected = (ToolCallRequest("x", "sql", "select"),)
+    assert (
+        expected
+        == Message.from_mapping({"role": "assistant", "tool_calls": [call]}).tool_calls
+    )
 
 
 @pytest.mark.parametrize("calls", [None, []])
-def test_no_calls_are_no_calls(calls: object) -> None:
-    message = Message.of({"role": "assistant", "content": "x", "tool_calls": calls})
-
-    assert () == message.calls
-
-
-def test_other_ids_leave_everything_else_as_it_was() -> None:
-    """R-D5, R-D7."""
-    given = assistant(
-        "so", request("a", "x") | {"extra": {"k": [1]}}, request("b", "x")
+def test_null_or_empty_tool_calls_mean_no_calls(calls: object) -> None:
+    message = Message.from_mapping(
+        {"role": "assistant", "content": "x", "tool_calls": calls}
     )
 
-    renamed = given.with_call_ids(("x", "call_c4"))
+    assert () == message.tool_call_ids
+
+
+def test_with_call_ids_changes_only_the_ids() -> None:
+    """R-D5, R-D7."""
+    given = assistant_message(
+        "so", tool_request("a", "x") | {"extra": {"k": [1]}}, tool_request("b", "x")
+    )
+
+    renamed = given.with_tool_call_ids(("x", "call_c4"))
 
     expected = given.data
     expected["tool_calls"][1]["id"] = "call_c4"
     assert expected == renamed.data
     assert list(expected) == list(renamed.data)
-    assert ("x", "call_c4") == renamed.calls
+    assert ("x", "call_c4") == renamed.tool_call_ids
 
 
 def test_a_tool_message_names_the_call_that_it_answers() -> None:
-    message = said.tool("x", "42")
+    message = said.tool_message("x", "42")
 
-    assert ("tool", "x", "42") == (message.role, message.answers, message.content)
+    assert ("tool", "x", "42") == (message.role, message.tool_call_id, message.content)
 
 
-SAID: list[tuple[Any, str | None, str]] = [
+CONTENTS: list[tuple[Any, str | None, str]] = [
     ("hi", None, "hi"),
     ("", "I cannot", "I cannot"),
     (None, "I cannot", "I cannot"),
@@ -167,14 +178,16 @@ SAID: list[tuple[Any, str | None, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("content", "refusal", "expected"), SAID)
-def test_content_is_what_was_said_in_words(
+@pytest.mark.parametrize(("content", "refusal", "expected"), CONTENTS)
+def test_content_joins_text_and_refusal(
     content: object, refusal: object, expected: str
 ) -> None:
-    message = Message.of({"role": "assistant", "content": content, "refusal": refusal})
+    message = Message.from_mapping(
+        {"role": "assistant", "content": content, "refusal": refusal}
+    )
 
     assert expected == message.content
 
 
-def test_system_messages_are_made() -> None:
-    assert {"role": "system", "content": "x"} == said.system("x").data
+def test_system_makes_a_system_message() -> None:
+    assert {"role": "system", "content": "x"} == said.system_message("x").data

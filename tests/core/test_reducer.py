@@ -7,60 +7,60 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from continuations.core import invariants, transcript
 from continuations.core import messages as said
-from continuations.core import soundness, transcript
 from continuations.core.calls import Nested, Proposed, Ready, Returned, Waiting
 from continuations.core.events import (
     Approved,
-    Begun,
+    CallInvalid,
     CallReturned,
+    CallStarted,
     Denied,
-    Entered,
     Event,
     Expired,
-    Interrupted,
     ModelReplied,
-    Rejected,
+    OutcomeUnknown,
     Reopened,
-    Repeated,
+    RepeatAllowed,
     RunStopped,
-    UserSaid,
+    SubAgentStarted,
+    UserMessageAdded,
 )
 from continuations.core.reducer import advance
 from continuations.core.run import Failure
-from continuations.core.table import ROOT
+from continuations.core.state import ROOT_FRAME_ID
 from continuations.core.usage import Usage
 from continuations.errors import IllegalTransition
 from tests.core.rows import (
-    admitted,
-    assistant,
-    decided,
-    deepest,
-    entered,
-    gated,
-    new_table,
-    one_call,
-    request,
-    says,
-    told,
-    tower,
-    wait_for,
-    wants,
+    admitted_event,
+    apply_events,
+    assistant_message,
+    deepest_frame,
+    entered_event,
+    gated_event,
+    make_decision,
+    make_wait,
+    nested_agents,
+    new_state,
+    reply_with_calls,
+    reply_with_text,
+    state_with_call_in,
+    tool_request,
 )
 
 if TYPE_CHECKING:
-    from continuations.core.table import Table
+    from continuations.core.state import RunState
 
 STOP = RunStopped(failure=Failure(code="cancelled", message="by kim"))
 
 
-def contents(table: Table, frame: str = ROOT) -> list[str]:
+def tool_contents(state: RunState, frame: str = ROOT_FRAME_ID) -> list[str]:
     """Return what the tool messages of a frame say."""
-    messages = table.logs[frame].messages
+    messages = state.logs[frame].messages
     return [message.content for message in messages if message.role == "tool"]
 
 
-def kind_of(value: object) -> str:
+def case_id(value: object) -> str:
     """Return the name of a test's case."""
     return type(value).__name__
 
@@ -68,72 +68,89 @@ def kind_of(value: object) -> str:
 # Replies ----------------------------------------------------------------------
 
 
-def test_words_end_the_root_and_the_run() -> None:
-    table = told(new_table(), says("done"))
+def test_text_reply_of_the_root_finishes_the_run() -> None:
+    state = apply_events(new_state(), reply_with_text("done"))
 
-    assert ("finished", "done") == (table.run.status, table.run.output)
-    assert not table.agenda
-    assert ["user", "assistant"] == [m.role for m in table.logs[ROOT].messages]
+    assert ("finished", "done") == (state.run.status, state.run.output)
+    assert not state.runnable
+    assert ["user", "assistant"] == [m.role for m in state.logs[ROOT_FRAME_ID].messages]
 
 
-def test_empty_words_are_an_end_too() -> None:
-    assert "" == told(new_table(), says("")).run.output
+def test_empty_text_reply_finishes_the_run() -> None:
+    assert "" == apply_events(new_state(), reply_with_text("")).run.output
 
 
 @pytest.mark.parametrize("finish", ["length", "content_filter"])
-def test_a_reply_that_was_cut_is_no_answer(finish: str) -> None:
-    table = told(new_table(), says("half an ans", finish=finish))
+def test_truncated_reply_fails_the_run(finish: str) -> None:
+    state = apply_events(new_state(), reply_with_text("half an ans", finish=finish))
 
-    assert "failed" == table.run.status
-    assert table.run.failure is not None
-    assert finish == table.run.failure.code
-    assert table.run.output is None
+    assert "failed" == state.run.status
+    assert state.run.failure is not None
+    assert finish == state.run.failure.code
+    assert state.run.output is None
 
 
 def test_a_reply_of_the_wrong_type_fails_the_run() -> None:
     reply = ModelReplied(
-        frame=ROOT, message=assistant("x"), usage=Usage(), fault="no invoice"
+        frame_id=ROOT_FRAME_ID,
+        message=assistant_message("x"),
+        usage=Usage(),
+        output_error="no invoice",
     )
 
-    table = told(new_table(), reply)
+    state = apply_events(new_state(), reply)
 
-    assert Failure(code="output", message="no invoice") == table.run.failure
+    assert Failure(code="output", message="no invoice") == state.run.failure
 
 
 def test_calls_are_proposed_in_the_models_order() -> None:
-    calls = [request("b", "1", '{"x":'), request("a", "2"), request("b", "1")]
+    calls = [
+        tool_request("b", "1", '{"x":'),
+        tool_request("a", "2"),
+        tool_request("b", "1"),
+    ]
     reply = ModelReplied(
-        frame=ROOT, message=assistant("so", *calls), usage=Usage(requests=1)
+        frame_id=ROOT_FRAME_ID,
+        message=assistant_message("so", *calls),
+        usage=Usage(requests=1),
     )
 
-    table = told(new_table(), reply)
+    state = apply_events(new_state(), reply)
 
-    assert ("c3", "c4", "c5") == table.frames[ROOT].open
-    assert ["b", "a", "b"] == [call.tool for call in table.calls.values()]
-    assert ["1", "2", "call_c5"] == [c.provider_id for c in table.calls.values()]
-    assert '{"x":' == table.calls["c3"].written
-    assert all(call.state == Proposed() for call in table.calls.values())
+    assert ("c3", "c4", "c5") == state.frames[ROOT_FRAME_ID].open_call_ids
+    assert ["b", "a", "b"] == [call.tool for call in state.calls.values()]
+    assert ["1", "2", "call_c5"] == [c.tool_call_id for c in state.calls.values()]
+    assert '{"x":' == state.calls["c3"].raw_arguments
+    assert all(call.state == Proposed() for call in state.calls.values())
 
 
 def test_usage_is_summed_over_the_whole_tree() -> None:
     """R-B8."""
-    table = told(new_table(), wants("agent"), admitted("c3"), entered("c3"))
+    state = apply_events(
+        new_state(),
+        reply_with_calls("agent"),
+        admitted_event("c3"),
+        entered_event("c3"),
+    )
 
-    table = told(table, says("below", frame="f4"), says("above"))
+    state = apply_events(
+        state, reply_with_text("below", frame="f4"), reply_with_text("above")
+    )
 
     expected = Usage(requests=3, input_tokens=20, output_tokens=4)
-    assert expected == table.run.usage
+    assert expected == state.run.usage
 
 
 @pytest.mark.parametrize(
-    "message", [said.user("x"), said.tool("p0", "x"), said.system("x")]
+    "message",
+    [said.user_message("x"), said.tool_message("p0", "x"), said.system_message("x")],
 )
 def test_only_an_assistant_replies(message: said.Message) -> None:
     """B-10."""
-    reply = ModelReplied(frame=ROOT, message=message, usage=Usage())
+    reply = ModelReplied(frame_id=ROOT_FRAME_ID, message=message, usage=Usage())
 
     with pytest.raises(IllegalTransition):
-        advance(new_table(), reply)
+        advance(new_state(), reply)
 
 
 # Batches ----------------------------------------------------------------------
@@ -141,127 +158,166 @@ def test_only_an_assistant_replies(message: said.Message) -> None:
 
 def test_the_model_is_asked_again_when_every_call_has_its_result() -> None:
     """R-D4, deepagentsjs#150: [free, gated, gated]."""
-    table = told(new_table(), wants("free", "gated", "gated"))
-    table = told(table, admitted("c3"), Begun(call="c3"))
-    table = told(table, gated("c4", "w1"), gated("c5", "w2"))
+    state = apply_events(new_state(), reply_with_calls("free", "gated", "gated"))
+    state = apply_events(state, admitted_event("c3"), CallStarted(call_id="c3"))
+    state = apply_events(state, gated_event("c4", "w1"), gated_event("c5", "w2"))
 
-    table = told(table, CallReturned(call="c3", content="one"))
-    assert Returned("one") == table.calls["c3"].state
-    assert not contents(table)
-    assert not table.agenda
+    state = apply_events(state, CallReturned(call_id="c3", content="one"))
+    assert Returned("one") == state.calls["c3"].state
+    assert not tool_contents(state)
+    assert not state.runnable
 
-    table = told(table, Denied(call="c5", decision=decided(wait_id="w2")))
-    assert not contents(table)
+    state = apply_events(
+        state, Denied(call_id="c5", decision=make_decision(wait_id="w2"))
+    )
+    assert not tool_contents(state)
 
-    table = told(table, Approved(call="c4", digest="d1"), Begun(call="c4"))
-    table = told(table, CallReturned(call="c4", content="two"))
-    assert ["one", "two"] == contents(table)[:2]
-    assert contents(table)[2].startswith("DENIED")
-    assert not table.calls
-    assert not table.waits
-    assert [ROOT] == list(table.agenda)
+    state = apply_events(
+        state, Approved(call_id="c4", digest="d1"), CallStarted(call_id="c4")
+    )
+    state = apply_events(state, CallReturned(call_id="c4", content="two"))
+    assert ["one", "two"] == tool_contents(state)[:2]
+    assert tool_contents(state)[2].startswith("DENIED")
+    assert not state.calls
+    assert not state.waits
+    assert [ROOT_FRAME_ID] == list(state.runnable)
 
 
 @pytest.mark.parametrize("order", list(permutations(range(3))), ids=str)
 def test_waits_may_be_decided_in_any_order(order: tuple[int, ...]) -> None:
     """R-B6, X-03: the model reads the same, in the order of its calls."""
-    table = told(new_table(), wants("a", "b", "c"))
-    calls = table.frames[ROOT].open
+    state = apply_events(new_state(), reply_with_calls("a", "b", "c"))
+    calls = state.frames[ROOT_FRAME_ID].open_call_ids
     for number, call in enumerate(calls):
-        table = told(table, gated(call, f"w{number}"))
+        state = apply_events(state, gated_event(call, f"w{number}"))
     endings: list[list[Event]] = [
-        [Denied(call=calls[0], decision=decided(wait_id="w0", reason="too much"))],
-        [Expired(call=calls[1], decision=decided("expire", "w1"))],
         [
-            Approved(call=calls[2], digest="d1"),
-            Begun(call=calls[2]),
-            CallReturned(call=calls[2], content="ran"),
+            Denied(
+                call_id=calls[0],
+                decision=make_decision(wait_id="w0", reason="too much"),
+            )
+        ],
+        [Expired(call_id=calls[1], decision=make_decision("expire", "w1"))],
+        [
+            Approved(call_id=calls[2], digest="d1"),
+            CallStarted(call_id=calls[2]),
+            CallReturned(call_id=calls[2], content="ran"),
         ],
     ]
     for index in order:
-        table = told(table, *endings[index])
+        state = apply_events(state, *endings[index])
 
-    heads = [text.split()[0] for text in contents(table)]
+    heads = [text.split()[0] for text in tool_contents(state)]
     assert ["DENIED:", "EXPIRED:", "ran"] == heads
-    assert transcript.fault(table.logs[ROOT].messages) is None
+    assert transcript.find_violation(state.logs[ROOT_FRAME_ID].messages) is None
 
 
 def test_a_decision_of_one_wait_leaves_the_others_open() -> None:
     """X-03, R-B6: partial decisions stand."""
-    table = told(new_table(), wants("a", "b"))
-    table = told(table, gated("c3", "w1"), gated("c4", "w2"))
+    state = apply_events(new_state(), reply_with_calls("a", "b"))
+    state = apply_events(state, gated_event("c3", "w1"), gated_event("c4", "w2"))
 
-    table = told(table, Denied(call="c3", decision=decided()))
+    state = apply_events(state, Denied(call_id="c3", decision=make_decision()))
 
-    assert ["w2"] == list(table.waits)
-    assert Waiting("w2") == table.calls["c4"].state
+    assert ["w2"] == list(state.waits)
+    assert Waiting("w2") == state.calls["c4"].state
 
 
 # Agents below -----------------------------------------------------------------
 
 
-def test_a_sub_agents_last_words_are_the_result_of_its_call() -> None:
+def test_final_message_of_a_sub_agent_is_the_result_of_its_call() -> None:
     """R-B1, SL-L6."""
-    table = told(new_table(), wants("agent"), admitted("c3"), entered("c3"))
-    assert Nested("f4") == table.calls["c3"].state
-    assert 1 == table.frames["f4"].depth
+    state = apply_events(
+        new_state(),
+        reply_with_calls("agent"),
+        admitted_event("c3"),
+        entered_event("c3"),
+    )
+    assert Nested("f4") == state.calls["c3"].state
+    assert 1 == state.frames["f4"].depth
 
-    table = told(table, says("paid", frame="f4"))
+    state = apply_events(state, reply_with_text("paid", frame="f4"))
 
-    assert ["paid"] == contents(table)
-    assert [ROOT] == list(table.frames) == list(table.logs) == list(table.agenda)
+    assert ["paid"] == tool_contents(state)
+    assert (
+        [ROOT_FRAME_ID]
+        == list(state.frames)
+        == list(state.logs)
+        == list(state.runnable)
+    )
 
 
 def test_a_thousand_levels_end_one_after_the_other() -> None:
     """R-B1, R-I4: without recursion, upwards to the root."""
-    table = tower(1000)
-    top = table.frames[deepest(table)]
+    state = nested_agents(1000)
+    top = state.frames[deepest_frame(state)]
     assert 999 == top.depth
 
-    call = top.open[0]
-    table = told(table, Approved(call=call, digest="d1"), Begun(call=call))
-    table = told(table, CallReturned(call=call, content="paid"))
-    for frame in reversed(list(table.frames)):
-        table = told(table, says("up", frame=frame))
+    call = top.open_call_ids[0]
+    state = apply_events(
+        state, Approved(call_id=call, digest="d1"), CallStarted(call_id=call)
+    )
+    state = apply_events(state, CallReturned(call_id=call, content="paid"))
+    for frame in reversed(list(state.frames)):
+        state = apply_events(state, reply_with_text("up", frame=frame))
 
-    assert ("finished", "up") == (table.run.status, table.run.output)
-    assert [ROOT] == list(table.frames)
+    assert ("finished", "up") == (state.run.status, state.run.output)
+    assert [ROOT_FRAME_ID] == list(state.frames)
 
 
 def test_a_failing_sub_agent_fails_its_call_and_not_the_run() -> None:
     """SL-L8, X-08: at every level."""
-    table = told(new_table(), wants("agent"), admitted("c3"), entered("c3"))
+    state = apply_events(
+        new_state(),
+        reply_with_calls("agent"),
+        admitted_event("c3"),
+        entered_event("c3"),
+    )
 
-    table = told(table, says("half", frame="f4", finish="length"))
+    state = apply_events(state, reply_with_text("half", frame="f4", finish="length"))
 
-    assert "running" == table.run.status
-    assert ["the model's reply was cut off at its length limit"] == contents(table)
+    assert "running" == state.run.status
+    assert ["the model's reply was cut off at its length limit"] == tool_contents(state)
 
 
 def test_two_sub_agents_of_one_turn_keep_their_frames_apart() -> None:
     """R-B2, openai-agents#5141: equal names, equal arguments."""
-    table = told(new_table(), wants("agent", "agent"))
+    state = apply_events(new_state(), reply_with_calls("agent", "agent"))
     for call in ("c3", "c4"):
-        table = told(table, admitted(call), entered(call, "same"))
+        state = apply_events(state, admitted_event(call), entered_event(call, "same"))
 
-    table = told(table, says("second", frame="f7"), says("first", frame="f5"))
+    state = apply_events(
+        state,
+        reply_with_text("second", frame="f7"),
+        reply_with_text("first", frame="f5"),
+    )
 
-    assert ["first", "second"] == contents(table)
+    assert ["first", "second"] == tool_contents(state)
 
 
 def test_agents_that_use_up_their_turns_end_level_by_level() -> None:
     """R-B8: with a valid transcript at each."""
-    below = Entered(call="c3", agent="below", messages=(said.user("q"),), max_turns=1)
-    table = told(new_table(max_turns=1), wants("agent"), admitted("c3"), below)
+    below = SubAgentStarted(
+        call_id="c3", agent="below", messages=(said.user_message("q"),), max_turns=1
+    )
+    state = apply_events(
+        new_state(max_turns=1), reply_with_calls("agent"), admitted_event("c3"), below
+    )
 
-    table = told(table, wants("free", frame="f4"), admitted("c6"), Begun(call="c6"))
-    table = told(table, CallReturned(call="c6", content="late"))
+    state = apply_events(
+        state,
+        reply_with_calls("free", frame="f4"),
+        admitted_event("c6"),
+        CallStarted(call_id="c6"),
+    )
+    state = apply_events(state, CallReturned(call_id="c6", content="late"))
 
-    assert table.run.failure is not None
-    assert "max_turns" == table.run.failure.code
-    assert "agent hr used all of its 1 turns" in table.run.failure.message
-    assert "agent below used all of its 1 turns" in contents(table)[0]
-    assert transcript.fault(table.logs[ROOT].messages) is None
+    assert state.run.failure is not None
+    assert "max_turns" == state.run.failure.code
+    assert "agent hr used all of its 1 turns" in state.run.failure.message
+    assert "agent below used all of its 1 turns" in tool_contents(state)[0]
+    assert transcript.find_violation(state.logs[ROOT_FRAME_ID].messages) is None
 
 
 # Crashes and edits ------------------------------------------------------------
@@ -269,62 +325,72 @@ def test_agents_that_use_up_their_turns_end_level_by_level() -> None:
 
 def test_attempts_are_counted_over_repeats() -> None:
     """R-A7, R-A9."""
-    table = told(one_call(Proposed()), admitted("c3", repeatable=True))
+    state = apply_events(
+        state_with_call_in(Proposed()), admitted_event("c3", repeatable=True)
+    )
     for _ in range(3):
-        table = told(table, Begun(call="c3"), Repeated(call="c3"))
+        state = apply_events(
+            state, CallStarted(call_id="c3"), RepeatAllowed(call_id="c3")
+        )
 
-    assert 3 == table.calls["c3"].attempts
-    assert Ready() == table.calls["c3"].state
+    assert 3 == state.calls["c3"].attempts
+    assert Ready() == state.calls["c3"].state
 
 
 def test_an_unknown_outcome_can_be_opened_anew() -> None:
     """B-1: the old wait goes, the new one stands, the rows fit."""
-    lost = Interrupted(call="c3", wait=wait_for("c3", "w1", "unknown"))
-    table = told(one_call(Ready()), Begun(call="c3"), lost)
+    lost = OutcomeUnknown(call_id="c3", wait=make_wait("c3", "w1", "unknown"))
+    state = apply_events(state_with_call_in(Ready()), CallStarted(call_id="c3"), lost)
 
-    table = told(table, Reopened(call="c3", wait=wait_for("c3", "w2", "unknown")))
+    state = apply_events(
+        state, Reopened(call_id="c3", wait=make_wait("c3", "w2", "unknown"))
+    )
 
-    assert ["w2"] == list(table.waits)
-    assert soundness.fault(table) is None
+    assert ["w2"] == list(state.waits)
+    assert invariants.find_violation(state) is None
 
 
 def test_an_edit_keeps_the_first_original_and_tells_the_model() -> None:
     """R-C10, X-09, SL-L10."""
-    edit = Approved(call="c3", digest="d2", arguments='{"cents":5}')
-    again = Approved(call="c3", digest="d3", arguments="{}")
-    lost = Interrupted(call="c3", wait=wait_for("c3", "w2", "unknown"))
-    table = told(one_call(Waiting("w1")), edit)
+    edit = Approved(call_id="c3", digest="d2", arguments='{"cents":5}')
+    again = Approved(call_id="c3", digest="d3", arguments="{}")
+    lost = OutcomeUnknown(call_id="c3", wait=make_wait("c3", "w2", "unknown"))
+    state = apply_events(state_with_call_in(Waiting("w1")), edit)
     assert ('{"cents":5}', '{"cents":500}', "d2") == (
-        table.calls["c3"].arguments,
-        table.calls["c3"].original,
-        table.calls["c3"].approved,
+        state.calls["c3"].arguments,
+        state.calls["c3"].original_arguments,
+        state.calls["c3"].approved_digest,
     )
 
-    table = told(table, Begun(call="c3"), lost, again, Begun(call="c3"))
-    call = table.calls["c3"]
+    state = apply_events(
+        state, CallStarted(call_id="c3"), lost, again, CallStarted(call_id="c3")
+    )
+    call = state.calls["c3"]
     assert ("{}", '{"cents":500}', "d3") == (
         call.arguments,
-        call.original,
-        call.approved,
+        call.original_arguments,
+        call.approved_digest,
     )
 
-    wrong = Rejected(call="c4", code="arguments", content="ERROR")
-    table = told(table, wrong, CallReturned(call="c3", content="ran"))
+    wrong = CallInvalid(call_id="c4", code="arguments", content="ERROR")
+    state = apply_events(state, wrong, CallReturned(call_id="c3", content="ran"))
 
-    assert "It was run with {}, not as you wrote it." in contents(table)[0]
-    assert contents(table)[0].endswith("\nran")
-    asked = table.logs[ROOT].messages[1]
-    assert "{}" == asked.requests[0].arguments
+    assert "It was run with {}, not as you wrote it." in tool_contents(state)[0]
+    assert tool_contents(state)[0].endswith("\nran")
+    asked = state.logs[ROOT_FRAME_ID].messages[1]
+    assert "{}" == asked.tool_calls[0].arguments
 
 
-def test_a_plain_yes_changes_no_arguments() -> None:
-    table = told(one_call(Waiting("w1")), Approved(call="c3", digest="d1"))
+def test_approval_without_edit_changes_no_arguments() -> None:
+    state = apply_events(
+        state_with_call_in(Waiting("w1")), Approved(call_id="c3", digest="d1")
+    )
 
-    call = table.calls["c3"]
+    call = state.calls["c3"]
     assert ('{"cents":500}', None, "d1") == (
         call.arguments,
-        call.original,
-        call.approved,
+        call.original_arguments,
+        call.approved_digest,
     )
 
 
@@ -333,56 +399,65 @@ def test_a_plain_yes_changes_no_arguments() -> None:
 
 def test_cancelling_closes_the_whole_tree() -> None:
     """R-F6, X-10: finished results stay, every transcript is whole."""
-    table = told(new_table(), wants("free", "agent", "gated"))
-    table = told(table, admitted("c3"), Begun(call="c3"), gated("c5", "w1"))
-    table = told(table, CallReturned(call="c3", content="kept"))
-    table = told(table, admitted("c4"), entered("c4"))
-    table = told(table, wants("gated", "free", frame="f6"))
-    inner = table.frames["f6"].open
-    table = told(table, gated(inner[0], "w2"), admitted(inner[1]))
-    table = told(table, Begun(call=inner[1]))
+    state = apply_events(new_state(), reply_with_calls("free", "agent", "gated"))
+    state = apply_events(
+        state, admitted_event("c3"), CallStarted(call_id="c3"), gated_event("c5", "w1")
+    )
+    state = apply_events(state, CallReturned(call_id="c3", content="kept"))
+    state = apply_events(state, admitted_event("c4"), entered_event("c4"))
+    state = apply_events(state, reply_with_calls("gated", "free", frame="f6"))
+    inner = state.frames["f6"].open_call_ids
+    state = apply_events(state, gated_event(inner[0], "w2"), admitted_event(inner[1]))
+    state = apply_events(state, CallStarted(call_id=inner[1]))
 
-    table = told(table, STOP)
+    state = apply_events(state, STOP)
 
-    assert ("cancelled", STOP.failure) == (table.run.status, table.run.failure)
-    assert "kept" == contents(table)[0]
-    assert contents(table)[1].startswith("CANCELLED in the middle")
-    assert contents(table)[2].startswith("CANCELLED: it was not executed")
-    assert "its outcome is not known" in contents(table, "f6")[1]
-    assert not table.waits
-    assert not table.agenda
-    assert soundness.fault(table) is None
-    for log in table.logs.values():
-        assert transcript.fault(log.messages) is None
+    assert ("cancelled", STOP.failure) == (state.run.status, state.run.failure)
+    assert "kept" == tool_contents(state)[0]
+    assert tool_contents(state)[1].startswith("CANCELLED in the middle")
+    assert tool_contents(state)[2].startswith("CANCELLED: it was not executed")
+    assert "its outcome is not known" in tool_contents(state, "f6")[1]
+    assert not state.waits
+    assert not state.runnable
+    assert invariants.find_violation(state) is None
+    for log in state.logs.values():
+        assert transcript.find_violation(log.messages) is None
 
 
 def test_a_run_that_is_stopped_for_another_reason_failed() -> None:
     failure = Failure(code="denied", message="transfer was denied")
 
-    assert "failed" == told(new_table(), RunStopped(failure=failure)).run.status
+    assert "failed" == apply_events(new_state(), RunStopped(failure=failure)).run.status
 
 
-@pytest.mark.parametrize("event", [says("x"), STOP, Begun(call="c3")], ids=kind_of)
-def test_whatever_comes_after_the_end_is_too_late(event: Event) -> None:
+@pytest.mark.parametrize(
+    "event", [reply_with_text("x"), STOP, CallStarted(call_id="c3")], ids=case_id
+)
+def test_event_after_the_end_is_refused(event: Event) -> None:
     with pytest.raises(IllegalTransition, match="comes too late"):
-        advance(told(new_table(), says("done")), event)
+        advance(apply_events(new_state(), reply_with_text("done")), event)
 
 
-def test_messages_of_the_inbox_follow_one_another() -> None:
+def test_inbox_messages_are_taken_in_number_order() -> None:
     """R-D8, X-12: never between a call and its result, none twice, none left out."""
-    first = UserSaid(number=1, message=said.user("wait"))
-    table = told(new_table(), first)
-    assert 1 == table.run.inbox
+    first = UserMessageAdded(number=1, message=said.user_message("wait"))
+    state = apply_events(new_state(), first)
+    assert 1 == state.run.last_inbox_number
 
-    for late in (first, UserSaid(number=3, message=said.user("gap"))):
+    for late in (first, UserMessageAdded(number=3, message=said.user_message("gap"))):
         with pytest.raises(IllegalTransition):
-            advance(table, late)
+            advance(state, late)
     with pytest.raises(IllegalTransition):
-        advance(told(table, wants("a")), UserSaid(number=2, message=said.user("x")))
+        advance(
+            apply_events(state, reply_with_calls("a")),
+            UserMessageAdded(number=2, message=said.user_message("x")),
+        )
 
 
-@pytest.mark.parametrize("message", [said.tool("p0", "x"), assistant("I am you")])
-def test_nobody_speaks_for_a_tool_or_the_model(message: said.Message) -> None:
+@pytest.mark.parametrize(
+    "message", [said.tool_message("p0", "x"), assistant_message("I am you")]
+)
+def test_inbox_message_of_another_role_is_refused(message: said.Message) -> None:
     """B-10: an orphan would brick the run."""
     with pytest.raises(IllegalTransition):
-        advance(new_table(), UserSaid(number=1, message=message))
+        advance(new_state(), UserMessageAdded(number=1, message=message))

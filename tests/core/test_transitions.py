@@ -6,33 +6,33 @@ from typing import TYPE_CHECKING, get_args
 
 import pytest
 
-from continuations.core import events, soundness
+from continuations.core import events, invariants
 from continuations.core.calls import (
-    CLOSED,
+    CLOSED_STATES,
     STATE_NAMES,
-    STATES,
+    STATE_TYPES,
+    CallState,
     Nested,
     Ready,
     Refused,
     Started,
-    State,
     Unknown,
     Waiting,
 )
 from continuations.core.events import (
     Answered,
     Approved,
-    Begun,
     CallCancelled,
     CallEvent,
+    CallInvalid,
     CallRaised,
     CallReturned,
+    CallStarted,
     Denied,
     Expired,
-    Interrupted,
-    Rejected,
+    OutcomeUnknown,
     Reopened,
-    Repeated,
+    RepeatAllowed,
     Unverified,
 )
 from continuations.core.reducer import advance
@@ -42,12 +42,12 @@ from tests.core.rows import (
     STATES as EXAMPLES,
 )
 from tests.core.rows import (
-    admitted,
-    decided,
-    entered,
-    gated,
-    one_call,
-    wait_for,
+    admitted_event,
+    entered_event,
+    gated_event,
+    make_decision,
+    make_wait,
+    state_with_call_in,
 )
 
 if TYPE_CHECKING:
@@ -55,45 +55,45 @@ if TYPE_CHECKING:
 
 CALL = "c3"
 EVENTS: tuple[CallEvent, ...] = (
-    admitted(CALL),
-    gated(CALL, "w2"),
-    Rejected(call=CALL, code="arguments", content="ERROR: no"),
-    Begun(call=CALL),
-    entered(CALL),
-    CallReturned(call=CALL, content="42"),
-    CallRaised(call=CALL, code="exception", content="ERROR: it broke"),
-    Interrupted(call=CALL, wait=wait_for(CALL, "w2", "unknown")),
-    Repeated(call=CALL),
-    Unverified(call=CALL),
-    Approved(call=CALL, digest="d1"),
-    Denied(call=CALL, decision=decided()),
-    Expired(call=CALL, decision=decided("expire")),
-    Answered(call=CALL, content="it did"),
-    Reopened(call=CALL, wait=wait_for(CALL, "w2")),
-    CallCancelled(call=CALL, reason="by kim"),
+    admitted_event(CALL),
+    gated_event(CALL, "w2"),
+    CallInvalid(call_id=CALL, code="arguments", content="ERROR: no"),
+    CallStarted(call_id=CALL),
+    entered_event(CALL),
+    CallReturned(call_id=CALL, content="42"),
+    CallRaised(call_id=CALL, code="exception", content="ERROR: it broke"),
+    OutcomeUnknown(call_id=CALL, wait=make_wait(CALL, "w2", "unknown")),
+    RepeatAllowed(call_id=CALL),
+    Unverified(call_id=CALL),
+    Approved(call_id=CALL, digest="d1"),
+    Denied(call_id=CALL, decision=make_decision()),
+    Expired(call_id=CALL, decision=make_decision("expire")),
+    Answered(call_id=CALL, content="it did"),
+    Reopened(call_id=CALL, wait=make_wait(CALL, "w2")),
+    CallCancelled(call_id=CALL, reason="by kim"),
 )
 PAIRS = [(state, event) for state in EXAMPLES for event in EVENTS]
 LEGAL = [p for p in PAIRS if (type(p[0]), type(p[1])) in TRANSITIONS]
 ILLEGAL = [p for p in PAIRS if (type(p[0]), type(p[1])) not in TRANSITIONS]
 
 
-def names(pairs: Iterable[tuple[State, CallEvent]]) -> list[str]:
+def pair_ids(pairs: Iterable[tuple[CallState, CallEvent]]) -> list[str]:
     return [f"{STATE_NAMES[type(s)]}-{type(e).__name__}" for s, e in pairs]
 
 
 def test_every_state_and_every_event_is_tried() -> None:
     """Nothing is missing from the two lists above."""
-    assert set(get_args(State)) == {type(state) for state in EXAMPLES}
+    assert set(get_args(CallState)) == {type(state) for state in EXAMPLES}
     assert set(get_args(CallEvent)) == {type(event) for event in EVENTS}
-    assert set(STATES.values()) == set(STATE_NAMES) == set(get_args(State))
+    assert set(STATE_TYPES.values()) == set(STATE_NAMES) == set(get_args(CallState))
     assert {cls for _, cls in TRANSITIONS} <= set(get_args(CallEvent))
     assert len(TRANSITIONS) == len(LEGAL)
     assert 9 * 16 == len(LEGAL) + len(ILLEGAL)
 
 
-@pytest.mark.parametrize(("state", "event"), ILLEGAL, ids=names(ILLEGAL))
-def test_a_pair_that_is_missing_is_refused_by_both_names(
-    state: State, event: CallEvent
+@pytest.mark.parametrize(("state", "event"), ILLEGAL, ids=pair_ids(ILLEGAL))
+def test_illegal_transition_error_names_state_and_event(
+    state: CallState, event: CallEvent
 ) -> None:
     """PA-13."""
     """SL-L1, X-01, R-C5."""
@@ -105,49 +105,56 @@ def test_a_pair_that_is_missing_is_refused_by_both_names(
     assert CALL in str(refused.value)
 
 
-@pytest.mark.parametrize(("state", "event"), ILLEGAL, ids=names(ILLEGAL))
+@pytest.mark.parametrize(("state", "event"), ILLEGAL, ids=pair_ids(ILLEGAL))
 def test_advance_refuses_what_the_table_does_not_have(
-    state: State, event: CallEvent
+    state: CallState, event: CallEvent
 ) -> None:
     """And leaves the run as it was."""
-    table = one_call(state)
-    kept = (table.run, dict(table.calls), dict(table.waits), dict(table.frames))
+    run_state = state_with_call_in(state)
+    kept = (
+        run_state.run,
+        dict(run_state.calls),
+        dict(run_state.waits),
+        dict(run_state.frames),
+    )
 
     with pytest.raises(IllegalTransition) as refused:
-        advance(table, event)
+        advance(run_state, event)
 
-    assert kept == (table.run, table.calls, table.waits, table.frames)
+    assert kept == (run_state.run, run_state.calls, run_state.waits, run_state.frames)
     assert CALL in str(refused.value)
     assert type(event).__name__ in str(refused.value)
 
 
-OUTSIDE = [p for p in LEGAL if not isinstance(p[0], Nested)]
+UNNESTED_PAIRS = [p for p in LEGAL if not isinstance(p[0], Nested)]
 
 
-@pytest.mark.parametrize(("state", "event"), OUTSIDE, ids=names(OUTSIDE))
-def test_advance_does_what_the_table_says(state: State, event: CallEvent) -> None:
+@pytest.mark.parametrize(
+    ("state", "event"), UNNESTED_PAIRS, ids=pair_ids(UNNESTED_PAIRS)
+)
+def test_advance_does_what_the_table_says(state: CallState, event: CallEvent) -> None:
     """X-06: and the rows still fit together, whatever the pair."""
     if isinstance(event, Reopened) and isinstance(state, Unknown):
-        event = Reopened(call=CALL, wait=wait_for(CALL, "w2", "unknown"))
+        event = Reopened(call_id=CALL, wait=make_wait(CALL, "w2", "unknown"))
 
-    after = advance(one_call(state), event)
+    after = advance(state_with_call_in(state), event)
 
     assert TRANSITIONS[type(state), type(event)] is type(after.calls[CALL].state)
-    assert soundness.fault(after) is None
+    assert invariants.find_violation(after) is None
     waiting = isinstance(after.calls[CALL].state, Waiting | Unknown)
     assert (1 if waiting else 0) == len(after.waits)
 
 
-INSIDE = [p for p in LEGAL if isinstance(p[0], Nested)]
+NESTED_PAIRS = [p for p in LEGAL if isinstance(p[0], Nested)]
 
 
-@pytest.mark.parametrize(("state", "event"), INSIDE, ids=names(INSIDE))
+@pytest.mark.parametrize(("state", "event"), NESTED_PAIRS, ids=pair_ids(NESTED_PAIRS))
 def test_a_nested_call_ends_with_its_frame_alone(
-    state: State, event: CallEvent
+    state: CallState, event: CallEvent
 ) -> None:
     """B-8: nobody outside may end it and leave its agent running."""
     with pytest.raises(IllegalTransition, match=type(event).__name__):
-        advance(one_call(state), event)
+        advance(state_with_call_in(state), event)
 
 
 # The rules that the table must never lose, whatever is added to it -------------
@@ -155,16 +162,16 @@ def test_a_nested_call_ends_with_its_frame_alone(
 
 def test_nothing_leads_from_a_closed_state_anywhere() -> None:
     """SL-L1: a No is never taken back."""
-    assert not [pair for pair in TRANSITIONS if issubclass(pair[0], CLOSED)]
+    assert not [pair for pair in TRANSITIONS if issubclass(pair[0], CLOSED_STATES)]
 
 
-def test_one_way_leads_into_started() -> None:
+def test_only_begun_leads_to_started() -> None:
     into = [pair for pair, state in TRANSITIONS.items() if state is Started]
 
-    assert [(Ready, Begun)] == into
+    assert [(Ready, CallStarted)] == into
 
 
-def test_only_a_yes_leads_from_waiting_towards_running() -> None:
+def test_only_approved_leads_from_waiting_to_running() -> None:
     """R-C5: not the clock, not an answer, not a repeated look."""
     allowed = {
         event
@@ -175,7 +182,7 @@ def test_only_a_yes_leads_from_waiting_towards_running() -> None:
     assert {Approved} == allowed
 
 
-def test_no_and_late_and_cancelled_always_refuse() -> None:
+def test_denied_expired_and_cancelled_always_lead_to_refused() -> None:
     """X-01, R-F4."""
     for (_, event), new in TRANSITIONS.items():
         if event in (Denied, Expired, CallCancelled):
@@ -184,20 +191,22 @@ def test_no_and_late_and_cancelled_always_refuse() -> None:
 
 def test_every_open_state_can_be_cancelled() -> None:
     """R-F6."""
-    open_states = set(STATES.values()) - set(CLOSED)
+    open_states = set(STATE_TYPES.values()) - set(CLOSED_STATES)
 
     assert open_states == {s for s, event in TRANSITIONS if event is CallCancelled}
 
 
 def test_every_open_state_leads_to_a_closed_one() -> None:
     """X-06: no call can be stuck for ever."""
-    reach: dict[type[State], set[type[State]]] = {s: {s} for s in STATES.values()}
-    for _ in STATES:
+    reach: dict[type[CallState], set[type[CallState]]] = {
+        s: {s} for s in STATE_TYPES.values()
+    }
+    for _ in STATE_TYPES:
         for (state, event), new in TRANSITIONS.items():
             if event is not CallCancelled:
                 reach[state] |= reach[new]
-    for state in STATES.values():
-        assert reach[state] & set(CLOSED)
+    for state in STATE_TYPES.values():
+        assert reach[state] & set(CLOSED_STATES)
 
 
 def test_every_call_event_is_a_frozen_value() -> None:

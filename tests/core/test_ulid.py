@@ -15,8 +15,8 @@ from continuations.core.ulid import (
 )
 
 TIMES = st.integers(0, 2**48 - 1)
-DICE = st.binary(min_size=RANDOM_BYTES, max_size=RANDOM_BYTES)
-SOME = settings(max_examples=200, deadline=None, derandomize=True)
+RANDOMNESS = st.binary(min_size=RANDOM_BYTES, max_size=RANDOM_BYTES)
+SETTINGS = settings(max_examples=200, deadline=None, derandomize=True)
 
 
 def test_the_specs_own_example() -> None:
@@ -29,17 +29,17 @@ def test_the_ends_of_the_range() -> None:
     assert "7" + "z" * 25 == ulid(2**48 - 1, b"\xff" * 10)
 
 
-@SOME
-@given(TIMES, DICE)
-def test_the_time_comes_back(time: int, dice: bytes) -> None:
-    made = ulid(time, dice)
+@SETTINGS
+@given(TIMES, RANDOMNESS)
+def test_the_time_comes_back(time: int, randomness: bytes) -> None:
+    made = ulid(time, randomness)
 
     assert LENGTH == len(made)
     assert time == milliseconds_of(made)
 
 
-@SOME
-@given(TIMES, DICE, TIMES, DICE)
+@SETTINGS
+@given(TIMES, RANDOMNESS, TIMES, RANDOMNESS)
 def test_ids_sort_as_their_times_do(a: int, x: bytes, b: int, y: bytes) -> None:
     assert ((a, x) < (b, y)) == (ulid(a, x) < ulid(b, y))
 

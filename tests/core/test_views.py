@@ -4,30 +4,35 @@ from __future__ import annotations
 
 import pytest
 
-from continuations.core.calls import STATE_NAMES, Nested, State, Unknown, Waiting
-from continuations.core.events import Approved, Rejected
-from continuations.core.table import ROOT
+from continuations.core.calls import STATE_NAMES, CallState, Nested, Unknown, Waiting
+from continuations.core.events import Approved, CallInvalid
+from continuations.core.state import ROOT_FRAME_ID
 from continuations.core.views import Call, Frame
 from tests.core.rows import (
     STATES,
-    assistant,
-    new_table,
-    one_call,
-    told,
-    tower,
-    wants,
+    apply_events,
+    assistant_message,
+    nested_agents,
+    new_state,
+    reply_with_calls,
+    state_with_call_in,
 )
 
 
 def test_a_frame_shows_its_agent_and_the_standard_messages() -> None:
-    frame = Frame(new_table(), ROOT)
+    frame = Frame(new_state(), ROOT_FRAME_ID)
 
-    assert (ROOT, "hr", 0, ()) == (frame.id, frame.agent, frame.turns, frame.calls)
+    assert (ROOT_FRAME_ID, "hr", 0, ()) == (
+        frame.id,
+        frame.agent,
+        frame.turns,
+        frame.calls,
+    )
     assert [{"role": "user", "content": "Onboard Jane"}] == frame.messages
 
 
-def test_what_a_view_gives_out_is_a_copy() -> None:
-    frame = Frame(new_table(), ROOT)
+def test_view_returns_copies() -> None:
+    frame = Frame(new_state(), ROOT_FRAME_ID)
     frame.messages[0]["content"] = "changed"
     frame.messages.append({})
 
@@ -35,8 +40,8 @@ def test_what_a_view_gives_out_is_a_copy() -> None:
 
 
 @pytest.mark.parametrize("state", STATES, ids=lambda s: type(s).__name__)
-def test_a_call_shows_the_state_that_it_is_in(state: State) -> None:
-    call = Call(one_call(state), "c3")
+def test_a_call_shows_the_state_that_it_is_in(state: CallState) -> None:
+    call = Call(state_with_call_in(state), "c3")
 
     assert STATE_NAMES[type(state)] == call.state
     assert (call.frame is not None) == isinstance(state, Nested)
@@ -46,29 +51,33 @@ def test_a_call_shows_the_state_that_it_is_in(state: State) -> None:
 
 def test_arguments_are_the_effective_ones() -> None:
     """R-C10: or, before that, what the model wrote."""
-    proposed = Call(told(new_table(), wants("transfer")), "c3")
+    proposed = Call(apply_events(new_state(), reply_with_calls("transfer")), "c3")
     assert ("{}", None) == (proposed.arguments, proposed.original_arguments)
 
-    edit = Approved(call="c3", digest="d2", arguments="{}")
-    edited = Call(told(one_call(Waiting("w1")), edit), "c3")
+    edit = Approved(call_id="c3", digest="d2", arguments="{}")
+    edited = Call(apply_events(state_with_call_in(Waiting("w1")), edit), "c3")
     assert ({}, {"cents": 500}) == (edited.arguments, edited.original_arguments)
 
 
 def test_a_call_that_was_never_valid_shows_what_the_model_wrote() -> None:
-    wrong = Rejected(call="c3", code="arguments", content="ERROR")
+    wrong = CallInvalid(call_id="c3", code="arguments", content="ERROR")
 
-    assert "{}" == Call(told(one_call(STATES[0]), wrong), "c3").arguments
+    assert (
+        "{}" == Call(apply_events(state_with_call_in(STATES[0]), wrong), "c3").arguments
+    )
 
 
 def test_calls_stand_in_the_models_order() -> None:
-    frame = Frame(told(new_table(), wants("b", "a", "b")), ROOT)
+    frame = Frame(
+        apply_events(new_state(), reply_with_calls("b", "a", "b")), ROOT_FRAME_ID
+    )
 
     assert ["b", "a", "b"] == [call.tool for call in frame.calls]
 
 
 def test_a_thousand_levels_are_walked_one_at_a_time() -> None:
     """R-I4: under the default recursion limit."""
-    last = Frame(tower(1000), ROOT).calls[0]
+    last = Frame(nested_agents(1000), ROOT_FRAME_ID).calls[0]
     levels = 1
     while last.frame is not None:
         levels += 1
@@ -79,10 +88,10 @@ def test_a_thousand_levels_are_walked_one_at_a_time() -> None:
     assert "w1" == last.wait.id
 
 
-def test_names_tell_nothing_that_was_said() -> None:
+def test_repr_shows_no_message_and_no_argument() -> None:
     """R-I5, R-J2: neither messages nor arguments in a `repr`."""
-    secret = assistant("the secret is 42")
-    table = one_call(Waiting("w1"))
+    secret = assistant_message("the secret is 42")
+    state = state_with_call_in(Waiting("w1"))
 
-    assert "<Frame f1 of hr>" == repr(Frame(new_table(secret), ROOT))
-    assert "<Call c3 of transfer: waiting>" == repr(Call(table, "c3"))
+    assert "<Frame f1 of hr>" == repr(Frame(new_state(secret), ROOT_FRAME_ID))
+    assert "<Call c3 of transfer: waiting>" == repr(Call(state, "c3"))

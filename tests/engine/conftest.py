@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.engine import ledgers
-from tests.engine.world import World
+from tests import effect_log
+from tests.run_environment import RunEnvironment
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
 @pytest.fixture(autouse=True)
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunEnvironment:
     """Return an empty world, whose ledgers this process writes to as well."""
-    monkeypatch.setenv(ledgers.EFFECTS, str(tmp_path / "effects"))
-    monkeypatch.setenv(ledgers.TURNS, str(tmp_path / "turns"))
+    monkeypatch.setenv(effect_log.EFFECTS_VARIABLE, str(tmp_path / "effects"))
+    monkeypatch.setenv(effect_log.TURNS_VARIABLE, str(tmp_path / "turns"))
     monkeypatch.setenv("TEST_FOLDER", str(tmp_path))
-    return World(tmp_path)
+    return RunEnvironment(tmp_path)

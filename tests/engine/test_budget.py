@@ -24,20 +24,20 @@ from continuations import (
     run,
 )
 from continuations.core.messages import Message
-from continuations.core.transcript import fault
+from continuations.core.transcript import find_violation
 from continuations.ledger import layout
-from continuations.models.contract import Reply
+from continuations.models.interface import ModelReply
 from continuations_storage import MemoryStore
 from continuations_storage.faults import Crash, FaultyStore, at, crashed
-from tests.engine import offices, scripts
-from tests.engine.apps import office
-from tests.engine.offices import Clock
+from tests import sample_app, scripts
+from tests.engine import agent_builders
+from tests.engine.agent_builders import ManualClock
 
 if TYPE_CHECKING:
     from continuations import Agent
     from continuations_storage.faults import Moment
-    from tests.engine.scripts import Script
-    from tests.engine.world import World
+    from tests.run_environment import RunEnvironment
+    from tests.scripts import Script
 
 MOMENTS: tuple[Moment, ...] = ("before", "after")
 SCRIPT: Script = {
@@ -47,21 +47,24 @@ SCRIPT: Script = {
 }
 
 
-def priced(script: Script, tokens: int) -> Script:
+def script_with_usage(script: Script, tokens: int) -> Script:
     """Return a script whose every line costs so many tokens."""
     spent = Usage(requests=1, input_tokens=tokens - 1, output_tokens=1)
     return {
         task: [
-            Reply(message=Message.of(scripts.spoken(line, turn)), usage=spent)
+            ModelReply(
+                message=Message.from_mapping(scripts.assistant_message(line, turn)),
+                usage=spent,
+            )
             for turn, line in enumerate(lines)
         ]
         for task, lines in script.items()
     }
 
 
-def boss(script: Script) -> Agent:
+def make_boss(script: Script) -> Agent:
     """Return the boss of the office, in this process."""
-    return office.bosses(scripts.model(script))[0]
+    return sample_app.make_agents(scripts.scripted_model(script))[0]
 
 
 @pytest.mark.parametrize(
@@ -75,7 +78,7 @@ def boss(script: Script) -> Agent:
     ],
 )
 def test_a_run_that_has_used_up_its_budget_ends(
-    world: World, budget: Budget, turns: int
+    environment: RunEnvironment, budget: Budget, turns: int
 ) -> None:
     """R-B8, X-16: over the whole tree; it fails, and its transcripts stay valid."""
     script: Script = {
@@ -83,38 +86,42 @@ def test_a_run_that_has_used_up_its_budget_ends(
         "A": [[["act", {"what": "1"}]], "A done"],
     }
     store = MemoryStore()
-    runner = Runner(boss(priced(script, 100)), store=store)
+    runner = Runner(make_boss(script_with_usage(script, 100)), store=store)
 
     outcome = runner.start("go", run_id="r1", budget=budget)
 
     assert isinstance(outcome, Failed)
     assert "budget" == outcome.error.code
-    assert turns == len(world.turns())
-    for log in outcome.continuation.table.logs.values():
-        assert fault(log.messages) is None
-    assert outcome.error == failed(runner.resume("r1")).error
-    assert [] == asyncio.run(store.keys(layout.MARKERS))
+    assert turns == len(environment.turns())
+    for log in outcome.continuation.run_state.logs.values():
+        assert find_violation(log.messages) is None
+    assert outcome.error == assert_failed(runner.resume("r1")).error
+    assert [] == asyncio.run(store.keys(layout.MARKERS_PREFIX))
 
 
-def failed(outcome: object) -> Failed:
+def assert_failed(outcome: object) -> Failed:
     assert isinstance(outcome, Failed)
     return outcome
 
 
-def test_a_budget_that_is_not_used_up_changes_nothing(world: World) -> None:
+def test_a_budget_that_is_not_used_up_changes_nothing(
+    environment: RunEnvironment,
+) -> None:
     script: Script = {"go": [[["act", {"what": "1"}]], "end"]}
-    runner = Runner(boss(priced(script, 100)), store=MemoryStore())
+    runner = Runner(make_boss(script_with_usage(script, 100)), store=MemoryStore())
 
     outcome = runner.start("go", budget=Budget(requests=2, tokens=101))
 
     assert isinstance(outcome, Finished)
-    assert ["act 1"] == world.done()
+    assert ["act 1"] == environment.effect_names()
 
 
-def test_it_is_kept_with_the_run_and_does_not_begin_anew(world: World) -> None:
+def test_budget_is_kept_with_the_run_over_processes(
+    environment: RunEnvironment,
+) -> None:
     """R-B8: over suspensions, processes and a second start."""
     store = MemoryStore()
-    agent = boss({"go": SCRIPT["A"]})
+    agent = make_boss({"go": SCRIPT["A"]})
     outcome = Runner(agent, store=store).start(
         "go", run_id="r1", budget=Budget(requests=1)
     )
@@ -124,34 +131,40 @@ def test_it_is_kept_with_the_run_and_does_not_begin_anew(world: World) -> None:
     # What was approved runs; the model is not asked what it says to it
     ended = Runner(agent, store=store).start("go", run_id="r1")
 
-    assert "budget" == failed(ended).error.code
-    assert (["pay x"], ["go 0"]) == (world.done(), world.turns())
+    assert "budget" == assert_failed(ended).error.code
+    assert (["pay x"], ["go 0"]) == (environment.effect_names(), environment.turns())
 
 
-def test_waits_of_others_are_closed_with_it(world: World) -> None:
+def test_open_waits_are_closed_when_the_budget_ends_the_run(
+    environment: RunEnvironment,
+) -> None:
     """R-F6: whoever holds a link is told; nothing runs by a late yes."""
     store = MemoryStore()
     told: list[str] = []
-    runner = Runner(boss(SCRIPT), store=store, notify=lambda wait: told.append(wait.id))
+    runner = Runner(
+        make_boss(SCRIPT), store=store, notify=lambda wait: told.append(wait.id)
+    )
     outcome = runner.start("go", run_id="r1", budget=Budget(requests=4))
 
-    assert "budget" == failed(outcome).error.code
+    assert "budget" == assert_failed(outcome).error.code
     assert [] == list(runner.waiting())
     for wait_id in told:
         with pytest.raises(Cancelled):
             runner.decide(wait_id, Approve(by="kim"))
     runner.sweep()
-    assert not {"pay x"} & set(world.done())
-    assert [] == asyncio.run(store.keys(layout.MARKERS))
+    assert not {"pay x"} & set(environment.effect_names())
+    assert [] == asyncio.run(store.keys(layout.MARKERS_PREFIX))
 
 
-def test_a_crash_while_it_ends_is_a_crash_like_any_other(world: World) -> None:
+def test_run_over_budget_recovers_from_a_crash_at_every_operation(
+    environment: RunEnvironment,
+) -> None:
     """R-A3, R-E10: sweeps alone end the run, and no model is asked once more."""
     for number in range(1, 60):
         for moment in MOMENTS:
-            (world.folder / "turns").unlink(missing_ok=True)
-            clock, store = Clock(), MemoryStore()
-            agent = boss(SCRIPT)
+            (environment.folder / "turns").unlink(missing_ok=True)
+            clock, store = ManualClock(), MemoryStore()
+            agent = make_boss(SCRIPT)
             waiting = Runner(agent, store=store, clock=clock).start(
                 "go", run_id="r1", budget=Budget(requests=6)
             )
@@ -161,33 +174,33 @@ def test_a_crash_while_it_ends_is_a_crash_like_any_other(world: World) -> None:
             dying = FaultyStore(store, at(number, crashed(moment)))
             with suppress(Crash):
                 Runner(agent, store=dying, clock=clock).resume("r1")
-            if not dying.dead:
+            if not dying.has_crashed:
                 assert number > 8
                 return
             for _ in range(3):
                 clock.seconds += 120
-                assert {} == runner.sweep().failed
+                assert {} == runner.sweep().errors
             for wait in list(runner.waiting()):
                 with suppress(AlreadyDecided):
                     runner.decide(wait.id, Answer("paid x"))
-            assert "budget" == failed(runner.resume("r1")).error.code
+            assert "budget" == assert_failed(runner.resume("r1")).error.code
             # One may be asked again: its reply was on its way when its worker died.
-            assert len(world.turns()) <= 7, (number, moment)
+            assert len(environment.turns()) <= 7, (number, moment)
 
 
-def test_without_a_store_it_is_the_same(world: World) -> None:
-    agent = boss({"go": SCRIPT["A"]})
+def test_budget_holds_without_a_store(environment: RunEnvironment) -> None:
+    agent = make_boss({"go": SCRIPT["A"]})
     outcome = run(agent, "go", budget=Budget(requests=1))
     assert isinstance(outcome, Suspended)
 
     data = outcome.continuation.to_bytes()
     ended = resume(data, agent, answers={outcome.waits[0].id: Approve()})
 
-    assert "budget" == failed(ended).error.code
-    assert ["pay x"] == world.done()
+    assert "budget" == assert_failed(ended).error.code
+    assert ["pay x"] == environment.effect_names()
 
 
-WRONG: list[Any] = [
+INVALID_BUDGETS: list[Any] = [
     7,
     {"tokens": 7},
     Budget(tokens=0),
@@ -196,10 +209,10 @@ WRONG: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("budget", WRONG)
-def test_what_is_no_budget_is_refused_before_anything_is_written(budget: Any) -> None:
+@pytest.mark.parametrize("budget", INVALID_BUDGETS)
+def test_invalid_budget_is_rejected_before_a_write(budget: Any) -> None:
     store = MemoryStore()
-    runner = offices.runner({}, store=store)
+    runner = agent_builders.make_runner({}, store=store)
 
     with pytest.raises(InvalidInput, match="budget"):
         runner.start("go", budget=budget)

@@ -7,47 +7,55 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tests.engine.world import World
+    from tests.run_environment import RunEnvironment
 
 
 @pytest.mark.parametrize(
     "code", ["schema", "vanished", "version", "renamed", "child", "no agent"]
 )
-def test_what_touches_the_pending_call_refuses_and_writes_nothing(
-    world: World, code: str
+def test_change_of_the_pending_call_raises_agent_changed_and_writes_nothing(
+    environment: RunEnvironment, code: str
 ) -> None:
     """R-A4, R-H1, R-H2, R-C1, SL-L15: typed, and resumable with the old code."""
     # Given an approved call
-    [wait] = world.do("start", "r1", "go", app="changing")["waits"]
-    world.approve(wait)
-    before = world.objects()
+    [wait] = environment.run(
+        "start", "r1", "go", app="tests.engine.apps.versioned_code"
+    )["waits"]
+    environment.approve(wait)
+    before = environment.objects()
 
     # When it is resumed by code in which it is another call, or none
-    told = world.do("resume", "r1", app="changing", code=code)
+    told = environment.run(
+        "resume", "r1", app="tests.engine.apps.versioned_code", code=code
+    )
 
     # Then that is told by name, and every byte of the store is as it was
     assert ("AgentChanged", "r1") == (told["raised"], told["run_id"])
-    assert before == world.objects()
-    assert [] == world.effects()
+    assert before == environment.objects()
+    assert [] == environment.effects()
 
     # And a sweep by that code does no harm either
-    swept = world.do("sweep", app="changing", code=code)
+    swept = environment.run("sweep", app="tests.engine.apps.versioned_code", code=code)
     assert {"r1": "AgentChanged"} == swept["failed"]
 
     # When the old code is back
-    ended = world.do("resume", "r1", app="changing")
-    assert ("Finished", ["pay 5"]) == (ended["kind"], world.done())
-    assert len(set(world.turns())) == len(world.turns())
+    ended = environment.run("resume", "r1", app="tests.engine.apps.versioned_code")
+    assert ("Finished", ["pay 5"]) == (ended["kind"], environment.effect_names())
+    assert len(set(environment.turns())) == len(environment.turns())
 
 
-def test_a_denial_needs_no_tool(world: World) -> None:
+def test_denied_call_resumes_without_its_tool(environment: RunEnvironment) -> None:
     """R-H2: an operator gets the run going without the old code."""
-    [wait] = world.do("start", "r1", "go", app="changing")["waits"]
-    world.deny(wait)
+    [wait] = environment.run(
+        "start", "r1", "go", app="tests.engine.apps.versioned_code"
+    )["waits"]
+    environment.deny(wait)
 
-    ended = world.do("resume", "r1", app="changing", code="vanished")
+    ended = environment.run(
+        "resume", "r1", app="tests.engine.apps.versioned_code", code="vanished"
+    )
 
-    assert ("Finished", []) == (ended["kind"], world.done())
+    assert ("Finished", []) == (ended["kind"], environment.effect_names())
     assert "missing boss/child/pay" in ended["changes"]
 
 
@@ -55,18 +63,24 @@ def test_a_denial_needs_no_tool(world: World) -> None:
     ("code", "change"),
     [("prompt", "compatible boss/child"), ("open", "compatible boss/child/pay")],
 )
-def test_what_does_not_touch_it_is_reported_and_runs(
-    world: World, code: str, change: str
+def test_change_beside_the_pending_call_is_reported_and_resumes(
+    environment: RunEnvironment, code: str, change: str
 ) -> None:
     """R-H1, R-H3: a changed prompt or policy; the report comes once."""
-    [wait] = world.do("start", "r1", "go", app="changing")["waits"]
+    [wait] = environment.run(
+        "start", "r1", "go", app="tests.engine.apps.versioned_code"
+    )["waits"]
 
     # When it is only looked at, it still waits: no policy takes a wait back (R-C6)
-    undecided = world.do("resume", "r1", app="changing", code=code)
+    undecided = environment.run(
+        "resume", "r1", app="tests.engine.apps.versioned_code", code=code
+    )
     assert "Suspended" == undecided["kind"]
 
-    world.approve(wait)
-    ended = world.do("resume", "r1", app="changing", code=code)
+    environment.approve(wait)
+    ended = environment.run(
+        "resume", "r1", app="tests.engine.apps.versioned_code", code=code
+    )
 
-    assert ("Finished", ["pay 5"]) == (ended["kind"], world.done())
+    assert ("Finished", ["pay 5"]) == (ended["kind"], environment.effect_names())
     assert change in ended["changes"]

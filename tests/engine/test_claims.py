@@ -12,41 +12,44 @@ from continuations import Finished, RunBusy, Runner, StoreUnavailable, tool
 from continuations.engine.ports import SystemClock
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore, on, refused
-from tests.engine import ledgers, offices
-from tests.engine.offices import Clock
-from tests.engine.world import until
+from tests import effect_log
+from tests.engine import agent_builders
+from tests.engine.agent_builders import ManualClock
+from tests.run_environment import wait_until
 
 if TYPE_CHECKING:
-    from tests.engine.scripts import Script
-    from tests.engine.world import World
+    from tests.run_environment import RunEnvironment
+    from tests.scripts import Script
 
 
-def test_a_tool_longer_than_the_lease_is_not_taken_over(world: World) -> None:
+def test_claim_is_renewed_while_a_long_tool_runs(environment: RunEnvironment) -> None:
     """R-A5, X-14: the claim is renewed in the background for as long as it takes."""
     script: Script = {
         "go": [[["left", {"input": "A"}]], "end"],
         "A": [[["act", {"what": "x", "then": "sleep:2.5"}]], "A done"],
     }
     # Given a tool that takes two and a half claims
-    holder = world.spawn("start", "r1", "go", script=script, lease="1.0")
-    until(world.done)
+    holder = environment.spawn("start", "r1", "go", script=script, lease="1.0")
+    wait_until(environment.effect_names)
     began = time.monotonic()
 
     # When others try all the time, by resume and by sweep
     refused_ = 0
     while time.monotonic() - began < 2.0:
-        assert "RunBusy" == world.resume(script)["raised"]
+        assert "RunBusy" == environment.resume(script)["raised"]
         refused_ += 1
-    swept = world.do("sweep", script=script)
+    swept = environment.run("sweep", script=script)
 
     # Then none of them gets it
     assert (([], {}), True) == ((swept["resumed"], swept["failed"]), refused_ > 1)
-    assert "Finished" == holder.told()["kind"]
-    assert ["act x"] == world.done()
-    assert ["go 0", "A 0", "A 1", "go 1"] == world.turns()
+    assert "Finished" == holder.wait_for_result()["kind"]
+    assert ["act x"] == environment.effect_names()
+    assert ["go 0", "A 0", "A 1", "go 1"] == environment.turns()
 
 
-def test_a_frozen_worker_that_was_replaced_writes_nothing(world: World) -> None:
+def test_a_frozen_worker_that_was_replaced_writes_nothing(
+    environment: RunEnvironment,
+) -> None:
     """R-A5, X-14, promise 3: it wakes up, finds that its time is over, and stops."""
     script: Script = {
         "go": [[["left", {"input": "A"}]], [["act", {"what": "3"}]], "end"],
@@ -57,36 +60,38 @@ def test_a_frozen_worker_that_was_replaced_writes_nothing(world: World) -> None:
         ],
     }
     # Given a worker that is frozen in a tool for longer than its claim
-    world.approve(world.start(script)["waits"][0])
-    frozen = world.spawn("resume", "r1", script=script, lease="1.0")
-    until(world.done)
+    environment.approve(environment.start(script)["waits"][0])
+    frozen = environment.spawn("resume", "r1", script=script, lease="1.0")
+    wait_until(environment.effect_names)
     frozen.send(signal.SIGSTOP)
     time.sleep(1.1)
 
     # When another one takes over and settles what is not known
-    told = world.resume(script, lease="5")
+    told = environment.resume(script, lease="5")
     [wait] = told["waits"]
     assert "unknown" == wait["kind"]
-    world.decide(wait, {"answer": {"value": "paid 1"}})
-    assert "Finished" == world.resume(script, lease="5")["kind"]
-    stored, turns = world.objects(), world.turns()
+    environment.decide(wait, {"answer": {"value": "paid 1"}})
+    assert "Finished" == environment.resume(script, lease="5")["kind"]
+    stored, turns = environment.objects(), environment.turns()
 
     # And the first one wakes up
     frozen.send(signal.SIGCONT)
-    woken = frozen.told()
+    woken = frozen.wait_for_result()
 
     # Then it is told, and has written and called nothing
     assert "StaleRun" == woken["raised"]
-    after = world.objects()
+    after = environment.objects()
     assert {key: stored[key] for key in stored if key in after} == stored
     assert [] == [key for key in after if key not in stored]
-    assert turns == world.turns()
-    assert ["pay 1", "act 2", "act 3"] == world.done()
-    fences = [line["fence"] for line in world.effects()]
+    assert turns == environment.turns()
+    assert ["pay 1", "act 2", "act 3"] == environment.effect_names()
+    fences = [line["fence"] for line in environment.effects()]
     assert sorted(set(fences)) == fences
 
 
-def test_a_frozen_worker_that_nobody_replaced_goes_on(world: World) -> None:
+def test_a_frozen_worker_that_nobody_replaced_goes_on(
+    environment: RunEnvironment,
+) -> None:
     """R-A5: its claim was over, nobody took it, and it takes it again."""
     script: Script = {
         "go": [
@@ -95,17 +100,17 @@ def test_a_frozen_worker_that_nobody_replaced_goes_on(world: World) -> None:
             "end",
         ]
     }
-    frozen = world.spawn("start", "r1", "go", script=script, lease="0.8")
-    until(world.done)
+    frozen = environment.spawn("start", "r1", "go", script=script, lease="0.8")
+    wait_until(environment.effect_names)
     frozen.send(signal.SIGSTOP)
     time.sleep(1.2)
     frozen.send(signal.SIGCONT)
 
-    assert "Finished" == frozen.told()["kind"]
-    assert ["act 1", "act 2"] == world.done()
+    assert "Finished" == frozen.wait_for_result()["kind"]
+    assert ["act 1", "act 2"] == environment.effect_names()
 
 
-def test_a_failed_renewal_stops_the_work(world: World) -> None:
+def test_a_failed_renewal_stops_the_work(environment: RunEnvironment) -> None:
     """Section 5 "Claim": what was committed stands, and another goes on from it."""
     script: Script = {"go": [[["nap", {}]], "end"]}
 
@@ -114,7 +119,7 @@ def test_a_failed_renewal_stops_the_work(world: World) -> None:
         """Sleep over a renewal."""
         import asyncio  # noqa: PLC0415 - only here
 
-        ledgers.add(ledgers.EFFECTS, tool="nap", what="")
+        effect_log.append_line(effect_log.EFFECTS_VARIABLE, tool="nap", what="")
         await asyncio.sleep(0.6)
         return "slept"
 
@@ -123,26 +128,29 @@ def test_a_failed_renewal_stops_the_work(world: World) -> None:
         below, on("create", refused(), prefix="runs/", skip=2, times=9)
     )
     with pytest.raises(StoreUnavailable):
-        Runner(offices.boss(script, nap), store=failing, lease=0.6).start(
+        Runner(agent_builders.make_boss(script, nap), store=failing, lease=0.6).start(
             "go", run_id="r"
         )
-    assert ["go 0"] == world.turns()
+    assert ["go 0"] == environment.turns()
 
-    runner = Runner(offices.boss(script, nap), store=below, lease=5)
-    until(lambda: free(runner))
+    runner = Runner(agent_builders.make_boss(script, nap), store=below, lease=5)
+    wait_until(lambda: is_claim_over(runner))
     assert isinstance(runner.resume("r"), Finished)
-    assert (["nap ", "nap "], ["go 0", "go 1"]) == (world.done(), world.turns())
+    assert (["nap ", "nap "], ["go 0", "go 1"]) == (
+        environment.effect_names(),
+        environment.turns(),
+    )
 
 
-def free(runner: Runner) -> bool:
+def is_claim_over(runner: Runner) -> bool:
     """Tell whether the claim on the run is over."""
-    claim = runner.look("r").table.run.claim
+    claim = runner.look("r").run_state.run.claim
     return claim is None or claim.until < SystemClock().now()
 
 
-def test_the_store_s_clock_is_not_needed(world: World) -> None:
+def test_claim_works_without_a_store_time(environment: RunEnvironment) -> None:
     """Section 5 "Clocks": a store that tells no time; and a claim's end is exact."""
-    clock = Clock()
+    clock = ManualClock()
     script: Script = {"go": [[["peek", {}]], "end"]}
     store = MemoryStore()
     busy: list[Any] = []
@@ -150,37 +158,43 @@ def test_the_store_s_clock_is_not_needed(world: World) -> None:
     @tool
     def peek() -> str:
         """Try to resume the run that this is."""
-        other = Runner(offices.boss(script, peek), store=store, clock=clock)
+        other = Runner(agent_builders.make_boss(script, peek), store=store, clock=clock)
         with pytest.raises(RunBusy) as raised:
             other.resume("r")
         busy.append(raised.value)
         return "busy"
 
-    Runner(offices.boss(script, peek), store=store, clock=clock).start("go", run_id="r")
+    Runner(agent_builders.make_boss(script, peek), store=store, clock=clock).start(
+        "go", run_id="r"
+    )
 
     [error] = busy
     assert ("r", 30) == (error.run_id, (error.until - clock.now()).total_seconds())
-    assert [] == world.effects()
+    assert [] == environment.effects()
 
 
-def test_no_call_begins_in_the_last_part_of_a_claim(world: World) -> None:
+def test_claim_is_renewed_before_a_call_begins_late(
+    environment: RunEnvironment,
+) -> None:
     """Section 5 "Claim": what is left must exceed a margin, else renew first."""
-    clock = Clock()
+    clock = ManualClock()
     script: Script = {"go": [*([["late", {"n": n}]] for n in range(3)), "end"]}
     store = MemoryStore()
 
     @tool
     def late(n: int) -> str:
         """Use up nearly all of a claim."""
-        claim: Any = Runner([], store=store).look("r").table.run.claim
+        claim: Any = Runner([], store=store).look("r").run_state.run.claim
         left = (claim.until - clock.now()).total_seconds()
-        ledgers.add(ledgers.EFFECTS, tool="late", what=str(left > 3))
+        effect_log.append_line(
+            effect_log.EFFECTS_VARIABLE, tool="late", what=str(left > 3)
+        )
         clock.seconds += 29.5
         return str(n)
 
-    outcome = Runner(offices.boss(script, late), store=store, clock=clock).start(
-        "go", run_id="r"
-    )
+    outcome = Runner(
+        agent_builders.make_boss(script, late), store=store, clock=clock
+    ).start("go", run_id="r")
 
     assert isinstance(outcome, Finished)
-    assert ["late True"] * 3 == world.done()
+    assert ["late True"] * 3 == environment.effect_names()

@@ -22,53 +22,62 @@ from continuations import (
     tool,
 )
 from continuations_storage import MemoryStore
-from tests.engine import scripts
-from tests.engine.offices import Clock, results
-from tests.engine.payers import office, only, payer, waiting
-from tests.engine.world import until
+from tests import scripts
+from tests.engine.agent_builders import ManualClock, root_tool_results
+from tests.engine.payment_agent import (
+    make_pay_tool,
+    make_payment_runner,
+    single_wait,
+    start_and_get_wait,
+)
+from tests.run_environment import wait_until
 
 if TYPE_CHECKING:
-    from tests.engine.scripts import Script
-    from tests.engine.world import World
+    from tests.run_environment import RunEnvironment
+    from tests.scripts import Script
 
 # Denial -----------------------------------------------------------------------
 
 
-def test_a_denial_is_a_message_and_the_agent_goes_on(world: World) -> None:
+def test_a_denial_is_a_message_and_the_agent_goes_on(
+    environment: RunEnvironment,
+) -> None:
     """R-C11, X-02, SL-L3: with the reason, in words of its own."""
-    runner = office()
-    runner.decide(waiting(runner).id, Deny(by="kim", reason="Too dear."))
+    runner = make_payment_runner()
+    runner.decide(start_and_get_wait(runner).id, Deny(by="kim", reason="Too dear."))
 
     outcome = runner.resume("r1")
 
     assert isinstance(outcome, Finished)
     expected = "DENIED: a person refused this call. It was not executed."
-    assert [f"{expected} Reason: Too dear."] == results(outcome)
-    assert [] == world.effects()
+    assert [f"{expected} Reason: Too dear."] == root_tool_results(outcome)
+    assert [] == environment.effects()
 
 
-def test_a_denial_can_stop_the_run(world: World) -> None:
+def test_a_denial_can_stop_the_run(environment: RunEnvironment) -> None:
     """X-02: stopping is a policy of its own; the transcript stays whole."""
-    runner = office(ApprovalPolicy(on_denied="stop"))
-    runner.decide(waiting(runner).id, Deny(reason="No."))
+    runner = make_payment_runner(ApprovalPolicy(on_denied="stop"))
+    runner.decide(start_and_get_wait(runner).id, Deny(reason="No."))
 
     outcome = runner.resume("r1")
 
     assert isinstance(outcome, Failed)
     assert ("denied", True) == (outcome.error.code, "No." in outcome.error.message)
-    assert 1 == len(results(outcome))
-    assert [] == world.effects()
-    assert ["go 0"] == world.turns()
+    assert 1 == len(root_tool_results(outcome))
+    assert [] == environment.effects()
+    assert ["go 0"] == environment.turns()
 
 
 # Deadlines --------------------------------------------------------------------
 
 
-def test_after_the_deadline_a_yes_is_refused_and_the_run_goes_on(world: World) -> None:
+def test_late_approval_is_rejected_and_the_run_continues(
+    environment: RunEnvironment,
+) -> None:
     """R-F4, X-16: expiry is an end of its own, told to the model as such."""
-    clock = Clock()
-    runner = office(ApprovalPolicy(expires_after=60), clock=clock)
-    wait = waiting(runner)
+    clock = ManualClock()
+    runner = make_payment_runner(ApprovalPolicy(expires_after=60), clock=clock)
+    wait = start_and_get_wait(runner)
     assert clock.now() + timedelta(seconds=60) == wait.deadline
 
     # When somebody says yes a moment too late
@@ -79,8 +88,8 @@ def test_after_the_deadline_a_yes_is_refused_and_the_run_goes_on(world: World) -
 
     # Then it did not run, and later ones are told so too
     assert isinstance(outcome, Finished)
-    assert results(outcome)[0].startswith("EXPIRED:")
-    assert [] == world.effects()
+    assert root_tool_results(outcome)[0].startswith("EXPIRED:")
+    assert [] == environment.effects()
     with pytest.raises(WaitExpired):
         runner.decide(wait.id, Approve())
     with pytest.raises(WaitExpired):
@@ -88,11 +97,11 @@ def test_after_the_deadline_a_yes_is_refused_and_the_run_goes_on(world: World) -
     assert [] == list(runner.waiting())
 
 
-def test_a_yes_in_time_runs_after_the_deadline(world: World) -> None:
+def test_approval_before_the_deadline_runs_later(environment: RunEnvironment) -> None:
     """R-F4 as decided: a deadline bounds the decision, not the execution."""
-    clock = Clock()
-    runner = office(ApprovalPolicy(expires_after=60), clock=clock)
-    wait = waiting(runner)
+    clock = ManualClock()
+    runner = make_payment_runner(ApprovalPolicy(expires_after=60), clock=clock)
+    wait = start_and_get_wait(runner)
     clock.seconds = 60
     runner.decide(wait.id, Approve())
 
@@ -100,15 +109,15 @@ def test_a_yes_in_time_runs_after_the_deadline(world: World) -> None:
     outcome = runner.resume("r1")
 
     assert isinstance(outcome, Finished)
-    assert ["pay 5 kim"] == world.done()
+    assert ["pay 5 kim"] == environment.effect_names()
 
 
 def test_expiry_can_stop_the_run() -> None:
     """R-F4: by policy."""
-    clock = Clock()
+    clock = ManualClock()
     policy = ApprovalPolicy(expires_after=timedelta(minutes=1), on_expired="stop")
-    runner = office(policy, clock=clock)
-    waiting(runner)
+    runner = make_payment_runner(policy, clock=clock)
+    start_and_get_wait(runner)
 
     clock.seconds = 61
     outcome = runner.resume("r1")
@@ -117,33 +126,35 @@ def test_expiry_can_stop_the_run() -> None:
     assert "expired" == outcome.error.code
 
 
-def test_without_a_deadline_a_wait_lasts(world: World) -> None:
+def test_without_a_deadline_a_wait_lasts(environment: RunEnvironment) -> None:
     """R-F5: no hidden limit."""
-    clock = Clock()
-    runner = office(clock=clock)
-    wait = waiting(runner)
+    clock = ManualClock()
+    runner = make_payment_runner(clock=clock)
+    wait = start_and_get_wait(runner)
     clock.seconds = 50 * 365 * 86_400
     runner.sweep()
 
     runner.decide(wait.id, Approve())
     assert isinstance(runner.resume("r1"), Finished)
-    assert ["pay 5 kim"] == world.done()
+    assert ["pay 5 kim"] == environment.effect_names()
 
 
-def test_an_approval_that_has_lapsed_asks_again(world: World) -> None:
+def test_approval_older_than_valid_for_opens_a_new_wait(
+    environment: RunEnvironment,
+) -> None:
     """`valid_for`: the wait is reopened under a new id, and says why."""
-    clock = Clock()
-    runner = office(ApprovalPolicy(valid_for=60), clock=clock)
-    wait = waiting(runner)
+    clock = ManualClock()
+    runner = make_payment_runner(ApprovalPolicy(valid_for=60), clock=clock)
+    wait = start_and_get_wait(runner)
     runner.decide(wait.id, Approve())
 
     # When it is resumed too late
     clock.seconds = 61
-    again = only(runner.resume("r1"))
+    again = single_wait(runner.resume("r1"))
 
     # Then nothing ran and a new wait stands there, and only it
-    assert (wait.id, []) != (again.id, world.effects())
-    assert [] == world.effects()
+    assert (wait.id, []) != (again.id, environment.effects())
+    assert [] == environment.effects()
     assert "older than its 60 s" in str(again.note)
     assert [again.id] == [summary.id for summary in runner.waiting()]
     with pytest.raises(AlreadyDecided):
@@ -152,15 +163,15 @@ def test_an_approval_that_has_lapsed_asks_again(world: World) -> None:
     # When the new one is approved in time
     runner.decide(again.id, Approve())
     assert isinstance(runner.resume("r1"), Finished)
-    assert ["pay 5 kim"] == world.done()
+    assert ["pay 5 kim"] == environment.effect_names()
 
 
 # Cancelling -------------------------------------------------------------------
 
 
-def test_cancelling_closes_every_wait_in_the_tree(world: World) -> None:
+def test_cancelling_closes_every_wait_in_the_tree(environment: RunEnvironment) -> None:
     """R-F6: idempotent; finished results stay; late answers are told."""
-    pay = payer()
+    pay = make_pay_tool()
     script: Script = {
         "go": [[["a", {"input": "A"}], ["free", {}], ["b", {"input": "B"}]], "end"],
         "A": [[["pay", {"cents": 1}]], "A"],
@@ -172,7 +183,7 @@ def test_cancelling_closes_every_wait_in_the_tree(world: World) -> None:
         """Do what needs nobody."""
         return "free"
 
-    model = scripts.model(script)
+    model = scripts.scripted_model(script)
     children = [Agent(name, tools=[pay], model=model) for name in "ab"]
     root = Agent("boss", tools=[children[0], free, children[1]], model=model)
     store = MemoryStore()
@@ -190,7 +201,7 @@ def test_cancelling_closes_every_wait_in_the_tree(world: World) -> None:
     ended = runner.resume("r1")
     assert isinstance(ended, Failed)
     assert ("cancelled", "Enough.") == (ended.error.code, ended.error.message)
-    assert [] == world.effects()
+    assert [] == environment.effects()
     with pytest.raises(Cancelled):
         runner.decide(outcome.waits[1].id, Approve())
     with pytest.raises(AlreadyDecided):
@@ -198,13 +209,15 @@ def test_cancelling_closes_every_wait_in_the_tree(world: World) -> None:
     assert [] == list(runner.waiting())
 
     # And what had finished is kept, in a transcript that is whole
-    said = results(ended)
+    said = root_tool_results(ended)
     assert ["CANCELLED", "free", "CANCELLED"] == [
         text.split()[0].strip(":") for text in said
     ]
 
 
-def test_cancelling_what_another_process_runs(world: World) -> None:
+def test_cancel_stops_a_run_of_another_process_at_its_next_commit(
+    environment: RunEnvironment,
+) -> None:
     """R-F6, R-A5: its holder sees it at the next commit and stops."""
     script: Script = {
         "go": [
@@ -213,23 +226,23 @@ def test_cancelling_what_another_process_runs(world: World) -> None:
             "end",
         ]
     }
-    holder = world.spawn("start", "r1", "go", script=script)
-    until(world.done)
+    holder = environment.spawn("start", "r1", "go", script=script)
+    wait_until(environment.effect_names)
 
-    told = world.do("cancel", "r1", app="none")
-    ended = holder.told()
+    told = environment.run("cancel", "r1", app="none")
+    ended = holder.wait_for_result()
 
     assert "running" == told["status"]
     assert ("Failed", "cancelled") == (ended["kind"], ended["error"]["code"])
-    assert ["act 1"] == world.done()
+    assert ["act 1"] == environment.effect_names()
     assert ["acted 1"] == [
         m["content"] for m in ended["messages"] if m["role"] == "tool"
     ]
 
 
-def test_cancelling_what_has_ended_changes_nothing() -> None:
+def test_cancel_of_an_ended_run_changes_nothing() -> None:
     """R-F6."""
-    runner = office(policy=False)
+    runner = make_payment_runner(policy=False)
     assert isinstance(runner.start("go", run_id="r1"), Finished)
 
     assert "finished" == runner.cancel("r1").status

@@ -6,19 +6,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.engine import scripts
-from tests.engine.apps import circle
+from tests import scripts
+from tests.engine.apps import recursive_agents
 from tests.model_server import ModelServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from tests.engine.world import World
+    from tests.run_environment import RunEnvironment
 
 
-def served(messages: list[dict[str, Any]], _model: str) -> Mapping[str, Any]:
+def recursive_agents_rule(
+    messages: list[dict[str, Any]], _model: str
+) -> Mapping[str, Any]:
     """Answer over HTTP what the circle's script says."""
-    line = circle.line(messages)
+    line = recursive_agents.next_line(messages)
     if isinstance(line, str):
         return {"content": line}
     call: Any = line
@@ -29,38 +31,41 @@ def served(messages: list[dict[str, Any]], _model: str) -> Mapping[str, Any]:
 @pytest.fixture(scope="module")
 def server() -> Iterator[ModelServer]:
     """Return a strict chat completions server for the module."""
-    with ModelServer(served) as running:
+    with ModelServer(recursive_agents_rule) as running:
         yield running
 
 
 @pytest.mark.parametrize("depth", [1, 3, 50])
-def test_the_deepest_tool_runs_and_its_result_comes_up(
-    world: World, server: ModelServer, depth: int
+def test_deepest_tool_runs_and_every_level_returns_its_result(
+    environment: RunEnvironment, server: ModelServer, depth: int
 ) -> None:
     """R-A11, R-B1, SL-06 to SL-09, SL-11, SL-14: over HTTP, three processes."""
     asked_before = len(server.requests)
-    over_http = {"app": "circle", "http": "1"}
-    world.environment.update(server.environment)
+    over_http = {"app": "tests.engine.apps.recursive_agents", "http": "1"}
+    environment.extra_variables.update(server.environment)
 
     # Given a stack that waits in its deepest frame, and the process that made it gone
-    waiting = world.do("start", "r1", str(depth), **over_http)
+    waiting = environment.run("start", "r1", str(depth), **over_http)
     [wait] = waiting["waits"]
     assert ["odd", *["down"] * depth, "pay"] == wait["path"]
-    assert [] == world.effects()
+    assert [] == environment.effects()
 
     # When another process decides and a third one resumes
-    world.approve(wait)
-    ended = world.do("resume", "r1", **over_http)
+    environment.approve(wait)
+    ended = environment.run("resume", "r1", **over_http)
 
     # Then exactly the deepest tool ran and every level added its number
     numbers = " ".join(str(number) for number in range(depth + 1))
     assert f"paid x {numbers}" == ended["output"]
-    assert ["pay x"] == world.done()
+    assert ["pay x"] == environment.effect_names()
 
     # And every turn of every level was asked once, and the usage is the whole tree's
     asked = server.requests[asked_before:]
     turns = [
-        (scripts.task_of(each["messages"]), scripts.turn_of(each["messages"]))
+        (
+            scripts.first_user_message(each["messages"]),
+            scripts.turn_count(each["messages"]),
+        )
         for each in asked
     ]
     once = {(str(task), turn) for task in range(depth + 1) for turn in (0, 1)}
@@ -70,45 +75,53 @@ def test_the_deepest_tool_runs_and_its_result_comes_up(
     assert ended["usage"]["input_tokens"] > waiting["usage"]["input_tokens"] > 0
 
 
-def test_a_thousand_levels(world: World) -> None:
+def test_run_with_a_thousand_levels_suspends_and_resumes(
+    environment: RunEnvironment,
+) -> None:
     """R-B1, R-I4: no recursion limit, no depth limit; two agents in a circle."""
     # Given a thousand frames that wait, each for the one below
-    waiting = world.do("start", "r1", "1000", app="circle")
+    waiting = environment.run(
+        "start", "r1", "1000", app="tests.engine.apps.recursive_agents"
+    )
     [wait] = waiting["waits"]
     assert 1002 == len(wait["path"])
 
     # When they are decided and resumed elsewhere
-    world.approve(wait)
-    ended = world.do("resume", "r1", app="circle")
+    environment.approve(wait)
+    ended = environment.run("resume", "r1", app="tests.engine.apps.recursive_agents")
 
     # Then a result has come up through all of them, and no turn was repeated
     assert "paid x " + " ".join(map(str, range(1001))) == ended["output"]
-    assert ["pay x"] == world.done()
-    assert (2002, 2002) == (len(world.turns()), len(set(world.turns())))
+    assert ["pay x"] == environment.effect_names()
+    assert (2002, 2002) == (len(environment.turns()), len(set(environment.turns())))
     assert 2002 == ended["usage"]["requests"]
 
 
-def test_a_denial_comes_up_through_every_level(world: World) -> None:
+def test_denial_is_returned_through_every_level(environment: RunEnvironment) -> None:
     """X-01, X-02, SL-L1, SL-L3: at depth 50 nothing runs, and every parent goes on."""
-    [wait] = world.do("start", "r1", "50", app="circle")["waits"]
+    [wait] = environment.run(
+        "start", "r1", "50", app="tests.engine.apps.recursive_agents"
+    )["waits"]
 
-    world.deny(wait, reason="Too dear.")
-    ended = world.do("resume", "r1", app="circle")
+    environment.deny(wait, reason="Too dear.")
+    ended = environment.run("resume", "r1", app="tests.engine.apps.recursive_agents")
 
     assert ended["output"].startswith("DENIED: a person refused this call.")
     assert ended["output"].endswith(" ".join(map(str, range(51))))
     assert "Too dear." in ended["output"]
-    assert [] == world.effects()
+    assert [] == environment.effects()
 
 
-def test_resuming_an_undecided_stack_changes_nothing(world: World) -> None:
+def test_resuming_an_undecided_stack_changes_nothing(
+    environment: RunEnvironment,
+) -> None:
     """SL-05, R-A4: nothing to do is `Suspended`, and not a byte is written."""
     script = {"go": [[["pay", {"what": "x"}]], "end"]}
-    world.start(script)
-    before = world.objects()
+    environment.start(script)
+    before = environment.objects()
 
-    again = world.resume(script)
+    again = environment.resume(script)
 
     assert "Suspended" == again["kind"]
-    assert before == world.objects()
-    assert ["go 0"] == world.turns()
+    assert before == environment.objects()
+    assert ["go 0"] == environment.turns()

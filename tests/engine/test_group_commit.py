@@ -8,14 +8,14 @@ from continuations import Agent, Finished, Runner, Suspended, tool
 from continuations.models.scripted import ScriptedModel
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore, delayed
-from tests.engine import ledgers, scripts
-from tests.engine.offices import results
+from tests import effect_log, scripts
+from tests.engine.agent_builders import root_tool_results
 
 if TYPE_CHECKING:
-    from continuations.models.contract import ModelRequest
-    from continuations.models.scripted import Line
+    from continuations.models.interface import ModelRequest
+    from continuations.models.scripted import ScriptedReply
     from continuations_storage.faults import Fault, Operation
-    from tests.engine.world import World
+    from tests.run_environment import RunEnvironment
 
 CHILDREN = 30
 SCRIPT: scripts.Script = {
@@ -27,23 +27,23 @@ SCRIPT: scripts.Script = {
 }
 
 
-def slowly(operation: Operation) -> Fault | None:
+def delay_creates(operation: Operation) -> Fault | None:
     """Let every write take as long as it does on an object store."""
     return delayed(0.01) if operation.verb == "create" else None
 
 
-def test_thirty_children_need_few_versions(world: World) -> None:
+def test_thirty_children_need_few_versions(environment: RunEnvironment) -> None:
     """EF-15: section 9: far fewer than children times turns; and each effect once."""
 
     @tool
     async def work(n: int) -> str:
         """Work."""
-        ledgers.add(ledgers.EFFECTS, tool="work", what=str(n))
+        effect_log.append_line(effect_log.EFFECTS_VARIABLE, tool="work", what=str(n))
         return f"worked {n}"
 
-    model = scripts.model(SCRIPT)
+    model = scripts.scripted_model(SCRIPT)
     child = Agent("child", tools=[work], model=model)
-    store = FaultyStore(MemoryStore(), slowly)
+    store = FaultyStore(MemoryStore(), delay_creates)
     runner = Runner(Agent("boss", tools=[child], model=model), store=store)
 
     # When thirty children take three turns each
@@ -51,9 +51,9 @@ def test_thirty_children_need_few_versions(world: World) -> None:
 
     # Then the run has some dozen versions, not hundreds
     assert isinstance(outcome, Finished)
-    assert [f"c{n} done" for n in range(CHILDREN)] == results(outcome)
-    assert 60 == len(world.done())
-    assert 92 == len(world.turns()) == len(set(world.turns()))
+    assert [f"c{n} done" for n in range(CHILDREN)] == root_tool_results(outcome)
+    assert 60 == len(environment.effect_names())
+    assert 92 == len(environment.turns()) == len(set(environment.turns()))
     assert outcome.continuation.version <= 30
     versions = [
         o for o in store.operations if o.verb == "create" and o.key.startswith("runs/")
@@ -61,17 +61,17 @@ def test_thirty_children_need_few_versions(world: World) -> None:
     assert outcome.continuation.version == len(versions)
 
 
-def test_a_hundred_waits_come_with_a_few_versions(world: World) -> None:
+def test_a_hundred_waits_come_with_a_few_versions(environment: RunEnvironment) -> None:
     """Section 9: fan-out is one suspension, and approving one is one cycle."""
 
     @tool(approval=True)
     def pay(n: int) -> str:
         """Pay."""
-        ledgers.add(ledgers.EFFECTS, tool="pay", what=str(n))
+        effect_log.append_line(effect_log.EFFECTS_VARIABLE, tool="pay", what=str(n))
         return f"paid {n}"
 
     calls = [["pay", {"n": n}] for n in range(100)]
-    model = scripts.model({"go": [calls, "end"]})
+    model = scripts.scripted_model({"go": [calls, "end"]})
     runner = Runner(Agent("boss", tools=[pay], model=model), store=MemoryStore())
 
     outcome = runner.start("go", run_id="r")
@@ -80,10 +80,12 @@ def test_a_hundred_waits_come_with_a_few_versions(world: World) -> None:
     assert 100 == len(outcome.waits) == len(list(runner.waiting()))
     assert outcome.continuation.version <= 3
     assert list(range(100)) == [wait.arguments["n"] for wait in outcome.waits]
-    assert [] == world.effects()
+    assert [] == environment.effects()
 
 
-def test_a_finished_call_is_durable_before_the_next_turn(world: World) -> None:
+def test_a_finished_call_is_durable_before_the_next_turn(
+    environment: RunEnvironment,
+) -> None:
     """Section 5 "Turn", R-A8: seen from the next model call, in the store."""
     store = MemoryStore()
     looking = Runner([], store=store)
@@ -96,11 +98,11 @@ def test_a_finished_call_is_durable_before_the_next_turn(world: World) -> None:
         seen.append(["started"] == [call.state for call in calls])
         return "worked"
 
-    async def rule(request: ModelRequest) -> Line:
+    async def rule(request: ModelRequest) -> ScriptedReply:
         messages = [message.data for message in request.messages]
-        if scripts.turn_of(messages) == 0:
-            return scripts.spoken([["work", {}]], 0)
-        kept = await looking.asynchronous.look("r")
+        if scripts.turn_count(messages) == 0:
+            return scripts.assistant_message([["work", {}]], 0)
+        kept = await looking.async_runner.look("r")
         seen.append(messages == kept.root.messages)
         return "end"
 
@@ -108,4 +110,4 @@ def test_a_finished_call_is_durable_before_the_next_turn(world: World) -> None:
     assert isinstance(Runner(agent, store=store).start("go", run_id="r"), Finished)
 
     assert [True, True] == seen
-    assert [] == world.effects()
+    assert [] == environment.effects()

@@ -17,16 +17,17 @@ from continuations import (
     run,
     tool,
 )
-from tests.engine import ledgers, offices, scripts
-from tests.engine.world import World
+from tests import effect_log, scripts
+from tests.engine import agent_builders
+from tests.run_environment import RunEnvironment
 
 if TYPE_CHECKING:
     from typing import Any
 
-    from tests.engine.scripts import Script
+    from tests.scripts import Script
 
 
-def pay_in(*whats: str, call_id: str = "") -> list[Any]:
+def pay_lines(*whats: str, call_id: str = "") -> list[Any]:
     """Return lines of a frame that pays, one after the other, and ends."""
     lines: list[Any] = [[["pay", {"what": what}, call_id]] for what in whats]
     return [*lines, f"done {whats[-1]}"]
@@ -34,69 +35,71 @@ def pay_in(*whats: str, call_id: str = "") -> list[Any]:
 
 # Two frames of one look -------------------------------------------------------
 
-TWO_OF_ONE_NAME: dict[str, Script] = {
+AMBIGUOUS_SCRIPTS: dict[str, Script] = {
     # Two agents of one name; the same agent twice; ids that a provider repeats.
     "equal names": {
         "go": [[["left", {"input": "A"}], ["right", {"input": "B"}]], "all"],
-        "A": pay_in("a"),
-        "B": pay_in("b"),
+        "A": pay_lines("a"),
+        "B": pay_lines("b"),
     },
     "one agent twice": {
         "go": [[["left", {"input": "A"}], ["left", {"input": "B"}]], "all"],
-        "A": pay_in("a"),
-        "B": pay_in("b"),
+        "A": pay_lines("a"),
+        "B": pay_lines("b"),
     },
     "equal call ids": {
         "go": [[["left", {"input": "A"}, "x"], ["right", {"input": "B"}, "x"]], "all"],
-        "A": pay_in("a", call_id="x"),
-        "B": pay_in("b", call_id="x"),
+        "A": pay_lines("a", call_id="x"),
+        "B": pay_lines("b", call_id="x"),
     },
     "empty call ids": {
         "go": [[["left", {"input": "A"}, ""], ["right", {"input": "B"}, ""]], "all"],
-        "A": pay_in("a", call_id=""),
-        "B": pay_in("b", call_id=""),
+        "A": pay_lines("a", call_id=""),
+        "B": pay_lines("b", call_id=""),
     },
 }
 
 
-@pytest.mark.parametrize("look", TWO_OF_ONE_NAME)
-def test_a_decision_reaches_the_call_that_it_names(world: World, look: str) -> None:
+@pytest.mark.parametrize("case", AMBIGUOUS_SCRIPTS)
+def test_a_decision_reaches_the_call_that_it_names(
+    environment: RunEnvironment, case: str
+) -> None:
     """R-B2, R-D5, R-B6, SL-32, SL-L2: one approved, its double denied."""
-    script = TWO_OF_ONE_NAME[look]
+    script = AMBIGUOUS_SCRIPTS[case]
 
     # Given two waits that look alike
-    waits = {w["arguments"]["what"]: w for w in world.start(script)["waits"]}
+    waits = {w["arguments"]["what"]: w for w in environment.start(script)["waits"]}
     assert waits["a"]["id"] != waits["b"]["id"]
 
     # When the second is approved and the first denied, and another process resumes
-    world.approve(waits["b"])
-    world.deny(waits["a"])
-    ended = world.resume(script)
+    environment.approve(waits["b"])
+    environment.deny(waits["a"])
+    ended = environment.resume(script)
 
     # Then what was approved ran, and each parent call got its own child's result
-    assert ["pay b"] == world.done()
-    assert ["done a", "done b"] == offices.said(ended["messages"])
-    assert sorted({*world.turns()}) == sorted(world.turns())
+    assert ["pay b"] == environment.effect_names()
+    assert ["done a", "done b"] == agent_builders.tool_results(ended["messages"])
+    assert sorted({*environment.turns()}) == sorted(environment.turns())
 
 
-def test_equal_call_ids_within_one_turn_and_over_turns(world: World) -> None:
+def test_equal_provider_call_ids_are_told_apart(environment: RunEnvironment) -> None:
     """R-D5: a constant id in every call of every turn; it stays sendable."""
     pay = [["pay", {"what": str(n)}, "call_1"] for n in range(4)]
     script: Script = {"go": [[pay[0], pay[1]], [pay[2], pay[3]], "all"]}
-    [first, second] = world.start(script)["waits"]
+    [first, second] = environment.start(script)["waits"]
     assert ["0", "1"] == [wait["arguments"]["what"] for wait in (first, second)]
 
     # When in each turn the second call is approved and the first denied
-    world.deny(first)
-    world.approve(second)
-    [third, fourth] = world.resume(script)["waits"]
-    world.deny(third)
-    world.approve(fourth)
-    ended = world.resume(script)
+    environment.deny(first)
+    environment.approve(second)
+    [third, fourth] = environment.resume(script)["waits"]
+    environment.deny(third)
+    environment.approve(fourth)
+    ended = environment.resume(script)
 
     # Then these ran, and each result stands under an id of its own
-    assert ["pay 1", "pay 3"] == world.done()
-    kinds = [text.split()[0] for text in offices.said(ended["messages"])]
+    assert ["pay 1", "pay 3"] == environment.effect_names()
+    kinds = [text.split()[0] for text in agent_builders.tool_results(ended["messages"])]
     assert ["DENIED:", "paid", "DENIED:", "paid"] == kinds
     ids = [m["tool_call_id"] for m in ended["messages"] if m["role"] == "tool"]
     assert 4 == len(set(ids))
@@ -105,24 +108,24 @@ def test_equal_call_ids_within_one_turn_and_over_turns(world: World) -> None:
 # Waits in a row and side by side ----------------------------------------------
 
 
-def test_three_waits_in_a_row_in_one_child(world: World) -> None:
+def test_child_can_suspend_three_times(environment: RunEnvironment) -> None:
     """R-B5, R-A10, SL-33: the second and third pause of one child work as the first."""
     script: Script = {
         "go": [[["left", {"input": "A"}]], "all"],
-        "A": pay_in("1", "2", "3"),
+        "A": pay_lines("1", "2", "3"),
     }
-    told = world.start(script)
+    told = environment.start(script)
     ids: list[str] = []
     for done in (["pay 1"], ["pay 1", "pay 2"], ["pay 1", "pay 2", "pay 3"]):
         [wait] = told["waits"]
         ids.append(wait["id"])
-        world.approve(wait)
-        told = world.resume(script)
+        environment.approve(wait)
+        told = environment.resume(script)
 
-        assert done == world.done()
+        assert done == environment.effect_names()
 
     assert ("all", 3) == (told["output"], len(set(ids)))
-    assert len(set(world.turns())) == len(world.turns())
+    assert len(set(environment.turns())) == len(environment.turns())
 
 
 SIBLINGS: Script = {
@@ -133,40 +136,44 @@ SIBLINGS: Script = {
 
 
 @pytest.mark.parametrize("first", ["a", "b"])
-def test_two_children_are_decided_in_either_order(world: World, first: str) -> None:
+def test_two_children_are_decided_in_either_order(
+    environment: RunEnvironment, first: str
+) -> None:
     """R-B6, R-D4, R-A8, SL-27, X-03: a partial resume is durable progress."""
     # Given two children that wait, and free siblings that ran at once
-    waits = {w["arguments"]["what"]: w for w in world.start(SIBLINGS)["waits"]}
-    assert {"act a", "act b", "act free"} == set(world.done())
+    waits = {w["arguments"]["what"]: w for w in environment.start(SIBLINGS)["waits"]}
+    assert {"act a", "act b", "act free"} == set(environment.effect_names())
     second = "b" if first == "a" else "a"
 
     # When one is approved and the run resumed
-    world.approve(waits[first])
-    told = world.resume(SIBLINGS)
+    environment.approve(waits[first])
+    told = environment.resume(SIBLINGS)
 
     # Then that child has finished and the other still waits at the same wait
     assert [waits[second]["id"]] == [wait["id"] for wait in told["waits"]]
-    assert f"{first.upper()} 1" in world.turns()
+    assert f"{first.upper()} 1" in environment.turns()
 
     # When the other one is approved too
-    world.approve(waits[second])
-    ended = world.resume(SIBLINGS)
+    environment.approve(waits[second])
+    ended = environment.resume(SIBLINGS)
 
     # Then each effect happened once, and results stand in the order of the calls
     expected = ["act a", "act b", "act free", "pay a", "pay b"]
-    assert expected == sorted(world.done())
-    assert ["done a", "acted free", "done b"] == offices.said(ended["messages"])
-    assert len(set(world.turns())) == len(world.turns())
+    assert expected == sorted(environment.effect_names())
+    assert ["done a", "acted free", "done b"] == agent_builders.tool_results(
+        ended["messages"]
+    )
+    assert len(set(environment.turns())) == len(environment.turns())
 
 
 # Decisions that have no wait --------------------------------------------------
 
 
-def test_a_decision_for_an_unknown_wait_is_refused(world: World) -> None:
+def test_a_decision_for_an_unknown_wait_is_refused(environment: RunEnvironment) -> None:
     """R-B4, R-B7, X-04, SL-L12: never applied by position, never dropped silently."""
     script: Script = {"go": [[["pay", {"what": "x"}]], "all"]}
-    [wait] = world.start(script)["waits"]
-    before = world.objects()
+    [wait] = environment.start(script)["waits"]
+    before = environment.objects()
 
     # When a wait is named that never was, one of another run, or none at all
     kind, _, run_id = wait["id"].partition("@")
@@ -179,25 +186,34 @@ def test_a_decision_for_an_unknown_wait_is_refused(world: World) -> None:
         "../../etc/passwd",
         f"{wait['id']}/..",
     ):
-        told = world.approve(wrong) if wrong == f"{kind}@r2" else _decided(world, wrong)
+        told = (
+            environment.approve(wrong)
+            if wrong == f"{kind}@r2"
+            else _try_to_approve(environment, wrong)
+        )
 
         # Then it is refused by name and nothing is written
         assert "WaitNotFound" == told["raised"], wrong
-    assert before == world.objects()
+    assert before == environment.objects()
 
 
-def _decided(world: World, wait_id: str) -> dict[str, Any]:
+def _try_to_approve(environment: RunEnvironment, wait_id: str) -> dict[str, Any]:
     try:
-        Runner([], store=world.store).decide(wait_id, Approve())
+        Runner([], store=environment.store).decide(wait_id, Approve())
     except WaitNotFound as error:
         return {"raised": type(error).__name__}
     return {"raised": None}
 
 
-def test_a_wait_of_a_run_of_the_same_id_elsewhere(world: World) -> None:
+def test_wait_of_a_run_in_another_store_is_not_found(
+    environment: RunEnvironment,
+) -> None:
     """R-C1: `birth` binds a decision to its run, not to the run's name."""
     script: Script = {"go": [[["pay", {"what": "x"}]], "all"]}
-    here, there = World(world.folder / "here"), World(world.folder / "there")
+    here, there = (
+        RunEnvironment(environment.folder / "here"),
+        RunEnvironment(environment.folder / "there"),
+    )
     for each in (here, there):
         each.folder.mkdir()
     [wait] = here.start(script)["waits"]
@@ -217,36 +233,36 @@ def test_a_wait_of_a_run_of_the_same_id_elsewhere(world: World) -> None:
 @tool(approval=True)
 def pay(what: str) -> str:
     """Pay."""
-    ledgers.add(ledgers.EFFECTS, tool="pay", what=what)
+    effect_log.append_line(effect_log.EFFECTS_VARIABLE, tool="pay", what=what)
     return f"paid {what}"
 
 
-def tree() -> Agent:
+def make_twin_agents() -> Agent:
     """Return a boss with two agents that are equal in everything."""
     script: Script = {
         "go": [[["one", {"input": "A"}], ["two", {"input": "B"}]], "all"],
-        "A": pay_in("a"),
-        "B": pay_in("b"),
+        "A": pay_lines("a"),
+        "B": pay_lines("b"),
     }
-    model = scripts.model(script)
+    model = scripts.scripted_model(script)
     twins = [Agent("twin", tools=[pay], model=model) for _ in range(2)]
     tools = [twins[0].as_tool(name="one"), twins[1].as_tool(name="two")]
     return Agent("boss", tools=tools, model=model)
 
 
-def test_one_value_restored_twice_gives_two_runs(world: World) -> None:
+def test_one_value_restored_twice_gives_two_runs(environment: RunEnvironment) -> None:
     """R-B3: the two do not affect each other; R-B2: clones."""
-    outcome = run(tree(), "go")
+    outcome = run(make_twin_agents(), "go")
     data = outcome.continuation.to_bytes()
     assert isinstance(outcome, Suspended)
     waits = {w.arguments["what"]: w.id for w in outcome.waits}
 
     # When one process takes the value twice and decides differently
-    left = resume(data, tree(), answers={waits["a"]: Approve()})
-    right = resume(data, tree(), answers={waits["b"]: Approve()})
+    left = resume(data, make_twin_agents(), answers={waits["a"]: Approve()})
+    right = resume(data, make_twin_agents(), answers={waits["b"]: Approve()})
 
     # Then in each only what was approved there ran
-    assert ["a", "b"] == [line["what"] for line in world.effects()]
+    assert ["a", "b"] == [line["what"] for line in environment.effects()]
     assert isinstance(left, Suspended)
     assert isinstance(right, Suspended)
     assert [waits["b"]] == [wait.id for wait in left.waits]
@@ -254,9 +270,9 @@ def test_one_value_restored_twice_gives_two_runs(world: World) -> None:
     assert data == outcome.continuation.to_bytes()
 
 
-def test_a_wrong_kind_of_verdict_is_refused_and_recorded_nowhere() -> None:
+def test_invalid_verdict_is_rejected_and_not_recorded() -> None:
     """R-C5: what is not exactly a verdict decides nothing, and the wait stays open."""
-    runner = Runner(tree(), store="memory:")
+    runner = Runner(make_twin_agents(), store="memory:")
     outcome = runner.start("go", run_id="r1")
     assert isinstance(outcome, Suspended)
     wait = outcome.waits[0]

@@ -24,23 +24,24 @@ from continuations import (
 )
 from continuations.models.openai_chat import OpenAIChat
 from continuations_storage import MemoryStore
-from tests.engine import ledgers, offices, scripts
-from tests.engine.offices import results
-from tests.engine.world import until
+from tests import effect_log, scripts
+from tests.engine import agent_builders
+from tests.engine.agent_builders import root_tool_results
 from tests.model_server import ModelServer
+from tests.run_environment import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tests.engine.scripts import Script
-    from tests.engine.world import World
+    from tests.run_environment import RunEnvironment
+    from tests.scripts import Script
 
 
 # Order and parallelism ----------------------------------------------------------
 
 
 @pytest.mark.parametrize("count", [3, 12])
-def test_free_calls_run_at_the_same_time(count: int) -> None:
+def test_calls_without_approval_run_concurrently(count: int) -> None:
     """SL-01, SL-27: each waits for all the others; more than the machine's threads."""
     barrier = threading.Barrier(count, timeout=10)
 
@@ -51,12 +52,12 @@ def test_free_calls_run_at_the_same_time(count: int) -> None:
         return number
 
     calls = [["meet", {"number": n}] for n in range(count)]
-    outcome = offices.runner({"go": [calls, "end"]}, meet).start("go")
+    outcome = agent_builders.make_runner({"go": [calls, "end"]}, meet).start("go")
 
-    assert [str(n) for n in range(count)] == results(outcome)
+    assert [str(n) for n in range(count)] == root_tool_results(outcome)
 
 
-def test_results_stand_in_the_order_of_the_calls(world: World) -> None:
+def test_results_stand_in_the_order_of_the_calls(environment: RunEnvironment) -> None:
     """R-D4: also if they finish in the opposite order."""
     turns: dict[int, asyncio.Event] = {}
 
@@ -67,15 +68,17 @@ def test_results_stand_in_the_order_of_the_calls(world: World) -> None:
         following = turns.setdefault(number + 1, asyncio.Event())
         if number < 3:
             await following.wait()
-        ledgers.add(ledgers.EFFECTS, tool="after", what=str(number))
+        effect_log.append_line(
+            effect_log.EFFECTS_VARIABLE, tool="after", what=str(number)
+        )
         mine.set()
         return f"number {number}"
 
     calls = [["after", {"number": n}] for n in (1, 2, 3)]
-    outcome = offices.runner({"go": [calls, "end"]}, after).start("go")
+    outcome = agent_builders.make_runner({"go": [calls, "end"]}, after).start("go")
 
-    assert ["after 3", "after 2", "after 1"] == world.done()
-    assert ["number 1", "number 2", "number 3"] == results(outcome)
+    assert ["after 3", "after 2", "after 1"] == environment.effect_names()
+    assert ["number 1", "number 2", "number 3"] == root_tool_results(outcome)
 
 
 def test_sub_agents_run_at_the_same_time() -> None:
@@ -95,14 +98,14 @@ def test_sub_agents_run_at_the_same_time() -> None:
         ],
         **{task: [[["meet", {}]], f"{task} met"] for task in "123"},
     }
-    model = scripts.model(script)
+    model = scripts.scripted_model(script)
     one, two = (Agent(name, tools=[meet], model=model) for name in "ab")
 
     outcome = Runner(
         Agent("boss", tools=[one, two], model=model), store="memory:"
     ).start("go")
 
-    assert ["1 met", "2 met", "3 met"] == results(outcome)
+    assert ["1 met", "2 met", "3 met"] == root_tool_results(outcome)
 
 
 def test_a_tool_may_run_an_agent_of_its_own() -> None:
@@ -116,21 +119,21 @@ def test_a_tool_may_run_an_agent_of_its_own() -> None:
     @tool
     def inner(number: int) -> str:
         """Run another agent to its end."""
-        model = scripts.model({"go": [[["leaf", {}]], f"inner {number}"]})
+        model = scripts.scripted_model({"go": [[["leaf", {}]], f"inner {number}"]})
         outcome = run(Agent("inner", tools=[leaf], model=model), "go")
         assert isinstance(outcome, Finished)
         return str(outcome.output)
 
     calls = [["inner", {"number": n}] for n in range(8)]
-    outcome = offices.runner({"go": [calls, "end"]}, inner).start("go")
+    outcome = agent_builders.make_runner({"go": [calls, "end"]}, inner).start("go")
 
-    assert [f"inner {n}" for n in range(8)] == results(outcome)
+    assert [f"inner {n}" for n in range(8)] == root_tool_results(outcome)
 
 
 # Limits --------------------------------------------------------------------------
 
 
-def endless() -> dict[str, Any]:
+def endless_script() -> dict[str, Any]:
     """Return a script that calls the same tool for ever."""
     return {task: [[["again", {}]]] * 50 for task in ("go", "A")}
 
@@ -138,23 +141,25 @@ def endless() -> dict[str, Any]:
 @tool
 def again() -> str:
     """Ask to be called again."""
-    ledgers.add(ledgers.EFFECTS, tool="again", what="")
+    effect_log.append_line(effect_log.EFFECTS_VARIABLE, tool="again", what="")
     return "again"
 
 
-def test_the_root_s_turns_are_bounded(world: World) -> None:
+def test_root_agent_fails_after_max_turns(environment: RunEnvironment) -> None:
     """R-B8, X-16: the last turn's calls have results, and none is asked beyond."""
-    agent = offices.boss(endless(), again, max_turns=3)
+    agent = agent_builders.make_boss(endless_script(), again, max_turns=3)
 
     outcome = Runner(agent, store="memory:").start("go")
 
     assert isinstance(outcome, Failed)
     assert "max_turns" == outcome.error.code
-    assert (3, 3) == (len(world.turns()), len(world.done()))
-    assert 3 == len(results(outcome))
+    assert (3, 3) == (len(environment.turns()), len(environment.effect_names()))
+    assert 3 == len(root_tool_results(outcome))
 
 
-def test_a_child_s_turns_are_bounded_and_its_parent_is_told(world: World) -> None:
+def test_child_agent_over_max_turns_returns_an_error_to_its_parent(
+    environment: RunEnvironment,
+) -> None:
     """R-B8, X-16: of each frame on its own, and not anew after a suspension."""
 
     @tool(approval=True)
@@ -164,7 +169,7 @@ def test_a_child_s_turns_are_bounded_and_its_parent_is_told(world: World) -> Non
 
     turn: list[list[Any]] = [["ask", {}]]
     script: Script = {"go": [[["child", {"input": "A"}]], "end"], "A": [turn] * 9}
-    model = scripts.model(script)
+    model = scripts.scripted_model(script)
     child = Agent("child", tools=[ask], model=model, max_turns=2)
     runner = Runner(Agent("boss", tools=[child], model=model), store=MemoryStore())
 
@@ -174,24 +179,24 @@ def test_a_child_s_turns_are_bounded_and_its_parent_is_told(world: World) -> Non
         outcome = runner.resume("r")
 
     assert isinstance(outcome, Finished)
-    assert ["go 0", "A 0", "A 1", "go 1"] == world.turns()
-    assert "all of its 2 turns" in results(outcome)[0]
+    assert ["go 0", "A 0", "A 1", "go 1"] == environment.turns()
+    assert "all of its 2 turns" in root_tool_results(outcome)[0]
 
 
-def test_depth_is_bounded_only_if_asked_for(world: World) -> None:
+def test_depth_is_bounded_only_if_asked_for(environment: RunEnvironment) -> None:
     """R-B8, X-16: too deep a call is told to the model, and nothing is entered."""
     script: Script = {
         "go": [[["down", {"input": "A"}]], "end"],
         "A": [[["down", {"input": "B"}]], "A end"],
         "B": [[["down", {"input": "C"}]], "B end"],
     }
-    model = scripts.model(script)
+    model = scripts.scripted_model(script)
     agent = Agent("down", tools=lambda: [agent], model=model)
 
     outcome = Runner(agent, store="memory:", max_depth=3).start("go")
 
     assert isinstance(outcome, Finished)
-    assert ["go 0", "A 0", "B 0", "B 1", "A 1", "go 1"] == world.turns()
+    assert ["go 0", "A 0", "B 0", "B 1", "A 1", "go 1"] == environment.turns()
 
 
 # Types ---------------------------------------------------------------------------
@@ -221,7 +226,7 @@ def test_typed_input_and_output() -> None:
         ],
         '{"count":1,"item":"tea"}': ["one tea"],
     }
-    model = scripts.model(script)
+    model = scripts.scripted_model(script)
     child = Agent("child", input_type=Order, model=model)
     agent = Agent("boss", tools=[child], output_type=Receipt, model=model)
     runner = Runner(agent, store="memory:")
@@ -230,7 +235,7 @@ def test_typed_input_and_output() -> None:
 
     assert isinstance(outcome, Finished)
     assert Receipt(5, "thanks") == outcome.output
-    first, second = results(outcome)
+    first, second = root_tool_results(outcome)
     assert "one tea" == first
     assert second.startswith("ERROR")
     again = runner.resume("r")
@@ -238,10 +243,10 @@ def test_typed_input_and_output() -> None:
     assert outcome.output == again.output
 
 
-def test_an_output_of_another_type_is_a_failure() -> None:
+def test_output_of_a_wrong_type_is_a_failure() -> None:
     """Section 8: in the root the run fails, in a child the parent is told."""
     script: Script = {"go": [[["child", {"input": "A"}]], "no JSON"], "A": ["neither"]}
-    model = scripts.model(script)
+    model = scripts.scripted_model(script)
     child = Agent("child", output_type=Receipt, model=model)
     agent = Agent("boss", tools=[child], output_type=Receipt, model=model)
 
@@ -249,31 +254,31 @@ def test_an_output_of_another_type_is_a_failure() -> None:
 
     assert isinstance(outcome, Failed)
     assert "output" == outcome.error.code
-    assert "JSON" in results(outcome)[0]
+    assert "JSON" in root_tool_results(outcome)[0]
 
 
 # Models --------------------------------------------------------------------------
 
 
-def test_a_model_that_cannot_be_reached_leaves_the_run_resumable(world: World) -> None:
+def test_run_is_resumable_after_a_model_error(environment: RunEnvironment) -> None:
     """EF-24, SL-16, SL-L8, R-H5: no turn repeated, no tool repeated, siblings done."""
     down = [True]
 
     def flaky(messages: list[dict[str, Any]], model: str) -> Mapping[str, Any]:
-        ledgers.add(
-            ledgers.TURNS,
-            task=scripts.task_of(messages),
-            turn=scripts.turn_of(messages),
+        effect_log.append_line(
+            effect_log.TURNS_VARIABLE,
+            task=scripts.first_user_message(messages),
+            turn=scripts.turn_count(messages),
         )
         if (
-            scripts.task_of(messages) == "A"
-            and scripts.turn_of(messages) == 1
+            scripts.first_user_message(messages) == "A"
+            and scripts.turn_count(messages) == 1
             and down[0]
         ):
             # What the other one wants is not begun any more once a model has failed.
-            until(lambda: "work 2" in world.done())
+            wait_until(lambda: "work 2" in environment.effect_names())
             return {"status": 400, "body": {"error": {"message": "quota"}}}
-        return scripts.rule(script)(messages, model)
+        return scripts.server_rule(script)(messages, model)
 
     script: Script = {
         "go": [[["a", {"input": "A"}], ["b", {"input": "B"}]], "end"],
@@ -284,7 +289,7 @@ def test_a_model_that_cannot_be_reached_leaves_the_run_resumable(world: World) -
     @tool
     def work(what: str) -> str:
         """Work."""
-        ledgers.add(ledgers.EFFECTS, tool="work", what=what)
+        effect_log.append_line(effect_log.EFFECTS_VARIABLE, tool="work", what=what)
         return "worked"
 
     with ModelServer(flaky) as server:
@@ -299,8 +304,8 @@ def test_a_model_that_cannot_be_reached_leaves_the_run_resumable(world: World) -
             with pytest.raises(ModelError) as raised:
                 runner.start("go", run_id="r")
             assert ("r", 400) == (raised.value.run_id, raised.value.status)
-            assert tries == world.turns().count("A 1")
-            assert ["work 1", "work 2"] == sorted(world.done())
+            assert tries == environment.turns().count("A 1")
+            assert ["work 1", "work 2"] == sorted(environment.effect_names())
             assert "suspended" == runner.look("r").status
 
         # And then answers
@@ -309,14 +314,16 @@ def test_a_model_that_cannot_be_reached_leaves_the_run_resumable(world: World) -
 
     # Then everything else was done once
     assert isinstance(outcome, Finished)
-    assert ["A end", "B end"] == results(outcome)
+    assert ["A end", "B end"] == root_tool_results(outcome)
     assert ["A 0", "A 1", "A 1", "A 1", "B 0", "B 1", "go 0", "go 1"] == sorted(
-        world.turns()
+        environment.turns()
     )
-    assert ["work 1", "work 2"] == sorted(world.done())
+    assert ["work 1", "work 2"] == sorted(environment.effect_names())
 
 
-def test_without_a_store_the_error_carries_what_was_done(world: World) -> None:
+def test_model_error_without_a_store_carries_the_continuation(
+    environment: RunEnvironment,
+) -> None:
     """X-08, SL-L8: nothing is lost with a model that fails."""
     down = [True]
 
@@ -325,7 +332,7 @@ def test_without_a_store_the_error_carries_what_was_done(world: World) -> None:
         if turn == 1 and down[0]:
             raise ConnectionError("refused")
         lines: list[Any] = [[["again", {}]], "end"]
-        return scripts.spoken(lines[turn], turn)
+        return scripts.assistant_message(lines[turn], turn)
 
     from continuations.models.scripted import ScriptedModel  # noqa: PLC0415 - only here
 
@@ -337,7 +344,7 @@ def test_without_a_store_the_error_carries_what_was_done(world: World) -> None:
     outcome = resume(kept.to_bytes(), agent)
 
     assert isinstance(outcome, Finished)
-    assert ["again "] == world.done()
+    assert ["again "] == environment.effect_names()
 
 
 @pytest.mark.parametrize(
@@ -348,7 +355,7 @@ def test_a_model_that_raises_anything_is_a_model_error(
 ) -> None:
     """R-H5: and neither the run nor the process is lost with it."""
     raising = {"go": [error()]}
-    runner = offices.runner(raising)
+    runner = agent_builders.make_runner(raising)
 
     for _ in range(2):
         with pytest.raises(ModelError):

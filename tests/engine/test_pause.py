@@ -13,15 +13,15 @@ from continuations import Finished, Runner, Suspended
 from continuations.ledger import layout
 from continuations_storage import FileStore, MemoryStore
 from continuations_storage.faults import Crash, FaultyStore, at, crashed
-from tests.engine.apps import office
-from tests.engine.offices import Clock, after
+from tests import sample_app
+from tests.engine.agent_builders import ManualClock, should_pause_after
 
 if TYPE_CHECKING:
     from continuations import Agent, Outcome
     from continuations_storage import Store
     from continuations_storage.faults import Moment
-    from tests.engine.scripts import Script
-    from tests.engine.world import World
+    from tests.run_environment import RunEnvironment
+    from tests.scripts import Script
 
 SCRIPT: Script = {
     "go": [
@@ -33,12 +33,12 @@ SCRIPT: Script = {
     "B": [[["clerk", {"input": "C"}]], "B done"],
     "C": [[["act", {"what": "5"}]], "C done"],
 }
-DONE = ["act 1", "act 3", "act 5", "push 4", "read 2"]
-TURNS = ["A 0", "A 1", "B 0", "B 1", "C 0", "C 1", "go 0", "go 1", "go 2"]
+EXPECTED_EFFECTS = ["act 1", "act 3", "act 5", "push 4", "read 2"]
+EXPECTED_TURNS = ["A 0", "A 1", "B 0", "B 1", "C 0", "C 1", "go 0", "go 1", "go 2"]
 MOMENTS: tuple[Moment, ...] = ("before", "after")
 
 
-def always() -> bool:
+def always_pause() -> bool:
     """There is no time at all."""
     return True
 
@@ -47,30 +47,30 @@ def always() -> bool:
 def agent(monkeypatch: pytest.MonkeyPatch) -> Agent:
     """Return the boss of the office."""
     monkeypatch.setenv("TEST_SCRIPT", json.dumps(SCRIPT))
-    return office.agents()[0]
+    return sample_app.agents()[0]
 
 
 def markers(store: Store) -> list[str]:
     """Return the letters of all markers."""
-    keys = asyncio.run(store.keys(layout.MARKERS))
+    keys = asyncio.run(store.keys(layout.MARKERS_PREFIX))
     found = [layout.parse_marker(key) for key in keys]
-    return [marker.letter for marker in found if marker is not None]
+    return [marker.kind for marker in found if marker is not None]
 
 
-def ended(outcome: Outcome, world: World) -> None:
+def assert_finished_once(outcome: Outcome, environment: RunEnvironment) -> None:
     """The run came to the end that it would have had; everything happened once."""
     assert isinstance(outcome, Finished)
     assert "end" == outcome.output
-    assert sorted(world.done()) == DONE
-    assert sorted(world.turns()) == TURNS
+    assert sorted(environment.effect_names()) == EXPECTED_EFFECTS
+    assert sorted(environment.turns()) == EXPECTED_TURNS
 
 
-def test_a_run_that_may_stop_anywhere_ends_as_it_would_have(
-    world: World, agent: Agent
-) -> None:
+def test_paused_run_has_the_same_end(environment: RunEnvironment, agent: Agent) -> None:
     """R-F8, SL-14: paused after each step, gone on with by others; nothing twice."""
     store = MemoryStore()
-    outcome = Runner(agent, store=store).start("go", run_id="r1", pause=after(1))
+    outcome = Runner(agent, store=store).start(
+        "go", run_id="r1", should_pause=should_pause_after(1)
+    )
     pauses = 0
     while isinstance(outcome, Suspended):
         assert (True, ()) == (outcome.paused, outcome.waits)
@@ -80,111 +80,125 @@ def test_a_run_that_may_stop_anywhere_ends_as_it_would_have(
         version = outcome.continuation.version
         for too_few in (0, 1):
             runner = Runner(agent, store=store)
-            again = runner.resume("r1", pause=after(too_few))
+            again = runner.resume("r1", should_pause=should_pause_after(too_few))
             assert version == again.continuation.version
-        outcome = Runner(agent, store=store).resume("r1", pause=after(3))
+        outcome = Runner(agent, store=store).resume(
+            "r1", should_pause=should_pause_after(3)
+        )
 
-    ended(outcome, world)
+    assert_finished_once(outcome, environment)
     assert [] == markers(store)
     assert pauses >= 6
 
 
 @pytest.mark.parametrize("questions", range(1, 12))
-def test_wherever_it_stops_a_sweep_of_another_process_goes_on(
-    world: World, questions: int
+def test_sweep_of_another_process_continues_a_paused_run(
+    environment: RunEnvironment, questions: int
 ) -> None:
     """R-F8, R-B1: in a fresh interpreter, that knows the store and nothing else."""
-    told = world.do("start", "r1", "go", script=SCRIPT, pause_after=str(questions))
-    swept = world.do("sweep", script=SCRIPT)
+    told = environment.run(
+        "start", "r1", "go", script=SCRIPT, pause_after=str(questions)
+    )
+    swept = environment.run("sweep", script=SCRIPT)
 
     if told["kind"] == "Suspended":
         assert told["paused"]
         (told,) = swept["resumed"]
     assert ("Finished", "end") == (told["kind"], told["output"])
-    assert sorted(world.done()) == DONE
-    assert sorted(world.turns()) == TURNS
+    assert sorted(environment.effect_names()) == EXPECTED_EFFECTS
+    assert sorted(environment.turns()) == EXPECTED_TURNS
 
 
-def test_without_any_time_a_run_is_begun_and_nothing_is_asked(
-    world: World, agent: Agent
+def test_run_without_time_is_created_and_asks_no_model(
+    environment: RunEnvironment, agent: Agent
 ) -> None:
     """And whoever resumes it without time writes nothing."""
     store = MemoryStore()
     runner = Runner(agent, store=store)
-    outcome = runner.start("go", run_id="r1", pause=always)
+    outcome = runner.start("go", run_id="r1", should_pause=always_pause)
 
     assert isinstance(outcome, Suspended)
     assert outcome.paused
-    assert ([], [], ["r"]) == (world.turns(), world.done(), markers(store))
+    assert ([], [], ["r"]) == (
+        environment.turns(),
+        environment.effect_names(),
+        markers(store),
+    )
 
     watched = FaultyStore(store)
-    again = Runner(agent, store=watched).resume("r1", pause=always)
+    again = Runner(agent, store=watched).resume("r1", should_pause=always_pause)
     assert isinstance(again, Suspended)
     assert again.paused
     assert {"keys", "read"} == {each.verb for each in watched.operations}
-    assert () == runner.sweep(pause=always).resumed
+    assert () == runner.sweep(should_pause=always_pause).resumed
 
     (last,) = runner.sweep().resumed
-    ended(last, world)
+    assert_finished_once(last, environment)
 
 
-def test_what_was_begun_is_brought_to_its_end(world: World, agent: Agent) -> None:
+def test_pause_leaves_no_call_started(
+    environment: RunEnvironment, agent: Agent
+) -> None:
     """R-F8, R-A6: no call that was begun is left without a result."""
     for questions in range(2, 12):
         store = MemoryStore()
-        outcome = Runner(agent, store=store).start("go", pause=after(questions))
-        calls = outcome.continuation.table.calls.values()
+        outcome = Runner(agent, store=store).start(
+            "go", should_pause=should_pause_after(questions)
+        )
+        calls = outcome.continuation.run_state.calls.values()
         states = {type(call.state).__name__ for call in calls}
         assert not states & {"Started", "Unknown"}, questions
-    assert world.done()
+    assert environment.effect_names()
 
 
-def test_a_crash_while_it_stops_is_a_crash_like_any_other(
-    world: World, agent: Agent
+def test_run_recovers_from_a_crash_while_it_pauses(
+    environment: RunEnvironment, agent: Agent
 ) -> None:
     """R-A3, R-E10: before or after every storage call; sweeps alone end the run."""
     for number in range(1, 60):
         for moment in MOMENTS:
-            (world.folder / "effects").unlink(missing_ok=True)
-            (world.folder / "turns").unlink(missing_ok=True)
-            store, clock = MemoryStore(), Clock()
+            (environment.folder / "effects").unlink(missing_ok=True)
+            (environment.folder / "turns").unlink(missing_ok=True)
+            store, clock = MemoryStore(), ManualClock()
             Runner(agent, store=store, clock=clock).start(
-                "go", run_id="r1", pause=after(1)
+                "go", run_id="r1", should_pause=should_pause_after(1)
             )
             dying = FaultyStore(store, at(number, crashed(moment)))
             with suppress(Crash):
-                Runner(agent, store=dying, clock=clock).resume("r1", pause=after(3))
-            if not dying.dead:
+                Runner(agent, store=dying, clock=clock).resume(
+                    "r1", should_pause=should_pause_after(3)
+                )
+            if not dying.has_crashed:
                 assert number > 6
                 return
             runner = Runner(agent, store=store, clock=clock)
             for _ in range(3):
                 clock.seconds += 120
-                assert {} == runner.sweep().failed
+                assert {} == runner.sweep().errors
             outcome = runner.resume("r1")
             assert isinstance(outcome, Finished), (number, moment)
-            assert sorted(world.done()) == DONE
+            assert sorted(environment.effect_names()) == EXPECTED_EFFECTS
             assert [] == markers(store)
 
 
-def test_a_suspension_that_waits_for_somebody_is_no_pause(world: World) -> None:
-    told = world.start({"go": [[["pay", {"what": "x"}]], "end"]})
+def test_suspension_for_an_approval_is_not_paused(environment: RunEnvironment) -> None:
+    told = environment.start({"go": [[["pay", {"what": "x"}]], "end"]})
 
     assert ("Suspended", False) == (told["kind"], told["paused"])
 
 
-def test_a_decision_that_comes_when_there_is_no_time_is_not_slept_on(
-    world: World, agent: Agent
+def test_decided_run_without_time_is_paused_and_due(
+    environment: RunEnvironment, agent: Agent
 ) -> None:
     """R-A3: it is told that the run can move, and its marker is due."""
-    store = FileStore(world.folder / "store")
+    store = FileStore(environment.folder / "store")
     script: Script = {"go": [[["pay", {"what": "x"}]], "end"]}
-    world.approve(world.start(script)["waits"][0])
+    environment.approve(environment.start(script)["waits"][0])
 
-    outcome = Runner(agent, store=store).resume("r1", pause=always)
+    outcome = Runner(agent, store=store).resume("r1", should_pause=always_pause)
 
     assert isinstance(outcome, Suspended)
     assert outcome.paused
-    assert [] == world.done()
-    (told,) = world.do("sweep", script=script)["resumed"]
-    assert ("Finished", ["pay x"]) == (told["kind"], world.done())
+    assert [] == environment.effect_names()
+    (told,) = environment.run("sweep", script=script)["resumed"]
+    assert ("Finished", ["pay x"]) == (told["kind"], environment.effect_names())

@@ -21,64 +21,72 @@ from continuations import (
     tool,
 )
 from continuations_storage import MemoryStore
-from tests.engine import ledgers, scripts
-from tests.engine.offices import boss, results
-from tests.engine.payers import PAY, office, only, payer, waiting
+from tests import effect_log, scripts
+from tests.engine.agent_builders import make_boss, root_tool_results
+from tests.engine.payment_agent import (
+    PAY_SCRIPT,
+    make_pay_tool,
+    make_payment_runner,
+    single_wait,
+    start_and_get_wait,
+)
 
 if TYPE_CHECKING:
-    from tests.engine.scripts import Script
-    from tests.engine.world import World
+    from tests.run_environment import RunEnvironment
+    from tests.scripts import Script
 
 
 def over_three(cents: int) -> bool:
     """Ask a person about more than three."""
-    ledgers.add(ledgers.TURNS, task="policy", turn=cents)
+    effect_log.append_line(effect_log.TURNS_VARIABLE, task="policy", turn=cents)
     return cents > 3
 
 
-def test_a_policy_is_asked_once_on_the_effective_arguments(world: World) -> None:
+def test_a_policy_is_asked_once_on_the_effective_arguments(
+    environment: RunEnvironment,
+) -> None:
     """R-C6, X-13: not on resume, in any process, and it cannot take a wait back."""
     store = MemoryStore()
-    runner = office(over_three, store=store)
-    wait = waiting(runner)
+    runner = make_payment_runner(over_three, store=store)
+    wait = start_and_get_wait(runner)
 
     # When it is resumed undecided, and then with a policy that would let it pass
     runner.resume("r1")
-    lenient = Runner(boss(PAY, payer(policy=False)), store=store)
+    lenient = Runner(make_boss(PAY_SCRIPT, make_pay_tool(policy=False)), store=store)
     assert isinstance(lenient.resume("r1"), Suspended)
 
-    assert [] == world.effects()
-    assert 1 == world.turns().count("policy 5")
+    assert [] == environment.effects()
+    assert 1 == environment.turns().count("policy 5")
     assert "over_three" == wait.policy
     lenient.decide(wait.id, Approve())
     assert isinstance(lenient.resume("r1"), Finished)
-    assert ["pay 5 kim"] == world.done()
+    assert ["pay 5 kim"] == environment.effect_names()
 
 
-def test_a_policy_that_says_no_wait_lets_it_run(world: World) -> None:
+def test_policy_that_returns_false_runs_the_call(environment: RunEnvironment) -> None:
     """R-G5: the other way."""
     script: Script = {"go": [[["pay", {"cents": 2}]], "end"]}
 
-    outcome = office(over_three, script).start("go")
+    outcome = make_payment_runner(over_three, script).start("go")
 
     assert isinstance(outcome, Finished)
-    assert ["pay 2 kim"] == world.done()
+    assert ["pay 2 kim"] == environment.effect_names()
 
 
 JUNK: list[Any] = [None, 0, 1, "", "no", "false", [], {}, Approve]
 
 
-async def later(cents: int) -> bool:
+async def is_negative_async(cents: int) -> bool:
     """Ask nobody, after a while."""
     await asyncio.sleep(0)
     return cents < 0
 
 
-class Odd(BaseException):
+class CustomBaseException(BaseException):
     """Not an Exception."""
 
 
-def raising(error: BaseException) -> Any:
+def raising_policy(error: BaseException) -> Any:
     """Return a policy that raises."""
 
     def policy(cents: int) -> bool:
@@ -88,7 +96,7 @@ def raising(error: BaseException) -> Any:
     return policy
 
 
-def returning(value: object) -> Any:
+def returning_policy(value: object) -> Any:
     """Return a policy that returns a value."""
 
     def policy() -> Any:
@@ -100,97 +108,109 @@ def returning(value: object) -> Any:
 @pytest.mark.parametrize(
     "policy",
     [
-        *(returning(value) for value in JUNK),
-        *(raising(error) for error in (ValueError(), StopIteration(), TimeoutError())),
-        *(raising(error) for error in (Odd(), asyncio.CancelledError())),
-        *(raising(error) for error in (SystemExit(), KeyboardInterrupt())),
+        *(returning_policy(value) for value in JUNK),
+        *(
+            raising_policy(error)
+            for error in (ValueError(), StopIteration(), TimeoutError())
+        ),
+        *(
+            raising_policy(error)
+            for error in (CustomBaseException(), asyncio.CancelledError())
+        ),
+        *(raising_policy(error) for error in (SystemExit(), KeyboardInterrupt())),
     ],
 )
 def test_a_policy_that_says_neither_yes_nor_no_never_runs_the_call(
-    world: World, policy: Any
+    environment: RunEnvironment, policy: Any
 ) -> None:
     """R-C5: fail closed; the model is told, and the agent goes on."""
-    outcome = office(policy).start("go")
+    outcome = make_payment_runner(policy).start("go")
 
     assert isinstance(outcome, Finished)
-    assert "not executed" in results(outcome)[0]
-    assert [] == world.effects()
+    assert "not executed" in root_tool_results(outcome)[0]
+    assert [] == environment.effects()
 
 
-def test_an_async_policy(world: World) -> None:
+def test_async_policy_is_awaited(environment: RunEnvironment) -> None:
     """R-C5."""
-    assert isinstance(office(later).start("go"), Finished)
-    assert ["pay 5 kim"] == world.done()
+    assert isinstance(make_payment_runner(is_negative_async).start("go"), Finished)
+    assert ["pay 5 kim"] == environment.effect_names()
 
 
-def described(text: str, *, strict: bool) -> Agent:
+def agent_with_description(text: str, *, strict: bool) -> Agent:
     """Return an agent whose tool has a description and a policy."""
 
     @tool(approval=ApprovalPolicy(strict=strict), description=text)
     def pay(cents: int, ctx: ToolContext) -> str:
-        ledgers.add(ledgers.EFFECTS, tool="pay", what=str(cents), key=ctx.call_id)
+        effect_log.append_line(
+            effect_log.EFFECTS_VARIABLE, tool="pay", what=str(cents), key=ctx.call_id
+        )
         return "paid"
 
-    return boss(PAY, pay)
+    return make_boss(PAY_SCRIPT, pay)
 
 
-def test_other_words_void_an_approval_only_under_a_strict_policy(world: World) -> None:
+def test_changed_description_voids_an_approval_only_with_strict(
+    environment: RunEnvironment,
+) -> None:
     """Section 6, R-C1: a changed description is reported, and strictly it asks anew."""
     for strict in (False, True):
         store, run_id = MemoryStore(), f"strict-{strict}"
-        before = Runner(described("Pay.", strict=strict), store=store)
-        wait = waiting(before, run_id)
+        before = Runner(agent_with_description("Pay.", strict=strict), store=store)
+        wait = start_and_get_wait(before, run_id)
         before.decide(wait.id, Approve())
 
         # When the description says another thing on resume
-        after = Runner(described("Pay it all.", strict=strict), store=store)
+        after = Runner(
+            agent_with_description("Pay it all.", strict=strict), store=store
+        )
         outcome = after.resume(run_id)
 
         # Then it is reported, and the strict one asks again
         assert ["compatible boss/pay"] == [
-            f"{change.kind} {change.where}" for change in outcome.changes
+            f"{change.kind} {change.where}" for change in outcome.code_changes
         ]
         if strict:
-            again = only(outcome)
+            again = single_wait(outcome)
             assert "description changed" in str(again.note)
             after.decide(again.id, Approve())
             assert isinstance(after.resume(run_id), Finished)
         else:
             assert isinstance(outcome, Finished)
-    assert 2 == len(world.effects())
+    assert 2 == len(environment.effects())
 
 
 def test_an_agent_as_a_tool_can_need_approval_and_pause_again_inside(
-    world: World,
+    environment: RunEnvironment,
 ) -> None:
     """SL-26: the way in waits, then the call inside waits."""
     script: Script = {
         "go": [[["child", {"input": "A"}]], "end"],
         "A": [[["pay", {"cents": 1}]], "A done"],
     }
-    model = scripts.model(script)
-    child = Agent("child", tools=[payer()], model=model)
+    model = scripts.scripted_model(script)
+    child = Agent("child", tools=[make_pay_tool()], model=model)
     root = Agent("boss", tools=[child.as_tool(approval=True)], model=model)
     runner = Runner(root, store=MemoryStore())
 
-    outer = waiting(runner)
+    outer = start_and_get_wait(runner)
     assert (("boss", "child"), {"input": "A"}) == (outer.path, outer.arguments)
-    assert ["go 0"] == world.turns()
+    assert ["go 0"] == environment.turns()
     runner.decide(outer.id, Approve(arguments={"input": "A"}))
-    inner = only(runner.resume("r1"))
+    inner = single_wait(runner.resume("r1"))
     assert ("boss", "child", "pay") == inner.path
     runner.decide(inner.id, Approve())
     outcome = runner.resume("r1")
 
     assert isinstance(outcome, Finished)
-    assert ["pay 1 kim"] == world.done()
-    assert results(outcome)[0].endswith("A done")
+    assert ["pay 1 kim"] == environment.effect_names()
+    assert root_tool_results(outcome)[0].endswith("A done")
 
 
-def test_texts_that_are_none_are_refused_before_anything_is_written() -> None:
+def test_by_and_reason_must_be_texts() -> None:
     """R-A4: `by` and `reason` are texts."""
-    runner = office()
-    wait = waiting(runner)
+    runner = make_payment_runner()
+    wait = start_and_get_wait(runner)
 
     with pytest.raises(DecisionRefused):
         runner.decide(wait.id, Approve(by=5))  # type: ignore[arg-type]

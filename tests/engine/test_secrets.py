@@ -22,24 +22,24 @@ from continuations import (
     tool,
 )
 from continuations.models.openai_chat import OpenAIChat
-from tests.engine import ledgers, scripts
-from tests.engine.offices import results
+from tests import effect_log, scripts
+from tests.engine.agent_builders import root_tool_results
 from tests.model_server import ModelServer
 
 if TYPE_CHECKING:
-    from tests.engine.scripts import Script
-    from tests.engine.world import World
+    from tests.run_environment import RunEnvironment
+    from tests.scripts import Script
 
-IN_CLIENT = "sk-PLANTEDINTHECLIENT"
-IN_ENVIRONMENT = "sk-PLANTEDINTHEENVIRONMENT"
-IN_CONTEXT = "PLANTEDINTHECONTEXT"
-IN_ERROR = "PLANTEDINTHEERROR"
+CLIENT_SECRET = "sk-PLANTEDINTHECLIENT"
+ENVIRONMENT_SECRET = "sk-PLANTEDINTHEENVIRONMENT"
+CONTEXT_SECRET = "PLANTEDINTHECONTEXT"
+ERROR_SECRET = "PLANTEDINTHEERROR"
 
 
-class Desk:
+class SecretContext:
     """A live object, with a secret that its repr tells."""
 
-    secret = IN_CONTEXT
+    secret = CONTEXT_SECRET
 
     def __repr__(self) -> str:
         return f"<Desk {self.secret}>"
@@ -48,14 +48,16 @@ class Desk:
 @tool(approval=True)
 def pay(ctx: ToolContext) -> str:
     """Pay with the context's secret."""
-    assert IN_CONTEXT == ctx.context.secret
-    ledgers.add(ledgers.EFFECTS, tool="pay", what=str(len(repr(ctx))))
-    assert IN_CONTEXT not in repr(ctx)
+    assert CONTEXT_SECRET == ctx.context.secret
+    effect_log.append_line(
+        effect_log.EFFECTS_VARIABLE, tool="pay", what=str(len(repr(ctx)))
+    )
+    assert CONTEXT_SECRET not in repr(ctx)
     return "paid"
 
 
 @tool
-def grab(ctx: ToolContext) -> Any:
+def return_context(ctx: ToolContext) -> Any:
     """Try to have the live object stored."""
     return {"desk": ctx.context}
 
@@ -64,25 +66,27 @@ SCRIPT: Script = {"go": [[["grab", {}], ["pay", {}]], "end"]}
 
 
 def test_no_secret_is_in_any_byte_log_or_repr(
-    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    environment: RunEnvironment,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """R-I5: planted in client, context and environment; looked for everywhere."""
     caplog.set_level(logging.DEBUG)
-    monkeypatch.setenv("OPENAI_API_KEY", IN_ENVIRONMENT)
+    monkeypatch.setenv("OPENAI_API_KEY", ENVIRONMENT_SECRET)
     notified: list[Any] = []
-    with ModelServer(scripts.rule(SCRIPT), key=IN_CLIENT) as server:
-        model = OpenAIChat("gpt-5-mini", base_url=server.url, api_key=IN_CLIENT)
-        agent = Agent("boss", tools=[grab, pay], model=model)
-        runner = Runner(agent, store=world.store, notify=notified.append)
+    with ModelServer(scripts.server_rule(SCRIPT), key=CLIENT_SECRET) as server:
+        model = OpenAIChat("gpt-5-mini", base_url=server.url, api_key=CLIENT_SECRET)
+        agent = Agent("boss", tools=[return_context, pay], model=model)
+        runner = Runner(agent, store=environment.store, notify=notified.append)
 
         # Given a run over a suspension, with secrets all around it
-        first = runner.start("go", run_id="r", context=Desk())
+        first = runner.start("go", run_id="r", context=SecretContext())
         assert isinstance(first, Suspended)
         decision = runner.decide(first.waits[0].id, Approve(by="kim"))
-        ended = runner.resume("r", context=Desk())
+        ended = runner.resume("r", context=SecretContext())
     assert isinstance(ended, Finished)
-    assert ["pay"] == [line["tool"] for line in world.effects()]
-    assert "cannot be kept" in results(ended)[0]
+    assert ["pay"] == [line["tool"] for line in environment.effects()]
+    assert "cannot be kept" in root_tool_results(ended)[0]
 
     # When everything that was stored, logged or can be printed is searched
     looked = runner.look("r")
@@ -97,15 +101,19 @@ def test_no_secret_is_in_any_byte_log_or_repr(
         model,
         notified,
     ]
-    shown += [looked.to_json(), looked.table, first.continuation.to_bytes()]
-    everything = [*plain(world.objects()), repr(shown).encode(), caplog.text.encode()]
+    shown += [looked.to_json(), looked.run_state, first.continuation.to_bytes()]
+    everything = [
+        *keys_and_bodies(environment.objects()),
+        repr(shown).encode(),
+        caplog.text.encode(),
+    ]
 
     # Then none of them is there
-    for secret in (IN_CLIENT, IN_ENVIRONMENT, IN_CONTEXT):
+    for secret in (CLIENT_SECRET, ENVIRONMENT_SECRET, CONTEXT_SECRET):
         assert [] == [body for body in everything if secret.encode() in body]
 
 
-def plain(objects: dict[str, bytes]) -> list[bytes]:
+def keys_and_bodies(objects: dict[str, bytes]) -> list[bytes]:
     """Return the keys and bodies of a store, also without their compression."""
     from backports import zstd  # noqa: PLC0415 - only here
 
@@ -127,38 +135,49 @@ def test_errors_do_not_repeat_what_a_provider_s_error_says() -> None:
 
         async def reply(self, request: Any) -> Any:
             del request
-            raise ConnectionError(f"Authorization: Bearer {IN_ERROR}")
+            raise ConnectionError(f"Authorization: Bearer {ERROR_SECRET}")
 
     runner = Runner(Agent("boss", model=Leaky()), store="memory:")
     with pytest.raises(ModelError) as raised:
         runner.start("go")
 
-    assert IN_ERROR not in str(raised.value)
+    assert ERROR_SECRET not in str(raised.value)
     assert "ConnectionError" in str(raised.value)
 
 
-def test_a_context_is_handed_in_anew_and_decides_nothing(world: World) -> None:
+def test_context_is_passed_to_every_resume_and_never_stored(
+    environment: RunEnvironment,
+) -> None:
     """R-I5: other context, same decisions; without a store, too."""
-    agent = Agent("boss", tools=[grab, pay], model=scripts.model(SCRIPT))
+    agent = Agent(
+        "boss", tools=[return_context, pay], model=scripts.scripted_model(SCRIPT)
+    )
 
-    outcome = run(agent, "go", context=Desk())
+    outcome = run(agent, "go", context=SecretContext())
     assert isinstance(outcome, Suspended)
-    assert IN_CONTEXT.encode() not in outcome.continuation.to_bytes()
+    assert CONTEXT_SECRET.encode() not in outcome.continuation.to_bytes()
     data = outcome.continuation.to_bytes()
-    denied = resume(data, agent, answers={outcome.waits[0].id: Deny()}, context=Desk())
+    denied = resume(
+        data, agent, answers={outcome.waits[0].id: Deny()}, context=SecretContext()
+    )
     assert isinstance(denied, Finished)
-    assert [] == world.effects()
-    paid = resume(data, agent, answers={outcome.waits[0].id: Approve()}, context=Desk())
-    assert "paid" == results(paid)[1]
+    assert [] == environment.effects()
+    paid = resume(
+        data, agent, answers={outcome.waits[0].id: Approve()}, context=SecretContext()
+    )
+    assert "paid" == root_tool_results(paid)[1]
 
 
-def test_the_file_store_is_for_its_owner_only(world: World) -> None:
+def test_file_store_is_not_writable_by_others(environment: RunEnvironment) -> None:
     """R-I5: what is said in a run is nobody else's, if the umask says so too."""
     runner = Runner(
-        Agent("boss", tools=[grab, pay], model=scripts.model(SCRIPT)), store=world.store
+        Agent(
+            "boss", tools=[return_context, pay], model=scripts.scripted_model(SCRIPT)
+        ),
+        store=environment.store,
     )
     runner.start("go", run_id="r")
 
-    path = next((world.folder / "store").rglob("runs/r/v/*"))
+    path = next((environment.folder / "store").rglob("runs/r/v/*"))
     assert 0 == path.stat().st_mode & 0o022
     assert os.getuid() == path.stat().st_uid

@@ -23,12 +23,13 @@ from continuations import (
     run,
     tool,
 )
-from tests.engine import ledgers, offices
-from tests.engine.offices import results
+from tests import effect_log
+from tests.engine import agent_builders
+from tests.engine.agent_builders import root_tool_results
 
 if TYPE_CHECKING:
-    from tests.engine.scripts import Script
-    from tests.engine.world import World
+    from tests.run_environment import RunEnvironment
+    from tests.scripts import Script
 
 NESTED: Script = {
     "go": [[["left", {"input": "A"}], ["right", {"input": "B"}]], "all"],
@@ -38,98 +39,109 @@ NESTED: Script = {
 }
 
 
-def test_nothing_but_bytes_between_four_processes(world: World) -> None:
+def test_four_processes_pass_a_run_on_as_bytes(environment: RunEnvironment) -> None:
     """Section 8, SL-11, SL-18, X-03: partial answers, each in a process of its own."""
-    paths = [str(world.folder / f"{number}.bytes") for number in range(4)]
+    paths = [str(environment.folder / f"{number}.bytes") for number in range(4)]
 
     # Given a stack in bytes
-    told = world.do("run", "go", paths[0], script=NESTED)
+    told = environment.run("run", "go", paths[0], script=NESTED)
     waits = {wait["arguments"]["what"]: wait["id"] for wait in told["waits"]}
 
     def resumed(number: int, answers: dict[str, Any]) -> dict[str, Any]:
         words = (paths[number], json.dumps(answers), paths[number + 1])
-        return world.do("resume-bytes", *words, script=NESTED)
+        return environment.run("resume-bytes", *words, script=NESTED)
 
     # When one answers the deeper wait, the next nothing, the last the other one
     first = resumed(0, {waits["c"]: {"approve": {"by": "kim"}}})
     assert [waits["a"]] == [wait["id"] for wait in first["waits"]]
     second = resumed(1, {})
-    assert ("Suspended", ["act 1", "pay c"]) == (second["kind"], world.done())
+    assert ("Suspended", ["act 1", "pay c"]) == (
+        second["kind"],
+        environment.effect_names(),
+    )
     last = resumed(2, {waits["a"]: {"deny": {"reason": "No."}}})
 
     # Then each call ran once and no turn was repeated
     assert "all" == last["output"]
-    assert ["act 1", "pay c"] == world.done()
-    assert ["A done", "B done"] == offices.said(last["messages"])
-    assert len(set(world.turns())) == len(world.turns())
+    assert ["act 1", "pay c"] == environment.effect_names()
+    assert ["A done", "B done"] == agent_builders.tool_results(last["messages"])
+    assert len(set(environment.turns())) == len(environment.turns())
     assert 8 == last["usage"]["requests"]
 
 
 @tool(approval=True)
 def pay(what: str) -> str:
     """Pay."""
-    ledgers.add(ledgers.EFFECTS, tool="pay", what=what)
+    effect_log.append_line(effect_log.EFFECTS_VARIABLE, tool="pay", what=what)
     return f"paid {what}"
 
 
-def suspended(*whats: str) -> Suspended:
+def start_suspended_run(*whats: str) -> Suspended:
     """Return a run that waits for so many approvals."""
-    outcome = run(agent(*whats), "go")
+    outcome = run(make_payment_agent(*whats), "go")
     assert isinstance(outcome, Suspended)
     return outcome
 
 
-def agent(*whats: str, **options: Any) -> Any:
+def make_payment_agent(*whats: str, **options: Any) -> Any:
     """Return an agent that pays so often, in one turn."""
     script: Script = {"go": [[["pay", {"what": what}] for what in whats], "end"]}
-    return offices.boss(script, options.get("tool", pay))
+    return agent_builders.make_boss(script, options.get("tool", pay))
 
 
-def test_an_answer_to_no_open_wait_runs_nothing(world: World) -> None:
+def test_an_answer_to_no_open_wait_runs_nothing(environment: RunEnvironment) -> None:
     """R-B7, X-04: also beside a good one, and of a wait that was answered before."""
-    outcome = suspended("a", "b")
+    outcome = start_suspended_run("a", "b")
     one, two = (wait.id for wait in outcome.waits)
-    for wrong in ("", "0", f"{one}x", suspended("a").waits[0].id):
+    for wrong in ("", "0", f"{one}x", start_suspended_run("a").waits[0].id):
         with pytest.raises(WaitNotFound):
             resume(
-                outcome.continuation, agent(), answers={one: Approve(), wrong: Deny()}
+                outcome.continuation,
+                make_payment_agent(),
+                answers={one: Approve(), wrong: Deny()},
             )
     with pytest.raises(DecisionRefused):
-        resume(outcome.continuation, agent(), answers={one: Answer(5)})
-    assert [] == world.effects()
+        resume(outcome.continuation, make_payment_agent(), answers={one: Answer(5)})
+    assert [] == environment.effects()
 
-    half = resume(outcome.continuation, agent("a", "b"), answers={one: Deny()})
+    half = resume(
+        outcome.continuation, make_payment_agent("a", "b"), answers={one: Deny()}
+    )
     with pytest.raises(WaitNotFound):
         resume(
-            half.continuation, agent("a", "b"), answers={one: Approve(), two: Deny()}
+            half.continuation,
+            make_payment_agent("a", "b"),
+            answers={one: Approve(), two: Deny()},
         )
-    assert [] == world.effects()
+    assert [] == environment.effects()
 
 
-def test_the_value_is_not_changed_by_resuming(world: World) -> None:
+def test_resume_does_not_change_the_continuation(environment: RunEnvironment) -> None:
     """SL-L16, SL-L4, EF-14: it stays what it was; a second resume is theirs."""
-    outcome = suspended("a")
+    outcome = start_suspended_run("a")
     before = outcome.continuation.to_bytes()
 
     ended = resume(
-        outcome.continuation, agent("a"), answers={outcome.waits[0].id: Approve()}
+        outcome.continuation,
+        make_payment_agent("a"),
+        answers={outcome.waits[0].id: Approve()},
     )
 
     assert isinstance(ended, Finished)
     assert before == outcome.continuation.to_bytes()
     assert "suspended" == outcome.continuation.status
     assert ["waiting"] == [call.state for call in outcome.continuation.root.calls]
-    assert ["pay a"] == world.done()
+    assert ["pay a"] == environment.effect_names()
     # And the end, resumed, is the end
     assert ended.output == getattr(
-        resume(ended.continuation, agent("a")), "output", None
+        resume(ended.continuation, make_payment_agent("a")), "output", None
     )
-    assert ["pay a"] == world.done()
+    assert ["pay a"] == environment.effect_names()
 
 
-def test_bytes_of_another_kind_are_refused_by_name() -> None:
+def test_invalid_bytes_raise_a_typed_error() -> None:
     """Promises 5 and 6, R-E7: nothing is guessed, nothing runs."""
-    data = suspended("a").continuation.to_bytes()
+    data = start_suspended_run("a").continuation.to_bytes()
     for wrong in (
         b"",
         b"{}",
@@ -140,7 +152,7 @@ def test_bytes_of_another_kind_are_refused_by_name() -> None:
         data[::-1],
     ):
         with pytest.raises(FormatError):
-            resume(wrong, agent("a"))
+            resume(wrong, make_payment_agent("a"))
     for place in range(0, len(data), max(1, len(data) // 40)):
         flipped = bytearray(data)
         flipped[place] ^= 0x10
@@ -148,7 +160,7 @@ def test_bytes_of_another_kind_are_refused_by_name() -> None:
             Continuation.from_bytes(bytes(flipped))
 
 
-def test_other_code_is_refused_without_a_store_too() -> None:
+def test_changed_code_is_rejected_without_a_store() -> None:
     """R-H2: and the bytes are as good as before."""
 
     @tool(name="pay", approval=True)
@@ -156,19 +168,21 @@ def test_other_code_is_refused_without_a_store_too() -> None:
         """Pay in a currency."""
         return f"paid {what} {currency}"
 
-    outcome = suspended("a")
+    outcome = start_suspended_run("a")
     yes = {outcome.waits[0].id: Approve()}
     with pytest.raises(AgentChanged):
-        resume(outcome.continuation, agent("a", tool=pay_in), answers=yes)
-    assert ["paid a"] == results(resume(outcome.continuation, agent("a"), answers=yes))
+        resume(outcome.continuation, make_payment_agent("a", tool=pay_in), answers=yes)
+    assert ["paid a"] == root_tool_results(
+        resume(outcome.continuation, make_payment_agent("a"), answers=yes)
+    )
 
 
-def test_the_report_as_json_is_plain(world: World) -> None:
+def test_to_json_contains_messages_and_waits(environment: RunEnvironment) -> None:
     """SL-04, SL-18, SL-31: the standard messages array, and each wait with its path."""
-    outcome = suspended("a")
+    outcome = start_suspended_run("a")
 
     told = json.loads(outcome.continuation.to_json())
 
     assert outcome.continuation.root.messages == told["frames"][0]["messages"]
     assert [["boss", "pay"]] == [wait["path"] for wait in told["waits"]]
-    assert [] == world.effects()
+    assert [] == environment.effects()

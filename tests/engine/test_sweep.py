@@ -17,76 +17,77 @@ from continuations import (
 )
 from continuations_storage import MemoryStore
 from continuations_storage.faults import Crash, FaultyStore, crashed, on
-from tests.engine import ledgers, offices
-from tests.engine.offices import Clock, results
+from tests import effect_log
+from tests.engine import agent_builders
+from tests.engine.agent_builders import ManualClock, root_tool_results
 
 if TYPE_CHECKING:
-    from tests.engine.scripts import Script
-    from tests.engine.world import World
+    from tests.run_environment import RunEnvironment
+    from tests.scripts import Script
 
 
 @tool(approval=ApprovalPolicy(expires_after=3600))
 def pay() -> str:
     """Pay."""
-    ledgers.add(ledgers.EFFECTS, tool="pay", what="")
+    effect_log.append_line(effect_log.EFFECTS_VARIABLE, tool="pay", what="")
     return "paid"
 
 
 @tool
 def work() -> str:
     """Work."""
-    ledgers.add(ledgers.EFFECTS, tool="work", what="")
+    effect_log.append_line(effect_log.EFFECTS_VARIABLE, tool="work", what="")
     return "worked"
 
 
 SCRIPT: Script = {"go": [[["pay", {}]], "end"], "work": [[["work", {}]], "end"]}
 
 
-class Room:
+class StoreAndClock:
     """A store in memory with a clock, and runners that share them."""
 
     def __init__(self) -> None:
-        self.clock = Clock()
+        self.clock = ManualClock()
         self.store = MemoryStore(self.clock.now)
 
     def runner(
         self, store: Any = None, script: Script = SCRIPT, **options: Any
     ) -> Runner:
         """Return a runner of this room."""
-        agent = offices.boss(script, pay, work)
+        agent = agent_builders.make_boss(script, pay, work)
         return Runner(agent, store=store or self.store, clock=self.clock, **options)
 
-    def left(self) -> list[str]:
+    def remaining_keys(self) -> list[str]:
         """Return the markers and waits."""
         keys = list(self.store._bodies)  # pyright: ignore[reportPrivateUsage]
         return [key for key in keys if key.startswith(("markers/", "waits/"))]
 
 
-def test_what_was_decided_and_never_resumed(world: World) -> None:
+def test_sweep_resumes_a_decided_run(environment: RunEnvironment) -> None:
     """R-A3: in another process, at any later time, once."""
     script: Script = {
         "go": [[["left", {"input": "A"}]], "end"],
         "A": [[["pay", {"what": "x"}]], "A"],
     }
-    [wait] = world.start(script)["waits"]
-    assert (0, []) == _swept(world, script)
-    world.approve(wait)
+    [wait] = environment.start(script)["waits"]
+    assert (0, []) == _sweep(environment, script)
+    environment.approve(wait)
 
-    assert (1, ["Finished"]) == _swept(world, script)
-    assert ["pay x"] == world.done()
-    assert (0, []) == _swept(world, script)
-    assert [] == world.keys("markers", "waits")
+    assert (1, ["Finished"]) == _sweep(environment, script)
+    assert ["pay x"] == environment.effect_names()
+    assert (0, []) == _sweep(environment, script)
+    assert [] == environment.keys("markers", "waits")
 
 
-def _swept(world: World, script: Script) -> tuple[int, list[str]]:
-    told = world.do("sweep", script=script)
+def _sweep(environment: RunEnvironment, script: Script) -> tuple[int, list[str]]:
+    told = environment.run("sweep", script=script)
     assert {} == told["failed"]
     return told["looked"], [outcome["kind"] for outcome in told["resumed"]]
 
 
 def test_nothing_is_left_after_an_end() -> None:
     """R-E9, R-F9: after ordinary resumes `markers/` and `waits/` are empty at once."""
-    room = Room()
+    room = StoreAndClock()
     runner = room.runner()
     for run_id in ("a", "b", "c"):
         assert isinstance(runner.start("go", run_id=run_id), Suspended)
@@ -95,18 +96,20 @@ def test_nothing_is_left_after_an_end() -> None:
         runner.decide(summary.id, Approve())
         assert isinstance(runner.resume(summary.run_id), Finished)
 
-    assert [] == room.left()
+    assert [] == room.remaining_keys()
 
 
-def test_an_abandoned_run_is_taken_over_when_its_claim_is_over(world: World) -> None:
+def test_an_abandoned_run_is_taken_over_when_its_claim_is_over(
+    environment: RunEnvironment,
+) -> None:
     """R-A5, R-A9, X-14, PA-08: not before; its call is unknown, and listed."""
-    room = Room()
+    room = StoreAndClock()
     dying = FaultyStore(
         room.store, on("create", crashed("before"), prefix="runs/", skip=2)
     )
     with pytest.raises(Crash):
         room.runner(dying).start("work", run_id="r")
-    assert ["work "] == world.done()
+    assert ["work "] == environment.effect_names()
 
     # When it is swept too early, nothing happens
     room.clock.seconds = 29
@@ -120,12 +123,12 @@ def test_an_abandoned_run_is_taken_over_when_its_claim_is_over(world: World) -> 
     assert [wait.id for wait in outcome.waits] == [
         s.id for s in room.runner().waiting()
     ]
-    assert ["work "] == world.done()
+    assert ["work "] == environment.effect_names()
 
 
-def test_a_deadline_that_has_passed_moves_the_run_on(world: World) -> None:
+def test_sweep_resumes_a_run_after_its_deadline(environment: RunEnvironment) -> None:
     """R-F4, R-F7: the sweep is the external tick of a timer."""
-    room = Room()
+    room = StoreAndClock()
     room.runner().start("go", run_id="r")
 
     room.clock.seconds = 3599
@@ -134,32 +137,32 @@ def test_a_deadline_that_has_passed_moves_the_run_on(world: World) -> None:
     [outcome] = room.runner().sweep().resumed
 
     assert isinstance(outcome, Finished)
-    assert results(outcome)[0].startswith("EXPIRED")
-    assert [] == room.left()
-    assert [] == world.effects()
+    assert root_tool_results(outcome)[0].startswith("EXPIRED")
+    assert [] == room.remaining_keys()
+    assert [] == environment.effects()
 
 
-def test_a_start_that_died_before_its_first_version_is_asked_about_ever_less() -> None:
+def test_marker_without_a_run_is_examined_less_and_less_often() -> None:
     """Section 5 "Markers": a guard without a run is looked at ever less often."""
-    room = Room()
+    room = StoreAndClock()
     dying = FaultyStore(room.store, on("create", crashed("before"), prefix="runs/"))
     with pytest.raises(Crash):
         room.runner(dying).start("go", run_id="r")
-    assert 1 == len(room.left())
+    assert 1 == len(room.remaining_keys())
 
     looks = 0
     for _ in range(24 * 60):
         room.clock.seconds += 60
-        looks += room.runner().sweep().looked
+        looks += room.runner().sweep().runs_checked
     assert looks < 60
-    assert len(room.left()) <= 1
+    assert len(room.remaining_keys()) <= 1
 
 
-def test_one_run_s_trouble_does_not_keep_the_sweep_from_the_others(
-    world: World,
+def test_sweep_continues_after_an_error_of_one_run(
+    environment: RunEnvironment,
 ) -> None:
     """Section 5 "Markers": it is told, re-dated, and the others move on."""
-    room = Room()
+    room = StoreAndClock()
     script: Script = {"go": SCRIPT["go"], "bad": [[["pay", {}]], ModelError("down")]}
     runner = room.runner(script=script)
     for run_id, text in (("a", "bad"), ("b", "go"), ("c", "bad"), ("d", "go")):
@@ -170,38 +173,38 @@ def test_one_run_s_trouble_does_not_keep_the_sweep_from_the_others(
     swept = runner.sweep()
 
     assert {"a": ModelError, "c": ModelError} == {
-        k: type(e) for k, e in swept.failed.items()
+        k: type(e) for k, e in swept.errors.items()
     }
     assert {"b", "d"} == {outcome.run_id for outcome in swept.resumed}
-    assert 4 == len(world.done())
+    assert 4 == len(environment.effect_names())
 
     # When the model is back
     room.clock.seconds += 3600
     swept = room.runner(script={**SCRIPT, "bad": SCRIPT["go"]}).sweep()
     assert {"a", "c"} == {outcome.run_id for outcome in swept.resumed}
-    assert (4, []) == (len(world.done()), room.left())
+    assert (4, []) == (len(environment.effect_names()), room.remaining_keys())
 
 
 def test_a_model_that_stays_down_does_not_pile_up_markers() -> None:
     """Section 5 "Markers": a few of a run, however often it failed."""
-    room = Room()
+    room = StoreAndClock()
     runner = room.runner(script={"go": [ModelError("down")]})
     with pytest.raises(ModelError):
         runner.start("go", run_id="r")
     for _ in range(10):
         room.clock.seconds += 3600
-        assert ["r"] == list(runner.sweep().failed)
+        assert ["r"] == list(runner.sweep().errors)
 
-    assert len(room.left()) <= 3
+    assert len(room.remaining_keys()) <= 3
     assert isinstance(room.runner(script={"go": ["end"]}).resume("r"), Finished)
     room.clock.seconds += 3600 * 24
     room.runner().sweep()
-    assert [] == room.left()
+    assert [] == room.remaining_keys()
 
 
-def test_wait_objects_that_a_crash_kept_from_being_made(world: World) -> None:
+def test_sweep_creates_missing_wait_objects(environment: RunEnvironment) -> None:
     """Section 5 "Suspend": decide is exact at once, the listing after a sweep."""
-    room = Room()
+    room = StoreAndClock()
     dying = FaultyStore(room.store, on("create", crashed("before"), prefix="waits/"))
     with pytest.raises(Crash):
         room.runner(dying).start("go", run_id="r")
@@ -215,15 +218,15 @@ def test_wait_objects_that_a_crash_kept_from_being_made(world: World) -> None:
 
     # Then it is listed, and no marker but its deadline's is left
     assert [wait.id] == [summary.id for summary in runner.waiting()]
-    assert 1 == sum(key.startswith("markers/") for key in room.left())
+    assert 1 == sum(key.startswith("markers/") for key in room.remaining_keys())
     runner.decide(wait.id, Approve())
     assert isinstance(runner.resume("r"), Finished)
-    assert ["pay "] == world.done()
+    assert ["pay "] == environment.effect_names()
 
 
 def test_a_thousand_runs_are_swept() -> None:
     """R-E9: more than one page of markers."""
-    room = Room()
+    room = StoreAndClock()
     runner = room.runner()
     count = 1100
     store = room.store
@@ -236,5 +239,5 @@ def test_a_thousand_runs_are_swept() -> None:
 
     swept = runner.sweep()
 
-    assert count + 1 == swept.looked
+    assert count + 1 == swept.runs_checked
     assert ["r"] == [outcome.run_id for outcome in swept.resumed]

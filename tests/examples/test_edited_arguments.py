@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.examples.staged import said
+from tests.examples.example_process import example_output
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_the_edit_runs_and_everybody_knows(tmp_path: Path) -> None:
-    printed = said("edited_arguments.py", folder=tmp_path)
+def test_edited_arguments_run_and_are_reported(tmp_path: Path) -> None:
+    printed = example_output("edited_arguments.py", folder=tmp_path)
 
     assert "DecisionRefused" in printed
     assert "Finished: the tool paid [50000]" in printed

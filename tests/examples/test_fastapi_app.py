@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from tests.examples.staged import EXAMPLES
+from tests.examples.example_process import EXAMPLES
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -22,17 +22,17 @@ KEY = "sesame-sesame"
 
 
 @pytest.fixture
-def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def example_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return the example, as a new process would load it in an empty folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("API_KEYS", f"kim={KEY},lee=other")
     monkeypatch.setenv("LINK_SECRET", "0123456789abcdef" * 2)
     for name in ("OPENAI_API_KEY", "BASE_URL"):
         monkeypatch.delenv(name, raising=False)
-    return loaded()
+    return load_example()
 
 
-def loaded() -> Any:
+def load_example() -> Any:
     """Return a fresh copy of the example."""
     spec = spec_from_file_location("fastapi_app_example", FILE)
     assert spec is not None
@@ -42,23 +42,23 @@ def loaded() -> Any:
     return module
 
 
-def client(shop: Any) -> httpx.AsyncClient:
+def client(example_app: Any) -> httpx.AsyncClient:
     """Return a client of the example."""
-    transport = httpx.ASGITransport(app=shop.app)
+    transport = httpx.ASGITransport(app=example_app.app)
     return httpx.AsyncClient(transport=transport, base_url=HOST)
 
 
-def does(story: Coroutine[Any, Any, None]) -> None:
+def run_async(story: Coroutine[Any, Any, None]) -> None:
     """Run a story to its end."""
     asyncio.run(story)
 
 
-def test_a_link_is_opened_and_the_money_is_paid_once(
-    shop: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_link_opened_and_submitted_twice_pays_once(
+    example_app: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def story() -> None:
         # Given a run that waits for somebody
-        async with client(shop) as http:
+        async with client(example_app) as http:
             assert 404 == (await http.get("/refunds/A-17")).status_code
             assert 422 == (await http.post("/refunds/a%0A1")).status_code
             started = await http.post("/refunds/A-17")
@@ -66,7 +66,7 @@ def test_a_link_is_opened_and_the_money_is_paid_once(
         [link] = re.findall(r"http://\S+", capsys.readouterr().out)
 
         # When another process shows the page, and the button is pressed twice
-        async with client(loaded()) as http:
+        async with client(load_example()) as http:
             page = await http.get(link)
             scanned = [await http.head(link), await http.get(link)]
             assert not (tmp_path / "refunds.txt").exists()
@@ -83,13 +83,15 @@ def test_a_link_is_opened_and_the_money_is_paid_once(
         assert "finished" == stands.json()["status"]
         assert "Refunded 1250 cents" in stands.json()["output"]
 
-    does(story())
+    run_async(story())
 
 
-def test_who_has_a_key_decides_under_their_own_name(shop: Any, tmp_path: Path) -> None:
+def test_api_key_decides_under_the_name_of_its_owner(
+    example_app: Any, tmp_path: Path
+) -> None:
     async def story() -> None:
         denial = {"decision": "deny", "reason": "It was used for a year."}
-        async with client(shop) as http:
+        async with client(example_app) as http:
             await http.post("/refunds/A-17")
             strangers = [
                 await http.get("/agents/waits"),
@@ -108,21 +110,21 @@ def test_who_has_a_key_decides_under_their_own_name(shop: Any, tmp_path: Path) -
         assert "It was used for a year." in stands.json()["output"]
         assert not (tmp_path / "refunds.txt").exists()
 
-    does(story())
+    run_async(story())
 
 
 @pytest.mark.parametrize("keys", ["", "kim=", "=sesame", "kim", ","])
-def test_without_keys_nobody_is_let_in(
-    shop: Any, monkeypatch: pytest.MonkeyPatch, keys: str
+def test_requests_are_rejected_without_api_keys(
+    example_app: Any, monkeypatch: pytest.MonkeyPatch, keys: str
 ) -> None:
-    del shop
+    del example_app
     monkeypatch.setenv("API_KEYS", keys)
 
     async def story() -> None:
-        async with client(loaded()) as http:
+        async with client(load_example()) as http:
             for headers in ({}, {"authorization": "Bearer "}):
                 answer = await http.get("/agents/waits", headers=headers)
                 assert 401 == answer.status_code
             assert 200 == (await http.get("/agents/healthz")).status_code
 
-    does(story())
+    run_async(story())

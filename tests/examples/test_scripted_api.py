@@ -10,14 +10,14 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from tests.examples.staged import command, environment
+from tests.examples.example_process import command_line, environment
 
 if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
 
 SYSTEM = {"role": "system", "content": "You are accounts."}
-ASKED = {
+ASSISTANT_WITH_CALLS = {
     "role": "assistant",
     "content": None,
     "tool_calls": [
@@ -25,15 +25,15 @@ ASKED = {
         for name in ("a", "b")
     ],
 }
-A = {"role": "tool", "tool_call_id": "a", "content": "1"}
-B = {"role": "tool", "tool_call_id": "b", "content": "2"}
+RESULT_A = {"role": "tool", "tool_call_id": "a", "content": "1"}
+RESULT_B = {"role": "tool", "tool_call_id": "b", "content": "2"}
 
 
 @pytest.fixture
 def url(tmp_path: Path) -> Generator[str]:
     """Serve, until the server's standard input is closed."""
     with subprocess.Popen(
-        command("scripted_api.py"),
+        command_line("scripted_api.py"),
         env=environment(tmp_path),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -57,15 +57,17 @@ def status(url: str, *messages: dict[str, Any]) -> int:
             return error.code
 
 
-def test_calls_and_results_stand_together_or_it_is_refused(url: str) -> None:
+def test_conversation_with_missing_tool_results_is_rejected(url: str) -> None:
     said = {"role": "user", "content": "And?"}
 
     assert 200 == status(url, SYSTEM, said)
-    assert 200 == status(url, SYSTEM, ASKED, B, A)
-    assert 400 == status(url, SYSTEM, ASKED, A)
-    assert 400 == status(url, SYSTEM, ASKED, A, said, B)
-    assert 400 == status(url, SYSTEM, ASKED, A, A, B)
-    assert 400 == status(url, SYSTEM, A)
+    assert 200 == status(url, SYSTEM, ASSISTANT_WITH_CALLS, RESULT_B, RESULT_A)
+    assert 400 == status(url, SYSTEM, ASSISTANT_WITH_CALLS, RESULT_A)
+    assert 400 == status(url, SYSTEM, ASSISTANT_WITH_CALLS, RESULT_A, said, RESULT_B)
+    assert 400 == status(
+        url, SYSTEM, ASSISTANT_WITH_CALLS, RESULT_A, RESULT_A, RESULT_B
+    )
+    assert 400 == status(url, SYSTEM, RESULT_A)
     assert 400 == status(url, SYSTEM, {"role": "user", "content": None})
     assert 400 == status(url, said)
     assert 400 == status(url)

@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from continuations import Runner
-from tests.examples.staged import command, environment, run, said
+from tests.examples.example_process import (
+    command_line,
+    environment,
+    example_output,
+    run_example,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -27,8 +32,8 @@ OUTPUT = (
 )
 
 
-def test_the_demonstration(tmp_path: Path) -> None:
-    printed = said(EXAMPLE, folder=tmp_path)
+def test_example_prints_every_step(tmp_path: Path) -> None:
+    printed = example_output(EXAMPLE, folder=tmp_path)
 
     titles = re.findall(r"^\d\. (\w+)", printed, re.MULTILINE)
     order = ["Start", "The", "Approve", "Resume", "Deny", "Resume", "What", "The"]
@@ -39,17 +44,17 @@ def test_the_demonstration(tmp_path: Path) -> None:
     assert 4 == printed.count("Yes: ")
     pids = [int(pid) for pid in re.findall(r"process (\d+):", printed)]
     assert 7 == len(set(pids))
-    assert not any(alive(pid) for pid in pids)
+    assert not any(is_alive(pid) for pid in pids)
     assert ["Transferred 500.00 EUR to Jane Doe."] == effects(tmp_path)
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_killed_at_any_moment_it_ends_the_same(seed: int, tmp_path: Path) -> None:
+def test_example_killed_at_random_has_the_same_end(seed: int, tmp_path: Path) -> None:
     dice = random.Random(seed)  # noqa: S311 - it picks the moments
     killed: set[str] = set()
     printed = ""
     with subprocess.Popen(
-        command(EXAMPLE, "--lease", "2"),
+        command_line(EXAMPLE, "--lease", "2"),
         cwd=tmp_path,
         env=environment(tmp_path),
         stdout=subprocess.PIPE,
@@ -74,17 +79,17 @@ def test_killed_at_any_moment_it_ends_the_same(seed: int, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("happened", [True, False])
-def test_a_transfer_that_was_cut_off_is_not_repeated_on_a_guess(
+def test_transfer_of_a_killed_process_is_not_repeated(
     tmp_path: Path, *, happened: bool
 ) -> None:
     # Given: a process that was killed in the middle of the transfer.
     ledger = tmp_path / "ledger.txt"
-    with in_the_transfer(tmp_path, tmp_path / "pipe") as process:
+    with process_in_transfer(tmp_path, tmp_path / "pipe") as process:
         process.kill()
 
     # When: its command is repeated.
     resume = ["resume", "onboard-jane", f"--ledger={ledger}", "--wait"]
-    printed = said(EXAMPLE, *resume, folder=tmp_path)
+    printed = example_output(EXAMPLE, *resume, folder=tmp_path)
 
     # Then: it says that it does not know, and runs nothing until somebody tells.
     assert "Suspended" in printed
@@ -94,18 +99,18 @@ def test_a_transfer_that_was_cut_off_is_not_repeated_on_a_guess(
     unknown = waits(tmp_path)["transfer"]
     if happened:
         result = "Transferred 500.00 EUR to Jane Doe."
-        said(EXAMPLE, "answer", unknown, result, folder=tmp_path)
+        example_output(EXAMPLE, "answer", unknown, result, folder=tmp_path)
     else:
-        said(EXAMPLE, "approve", unknown, folder=tmp_path)
-    said(EXAMPLE, "deny", waits(tmp_path)["grant_access"], folder=tmp_path)
-    assert OUTPUT in said(EXAMPLE, *resume, folder=tmp_path)
+        example_output(EXAMPLE, "approve", unknown, folder=tmp_path)
+    example_output(EXAMPLE, "deny", waits(tmp_path)["grant_access"], folder=tmp_path)
+    assert OUTPUT in example_output(EXAMPLE, *resume, folder=tmp_path)
     assert (not happened) == ledger.exists()
 
 
-def test_a_busy_run_is_refused_by_name(tmp_path: Path) -> None:
+def test_resume_of_a_claimed_run_raises_run_busy(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
-    with in_the_transfer(tmp_path, pipe) as holder:
-        second = run(EXAMPLE, "resume", "onboard-jane", folder=tmp_path)
+    with process_in_transfer(tmp_path, pipe) as holder:
+        second = run_example(EXAMPLE, "resume", "onboard-jane", folder=tmp_path)
 
         assert 1 == second.returncode
         assert second.stderr.startswith("RunBusy: ")
@@ -116,7 +121,7 @@ def test_a_busy_run_is_refused_by_name(tmp_path: Path) -> None:
 # Its helpers ---------------------------------------------------------------------
 
 
-def alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
     with suppress(ProcessLookupError):
         os.kill(pid, 0)
         return True
@@ -131,27 +136,31 @@ def effects(folder: Path) -> list[str]:
 
 def waits(folder: Path) -> dict[str, str]:
     """Return the ids of the open waits by tool, as `waiting` prints them."""
-    lines = said(EXAMPLE, "waiting", folder=folder).splitlines()
+    lines = example_output(EXAMPLE, "waiting", folder=folder).splitlines()
     return {line.split(" > ")[-1].split()[0]: line.split()[0] for line in lines}
 
 
 @contextmanager
-def in_the_transfer(folder: Path, pipe: Path) -> Generator[subprocess.Popen[bytes]]:
+def process_in_transfer(folder: Path, pipe: Path) -> Generator[subprocess.Popen[bytes]]:
     """Have a process resume; it is killed at the end, if it is still there.
 
     A pipe that nobody reads holds it where the tool opens its ledger.
     """
     os.mkfifo(pipe)
-    said(EXAMPLE, "start", folder=folder)
-    said(EXAMPLE, "approve", waits(folder)["transfer"], folder=folder)
+    example_output(EXAMPLE, "start", folder=folder)
+    example_output(EXAMPLE, "approve", waits(folder)["transfer"], folder=folder)
     process = subprocess.Popen(
-        [*command(EXAMPLE, "resume", "onboard-jane"), f"--ledger={pipe}", "--lease=2"],
+        [
+            *command_line(EXAMPLE, "resume", "onboard-jane"),
+            f"--ledger={pipe}",
+            "--lease=2",
+        ],
         cwd=folder,
         env=environment(folder),
         stdout=subprocess.DEVNULL,
     )
     try:
-        while state_of_the_transfer(folder) != "started":
+        while transfer_state(folder) != "started":
             assert process.poll() is None
             time.sleep(0.05)
         yield process
@@ -160,7 +169,7 @@ def in_the_transfer(folder: Path, pipe: Path) -> Generator[subprocess.Popen[byte
         process.wait()
 
 
-def state_of_the_transfer(folder: Path) -> str:
+def transfer_state(folder: Path) -> str:
     desk = Runner([], store=f"file:{folder}/.demo/runs")
     calls = list(desk.look("onboard-jane").root.calls)
     for call in calls:

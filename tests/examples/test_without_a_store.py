@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.examples.staged import said
+from tests.examples.example_process import example_output
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -12,18 +12,20 @@ if TYPE_CHECKING:
 EXAMPLE = "without_a_store.py"
 
 
-def test_of_two_who_resume_one_row_one_does(tmp_path: Path) -> None:
-    printed = said(EXAMPLE, folder=tmp_path)
+def test_one_of_two_processes_resumes_a_database_row(tmp_path: Path) -> None:
+    printed = example_output(EXAMPLE, folder=tmp_path)
 
     assert 1 == printed.count("Finished: task 1.")
     assert 1 == printed.count("Task 1 does not wait (any more)")
     assert printed.endswith("The post saw: Jane: Welcome!\n")
 
 
-def test_nothing_is_sent_before_the_yes(tmp_path: Path) -> None:
-    assert "Suspended: task 1" in said(EXAMPLE, "start", folder=tmp_path)
+def test_message_is_sent_after_the_approval(tmp_path: Path) -> None:
+    assert "Suspended: task 1" in example_output(EXAMPLE, "start", folder=tmp_path)
     assert not (tmp_path / "sent.txt").exists()
 
-    assert "Finished: task 1." in said(EXAMPLE, "approve", "1", folder=tmp_path)
+    assert "Finished: task 1." in example_output(
+        EXAMPLE, "approve", "1", folder=tmp_path
+    )
 
     assert "Jane: Welcome!\n" == (tmp_path / "sent.txt").read_text()

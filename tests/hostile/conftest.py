@@ -8,7 +8,7 @@ import pytest
 
 
 @pytest.fixture(autouse=True)
-def _no_flush(monkeypatch: pytest.MonkeyPatch) -> None:
+def _disable_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
     def fsync(descriptor: int) -> None:
         del descriptor
 

@@ -26,21 +26,21 @@ from typing import TYPE_CHECKING, Any
 
 from continuations import Approve, Continuation, ContinuationsError, FormatError, resume
 from continuations.core.plan import plan
-from continuations.core.transcript import fault
+from continuations.core.transcript import find_violation
 from continuations.wire.records import (
-    decode_cancellation,
+    decode_cancel_request,
     decode_decision,
-    decode_letter,
+    decode_inbox_message,
     decode_wait,
 )
 from continuations.wire.versions import (
-    checked,
+    check_state,
     decode_header,
     decode_version,
-    rebuilt,
+    rebuild_state,
 )
-from tests.hostile import shop
-from tests.hostile.mutations import mutated, seeds
+from tests.hostile import sample_store
+from tests.hostile.mutations import make_valid_objects, mutate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -48,36 +48,36 @@ if TYPE_CHECKING:
     from continuations import Frame
 
 RUN = "jane-1"
-NAME = "the bytes"
+OBJECT_NAME = "the bytes"
 # Processor time: how busy the machine is otherwise says nothing of us.
-MOST_SECONDS = 1.0
+MAX_SECONDS = 1.0
 
 
-def version(data: bytes) -> object:
+def read_version(data: bytes) -> object:
     """Read a version and build its table."""
-    found = decode_version(data, NAME)
-    return checked(rebuilt(None, found.delta, NAME), NAME)
+    found = decode_version(data, OBJECT_NAME)
+    return check_state(rebuild_state(None, found.delta, OBJECT_NAME), OBJECT_NAME)
 
 
-def continuation(data: bytes) -> object:
+def read_continuation(data: bytes) -> object:
     """Read a continuation, and do all that can be done with one that was taken."""
     state = Continuation.from_bytes(data)
     assert Continuation.from_bytes(state.to_bytes()) == state
     assert data not in repr(state).encode()
     state.to_json()
-    plan(state.table)
+    plan(state.run_state)
     for wait in state.waits:
         assert isinstance(wait.arguments, dict)
         assert wait.schema is not None
-    for frame in frames(state.root):
-        fault(state.table.logs[frame.id].messages)
-        assert len(frame.messages) == len(state.table.logs[frame.id].messages)
+    for frame in all_frames(state.root):
+        find_violation(state.run_state.logs[frame.id].messages)
+        assert len(frame.messages) == len(state.run_state.logs[frame.id].messages)
         for call in frame.calls:
             assert (call.tool, call.arguments, call.state) is not None
     return state
 
 
-def frames(root: Frame) -> Iterator[Frame]:
+def all_frames(root: Frame) -> Iterator[Frame]:
     """Go through a frame and all below it."""
     todo = [root]
     while todo:
@@ -87,17 +87,17 @@ def frames(root: Frame) -> Iterator[Frame]:
 
 
 READERS: dict[str, Callable[[bytes], object]] = {
-    "continuation": continuation,
-    "version": version,
-    "header": lambda data: decode_header(data, NAME),
-    "wait": lambda data: decode_wait(data, NAME, RUN),
-    "decision": lambda data: decode_decision(data, NAME, RUN),
-    "letter": lambda data: decode_letter(data, NAME, RUN),
-    "cancellation": lambda data: decode_cancellation(data, NAME, RUN),
+    "continuation": read_continuation,
+    "version": read_version,
+    "header": lambda data: decode_header(data, OBJECT_NAME),
+    "wait": lambda data: decode_wait(data, OBJECT_NAME, RUN),
+    "decision": lambda data: decode_decision(data, OBJECT_NAME, RUN),
+    "letter": lambda data: decode_inbox_message(data, OBJECT_NAME, RUN),
+    "cancellation": lambda data: decode_cancel_request(data, OBJECT_NAME, RUN),
 }
 
 
-def read_by_all(data: bytes) -> list[str]:
+def read_with_all_readers(data: bytes) -> list[str]:
     """Give bytes to every reader; returns the names of those that took them.
 
     Raises whatever a reader raises that is no `FormatError`, and `AssertionError` for
@@ -110,11 +110,11 @@ def read_by_all(data: bytes) -> list[str]:
             read(data)
             taken.append(name)
         spent = time.process_time() - began
-        assert spent < MOST_SECONDS, f"{name} took {spent:.1f} s"
+        assert spent < MAX_SECONDS, f"{name} took {spent:.1f} s"
     return taken
 
 
-def gone_on_with(data: bytes) -> str:
+def resume_from_bytes(data: bytes) -> str:
     """Resume a run of such bytes, all its waits approved; returns how it went.
 
     Whatever they say, the outcome is one, or an error of ours.
@@ -122,40 +122,42 @@ def gone_on_with(data: bytes) -> str:
     try:
         state = Continuation.from_bytes(data)
         answers = {wait.id: Approve(by="kim") for wait in state.waits}
-        return type(resume(state, shop.agent(), answers=answers)).__name__
+        return type(
+            resume(state, sample_store.sample_agent(), answers=answers)
+        ).__name__
     except ContinuationsError as error:
         return type(error).__name__
 
 
 @cache
-def good() -> dict[str, bytes]:
+def valid_objects() -> dict[str, bytes]:
     """Return the seeds, made once."""
-    return seeds()
+    return make_valid_objects()
 
 
-def trial(number: int) -> tuple[str, bytes]:
+def trial_bytes(number: int) -> tuple[str, bytes]:
     """Return the bytes of one trial, the same for a number in every process."""
     dice = random.Random(number)  # noqa: S311 - to be repeated, not to be secret
-    name = dice.choice(sorted(good()))
-    return name, mutated(good()[name], dice)
+    name = dice.choice(sorted(valid_objects()))
+    return name, mutate(valid_objects()[name], dice)
 
 
-def tried(number: int) -> list[str]:
+def run_trial(number: int) -> list[str]:
     """Do one trial; returns what took the bytes, and how a run of them went."""
-    name, data = trial(number)
-    taken = read_by_all(data)
+    name, data = trial_bytes(number)
+    taken = read_with_all_readers(data)
     if name == "shop" and "continuation" in taken:
-        taken.append(gone_on_with(data))
+        taken.append(resume_from_bytes(data))
     return taken
 
 
-def loop(numbers: Iterable[int]) -> int:
+def run_trials(numbers: Iterable[int]) -> int:
     """Do trials of these numbers; returns how many failed."""
     went: Counter[str] = Counter()
     failed = 0
     for number in numbers:
         try:
-            went.update(tried(number) or ["refused"])
+            went.update(run_trial(number) or ["refused"])
         except Exception as error:  # noqa: BLE001 - that is what is looked for
             failed += 1
             _say(f"{type(error).__name__}: {str(error)[:200]}")
@@ -164,7 +166,7 @@ def loop(numbers: Iterable[int]) -> int:
     return failed
 
 
-def until(seconds: float, seed: int) -> Iterator[int]:
+def trial_numbers(seconds: float, seed: int) -> Iterator[int]:
     """Count up, from a place for each seed, until the time is over."""
     ends = time.monotonic() + seconds
     number = seed * 1_000_000_000
@@ -173,16 +175,16 @@ def until(seconds: float, seed: int) -> Iterator[int]:
         yield number
 
 
-def changed(data: bytes, number: int) -> bytes:
+def mutate_or_replace(data: bytes, number: int) -> bytes:
     """Return bytes with a few changes under a right digest, if they can be opened."""
     dice = random.Random(number)  # noqa: S311 - to be repeated, not to be secret
     try:
-        return mutated(data, dice)
+        return mutate(data, dice)
     except FormatError:
-        return mutated(good()[dice.choice(sorted(good()))], dice)
+        return mutate(valid_objects()[dice.choice(sorted(valid_objects()))], dice)
 
 
-def with_atheris(arguments: list[str]) -> int:
+def run_atheris(arguments: list[str]) -> int:
     """Hand over to libFuzzer."""
     try:
         atheris: Any = import_module("atheris")
@@ -192,13 +194,13 @@ def with_atheris(arguments: list[str]) -> int:
 
     # Chance does not find a digest: so ours are the changes, its is the choice.
     def mutator(data: bytes, most: int, number: int) -> bytes:
-        made = changed(data, number)
+        made = mutate_or_replace(data, number)
         return made if len(made) <= most else data
 
     atheris.instrument_all()
     atheris.Setup(
         [sys.argv[0], "-max_len=100000", *arguments],
-        read_by_all,
+        read_with_all_readers,
         custom_mutator=mutator,
     )
     atheris.Fuzz()
@@ -213,16 +215,16 @@ def _say(text: str) -> None:
 def main() -> int:
     """Do what the command line says."""
     if "--atheris" in sys.argv[1:]:
-        return with_atheris([word for word in sys.argv[1:] if word != "--atheris"])
+        return run_atheris([word for word in sys.argv[1:] if word != "--atheris"])
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--trial", type=int)
     given = parser.parse_args()
     if given.trial is not None:
-        _say(repr(tried(given.trial)))
+        _say(repr(run_trial(given.trial)))
         return 0
-    return min(1, loop(until(given.seconds, given.seed)))
+    return min(1, run_trials(trial_numbers(given.seconds, given.seed)))
 
 
 if __name__ == "__main__":

@@ -13,16 +13,16 @@ import msgpack
 
 from continuations import Suspended, run
 from continuations.core import jsontext
-from continuations.wire.envelope import digest_of, unseal
-from tests.hostile import shop
-from tests.wire.golden.make import FOLDER
+from continuations.wire.envelope import decode_object, object_digest
+from tests.hostile import sample_store
+from tests.wire.golden.write_golden import FOLDER
 
 if TYPE_CHECKING:
     from random import Random
 
-    from continuations.wire.envelope import Opened
+    from continuations.wire.envelope import DecodedObject
 
-Path = tuple[Any, ...]
+ValuePath = tuple[Any, ...]
 
 # What is put in the place of a value, or into it.
 _SCALARS: list[Any] = [
@@ -77,43 +77,43 @@ _SCALARS: list[Any] = [
 ]
 
 
-def seeds() -> dict[str, bytes]:
+def make_valid_objects() -> dict[str, bytes]:
     """Return good bytes of every kind and shape; the golden ones and a real run's."""
     found = {
         path.stem.removeprefix("v1-"): path.read_bytes()
         for path in sorted(FOLDER.glob("*.bin"))
     }
-    outcome = run(shop.agent(), "go")
+    outcome = run(sample_store.sample_agent(), "go")
     assert isinstance(outcome, Suspended)
     found["shop"] = outcome.continuation.to_bytes()
     return found
 
 
-def resealed(header: object, body: object, size: Any = None) -> bytes:
+def seal_with_digest(header: object, body: object, size: Any = None) -> bytes:
     """Return an object of any values, with the right digest."""
-    packed = packed_as(body)
-    fields = jsontext.mapping(header)
+    packed = pack(body)
+    fields = jsontext.as_object(header)
     if fields is not None:
         header = {**fields, "size": len(packed) if size is None else size}
-    top = packed_as(header)
+    top = pack(header)
     data = b"CONT\0\1\0\0" + len(top).to_bytes(4, "big") + top + packed
-    return data + digest_of(data)
+    return data + object_digest(data)
 
 
-def packed_as(value: object) -> bytes:
+def pack(value: object) -> bytes:
     """Return msgpack, whatever the value."""
     packed: bytes = msgpack.packb(value, unicode_errors="surrogatepass")
     return packed
 
 
-def paths(value: object) -> list[Path]:
+def value_paths(value: object) -> list[ValuePath]:
     """Return the way to every value in a value, the root's too."""
-    found: list[Path] = []
-    todo: list[tuple[Path, object]] = [((), value)]
+    found: list[ValuePath] = []
+    todo: list[tuple[ValuePath, object]] = [((), value)]
     while todo:
         path, item = todo.pop()
         found.append(path)
-        fields, items = jsontext.mapping(item), jsontext.items(item)
+        fields, items = jsontext.as_object(item), jsontext.as_array(item)
         if fields is not None:
             todo += [((*path, key), inner) for key, inner in fields.items()]
         elif items is not None:
@@ -121,115 +121,115 @@ def paths(value: object) -> list[Path]:
     return found
 
 
-def at(value: Any, path: Path) -> Any:
+def value_at(value: Any, path: ValuePath) -> Any:
     """Return the value at a path."""
     for step in path:
         value = value[step]
     return value
 
 
-def mutated(seed: bytes, dice: Random) -> bytes:
+def mutate(seed: bytes, rng: Random) -> bytes:
     """Return a seed with a few changes, rightly signed."""
-    opened = unseal(seed, "the seed")
-    if dice.random() < 0.15:
-        return _raw(opened, dice)
+    opened = decode_object(seed, "the seed")
+    if rng.random() < 0.15:
+        return _mutate_packed_bytes(opened, rng)
     values: list[Any] = [dict(opened.header), opened.body]
-    for _ in range(dice.choice((1, 1, 1, 2, 3, 6))):
-        values = _changed(values, dice)
-    size = dice.choice((0, 1, -1, 2**40, "x")) if dice.random() < 0.03 else None
-    return resealed(values[0], values[1], size)
+    for _ in range(rng.choice((1, 1, 1, 2, 3, 6))):
+        values = _change_one_value(values, rng)
+    size = rng.choice((0, 1, -1, 2**40, "x")) if rng.random() < 0.03 else None
+    return seal_with_digest(values[0], values[1], size)
 
 
-def _changed(values: list[Any], dice: Random) -> list[Any]:
-    path = dice.choice(paths(values)[1:])
-    dice.choice(_CHANGES)(values, at(values, path[:-1]), path[-1], dice)
+def _change_one_value(values: list[Any], rng: Random) -> list[Any]:
+    path = rng.choice(value_paths(values)[1:])
+    rng.choice(_CHANGES)(values, value_at(values, path[:-1]), path[-1], rng)
     # A value may now stand inside itself; packing it breaks that.
     try:
-        again: Any = msgpack.unpackb(packed_as(values), unicode_errors="surrogatepass")
+        again: Any = msgpack.unpackb(pack(values), unicode_errors="surrogatepass")
     except (ValueError, OverflowError, RecursionError):
         return [{"kind": "continuation", "run": "r", "version": 1}, {"run": {}}]
     changed: list[Any] = again
     return changed if len(changed) == 2 else [{}, changed]
 
 
-def _replaced(_: Any, where: Any, step: Any, dice: Random) -> None:
-    where[step] = dice.choice(_SCALARS)
+def _replace(_: Any, parent: Any, key: Any, rng: Random) -> None:
+    parent[key] = rng.choice(_SCALARS)
 
 
-def _borrowed(values: Any, where: Any, step: Any, dice: Random) -> None:
-    where[step] = at(values, dice.choice(paths(values)[1:]))
+def _copy_other_value(values: Any, parent: Any, key: Any, rng: Random) -> None:
+    parent[key] = value_at(values, rng.choice(value_paths(values)[1:]))
 
 
-def _dropped(_: Any, where: Any, step: Any, __: Random) -> None:
-    del where[step]
+def _delete(_: Any, parent: Any, key: Any, __: Random) -> None:
+    del parent[key]
 
 
-def _doubled(_: Any, where: Any, step: Any, dice: Random) -> None:
-    if isinstance(where, dict):
-        where[dice.choice(("id", "wait", "frame", "q", ""))] = where[step]
+def _duplicate(_: Any, parent: Any, key: Any, rng: Random) -> None:
+    if isinstance(parent, dict):
+        parent[rng.choice(("id", "wait", "frame", "q", ""))] = parent[key]
     else:
-        where.insert(step, where[step])
+        parent.insert(key, parent[key])
 
 
-def _nudged(_: Any, where: Any, step: Any, dice: Random) -> None:
-    if isinstance(where[step], str):
-        where[step] = _text(where[step], dice)
-    elif type(where[step]) is int:
-        where[step] += dice.choice((-1, 1, 1000, -1000))
+def _change_slightly(_: Any, parent: Any, key: Any, rng: Random) -> None:
+    if isinstance(parent[key], str):
+        parent[key] = _mutate_text(parent[key], rng)
+    elif type(parent[key]) is int:
+        parent[key] += rng.choice((-1, 1, 1000, -1000))
 
 
-def _nested(_: Any, where: Any, step: Any, dice: Random) -> None:
-    for _ in range(dice.choice((1, 5, 300))):
-        where[step] = [where[step]] if dice.random() < 0.5 else {"a": where[step]}
+def _wrap(_: Any, parent: Any, key: Any, rng: Random) -> None:
+    for _ in range(rng.choice((1, 5, 300))):
+        parent[key] = [parent[key]] if rng.random() < 0.5 else {"a": parent[key]}
 
 
-def _shuffled(_: Any, where: Any, step: Any, dice: Random) -> None:
-    if isinstance(where[step], list):
-        dice.shuffle(where[step])
+def _shuffle(_: Any, parent: Any, key: Any, rng: Random) -> None:
+    if isinstance(parent[key], list):
+        rng.shuffle(parent[key])
 
 
 _CHANGES = [
-    _replaced,
-    _replaced,
-    _replaced,
-    _borrowed,
-    _dropped,
-    _doubled,
-    _nudged,
-    _nested,
-    _shuffled,
+    _replace,
+    _replace,
+    _replace,
+    _copy_other_value,
+    _delete,
+    _duplicate,
+    _change_slightly,
+    _wrap,
+    _shuffle,
 ]
 
 
-def _text(text: str, dice: Random) -> str:
-    place = dice.randrange(len(text) + 1)
-    match dice.randrange(4):
+def _mutate_text(text: str, rng: Random) -> str:
+    place = rng.randrange(len(text) + 1)
+    match rng.randrange(4):
         case 0:
             return text[:place]
         case 1:
             return text + text
         case 2:
-            return text[:place] + dice.choice('{}[]",:\\\0\ud800e9') + text[place:]
+            return text[:place] + rng.choice('{}[]",:\\\0\ud800e9') + text[place:]
         case _:
             return text[:place] + text[place + 1 :]
 
 
-def _raw(opened: Opened, dice: Random) -> bytes:
+def _mutate_packed_bytes(opened: DecodedObject, rng: Random) -> bytes:
     """Change the packed bytes themselves: other types, other lengths, keys twice."""
-    header = packed_as({**opened.header, "size": len(packed_as(opened.body))})
-    parts = [bytearray(header), bytearray(packed_as(opened.body))]
-    for _ in range(dice.choice((1, 1, 2, 4))):
-        part = dice.choice(parts)
-        place = dice.randrange(len(part) + 1)
-        match dice.randrange(4):
+    header = pack({**opened.header, "size": len(pack(opened.body))})
+    parts = [bytearray(header), bytearray(pack(opened.body))]
+    for _ in range(rng.choice((1, 1, 2, 4))):
+        part = rng.choice(parts)
+        place = rng.randrange(len(part) + 1)
+        match rng.randrange(4):
             case 0:
-                part[place : place + 1] = dice.randbytes(1)
+                part[place : place + 1] = rng.randbytes(1)
             case 1:
-                part[place:place] = dice.randbytes(dice.choice((1, 2, 5)))
+                part[place:place] = rng.randbytes(rng.choice((1, 2, 5)))
             case 2:
-                del part[place : place + dice.choice((1, 2, 9))]
+                del part[place : place + rng.choice((1, 2, 9))]
             case _:
                 part[place:place] = part[place : place + 40]
     top, body = bytes(parts[0]), bytes(parts[1])
     data = b"CONT\0\1\0\0" + len(top).to_bytes(4, "big") + top + body
-    return data + digest_of(data)
+    return data + object_digest(data)

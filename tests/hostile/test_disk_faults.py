@@ -21,10 +21,10 @@ from continuations import (
     StoreUnavailable,
 )
 from continuations_storage import FileStore
-from tests.engine.door import Silent
-from tests.hostile import shop
-from tests.hostile.office import RUN, Office
-from tests.hostile.share import share
+from tests.engine.run_command import StoreWithoutTime
+from tests.hostile import sample_store
+from tests.hostile.recorded_app import RUN, RecordedApp
+from tests.hostile.sampling import every_nth
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,14 +42,14 @@ FAULTS: list[tuple[str, int, tuple[type[StoreError], ...]]] = [
 ]
 
 
-class Disk:
+class FailingSystemCall:
     """Counts one system call and fails from the n-th on, once or for as long as on."""
 
-    def __init__(self, patch: pytest.MonkeyPatch, call: str, number: int) -> None:
+    def __init__(self, patch: pytest.MonkeyPatch, call: str, error_number: int) -> None:
         self.calls = 0
         self.first = 0
         self.last = 0
-        self._number = number
+        self._number = error_number
         honest: Callable[..., Any] = getattr(os, call)
 
         def faulty(*given: Any, **named: Any) -> Any:
@@ -60,104 +60,104 @@ class Disk:
 
         patch.setattr(os, call, faulty)
 
-    def fails(self, first: int, last: int) -> None:
+    def fail_calls(self, first: int, last: int) -> None:
         """Fail these calls, by their number from now on."""
         self.calls, self.first, self.last = 0, first, last
 
-    def mended(self) -> None:
+    def stop_failing(self) -> None:
         """Fail no more."""
         self.last = 0
 
 
-def silent(folder: Path) -> Silent:
+def store_without_time(folder: Path) -> StoreWithoutTime:
     """Return a folder's store that does not tell the time: the clocks are moved on."""
-    return Silent(FileStore(folder))
+    return StoreWithoutTime(FileStore(folder))
 
 
-def lived(office: Office, folder: Path) -> bool:
+def run_to_end(app: RecordedApp, folder: Path) -> bool:
     """Start, decide and resume until the run has ended."""
-    runner = office.runner(silent(folder))
+    runner = app.runner(store_without_time(folder))
     outcome = runner.start("go", run_id=RUN)
-    return isinstance(office.ended(runner, outcome), Finished)
+    return isinstance(app.run_to_end(runner, outcome), Finished)
 
 
 @pytest.mark.parametrize("lasting", [False, True], ids=["once", "from then on"])
 @pytest.mark.parametrize(
-    ("call", "number", "expected"),
+    ("call", "error_number", "expected"),
     FAULTS,
     ids=[f"{call} {errno.errorcode[number]}" for call, number, _ in FAULTS],
 )
-def test_every_failing_call_is_typed_and_loses_nothing(
+def test_failing_system_call_raises_typed_error_and_loses_nothing(
     call: str,
-    number: int,
+    error_number: int,
     expected: tuple[type[StoreError], ...],
     lasting: bool,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """R-E6, R-E10, R-A8, PA-10: what stood before stands; then the run goes on."""
-    disk = Disk(monkeypatch, call, number)
-    assert lived(Office(small=True), tmp_path / "whole")
+    disk = FailingSystemCall(monkeypatch, call, error_number)
+    assert run_to_end(RecordedApp(short_script=True), tmp_path / "whole")
     total = disk.calls
     assert total > 2
 
     refused = 0
-    for first in share(range(1, total + 1), 4 if lasting else 2):
+    for first in every_nth(range(1, total + 1), 4 if lasting else 2):
         folder = tmp_path / f"{first}"
-        office = Office(small=True)
-        disk.fails(first, 10**9 if lasting else first)
+        office = RecordedApp(short_script=True)
+        disk.fail_calls(first, 10**9 if lasting else first)
         try:
-            lived(office, folder)
+            run_to_end(office, folder)
         except expected as error:
             refused += 1
-            assert os.strerror(number) in str(error)  # noqa: PT017 - not all are fatal
-        disk.mended()
-        before = shop.bodies(folder)
+            assert os.strerror(error_number) in str(error)  # noqa: PT017 - not all are fatal
+        disk.stop_failing()
+        before = sample_store.store_bodies(folder)
 
         # The claim of before is over, and people look at what happened
-        office.clock.ahead += 60
-        runner = office.runner(silent(folder))
+        office.clock.offset_seconds += 60
+        runner = office.runner(store_without_time(folder))
         runner.sweep()
-        assert lived(office, folder)
-        assert ["pay 2", "send 1"] == sorted(office.done()), first
+        assert run_to_end(office, folder)
+        assert ["pay 2", "send 1"] == sorted(office.effect_names()), first
 
         # Versions and what came from outside are what they were, byte for byte
-        after = shop.bodies(folder)
+        after = sample_store.store_bodies(folder)
         for key, body in before.items():
             assert not key.startswith("runs/") or body == after[key]
         desk = folder / ".tmp+"
         assert call == "unlink" or [] == list(desk.iterdir())
-        office.clock.ahead += 7200
+        office.clock.offset_seconds += 7200
         for _ in range(2):
             runner.sweep()
-        assert [] == shop.keys(folder, "markers/", "waits/"), first
+        assert [] == sample_store.store_keys(folder, "markers/", "waits/"), first
     assert refused > 0 or call == "unlink"
 
 
-@pytest.mark.parametrize("number", [errno.EIO, errno.EACCES, errno.EMFILE])
-def test_a_disk_that_cannot_be_read_is_typed_for_every_question(
-    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("error_number", [errno.EIO, errno.EACCES, errno.EMFILE])
+def test_unreadable_disk_raises_store_error_for_every_operation(
+    error_number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """R-E5: never "no such run", never "no such wait", and nothing is changed."""
-    folder = shop.copied(tmp_path)
-    before = shop.bodies(folder)
-    runner = shop.runner(folder)
-    (wait, *_) = runner.look(shop.RUN).waits
+    folder = sample_store.copy_template(tmp_path)
+    before = sample_store.store_bodies(folder)
+    runner = sample_store.sample_runner(folder)
+    (wait, *_) = runner.look(sample_store.RUN).waits
     honest = os.open
 
     def faulty(path: Any, *given: Any, **named: Any) -> int:
         if named.get("dir_fd") is not None:
-            raise OSError(number, os.strerror(number))
+            raise OSError(error_number, os.strerror(error_number))
         return honest(path, *given, **named)
 
     works: list[Callable[[], object]] = [
-        lambda: runner.look(shop.RUN),
+        lambda: runner.look(sample_store.RUN),
         lambda: runner.wait(wait.id),
         lambda: list(runner.waiting()),
-        lambda: runner.resume(shop.RUN),
-        lambda: runner.cancel(shop.RUN),
-        lambda: runner.send(shop.RUN, "hello"),
-        lambda: runner.start("go", run_id=shop.RUN),
+        lambda: runner.resume(sample_store.RUN),
+        lambda: runner.cancel(sample_store.RUN),
+        lambda: runner.send(sample_store.RUN, "hello"),
+        lambda: runner.start("go", run_id=sample_store.RUN),
         runner.sweep,
     ]
     with monkeypatch.context() as patch:
@@ -165,11 +165,11 @@ def test_a_disk_that_cannot_be_read_is_typed_for_every_question(
         for work in works:
             with pytest.raises(StoreError):
                 work()
-    assert before == shop.bodies(folder)
-    assert isinstance(shop.finished(runner, shop.RUN), Finished)
+    assert before == sample_store.store_bodies(folder)
+    assert isinstance(sample_store.finish_run(runner, sample_store.RUN), Finished)
 
 
-def read_only(patch: pytest.MonkeyPatch) -> None:
+def make_disk_read_only(patch: pytest.MonkeyPatch) -> None:
     """Let the system refuse all that writes, as it does to whoever is not root."""
 
     def refused(*_: Any, **__: Any) -> Any:
@@ -191,50 +191,56 @@ def test_a_folder_that_is_read_only_can_be_looked_at(
 ) -> None:
     """R-E6, R-A4: nobody decides or moves anything, and nothing is half done."""
     # Given two runs, one of them with something to do
-    folder = shop.copied(tmp_path)
-    before = shop.bodies(folder)
-    runner = shop.runner(folder)
+    folder = sample_store.copy_template(tmp_path)
+    before = sample_store.store_bodies(folder)
+    runner = sample_store.sample_runner(folder)
     listed = [each.id for each in runner.waiting()]
-    (wait, *_) = runner.look(shop.OTHER).waits
+    (wait, *_) = runner.look(sample_store.OTHER).waits
     works: list[Callable[[], object]] = [
         lambda: runner.decide(wait.id, Approve(by="kim")),
-        lambda: runner.send(shop.RUN, "hello"),
-        lambda: runner.cancel(shop.RUN),
+        lambda: runner.send(sample_store.RUN, "hello"),
+        lambda: runner.cancel(sample_store.RUN),
         lambda: runner.start("go", run_id="new"),
-        lambda: runner.resume(shop.RUN),
+        lambda: runner.resume(sample_store.RUN),
     ]
 
     # When the folder may only be read
     with monkeypatch.context() as patch:
-        read_only(patch)
+        make_disk_read_only(patch)
 
         # Then it is read
         assert listed == [each.id for each in runner.waiting()]
-        assert "suspended" == runner.look(shop.RUN).status
+        assert "suspended" == runner.look(sample_store.RUN).status
         # And whoever has to write is told so
         for work in works:
             with pytest.raises(StoreDenied):
                 work()
-        failed = runner.sweep().failed
-        assert {shop.RUN: StoreDenied} == {k: type(e) for k, e in failed.items()}
+        failed = runner.sweep().errors
+        assert {sample_store.RUN: StoreDenied} == {
+            k: type(e) for k, e in failed.items()
+        }
 
     # And once it may be written all goes on from where it was
-    assert before == shop.bodies(folder)
-    assert isinstance(shop.finished(runner, shop.RUN), Finished)
+    assert before == sample_store.store_bodies(folder)
+    assert isinstance(sample_store.finish_run(runner, sample_store.RUN), Finished)
 
 
-def test_a_key_that_is_taken_and_not_listed_ends_every_loop(tmp_path: Path) -> None:
+def test_unlisted_existing_version_key_causes_no_endless_loop(tmp_path: Path) -> None:
     """R-E7: a pipe where the newest version was; nobody turns round and round."""
-    folder = shop.copied(tmp_path)
-    newest = min((folder / f"runs/{shop.RUN}/v").iterdir())
+    folder = sample_store.copy_template(tmp_path)
+    newest = min((folder / f"runs/{sample_store.RUN}/v").iterdir())
     newest.unlink()
     os.mkfifo(newest)
-    office = Office()
-    office.clock.ahead = 60
-    runner = Runner(shop.agent(), store=silent(folder), clock=office.clock)
+    office = RecordedApp()
+    office.clock.offset_seconds = 60
+    runner = Runner(
+        sample_store.sample_agent(),
+        store=store_without_time(folder),
+        clock=office.clock,
+    )
     for work in (runner.resume, runner.cancel, runner.resume):
         with pytest.raises(ContinuationsError) as raised:
-            work(shop.RUN)
+            work(sample_store.RUN)
         assert not isinstance(raised.value, StaleRun)
     with suppress(ContinuationsError):
         runner.sweep()

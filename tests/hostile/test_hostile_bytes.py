@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from continuations import Continuation, ContinuationsError, FormatError
 from tests.hostile import fuzz_from_bytes as fuzz
-from tests.hostile.bombs import BOMBS, DUDS
-from tests.hostile.mutations import mutated, resealed
-from tests.hostile.share import FULL
+from tests.hostile.decompression_bombs import BOMBS, HARMLESS
+from tests.hostile.mutations import mutate, seal_with_digest
+from tests.hostile.sampling import RUN_ALL
 
 ROOT = Path(__file__).parents[2]
 VALUE = st.recursive(
@@ -34,14 +34,16 @@ VALUE = st.recursive(
 )
 
 
-@settings(max_examples=30_000 if FULL else 1500, deadline=None, derandomize=True)
-@given(st.sampled_from(sorted(fuzz.good())), st.integers(0, 2**32))
-def test_changed_insides_under_a_right_digest(name: str, number: int) -> None:
+@settings(max_examples=30_000 if RUN_ALL else 1500, deadline=None, derandomize=True)
+@given(st.sampled_from(sorted(fuzz.valid_objects())), st.integers(0, 2**32))
+def test_changed_body_with_valid_digest_is_refused_or_usable(
+    name: str, number: int
+) -> None:
     """R-E7, R-I1: refused as `FormatError`, or whole enough for all that follows."""
-    data = mutated(fuzz.good()[name], Random(number))  # noqa: S311
-    taken = fuzz.read_by_all(data)
+    data = mutate(fuzz.valid_objects()[name], Random(number))  # noqa: S311
+    taken = fuzz.read_with_all_readers(data)
     if name == "shop" and "continuation" in taken:
-        fuzz.gone_on_with(data)
+        fuzz.resume_from_bytes(data)
 
 
 @settings(max_examples=300, deadline=None, derandomize=True)
@@ -50,47 +52,57 @@ def test_changed_insides_under_a_right_digest(name: str, number: int) -> None:
     VALUE,
     st.dictionaries(st.text(max_size=6), VALUE, max_size=3),
 )
-def test_any_value_as_a_body(kind: str, body: object, more: dict[str, object]) -> None:
+def test_any_value_as_body_is_refused(
+    kind: str, body: object, more: dict[str, object]
+) -> None:
     """R-I1: any header, any body, rightly signed."""
-    assert [] == fuzz.read_by_all(resealed({"kind": kind, "run": "x", **more}, body))
+    assert [] == fuzz.read_with_all_readers(
+        seal_with_digest({"kind": kind, "run": "x", **more}, body)
+    )
 
 
 @settings(max_examples=300, deadline=None, derandomize=True)
-@given(st.binary(max_size=200), st.sampled_from(sorted(fuzz.good())), st.integers(0))
-def test_any_bytes_alone_before_behind_and_within(
-    odd: bytes, name: str, place: int
-) -> None:
+@given(
+    st.binary(max_size=200),
+    st.sampled_from(sorted(fuzz.valid_objects())),
+    st.integers(0),
+)
+def test_random_or_extra_bytes_are_refused(odd: bytes, name: str, place: int) -> None:
     """R-E7: what is not an object from its first byte to its last is refused."""
-    whole = fuzz.good()[name]
+    whole = fuzz.valid_objects()[name]
     place %= len(whole)
     for data in (odd, odd + whole, whole + odd, whole[:place] + odd + whole[place:]):
         if data != whole:
-            assert [] == fuzz.read_by_all(data)
+            assert [] == fuzz.read_with_all_readers(data)
 
 
 @pytest.mark.parametrize("name", [*fuzz.READERS])
 def test_every_reader_takes_its_own_good_bytes(name: str) -> None:
     """The tests above would hold as well if nothing were ever taken."""
-    taken = {each for data in fuzz.good().values() for each in fuzz.read_by_all(data)}
+    taken = {
+        each
+        for data in fuzz.valid_objects().values()
+        for each in fuzz.read_with_all_readers(data)
+    }
     assert name in taken
 
 
-def test_a_good_run_goes_on() -> None:
-    assert "Finished" == fuzz.gone_on_with(fuzz.good()["shop"])
+def test_valid_continuation_resumes_to_its_end() -> None:
+    assert "Finished" == fuzz.resume_from_bytes(fuzz.valid_objects()["shop"])
     with pytest.raises(FormatError):
         Continuation.from_bytes(b"no bytes of ours")
     assert issubclass(FormatError, ContinuationsError)
 
 
 # What a few bytes may cost. Making 64 MiB of a few kB takes its share of either.
-MOST_CPU = 2.5
-MOST_MIB = 400
+MAX_CPU_SECONDS = 2.5
+MAX_MIB = 400
 
 
 def test_bombs_are_refused_in_bounded_time_and_memory() -> None:
     """R-I4: lists of lists, maps, texts, numbers, JSON in a message, deep and wide."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.hostile.bombs"],
+        [sys.executable, "-m", "tests.hostile.decompression_bombs"],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -100,11 +112,13 @@ def test_bombs_are_refused_in_bounded_time_and_memory() -> None:
 
     assert 0 == done.returncode, done.stderr[-500:]
     told = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [*BOMBS, *DUDS] == [each["name"] for each in told]
+    assert [*BOMBS, *HARMLESS] == [each["name"] for each in told]
     refused = {each["name"]: each["raised"] for each in told}
-    assert [] == [each for each in told if each["name"] in DUDS and each["raised"]]
+    assert [] == [each for each in told if each["name"] in HARMLESS and each["raised"]]
     assert {"Corrupt", "FormatError"} == {refused[name] for name in BOMBS}
-    dear = [each for each in told if each["cpu"] > MOST_CPU or each["mib"] > MOST_MIB]
+    dear = [
+        each for each in told if each["cpu"] > MAX_CPU_SECONDS or each["mib"] > MAX_MIB
+    ]
     assert [] == dear
 
 
@@ -113,15 +127,15 @@ def test_bombs_are_refused_in_bounded_time_and_memory() -> None:
 
 def test_a_trial_is_the_same_in_every_process() -> None:
     """What it finds can be made again by its number."""
-    assert fuzz.trial(7) == fuzz.trial(7)
-    assert len({fuzz.trial(number) for number in range(50)}) > 40
+    assert fuzz.trial_bytes(7) == fuzz.trial_bytes(7)
+    assert len({fuzz.trial_bytes(number) for number in range(50)}) > 40
 
 
-def test_what_a_reader_lets_out_is_found_and_named(
+def test_fuzzer_reports_unexpected_exceptions(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It would say "0 failed" as well if it looked at nothing."""
-    assert 0 == fuzz.loop(range(30))
+    assert 0 == fuzz.run_trials(range(30))
     assert " 0 failed" in capsys.readouterr().out
 
     def fails(data: bytes) -> object:
@@ -129,17 +143,19 @@ def test_what_a_reader_lets_out_is_found_and_named(
 
     monkeypatch.setitem(fuzz.READERS, "wait", fails)
 
-    assert 3 == fuzz.loop(range(3))
+    assert 3 == fuzz.run_trials(range(3))
     assert "fuzz_from_bytes --trial 2" in capsys.readouterr().out
 
 
-def test_changes_open_what_can_be_opened_and_take_good_bytes_for_the_rest() -> None:
+def test_mutator_changes_valid_bytes_and_replaces_invalid_ones() -> None:
     """How libFuzzer is helped over the digest."""
-    assert fuzz.changed(b"no object", 1) == fuzz.changed(b"", 1)
-    assert fuzz.changed(fuzz.good()["shop"], 1) != fuzz.changed(b"", 1)
+    assert fuzz.mutate_or_replace(b"no object", 1) == fuzz.mutate_or_replace(b"", 1)
+    assert fuzz.mutate_or_replace(
+        fuzz.valid_objects()["shop"], 1
+    ) != fuzz.mutate_or_replace(b"", 1)
 
 
-def test_without_atheris_it_says_what_is_missing(
+def test_fuzzer_without_atheris_names_the_missing_package(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "atheris", None)

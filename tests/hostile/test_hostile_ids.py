@@ -18,20 +18,20 @@ from continuations import (
 )
 from continuations.cli import main
 from continuations_storage import MemoryStore
-from tests.hostile import shop
-from tests.hostile.share import share
-from tests.hostile.shelf import Shelf
+from tests.hostile import sample_store
+from tests.hostile.editable_store import EditableStore
+from tests.hostile.sampling import every_nth
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-UP = "../../../../tmp/outside"
+PARENT_PATH = "../../../../tmp/outside"
 RUN_IDS: list[str] = [
     "",
     ".",
     "..",
-    UP,
+    PARENT_PATH,
     "/etc/passwd",
     "a/b",
     "a\\b",
@@ -62,7 +62,7 @@ RUN_IDS: list[str] = [
 ULID = "01arz3ndektsv4rrffq69g5fav"
 WAIT_IDS: list[str] = [
     *RUN_IDS,
-    f"approval-{ULID}@{UP}",
+    f"approval-{ULID}@{PARENT_PATH}",
     f"approval-{ULID}@..",
     f"approval-{ULID}@",
     f"approval-{ULID}",
@@ -80,25 +80,25 @@ WAIT_IDS: list[str] = [
     f"approval-{ULID}{ULID}@r-1",
     "approval-" + "0" * 25 + "\u0660@r-1",
 ]
-ODD: list[Any] = [0, 1, True, b"r-1", ["r-1"], {"r-1": 1}, 1j, 1.5, ("r-1",)]
-OF_RUNS: dict[str, Callable[[Runner, Any], Any]] = {
+NOT_STRINGS: list[Any] = [0, 1, True, b"r-1", ["r-1"], {"r-1": 1}, 1j, 1.5, ("r-1",)]
+RUN_OPERATIONS: dict[str, Callable[[Runner, Any], Any]] = {
     "start": lambda runner, name: runner.start("go", run_id=name),
     "resume": lambda runner, name: runner.resume(name),
     "look": lambda runner, name: runner.look(name),
     "cancel": lambda runner, name: runner.cancel(name),
     "send": lambda runner, name: runner.send(name, "hello"),
 }
-OF_WAITS: dict[str, Callable[[Runner, Any], Any]] = {
+WAIT_OPERATIONS: dict[str, Callable[[Runner, Any], Any]] = {
     "decide": lambda runner, name: runner.decide(name, Approve(by="kim")),
     "wait": lambda runner, name: runner.wait(name),
 }
 
 
-def short(value: object) -> str:
+def short_id(value: object) -> str:
     return ascii(value)[:30]
 
 
-class Untouchable(MemoryStore):
+class ForbiddenStore(MemoryStore):
     """A store that nobody may ask for anything."""
 
     async def create(self, key: str, body: bytes) -> Any:
@@ -114,44 +114,50 @@ class Untouchable(MemoryStore):
         raise AssertionError(key)
 
 
-@pytest.mark.parametrize("name", [*RUN_IDS, *ODD], ids=short)
-@pytest.mark.parametrize("work", OF_RUNS)
-def test_a_run_id_is_checked_before_the_store_is_asked(work: str, name: Any) -> None:
+@pytest.mark.parametrize("name", [*RUN_IDS, *NOT_STRINGS], ids=short_id)
+@pytest.mark.parametrize("operation", RUN_OPERATIONS)
+def test_a_run_id_is_checked_before_the_store_is_asked(
+    operation: str, name: Any
+) -> None:
     """R-E6, R-I1."""
-    runner = Runner(shop.agent(), store=Untouchable())
+    runner = Runner(sample_store.sample_agent(), store=ForbiddenStore())
     with pytest.raises(InvalidId) as raised:
-        OF_RUNS[work](runner, name)
+        RUN_OPERATIONS[operation](runner, name)
     assert len(str(raised.value)) < 400
 
 
-@pytest.mark.parametrize("name", [*WAIT_IDS, *ODD, None], ids=short)
-@pytest.mark.parametrize("work", OF_WAITS)
-def test_a_wait_id_is_checked_before_the_store_is_asked(work: str, name: Any) -> None:
+@pytest.mark.parametrize("name", [*WAIT_IDS, *NOT_STRINGS, None], ids=short_id)
+@pytest.mark.parametrize("operation", WAIT_OPERATIONS)
+def test_a_wait_id_is_checked_before_the_store_is_asked(
+    operation: str, name: Any
+) -> None:
     """R-E6, R-I1."""
-    runner = Runner(shop.agent(), store=Untouchable())
+    runner = Runner(sample_store.sample_agent(), store=ForbiddenStore())
     with pytest.raises(WaitNotFound) as raised:
-        OF_WAITS[work](runner, name)
+        WAIT_OPERATIONS[operation](runner, name)
     assert len(str(raised.value)) < 500
 
 
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(st.text(max_size=40) | st.from_regex(r"approval-[0-9a-z]{26}@[\w./-]{1,9}"))
-def test_any_text_at_all(name: str) -> None:
+def test_any_text_as_id_raises_typed_error_and_creates_nothing(name: str) -> None:
     """R-E6: a typed answer, and nothing is made."""
-    store = Shelf()
+    store = EditableStore()
     runner = Runner([], store=store)
     for work in ("resume", "look", "cancel", "send"):
         with pytest.raises(ContinuationsError):
-            OF_RUNS[work](runner, name)
-    for works in OF_WAITS.values():
+            RUN_OPERATIONS[work](runner, name)
+    for works in WAIT_OPERATIONS.values():
         with pytest.raises(ContinuationsError):
             works(runner, name)
     assert {} == store.bodies
 
 
-LEGAL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+VALID_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 # A name that a process can be given has no NUL in it.
-TYPED = [name for name in dict.fromkeys([*RUN_IDS, *WAIT_IDS]) if "\0" not in name]
+COMMAND_LINE_IDS = [
+    name for name in dict.fromkeys([*RUN_IDS, *WAIT_IDS]) if "\0" not in name
+]
 
 
 @pytest.mark.parametrize(
@@ -169,7 +175,7 @@ TYPED = [name for name in dict.fromkeys([*RUN_IDS, *WAIT_IDS]) if "\0" not in na
     ],
     ids=" ".join,
 )
-def test_every_command_says_so_in_one_line(
+def test_command_with_invalid_id_prints_one_error_line(
     words: list[str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -180,13 +186,13 @@ def test_every_command_says_so_in_one_line(
     monkeypatch.setenv("CONTINUATIONS_BY", "kim")
     code = "from tests.hostile import shop\nagent = shop.agent()\n"
     (tmp_path / "shop_written.py").write_text(code)
-    folder = shop.copied(tmp_path)
-    before = shop.bodies(folder)
+    folder = sample_store.copy_template(tmp_path)
+    before = sample_store.store_bodies(folder)
     options = ["--store", f"file:{folder}"]
     if words[0] in ("resume", "start"):
         options += ["--app", "shop_written:agent"]
-    for name in share(TYPED, 3, len(words[0])):
-        if words[0] == "start" and LEGAL.fullmatch(name):
+    for name in every_nth(COMMAND_LINE_IDS, 3, len(words[0])):
+        if words[0] == "start" and VALID_RUN_ID.fullmatch(name):
             continue
         more = [f"{words[-1]}={name}"] if words[0] == "start" else ["--", name]
         more += ["1"] * (words[0] == "answer")
@@ -196,16 +202,16 @@ def test_every_command_says_so_in_one_line(
         assert (5, "") == (end, said.out), name
         line, rest = said.err.split("\n", 1)
         assert ("", True) == (rest, line.isprintable()), name
-    assert before == shop.bodies(folder)
+    assert before == sample_store.store_bodies(folder)
     assert not list(tmp_path.parent.glob("outside*"))
 
 
-def test_keys_of_strangers_are_passed_over(tmp_path: Path) -> None:
+def test_foreign_keys_are_ignored(tmp_path: Path) -> None:
     """R-E6: what the store lists is not trusted to be an id either."""
-    folder = shop.copied(tmp_path)
-    runner = shop.runner(folder)
+    folder = sample_store.copy_template(tmp_path)
+    runner = sample_store.sample_runner(folder)
     ours = [wait.id for wait in runner.waiting()]
-    marker, _, _ = shop.keys(folder, "markers/")[0].partition("@")
+    marker, _, _ = sample_store.store_keys(folder, "markers/")[0].partition("@")
     odd = [
         "waits/x",
         f"waits/approval-{ULID}@.x",
@@ -218,12 +224,12 @@ def test_keys_of_strangers_are_passed_over(tmp_path: Path) -> None:
         f"{marker}@nobody",
         "markers/9999999999999-q-1-x@r-1",
         "markers/0000000000000-g-99999999999-x@r-1",
-        f"runs/{shop.RUN}/in/d-x",
-        f"runs/{shop.RUN}/in/d-approval-{ULID}",
-        f"runs/{shop.RUN}/in/m-x",
-        f"runs/{shop.RUN}/in/m-0000000002.x",
-        f"runs/{shop.RUN}/in/zzz",
-        f"runs/{shop.RUN}/zzz",
+        f"runs/{sample_store.RUN}/in/d-x",
+        f"runs/{sample_store.RUN}/in/d-approval-{ULID}",
+        f"runs/{sample_store.RUN}/in/m-x",
+        f"runs/{sample_store.RUN}/in/m-0000000002.x",
+        f"runs/{sample_store.RUN}/in/zzz",
+        f"runs/{sample_store.RUN}/zzz",
         "runs/zzz",
         "zzz",
     ]
@@ -233,6 +239,6 @@ def test_keys_of_strangers_are_passed_over(tmp_path: Path) -> None:
         path.write_bytes(b"?")
 
     assert ours == [wait.id for wait in runner.waiting()]
-    assert {} == runner.sweep().failed
-    for run_id in (shop.RUN, shop.OTHER):
-        assert "finished" == shop.finished(runner, run_id).continuation.status
+    assert {} == runner.sweep().errors
+    for run_id in (sample_store.RUN, sample_store.OTHER):
+        assert "finished" == sample_store.finish_run(runner, run_id).continuation.status

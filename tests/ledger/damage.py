@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from continuations_storage.contract import Store
 
 
-def _flipped(place: float) -> Callable[[bytes], bytes]:
+def _flip_at(place: float) -> Callable[[bytes], bytes]:
     def flip(body: bytes) -> bytes:
         if not body:
             return b"\x01"
@@ -21,7 +21,7 @@ def _flipped(place: float) -> Callable[[bytes], bytes]:
 
 
 # What is left of a body; `None` is nothing, not even a key.
-WAYS: dict[str, Callable[[bytes], bytes | None]] = {
+DAMAGES: dict[str, Callable[[bytes], bytes | None]] = {
     "missing": lambda _: None,
     "empty": lambda _: b"",
     "cut to one byte": lambda body: body[:1],
@@ -35,29 +35,29 @@ WAYS: dict[str, Callable[[bytes], bytes | None]] = {
     "zero-filled from the middle": lambda body: (
         body[: len(body) // 2] + bytes(len(body) - len(body) // 2)
     ),
-    "a bit of the magic flipped": _flipped(0),
-    "a bit of the header flipped": _flipped(0.1),
-    "a bit of the body flipped": _flipped(0.7),
-    "a bit of the digest flipped": _flipped(0.999),
+    "a bit of the magic flipped": _flip_at(0),
+    "a bit of the header flipped": _flip_at(0.1),
+    "a bit of the body flipped": _flip_at(0.7),
+    "a bit of the digest flipped": _flip_at(0.999),
     "foreign": lambda _: b'{"version": 1, "messages": []}',
     "text": lambda _: b"runs/jane-1\n",
 }
 
 
-async def put(store: Store, key: str, body: bytes | None) -> None:
+async def overwrite(store: Store, key: str, body: bytes | None) -> None:
     """Put a body where another is, as somebody with access to the disk could."""
     await store.delete(key)
     if body is not None:
         await store.create(key, body)
 
 
-async def harm(store: Store, key: str, way: str) -> bytes:
+async def damage_object(store: Store, key: str, damage: str) -> bytes:
     """Damage an object; returns what it was."""
     whole = await store.read(key)
-    await put(store, key, WAYS[way](whole))
+    await overwrite(store, key, DAMAGES[damage](whole))
     return whole
 
 
-async def contents(store: Store) -> dict[str, bytes]:
+async def all_objects(store: Store) -> dict[str, bytes]:
     """Return every key with its body."""
     return {key: await store.read(key) for key in await store.keys("", limit=100_000)}

@@ -7,82 +7,99 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from continuations.core import messages as said
-from continuations.core.frames import Log
-from continuations.core.table import ROOT
-from tests.ledger.runs import a_table, a_wait, proposed, said_more
+from continuations.core.frames import MessageLog
+from continuations.core.state import ROOT_FRAME_ID
+from tests.ledger.runs import make_state, make_wait, with_message, with_proposed_call
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from continuations.core.table import Table
+    from continuations.core.state import RunState
 
 
-def history(seed: int, length: int) -> Iterator[Table]:
+def history(seed: int, length: int) -> Iterator[RunState]:
     """Go through states of a run, each a random change of the one before."""
     dice = random.Random(seed)  # noqa: S311 - a story, not a secret
-    table = a_table()
+    state = make_state()
     for step in range(length):
-        yield table
+        yield state
         change = dice.choice(
-            (_told, _told, _called, _closed, _waits, _rewritten, _noted)
+            (
+                _with_messages,
+                _with_messages,
+                _with_calls,
+                _without_one_call,
+                _with_one_wait,
+                _with_rewritten_log,
+                _with_new_manifest,
+            )
         )
-        table = change(table, step, dice)
+        state = change(state, step, dice)
 
 
-def _told(table: Table, step: int, dice: random.Random) -> Table:
-    for _ in range(dice.randrange(3)):
-        table = said_more(table, f"message {step} {dice.random()}")
-    return table
+def _with_messages(state: RunState, step: int, rng: random.Random) -> RunState:
+    for _ in range(rng.randrange(3)):
+        state = with_message(state, f"message {step} {rng.random()}")
+    return state
 
 
-def _called(table: Table, step: int, dice: random.Random) -> Table:
-    for number in range(dice.randrange(1, 4)):
-        table = proposed(table, f"c{100_000 + 10 * step + number}")
-    return _with_room(table)
+def _with_calls(state: RunState, step: int, rng: random.Random) -> RunState:
+    for number in range(rng.randrange(1, 4)):
+        state = with_proposed_call(state, f"c{100_000 + 10 * step + number}")
+    return _with_large_next_id(state)
 
 
-def _closed(table: Table, _: int, dice: random.Random) -> Table:
+def _without_one_call(state: RunState, _: int, rng: random.Random) -> RunState:
     """Drop a call, and its wait if it had one."""
-    if not table.calls:
-        return table
-    gone = dice.choice(list(table.calls))
-    frame = table.frames[ROOT]
+    if not state.calls:
+        return state
+    gone = rng.choice(list(state.calls))
+    frame = state.frames[ROOT_FRAME_ID]
     return replace(
-        table,
-        calls={key: row for key, row in table.calls.items() if key != gone},
-        waits={k: row for k, row in table.waits.items() if row.call_id != gone},
+        state,
+        calls={key: row for key, row in state.calls.items() if key != gone},
+        waits={k: row for k, row in state.waits.items() if row.call_id != gone},
         frames={
-            ROOT: replace(frame, open=tuple(key for key in frame.open if key != gone))
+            ROOT_FRAME_ID: replace(
+                frame,
+                open_call_ids=tuple(key for key in frame.open_call_ids if key != gone),
+            )
         },
     )
 
 
-def _waits(table: Table, step: int, _: random.Random) -> Table:
+def _with_one_wait(state: RunState, step: int, _: random.Random) -> RunState:
     """Add a call that waits, to those that are there."""
-    wait = a_wait(200_000 + step)
-    other = a_table(wait)
-    frame = table.frames[ROOT]
-    return _with_room(
+    wait = make_wait(200_000 + step)
+    other = make_state(wait)
+    frame = state.frames[ROOT_FRAME_ID]
+    return _with_large_next_id(
         replace(
-            table,
-            calls={**table.calls, **other.calls},
-            waits={**table.waits, wait.id: wait},
-            frames={ROOT: replace(frame, open=(*frame.open, wait.call_id))},
+            state,
+            calls={**state.calls, **other.calls},
+            waits={**state.waits, wait.id: wait},
+            frames={
+                ROOT_FRAME_ID: replace(
+                    frame, open_call_ids=(*frame.open_call_ids, wait.call_id)
+                )
+            },
         )
     )
 
 
-def _rewritten(table: Table, step: int, dice: random.Random) -> Table:
+def _with_rewritten_log(state: RunState, step: int, rng: random.Random) -> RunState:
     """Begin the log anew: some of the old messages, then another history."""
-    old = table.logs[ROOT].messages
-    keep = dice.randrange(len(old) + 1)
-    log = Log(300_000 + step, (*old[:keep], said.user(f"rewritten at {step}")))
-    return _with_room(replace(table, logs={ROOT: log}))
+    old = state.logs[ROOT_FRAME_ID].messages
+    keep = rng.randrange(len(old) + 1)
+    log = MessageLog(
+        300_000 + step, (*old[:keep], said.user_message(f"rewritten at {step}"))
+    )
+    return _with_large_next_id(replace(state, logs={ROOT_FRAME_ID: log}))
 
 
-def _noted(table: Table, step: int, _: random.Random) -> Table:
-    return replace(table, manifest=f'{{"agents":{{"hr":{step}}}}}')
+def _with_new_manifest(state: RunState, step: int, _: random.Random) -> RunState:
+    return replace(state, manifest=f'{{"agents":{{"hr":{step}}}}}')
 
 
-def _with_room(table: Table) -> Table:
-    return replace(table, run=replace(table.run, next_id=1_000_000))
+def _with_large_next_id(state: RunState) -> RunState:
+    return replace(state, run=replace(state.run, next_id=1_000_000))

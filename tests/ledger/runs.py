@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from continuations.core import jsontext
 from continuations.core import messages as said
-from continuations.core.calls import CallRow, Proposed, State, Unknown, Waiting
-from continuations.core.frames import FrameRow, Log
+from continuations.core.calls import CallRow, CallState, Proposed, Unknown, Waiting
+from continuations.core.frames import FrameRow, MessageLog
 from continuations.core.run import RunRow
-from continuations.core.table import ROOT, Table
+from continuations.core.state import ROOT_FRAME_ID, RunState
 from continuations.core.waits import Wait, WaitKind
 from continuations.ledger import layout
 from continuations.ledger.objects import Objects
 from continuations.ledger.versions import Versions
-from continuations.ledger.waits import announce
+from continuations.ledger.waits import create
 from continuations_storage import MemoryStore
-from tests.ledger.machine import MOMENT, ulid_of
+from tests.ledger.fake_clock import MOMENT, make_ulid
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
     from datetime import datetime
 
-    from continuations.core.run import Status
-    from continuations.ledger.versions import Loaded
+    from continuations.core.run import RunStatus
+    from continuations.ledger.versions import LoadedVersion
     from continuations_storage.contract import Store
 
 T = TypeVar("T")
@@ -37,17 +37,19 @@ SCHEMA = (
 )
 
 
-def does(body: Coroutine[Any, Any, T]) -> T:
+def run_async(coroutine: Coroutine[Any, Any, T]) -> T:
     """Return what a coroutine returns."""
-    return asyncio.run(body)
+    return asyncio.run(coroutine)
 
 
-def wait_id(number: int = 1, kind: WaitKind = "approval", run_id: str = RUN) -> str:
+def make_wait_id(
+    number: int = 1, kind: WaitKind = "approval", run_id: str = RUN
+) -> str:
     """Return the id of a wait."""
-    return layout.wait_id(kind, ulid_of(number), run_id)
+    return layout.build_wait_id(kind, make_ulid(number), run_id)
 
 
-def a_wait(
+def make_wait(
     number: int = 1,
     kind: WaitKind = "approval",
     *,
@@ -56,7 +58,7 @@ def a_wait(
 ) -> Wait:
     """Return a wait of call `c{number + 2}`."""
     return Wait(
-        id=wait_id(number, kind, run_id),
+        id=make_wait_id(number, kind, run_id),
         run_id=run_id,
         call_id=f"c{number + 2}",
         kind=kind,
@@ -70,27 +72,31 @@ def a_wait(
     )
 
 
-def a_table(*waits: Wait, run_id: str = RUN, status: Status = "suspended") -> Table:
+def make_state(
+    *waits: Wait, run_id: str = RUN, status: RunStatus = "suspended"
+) -> RunState:
     """Return a run that stands at some waits, or one that is about to ask."""
     calls: dict[str, CallRow] = {}
     for wait in waits:
-        state: State = Waiting(wait.id)
+        state: CallState = Waiting(wait.id)
         if wait.kind == "unknown":
             state = Unknown(wait.id)
         calls[wait.call_id] = CallRow(
             id=wait.call_id,
-            frame=ROOT,
+            frame_id=ROOT_FRAME_ID,
             tool=wait.tool,
-            provider_id=f"p-{wait.call_id}",
-            written="{}",
+            tool_call_id=f"p-{wait.call_id}",
+            raw_arguments="{}",
             state=state,
             arguments=wait.arguments_json,
         )
-    frame = FrameRow(id=ROOT, agent="hr", call=None, open=tuple(calls))
-    return Table.of(
+    frame = FrameRow(
+        id=ROOT_FRAME_ID, agent="hr", parent_call_id=None, open_call_ids=tuple(calls)
+    )
+    return RunState.from_rows(
         run=RunRow(
             id=run_id,
-            birth=f"birth of {run_id}",
+            run_nonce=f"birth of {run_id}",
             agent="hr",
             created_at=MOMENT,
             input_digest="0a" * 32,
@@ -98,62 +104,64 @@ def a_table(*waits: Wait, run_id: str = RUN, status: Status = "suspended") -> Ta
             next_id=1000,
         ),
         manifest='{"agents":{}}',
-        frames={ROOT: frame},
+        frames={ROOT_FRAME_ID: frame},
         calls=calls,
         waits={wait.id: wait for wait in waits},
-        logs={ROOT: Log(2, (said.user("Onboard Jane"),))},
+        logs={ROOT_FRAME_ID: MessageLog(2, (said.user_message("Onboard Jane"),))},
     )
 
 
-def said_more(table: Table, text: str) -> Table:
+def with_message(state: RunState, text: str) -> RunState:
     """Return the run with one more message in its root frame."""
-    log = table.logs[ROOT].appended(said.user(text))
-    return replace(table, logs={**table.logs, ROOT: log})
+    log = state.logs[ROOT_FRAME_ID].appended(said.user_message(text))
+    return replace(state, logs={**state.logs, ROOT_FRAME_ID: log})
 
 
-def proposed(table: Table, call_id: str) -> Table:
+def with_proposed_call(state: RunState, call_id: str) -> RunState:
     """Return the run with one more call of its root frame."""
     row = CallRow(
         id=call_id,
-        frame=ROOT,
+        frame_id=ROOT_FRAME_ID,
         tool="transfer",
-        provider_id="p",
-        written='{"cents":1}',
+        tool_call_id="p",
+        raw_arguments='{"cents":1}',
         state=Proposed(),
     )
-    frame = table.frames[ROOT]
-    frame = replace(frame, open=(*frame.open, call_id))
+    frame = state.frames[ROOT_FRAME_ID]
+    frame = replace(frame, open_call_ids=(*frame.open_call_ids, call_id))
     return replace(
-        table,
-        calls={**table.calls, call_id: row},
-        frames={**table.frames, ROOT: frame},
+        state,
+        calls={**state.calls, call_id: row},
+        frames={**state.frames, ROOT_FRAME_ID: frame},
     )
 
 
-def objects(store: Store | None = None) -> Objects:
+def make_objects(store: Store | None = None) -> Objects:
     """Return the ledger's view of a store, by default a new one in memory."""
     return Objects(store if store is not None else MemoryStore())
 
 
-async def suspended_at(
-    place: Objects, *waits: Wait, run_id: str = RUN, shown: bool = True
-) -> Loaded:
+async def store_suspended_run(
+    objects: Objects, *waits: Wait, run_id: str = RUN, announce_waits: bool = True
+) -> LoadedVersion:
     """Put a run that stands at waits into a store, and their objects if `shown`."""
-    table = a_table(*waits, run_id=run_id)
-    loaded = await Versions(place, run_id).append(None, table, at=MOMENT)
-    if shown:
-        await announce(place, waits)
+    state = make_state(*waits, run_id=run_id)
+    loaded = await Versions(objects, run_id).append(None, state, at=MOMENT)
+    if announce_waits:
+        await create(objects, waits)
     return loaded
 
 
-async def keys(place: Objects, prefix: str = "") -> list[str]:
+async def all_keys(objects: Objects, prefix: str = "") -> list[str]:
     """Return every key of a prefix."""
-    return [key async for key in place.all_keys(prefix)]
+    return [key async for key in objects.all_keys(prefix)]
 
 
-async def moved(store: Store, source: str, target: str, *, over: bool = False) -> None:
+async def copy_object(
+    store: Store, source: str, target: str, *, overwrite: bool = False
+) -> None:
     """Copy an object's bytes to another key, as somebody with access could."""
     body = await store.read(source)
-    if over:
+    if overwrite:
         await store.delete(target)
     await store.create(target, body)

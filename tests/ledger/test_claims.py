@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from continuations.core.run import Claim, Failure, Status
+from continuations.core.run import Claim, Failure, RunStatus
 from continuations.errors import ClockOff, RunBusy
 from continuations.ledger.claims import (
+    ClockReading,
     Lease,
-    Told,
     check_clock,
     check_free,
     claimed,
     next_attempt,
     released,
 )
-from tests.ledger.machine import MOMENT, FakeClock, later
-from tests.ledger.runs import RUN, a_table, a_wait
+from tests.ledger.fake_clock import MOMENT, FakeClock, seconds_after_start
+from tests.ledger.runs import RUN, make_state, make_wait
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -28,27 +28,27 @@ if TYPE_CHECKING:
     from continuations.core.run import RunRow
 
 
-def lease_of(clock: FakeClock, length: float = 30.0) -> Lease:
+def new_lease(clock: FakeClock, length: float = 30.0) -> Lease:
     """Return a lease that begins now."""
-    return Lease.beginning_now(clock, length)
+    return Lease.start_now(clock, length)
 
 
-def held(until: datetime, attempt: int = 1) -> RunRow:
+def claimed_run_row(until: datetime, attempt: int = 1) -> RunRow:
     """Return the row of a run that a worker holds."""
     claim = Claim(worker="w", until=until, attempt=attempt)
-    return replace(a_table(status="running").run, claim=claim)
+    return replace(make_state(status="running").run, claim=claim)
 
 
 # The lease ------------------------------------------------------------------
 
 
 def test_a_lease_begins_whole() -> None:
-    lease = lease_of(FakeClock())
+    lease = new_lease(FakeClock())
 
-    assert 30.0 == lease.left
-    assert later(30) == lease.until
-    assert lease.allows_a_call
-    assert not lease.wants_renewal
+    assert 30.0 == lease.seconds_left
+    assert seconds_after_start(30) == lease.until
+    assert lease.can_start_call
+    assert not lease.needs_renewal
 
 
 @pytest.mark.parametrize(
@@ -69,122 +69,125 @@ def test_what_a_lease_allows_as_time_passes(
     passed: float, *, allows: bool, wants: bool
 ) -> None:
     clock = FakeClock()
-    lease = lease_of(clock)
-    clock.pass_time(passed)
+    lease = new_lease(clock)
+    clock.advance(passed)
 
-    assert (allows, wants) == (lease.allows_a_call, lease.wants_renewal)
-    assert 30 - passed == pytest.approx(lease.left, abs=0.001)
+    assert (allows, wants) == (lease.can_start_call, lease.needs_renewal)
+    assert 30 - passed == pytest.approx(lease.seconds_left, abs=0.001)
 
 
 def test_a_wall_clock_that_stands_still_does_not_lengthen_a_lease() -> None:
     """R-A5: a machine whose wall clock froze, or was set back."""
     clock = FakeClock()
-    lease = lease_of(clock)
-    clock.pass_time(16, wall=False)
+    lease = new_lease(clock)
+    clock.advance(16, wall=False)
 
-    assert not lease.allows_a_call
-    clock.pass_time(-3600, elapsed=False)
-    assert not lease.allows_a_call
+    assert not lease.can_start_call
+    clock.advance(-3600, elapsed=False)
+    assert not lease.can_start_call
 
 
 def test_an_elapsed_clock_that_stands_still_does_not_lengthen_a_lease() -> None:
     """R-A5: a virtual machine that was suspended, whose uptime did not go on."""
     clock = FakeClock()
-    lease = lease_of(clock)
-    clock.pass_time(16, elapsed=False)
+    lease = new_lease(clock)
+    clock.advance(16, elapsed=False)
 
-    assert not lease.allows_a_call
-    assert lease.wants_renewal
+    assert not lease.can_start_call
+    assert lease.needs_renewal
 
 
-def test_a_sleep_ends_a_lease() -> None:
+def test_lease_ends_while_the_machine_sleeps() -> None:
     clock = FakeClock()
-    lease = lease_of(clock)
-    clock.pass_time(8 * 3600)
+    lease = new_lease(clock)
+    clock.advance(8 * 3600)
 
-    assert lease.left < 0
-    assert not lease.allows_a_call
+    assert lease.seconds_left < 0
+    assert not lease.can_start_call
 
 
 def test_a_wall_clock_that_leaps_forward_ends_a_lease() -> None:
     """It errs on the safe side: the others, who see that time, may take over."""
     clock = FakeClock()
-    lease = lease_of(clock)
-    clock.pass_time(3600, elapsed=False)
+    lease = new_lease(clock)
+    clock.advance(3600, elapsed=False)
 
-    assert not lease.allows_a_call
+    assert not lease.can_start_call
 
 
 def test_a_lease_is_measured_from_before_its_create_is_sent() -> None:
     """What takes long on the way is lost to the holder, never to the others."""
     clock = FakeClock()
-    lease = lease_of(clock)
-    clock.pass_time(20)
+    lease = new_lease(clock)
+    clock.advance(20)
 
-    assert later(30) == lease.until
-    assert 10 == pytest.approx(lease.left)
+    assert seconds_after_start(30) == lease.until
+    assert 10 == pytest.approx(lease.seconds_left)
 
 
 # Claimed and released -------------------------------------------------------
 
 
 def test_a_claim_says_who_until_when_and_which_attempt() -> None:
-    table = a_table(a_wait())
-    lease = lease_of(FakeClock())
+    state = make_state(make_wait())
+    lease = new_lease(FakeClock())
 
-    run = claimed(table, worker="w-1", lease=lease, attempt=3).run
+    run = claimed(state, worker="w-1", lease=lease, attempt=3).run
 
     assert "running" == run.status
     assert Claim(worker="w-1", until=lease.until, attempt=3) == run.claim
 
 
 @pytest.mark.parametrize("status", ["running", "suspended"])
-def test_a_claim_that_is_given_up_leaves_a_suspended_run(status: Status) -> None:
-    table = replace(a_table(), run=replace(held(later(30)), status=status))
+def test_a_claim_that_is_given_up_leaves_a_suspended_run(status: RunStatus) -> None:
+    state = replace(
+        make_state(),
+        run=replace(claimed_run_row(seconds_after_start(30)), status=status),
+    )
 
-    run = released(table).run
+    run = released(state).run
 
     assert ("suspended", None) == (run.status, run.claim)
 
 
 @pytest.mark.parametrize("status", ["finished", "failed", "cancelled"])
-def test_an_end_stays_an_end(status: Status) -> None:
+def test_released_keeps_a_final_status(status: RunStatus) -> None:
     failure = Failure(code="x", message="y")
-    table = a_table(status=status)
-    table = replace(table, run=replace(table.run, failure=failure))
+    state = make_state(status=status)
+    state = replace(state, run=replace(state.run, failure=failure))
 
-    run = released(table).run
+    run = released(state).run
 
     assert (status, None, failure) == (run.status, run.claim, run.failure)
 
 
 def test_claiming_and_releasing_changes_nothing_else() -> None:
-    table = a_table(a_wait())
-    lease = lease_of(FakeClock())
+    state = make_state(make_wait())
+    lease = new_lease(FakeClock())
 
-    again = released(claimed(table, worker="w", lease=lease, attempt=1))
+    again = released(claimed(state, worker="w", lease=lease, attempt=1))
 
-    assert table == again
+    assert state == again
 
 
 # Attempts -------------------------------------------------------------------
 
 
-def test_attempts_count_the_claims_that_take_over_from_the_dead() -> None:
+def test_attempts_count_takeovers_of_unreleased_claims() -> None:
     """R-A9: bounded also when every attempt dies by SIGKILL."""
-    table = a_table()
+    state = make_state()
     for expected in (1, 2, 3, 4):
-        attempt = next_attempt(table.run)
+        attempt = next_attempt(state.run)
         assert expected == attempt
-        lease = lease_of(FakeClock())
-        table = claimed(table, worker="w", lease=lease, attempt=attempt)
+        lease = new_lease(FakeClock())
+        state = claimed(state, worker="w", lease=lease, attempt=attempt)
 
 
-def test_a_claim_given_up_in_order_begins_anew() -> None:
-    table = replace(a_table(), run=held(MOMENT, attempt=4))
+def test_attempt_count_restarts_after_a_release() -> None:
+    state = replace(make_state(), run=claimed_run_row(MOMENT, attempt=4))
 
-    assert 5 == next_attempt(table.run)
-    assert 1 == next_attempt(released(table).run)
+    assert 5 == next_attempt(state.run)
+    assert 1 == next_attempt(released(state).run)
 
 
 # Who may claim --------------------------------------------------------------
@@ -197,7 +200,7 @@ def test_a_claim_holds_until_its_end_and_not_longer(
     seconds: float, *, busy: bool
 ) -> None:
     """R-A5: another resumer can take over after a bounded time."""
-    run = held(MOMENT + timedelta(seconds=seconds))
+    run = claimed_run_row(MOMENT + timedelta(seconds=seconds))
 
     if not busy:
         check_free(run, MOMENT)
@@ -210,14 +213,14 @@ def test_a_claim_holds_until_its_end_and_not_longer(
 
 
 def test_a_run_that_nobody_holds_is_free() -> None:
-    check_free(a_table().run, MOMENT)
+    check_free(make_state().run, MOMENT)
 
 
 # The store's time -----------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("told", "off"),
+    ("store_time", "off"),
     [
         (None, False),
         (0.0, False),
@@ -232,24 +235,28 @@ def test_a_run_that_nobody_holds_is_free() -> None:
     ],
 )
 def test_a_clock_may_be_off_by_a_quarter_of_a_claim(
-    told: float | None, *, off: bool
+    store_time: float | None, *, off: bool
 ) -> None:
     """`told` counts from the sending; the answer came a second later."""
-    moment = None if told is None else later(told)
+    moment = None if store_time is None else seconds_after_start(store_time)
     if not off:
-        check_clock(Told(MOMENT, moment, later(1)), 30, RUN)
+        check_clock(ClockReading(MOMENT, moment, seconds_after_start(1)), 30, RUN)
         return
     with pytest.raises(ClockOff) as caught:
-        check_clock(Told(MOMENT, moment, later(1)), 30, RUN)
+        check_clock(ClockReading(MOMENT, moment, seconds_after_start(1)), 30, RUN)
     assert RUN == caught.value.run_id
 
 
 def test_a_slow_store_is_not_a_wrong_clock() -> None:
-    check_clock(Told(MOMENT, later(55), later(60)), 30, RUN)
-    check_clock(Told(MOMENT, later(0), later(60)), 30, RUN)
+    check_clock(
+        ClockReading(MOMENT, seconds_after_start(55), seconds_after_start(60)), 30, RUN
+    )
+    check_clock(
+        ClockReading(MOMENT, seconds_after_start(0), seconds_after_start(60)), 30, RUN
+    )
 
 
-def test_a_shorter_claim_asks_for_better_clocks() -> None:
-    check_clock(Told(MOMENT, later(1), MOMENT), 4, RUN)
+def test_shorter_claim_allows_less_clock_offset() -> None:
+    check_clock(ClockReading(MOMENT, seconds_after_start(1), MOMENT), 4, RUN)
     with pytest.raises(ClockOff):
-        check_clock(Told(MOMENT, later(1), MOMENT), 3.9, RUN)
+        check_clock(ClockReading(MOMENT, seconds_after_start(1), MOMENT), 3.9, RUN)

@@ -17,62 +17,72 @@ from continuations.core.decisions import Answer, Approve, Decision, Deny, Verdic
 from continuations.errors import AlreadyDecided
 from continuations.ledger import layout, markers, waits
 from continuations.ledger.arrivals import (
-    arrivals,
-    read_cancellation,
+    read_arrivals,
+    read_cancel_request,
     read_decision,
 )
-from continuations.ledger.decide import decide, find
-from continuations.ledger.inbox import cancel, post
+from continuations.ledger.decisions import decide, find_open_wait
+from continuations.ledger.inbox import post, record_cancel_request
 from continuations.ledger.objects import Objects
 from continuations.ledger.versions import Versions
-from continuations.wire.records import Cancellation, Letter
+from continuations.wire.records import CancelRequest, InboxMessage
 from continuations_storage import MemoryStore
 from continuations_storage.faults import Crash, FaultyStore, at, crashed
-from tests.ledger.machine import MOMENT, later, ulid_of
-from tests.ledger.runs import RUN, a_wait, does, keys, said_more, suspended_at, wait_id
+from tests.ledger.fake_clock import MOMENT, make_ulid, seconds_after_start
+from tests.ledger.runs import (
+    RUN,
+    all_keys,
+    make_wait,
+    make_wait_id,
+    run_async,
+    store_suspended_run,
+    with_message,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from continuations_storage.faults import Moment
 
-    Deed = Callable[[Objects], Awaitable[object]]
-    Place = Callable[[], Awaitable[MemoryStore]]
+    StoreAction = Callable[[Objects], Awaitable[object]]
+    StoreFactory = Callable[[], Awaitable[MemoryStore]]
 
-MOST = 12
+MAX_REQUESTS = 12
 MOMENTS: tuple[Moment, Moment] = ("before", "after")
 
 
-async def dies(store: MemoryStore, deed: Deed, number: int, moment: Moment) -> bool:
+async def crash_at(
+    store: MemoryStore, action: StoreAction, number: int, moment: Moment
+) -> bool:
     """Do a deed in a process that dies at a storage call; tell whether it did."""
     try:
-        await deed(Objects(FaultyStore(store, at(number, crashed(moment)))))
+        await action(Objects(FaultyStore(store, at(number, crashed(moment)))))
     except Crash:
         return True
     return False
 
 
-async def crashes(
-    made: Place, deed: Deed
+async def stores_after_crashes(
+    made: StoreFactory, action: StoreAction
 ) -> list[tuple[tuple[int, Moment], MemoryStore]]:
     """Return the store as each possible crash of a deed leaves it."""
     left: list[tuple[tuple[int, Moment], MemoryStore]] = []
-    for number, moment in product(range(1, MOST), MOMENTS):
+    for number, moment in product(range(1, MAX_REQUESTS), MOMENTS):
         store = await made()
-        if await dies(store, deed, number, moment):
+        if await crash_at(store, action, number, moment):
             left.append(((number, moment), store))
     assert left, "the deed asks the store for nothing"
-    assert max(number for (number, _), _ in left) < MOST - 1
+    assert max(number for (number, _), _ in left) < MAX_REQUESTS - 1
     return left
 
 
-async def swept(store: MemoryStore) -> list[str]:
+async def drop_done_markers(store: MemoryStore) -> list[str]:
     """Drop the markers that stand for nothing, as a sweep does; return the others."""
     place = Objects(store)
-    newest = await Versions(place, RUN).newest()
+    newest = await Versions(place, RUN).load_newest()
     standing: list[str] = []
-    async for marker in markers.due(place, later(10**6)):
-        if markers.stands(marker, newest.number, newest.table):
+    async for marker in markers.list_due(place, seconds_after_start(10**6)):
+        if markers.is_needed(marker, newest.number, newest.state):
             standing.append(marker.key)
         else:
             await place.delete(marker.key)
@@ -82,29 +92,29 @@ async def swept(store: MemoryStore) -> list[str]:
 # Deciding -----------------------------------------------------------------------
 
 
-def decides(verdict: Verdict, number: int, wait: str) -> Deed:
+def decide_action(verdict: Verdict, number: int, wait: str) -> StoreAction:
     """Return the deed of deciding a wait."""
     return lambda place: decide(
-        place, wait, verdict, now=MOMENT, ulid=ulid_of(number, MOMENT)
+        place, wait, verdict, now=MOMENT, ulid=make_ulid(number, MOMENT)
     )
 
 
-async def shown(kind: str) -> MemoryStore:
+async def store_with_wait(kind: str) -> MemoryStore:
     """Return a store with a run that stands at one wait."""
     store = MemoryStore()
-    wait = a_wait(1, "unknown") if kind == "unknown" else a_wait(1)
-    await suspended_at(Objects(store), wait, shown=kind != "hidden")
+    wait = make_wait(1, "unknown") if kind == "unknown" else make_wait(1)
+    await store_suspended_run(Objects(store), wait, announce_waits=kind != "hidden")
     return store
 
 
-async def in_order(store: MemoryStore, wait: str) -> Decision | None:
+async def check_wait(store: MemoryStore, wait: str) -> Decision | None:
     """Check what must hold at any time, and return the decision if there is one."""
     place = Objects(store)
     decision = await read_decision(place, wait)
-    standing = await swept(store)
+    standing = await drop_done_markers(store)
     if decision is None:
         # Open: whoever decides finds it, by its object or by its version.
-        found = await find(place, wait)
+        found = await find_open_wait(place, wait)
         assert found is not None
         assert wait == found.id
         return None
@@ -113,7 +123,7 @@ async def in_order(store: MemoryStore, wait: str) -> Decision | None:
     return decision
 
 
-STORIES: list[tuple[str, Verdict, Verdict]] = [
+DECISION_CASES: list[tuple[str, Verdict, Verdict]] = [
     ("shown", Approve(by="kim"), Deny(by="jo")),
     ("shown", Approve(by="kim", arguments={"cents": 1}), Approve(by="kim")),
     ("shown", Deny(by="kim"), Approve(by="jo")),
@@ -122,151 +132,161 @@ STORIES: list[tuple[str, Verdict, Verdict]] = [
 ]
 
 
-def named_of(kind: str) -> str:
+def wait_id_of(kind: str) -> str:
     """Return the id of the wait of a story."""
-    return wait_id(1, "unknown") if kind == "unknown" else wait_id(1)
+    return make_wait_id(1, "unknown") if kind == "unknown" else make_wait_id(1)
 
 
-@pytest.mark.parametrize(("kind", "verdict", "other"), STORIES)
-def test_a_decider_may_die_anywhere_and_ask_again(
+@pytest.mark.parametrize(("kind", "verdict", "other"), DECISION_CASES)
+def test_decide_repeated_after_any_crash_records_one_decision(
     kind: str, verdict: Verdict, other: Verdict
 ) -> None:
     """R-A3, R-E10: the decision stands, or the wait is open; the same again settles."""
-    wait = named_of(kind)
+    wait = wait_id_of(kind)
 
-    async def story() -> None:
-        deed = decides(verdict, 1, wait)
-        for point, store in await crashes(lambda: shown(kind), deed):
+    async def scenario() -> None:
+        deed = decide_action(verdict, 1, wait)
+        for point, store in await stores_after_crashes(
+            lambda: store_with_wait(kind), deed
+        ):
             # Given what the crash left
-            stood = await in_order(store, wait)
+            stood = await check_wait(store, wait)
 
             # When the client asks again
             again = await decide(
-                Objects(store), wait, verdict, now=later(1), ulid=ulid_of(2)
+                Objects(store),
+                wait,
+                verdict,
+                now=seconds_after_start(1),
+                ulid=make_ulid(2),
             )
 
             # Then its decision stands, with its marker, and nothing is shown as open
-            assert again == await in_order(store, wait), point
+            assert again == await check_wait(store, wait), point
             assert stood in (None, again), point
-            assert [] == await keys(Objects(store), layout.WAITS), point
+            assert [] == await all_keys(Objects(store), layout.WAITS_PREFIX), point
 
             # And somebody else is told which
             with pytest.raises(AlreadyDecided) as caught:
-                await decides(other, 3, wait)(Objects(store))
+                await decide_action(other, 3, wait)(Objects(store))
             assert again == caught.value.decision
 
-    does(story())
+    run_async(scenario())
 
 
-@pytest.mark.parametrize(("kind", "verdict", "other"), STORIES)
-def test_a_decider_may_die_and_another_may_say_otherwise(
+@pytest.mark.parametrize(("kind", "verdict", "other"), DECISION_CASES)
+def test_other_decision_after_any_crash_loses_to_a_recorded_one(
     kind: str, verdict: Verdict, other: Verdict
 ) -> None:
     """R-A1: the second decision wins only where the first one was never recorded."""
-    wait = named_of(kind)
+    wait = wait_id_of(kind)
 
     async def story() -> None:
-        deed = decides(verdict, 1, wait)
-        for point, store in await crashes(lambda: shown(kind), deed):
-            stood = await in_order(store, wait)
+        deed = decide_action(verdict, 1, wait)
+        for point, store in await stores_after_crashes(
+            lambda: store_with_wait(kind), deed
+        ):
+            stood = await check_wait(store, wait)
             try:
-                told: object = await decides(other, 2, wait)(Objects(store))
+                told: object = await decide_action(other, 2, wait)(Objects(store))
             except AlreadyDecided as error:
                 told = error.decision
-            stands = await in_order(store, wait)
+            stands = await check_wait(store, wait)
 
             assert stands is not None, point
             assert stands == told, point
             assert stood in (None, stands), point
-            assert ulid_of(2 if stood is None else 1) == stands.id, point
+            assert make_ulid(2 if stood is None else 1) == stands.id, point
 
-    does(story())
+    run_async(story())
 
 
-@pytest.mark.parametrize(("kind", "verdict", "_"), STORIES)
-def test_a_decider_may_die_again_while_it_asks_again(
-    kind: str, verdict: Verdict, _: Verdict
-) -> None:
-    wait = named_of(kind)
+@pytest.mark.parametrize(("kind", "verdict", "_"), DECISION_CASES)
+def test_decide_survives_two_crashes(kind: str, verdict: Verdict, _: Verdict) -> None:
+    wait = wait_id_of(kind)
 
     async def story() -> None:
         for (first, one), (second, two) in product(
             product(range(1, 8), MOMENTS), product(range(1, 8), MOMENTS)
         ):
-            store = await shown(kind)
-            died = await dies(store, decides(verdict, 1, wait), first, one)
-            died &= await dies(store, decides(verdict, 2, wait), second, two)
+            store = await store_with_wait(kind)
+            died = await crash_at(store, decide_action(verdict, 1, wait), first, one)
+            died &= await crash_at(store, decide_action(verdict, 2, wait), second, two)
             if not died:
                 continue
-            stood = await in_order(store, wait)
-            again = await decides(verdict, 3, wait)(Objects(store))
+            stood = await check_wait(store, wait)
+            again = await decide_action(verdict, 3, wait)(Objects(store))
 
-            assert again == await in_order(store, wait)
+            assert again == await check_wait(store, wait)
             assert stood in (None, again)
-            assert [] == await keys(Objects(store), layout.WAITS)
+            assert [] == await all_keys(Objects(store), layout.WAITS_PREFIX)
 
-    does(story())
+    run_async(story())
 
 
 @pytest.mark.parametrize("kind", ["shown", "hidden"])
-def test_a_loser_may_die_anywhere_without_harm_to_the_winner(kind: str) -> None:
+def test_crash_of_a_losing_decider_keeps_the_first_decision(kind: str) -> None:
     """R-A1: also while it takes its own marker away."""
-    wait = wait_id(1)
+    wait = make_wait_id(1)
 
     async def decided() -> MemoryStore:
-        store = await shown(kind)
-        await decides(Deny(by="jo"), 9, wait)(Objects(store))
+        store = await store_with_wait(kind)
+        await decide_action(Deny(by="jo"), 9, wait)(Objects(store))
         # The winner died before it removed the wait's object.
-        await waits.announce(Objects(store), [a_wait(1)])
+        await waits.create(Objects(store), [make_wait(1)])
         return store
 
     async def story() -> None:
         async def loses(place: Objects) -> None:
             with pytest.raises(AlreadyDecided):
-                await decides(Approve(by="kim"), 1, wait)(place)
+                await decide_action(Approve(by="kim"), 1, wait)(place)
 
-        for point, store in await crashes(decided, loses):
-            stands = await in_order(store, wait)
+        for point, store in await stores_after_crashes(decided, loses):
+            stands = await check_wait(store, wait)
             assert stands is not None, point
-            assert ulid_of(9) == stands.id, point
+            assert make_ulid(9) == stands.id, point
             await loses(Objects(store))
-            assert stands == await in_order(store, wait), point
-            assert [] == await keys(Objects(store), layout.WAITS), point
+            assert stands == await check_wait(store, wait), point
+            assert [] == await all_keys(Objects(store), layout.WAITS_PREFIX), point
 
-    does(story())
+    run_async(story())
 
 
-def test_who_mends_may_die_anywhere() -> None:
+def test_mend_survives_any_crash() -> None:
     """The wait is shown, or who asks for it by its id finds it all the same."""
 
     async def story() -> None:
-        wait = a_wait(1)
+        wait = make_wait(1)
 
         async def mends(place: Objects) -> None:
-            await waits.mend(place, [wait])
+            await waits.recreate_missing(place, [wait])
 
-        for _, store in await crashes(lambda: shown("hidden"), mends):
-            assert await in_order(store, wait.id) is None
+        for _, store in await stores_after_crashes(
+            lambda: store_with_wait("hidden"), mends
+        ):
+            assert await check_wait(store, wait.id) is None
             await mends(Objects(store))
-            assert [layout.wait(wait.id)] == await keys(Objects(store), layout.WAITS)
+            assert [layout.wait_key(wait.id)] == await all_keys(
+                Objects(store), layout.WAITS_PREFIX
+            )
 
-    does(story())
+    run_async(story())
 
 
 # Posting ------------------------------------------------------------------------
 
 
-def letter(number: int) -> Letter:
+def make_inbox_message(number: int) -> InboxMessage:
     """Return a letter that is about to be posted."""
-    message = said.user(f"letter {number}")
-    return Letter(id=ulid_of(number), number=0, at=MOMENT, message=message)
+    message = said.user_message(f"letter {number}")
+    return InboxMessage(id=make_ulid(number), number=0, at=MOMENT, message=message)
 
 
-async def posted(store: MemoryStore) -> tuple[Letter, ...]:
+async def check_inbox(store: MemoryStore) -> tuple[InboxMessage, ...]:
     """Check what must hold of an inbox at any time, and return its letters."""
-    newest = await Versions(Objects(store), RUN).newest()
-    letters = (await arrivals(Objects(store), newest.table)).letters
-    standing = await swept(store)
+    newest = await Versions(Objects(store), RUN).load_newest()
+    letters = (await read_arrivals(Objects(store), newest.state)).inbox_messages
+    standing = await drop_done_markers(store)
 
     assert list(range(1, len(letters) + 1)) == [each.number for each in letters]
     for each in letters:
@@ -275,55 +295,55 @@ async def posted(store: MemoryStore) -> tuple[Letter, ...]:
 
 
 @pytest.mark.parametrize("there", [0, 1, 2])
-def test_who_posts_may_die_anywhere_and_post_again(there: int) -> None:
+def test_post_repeated_after_any_crash_keeps_numbers_dense(there: int) -> None:
     """The letter is posted, with its marker, or it is not; numbers stay dense."""
 
     async def made() -> MemoryStore:
-        store = await shown("shown")
+        store = await store_with_wait("shown")
         for number in range(there):
-            await post(Objects(store), RUN, letter(10 + number))
+            await post(Objects(store), RUN, make_inbox_message(10 + number))
         return store
 
     async def story() -> None:
-        for point, store in await crashes(
-            made, lambda place: post(place, RUN, letter(1))
+        for point, store in await stores_after_crashes(
+            made, lambda place: post(place, RUN, make_inbox_message(1))
         ):
-            before = await posted(store)
+            before = await check_inbox(store)
             assert len(before) in (there, there + 1), point
 
-            again = await post(Objects(store), RUN, letter(2))
+            again = await post(Objects(store), RUN, make_inbox_message(2))
 
-            assert (*before, again) == await posted(store), point
+            assert (*before, again) == await check_inbox(store), point
 
-    does(story())
+    run_async(story())
 
 
-def test_who_lost_a_number_may_die_anywhere() -> None:
+def test_post_that_lost_its_number_survives_any_crash() -> None:
     """Somebody else took the number in between: the next one is tried."""
 
     async def story() -> None:
-        for number, moment in product(range(1, MOST), MOMENTS):
-            store = await shown("shown")
+        for number, moment in product(range(1, MAX_REQUESTS), MOMENTS):
+            store = await store_with_wait("shown")
 
             async def rival(place: MemoryStore = store) -> None:
-                await post(Objects(place), RUN, letter(9))
+                await post(Objects(place), RUN, make_inbox_message(9))
 
             faulty = FaultyStore(store, at(number, crashed(moment)))
-            place = Objects(_Overtaken(faulty, rival))
+            place = Objects(_RivalStore(faulty, rival))
             try:
-                await post(place, RUN, letter(1))
+                await post(place, RUN, make_inbox_message(1))
             except Crash:
                 pass
             else:
-                assert 2 == len(await posted(store))
-                assert 2 == len(await swept(store))
-            texts = [each.message.content for each in await posted(store)]
+                assert 2 == len(await check_inbox(store))
+                assert 2 == len(await drop_done_markers(store))
+            texts = [each.message.content for each in await check_inbox(store)]
             assert texts in ([], ["letter 9"], ["letter 9", "letter 1"])
 
-    does(story())
+    run_async(story())
 
 
-class _Overtaken:
+class _RivalStore:
     """A store before which a rival acts once, right after the first listing."""
 
     def __init__(
@@ -348,93 +368,99 @@ class _Overtaken:
 # Cancelling -----------------------------------------------------------------------
 
 
-def wish(number: int) -> Cancellation:
+def make_cancel_request(number: int) -> CancelRequest:
     """Return a wish to cancel."""
-    return Cancellation(id=ulid_of(number), at=MOMENT, by=f"person {number}")
+    return CancelRequest(id=make_ulid(number), at=MOMENT, by=f"person {number}")
 
 
 @pytest.mark.parametrize("there", [False, True])
-def test_who_cancels_may_die_anywhere_and_cancel_again(*, there: bool) -> None:
+def test_cancel_repeated_after_any_crash_keeps_the_first_request(
+    *, there: bool
+) -> None:
     """R-F6: recorded or not, the first one stands and has its marker."""
 
     async def made() -> MemoryStore:
-        store = await shown("shown")
+        store = await store_with_wait("shown")
         if there:
-            await cancel(Objects(store), RUN, wish(9))
+            await record_cancel_request(Objects(store), RUN, make_cancel_request(9))
         return store
 
     async def story() -> None:
-        for point, store in await crashes(
-            made, lambda place: cancel(place, RUN, wish(1))
+        for point, store in await stores_after_crashes(
+            made,
+            lambda place: record_cancel_request(place, RUN, make_cancel_request(1)),
         ):
-            stood = await read_cancellation(Objects(store), RUN)
+            stood = await read_cancel_request(Objects(store), RUN)
             if stood is not None:
-                assert stood.marker in await swept(store), point
+                assert stood.marker in await drop_done_markers(store), point
 
-            again = await cancel(Objects(store), RUN, wish(2))
+            again = await record_cancel_request(
+                Objects(store), RUN, make_cancel_request(2)
+            )
 
-            assert again == await read_cancellation(Objects(store), RUN), point
-            assert again.marker in await swept(store), point
+            assert again == await read_cancel_request(Objects(store), RUN), point
+            assert again.marker in await drop_done_markers(store), point
             assert stood in (None, again), point
-            assert not there or ulid_of(9) == again.id, point
+            assert not there or make_ulid(9) == again.id, point
 
-    does(story())
+    run_async(story())
 
 
-def test_a_wish_that_is_delivered_again_may_die_anywhere() -> None:
+def test_repeated_cancel_request_survives_any_crash() -> None:
     """R-A2: with its own id and time, it must not take its own marker away."""
 
     async def made() -> MemoryStore:
-        store = await shown("shown")
-        await cancel(Objects(store), RUN, wish(1))
+        store = await store_with_wait("shown")
+        await record_cancel_request(Objects(store), RUN, make_cancel_request(1))
         return store
 
     async def story() -> None:
-        for point, store in await crashes(
-            made, lambda place: cancel(place, RUN, wish(1))
+        for point, store in await stores_after_crashes(
+            made,
+            lambda place: record_cancel_request(place, RUN, make_cancel_request(1)),
         ):
-            stood = await read_cancellation(Objects(store), RUN)
+            stood = await read_cancel_request(Objects(store), RUN)
             assert stood is not None, point
-            assert stood.marker in await swept(store), point
+            assert stood.marker in await drop_done_markers(store), point
 
-    does(story())
+    run_async(story())
 
 
 # Appending ------------------------------------------------------------------------
 
 
-def test_a_writer_may_die_anywhere_and_its_version_is_whole_or_not_there() -> None:
+def test_append_is_atomic_at_any_crash() -> None:
     """R-E10, PA-10: the old state or the new one, never a mixture."""
 
     async def made() -> MemoryStore:
         store = MemoryStore()
         versions = Versions(Objects(store), RUN)
-        loaded = await suspended_at(Objects(store))
+        loaded = await store_suspended_run(Objects(store))
         for number in range(2, 7):
-            table = said_more(loaded.table, f"message {number}")
-            loaded = await versions.append(loaded, table, at=MOMENT)
+            state = with_message(loaded.state, f"message {number}")
+            loaded = await versions.append(loaded, state, at=MOMENT)
         return store
 
     async def appends(place: Objects) -> None:
         versions = Versions(place, RUN)
-        loaded = await versions.newest()
-        table = said_more(loaded.table, "the next")
-        table = replace(table, run=replace(table.run, status="running"))
-        await versions.append(loaded, table, at=MOMENT)
+        loaded = await versions.load_newest()
+        state = with_message(loaded.state, "the next")
+        state = replace(state, run=replace(state.run, status="running"))
+        await versions.append(loaded, state, at=MOMENT)
 
     async def story() -> None:
         numbers: set[int] = set()
-        for point, store in await crashes(made, appends):
-            newest = await Versions(Objects(store), RUN).newest()
+        for point, store in await stores_after_crashes(made, appends):
+            newest = await Versions(Objects(store), RUN).load_newest()
             numbers.add(newest.number)
             new = newest.number == 7
-            assert new == (newest.table.run.status == "running"), point
-            last = newest.table.logs["f1"].messages[-1].content
+            assert new == (newest.state.run.status == "running"), point
+            last = newest.state.logs["f1"].messages[-1].content
             assert ("the next" if new else "message 6") == last, point
 
             await appends(Objects(store))
-            again = await Versions(Objects(store), RUN).newest()
+            again = await Versions(Objects(store), RUN).load_newest()
             assert newest.number + 1 == again.number, point
         assert {6, 7} == numbers
 
-    does(story())
+    run_async(story())

@@ -7,7 +7,7 @@ import pytest
 from continuations.ledger.fenwick import base, chain
 
 ROOTS = (1, 2, 3, 8, 17, 1000, 4999)
-MOST = 5000
+MAX_NUMBER = 5000
 
 
 @pytest.mark.parametrize(
@@ -21,19 +21,19 @@ def test_the_base_of_a_version_is_what_the_design_says(number: int, below: int) 
 @pytest.mark.parametrize("root", ROOTS)
 def test_a_version_is_rebuilt_from_few_objects(root: int) -> None:
     """At most log2(n) + 1, counted from the root."""
-    for number in range(root, MOST + 1):
+    for number in range(root, MAX_NUMBER + 1):
         assert len(chain(number, root)) <= (number - root + 1).bit_length()
 
 
 @pytest.mark.parametrize("root", ROOTS)
-def test_a_writer_knows_what_the_next_version_is_a_delta_from(root: int) -> None:
-    for number in range(root, MOST + 1):
+def test_base_of_the_next_version_is_in_the_chain(root: int) -> None:
+    for number in range(root, MAX_NUMBER + 1):
         assert base(number + 1, root) in {0, *chain(number, root)}
 
 
 @pytest.mark.parametrize("root", ROOTS)
 def test_a_chain_falls_to_a_full_copy_and_never_below_its_root(root: int) -> None:
-    for number in range(root, MOST + 1):
+    for number in range(root, MAX_NUMBER + 1):
         numbers = chain(number, root)
         assert number == numbers[0]
         assert 0 == base(numbers[-1], root)

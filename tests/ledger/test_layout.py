@@ -10,11 +10,11 @@ from continuations.errors import ContinuationsError, InvalidId, WaitNotFound
 from continuations.ledger import layout, markers
 from continuations.ledger.layout import Marker
 from continuations_storage.keys import check_key, check_prefix
-from tests.ledger.machine import MOMENT, ulid_of
+from tests.ledger.fake_clock import MOMENT, make_ulid
 
 LONGEST = "r" * 200
-ULID = ulid_of(1)
-LAW = settings(max_examples=150, deadline=None, derandomize=True)
+ULID = make_ulid(1)
+SETTINGS = settings(max_examples=150, deadline=None, derandomize=True)
 RUN_IDS = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}", fullmatch=True)
 
 
@@ -61,24 +61,24 @@ def test_a_legal_run_id_is_returned_as_it_is(run_id: str) -> None:
         ["jane"],
     ],
 )
-def test_any_other_run_id_is_refused(run_id: object) -> None:
+def test_invalid_run_id_is_refused(run_id: object) -> None:
     with pytest.raises(InvalidId):
         layout.check_run_id(run_id)
 
 
-def every_key(run_id: str) -> list[str]:
+def one_key_of_each_kind(run_id: str) -> list[str]:
     """Return one key of each kind, as long as they get."""
-    approval = layout.wait_id("approval", ULID, run_id)
-    most = layout.MOST_VERSIONS
+    approval = layout.build_wait_id("approval", ULID, run_id)
+    most = layout.MAX_VERSIONS
     due = 9_999_999_999_999
     return [
-        layout.version(run_id, 1),
-        layout.version(run_id, most - 1),
-        layout.decision(approval),
-        layout.letter(run_id, most),
-        layout.cancellation(run_id),
-        layout.wait(approval),
-        layout.wait(layout.wait_id("unknown", ULID, run_id)),
+        layout.version_key(run_id, 1),
+        layout.version_key(run_id, most - 1),
+        layout.decision_key(approval),
+        layout.inbox_message_key(run_id, most),
+        layout.cancel_request_key(run_id),
+        layout.wait_key(approval),
+        layout.wait_key(layout.build_wait_id("unknown", ULID, run_id)),
         Marker(due, "g", str(most), "n" * 8, run_id).key,
         Marker(due, "d", ULID, "n" * 8, run_id).key,
         Marker(due, "e", ULID, "n" * 8, run_id).key,
@@ -87,10 +87,10 @@ def every_key(run_id: str) -> list[str]:
     ]
 
 
-@LAW
+@SETTINGS
 @given(RUN_IDS | st.just(LONGEST))
 def test_every_key_of_a_legal_run_is_legal_in_every_store(run_id: str) -> None:
-    keys = every_key(run_id)
+    keys = one_key_of_each_kind(run_id)
 
     for key in keys:
         assert max(map(len, check_key(key))) <= 255
@@ -100,49 +100,54 @@ def test_every_key_of_a_legal_run_is_legal_in_every_store(run_id: str) -> None:
 @pytest.mark.parametrize("run_id", ["jane", LONGEST])
 def test_every_prefix_that_is_listed_is_legal(run_id: str) -> None:
     for prefix in (
-        layout.versions(run_id),
-        layout.arrivals(run_id),
-        layout.decision(layout.wait_id("approval", ULID, run_id)),
-        layout.WAITS,
-        layout.MARKERS,
+        layout.versions_prefix(run_id),
+        layout.arrivals_prefix(run_id),
+        layout.decision_key(layout.build_wait_id("approval", ULID, run_id)),
+        layout.WAITS_PREFIX,
+        layout.MARKERS_PREFIX,
     ):
         check_prefix(prefix)
 
 
 @given(RUN_IDS, RUN_IDS)
-@LAW
+@SETTINGS
 def test_no_key_of_a_run_lies_under_the_prefix_of_another(one: str, two: str) -> None:
     if one != two:
-        assert not layout.version(two, 1).startswith(layout.versions(one))
-        assert not layout.cancellation(two).startswith(layout.arrivals(one))
+        assert not layout.version_key(two, 1).startswith(layout.versions_prefix(one))
+        assert not layout.cancel_request_key(two).startswith(
+            layout.arrivals_prefix(one)
+        )
 
 
 # Versions and letters --------------------------------------------------------
 
 
 @given(st.integers(1, 9_999_999_998), st.integers(1, 9_999_999_998))
-@LAW
+@SETTINGS
 def test_the_newer_version_sorts_first(one: int, two: int) -> None:
-    first, second = layout.version("jane", one), layout.version("jane", two)
+    first, second = layout.version_key("jane", one), layout.version_key("jane", two)
 
     assert one == layout.version_number(first)
     assert (one > two) == (first < second)
 
 
 @given(st.integers(1, 9_999_999_999), st.integers(1, 9_999_999_999))
-@LAW
-def test_letters_sort_by_their_numbers(one: int, two: int) -> None:
-    first, second = layout.letter("jane", one), layout.letter("jane", two)
+@SETTINGS
+def test_inbox_keys_sort_by_number(one: int, two: int) -> None:
+    first, second = (
+        layout.inbox_message_key("jane", one),
+        layout.inbox_message_key("jane", two),
+    )
 
-    assert one == layout.letter_number(first)
+    assert one == layout.inbox_message_number(first)
     assert (one < two) == (first < second)
 
 
 @pytest.mark.parametrize(
     "name", ["cancel", "d-approval-" + ULID, "m-", "m-x", "m-1", "m-00000000001", "M-1"]
 )
-def test_no_other_key_is_taken_for_a_letter(name: str) -> None:
-    assert layout.letter_number(f"runs/jane/in/{name}") is None
+def test_other_keys_are_no_inbox_messages(name: str) -> None:
+    assert layout.inbox_message_number(f"runs/jane/in/{name}") is None
 
 
 # Waits -----------------------------------------------------------------------
@@ -151,12 +156,12 @@ def test_no_other_key_is_taken_for_a_letter(name: str) -> None:
 @pytest.mark.parametrize("kind", ["approval", "unknown"])
 @pytest.mark.parametrize("run_id", ["jane-1", "a-b-c", LONGEST])
 def test_a_wait_id_says_kind_time_and_run(kind: str, run_id: str) -> None:
-    wait_id = layout.wait_id(kind, ULID, run_id)
+    wait_id = layout.build_wait_id(kind, ULID, run_id)
 
     name = layout.parse_wait_id(wait_id)
 
     assert (kind, ULID, run_id) == (name.kind, name.ulid, name.run_id)
-    assert int(MOMENT.timestamp() * 1000) == name.opened
+    assert int(MOMENT.timestamp() * 1000) == name.opened_ms
 
 
 @pytest.mark.parametrize(
@@ -191,39 +196,43 @@ def test_a_wait_id_says_kind_time_and_run(kind: str, run_id: str) -> None:
         b"approval",
     ],
 )
-def test_anything_else_is_not_a_wait_id(wait_id: object) -> None:
+def test_invalid_wait_id_raises_wait_not_found(wait_id: object) -> None:
     with pytest.raises(WaitNotFound):
         layout.parse_wait_id(wait_id)
 
 
 @given(st.text(max_size=60))
-@LAW
+@SETTINGS
 def test_a_text_is_a_wait_id_or_refused_by_a_typed_error(text: str) -> None:
     try:
         name = layout.parse_wait_id(text)
     except ContinuationsError:
         return
-    assert text == layout.wait_id(name.kind, name.ulid, name.run_id)
+    assert text == layout.build_wait_id(name.kind, name.ulid, name.run_id)
 
 
 @pytest.mark.parametrize("kind", ["approval", "unknown"])
 @pytest.mark.parametrize("run_id", ["jane", "a-b.c", LONGEST])
 def test_the_key_of_a_decision_tells_its_wait(kind: str, run_id: str) -> None:
-    wait_id = layout.wait_id(kind, ULID, run_id)
+    wait_id = layout.build_wait_id(kind, ULID, run_id)
 
-    assert wait_id == layout.decided_wait(layout.decision(wait_id), run_id)
+    assert wait_id == layout.decided_wait_id(layout.decision_key(wait_id), run_id)
 
 
 @pytest.mark.parametrize(
     "key",
-    [layout.cancellation("jane"), layout.letter("jane", 1), "runs/jane/in/.DS_Store"],
+    [
+        layout.cancel_request_key("jane"),
+        layout.inbox_message_key("jane", 1),
+        "runs/jane/in/.DS_Store",
+    ],
 )
 def test_no_other_key_is_taken_for_a_decision(key: str) -> None:
-    assert layout.decided_wait(key, "jane") is None
+    assert layout.decided_wait_id(key, "jane") is None
 
 
 def test_a_hostile_wait_id_makes_no_key() -> None:
-    for make in (layout.wait, layout.decision):
+    for make in (layout.wait_key, layout.decision_key):
         with pytest.raises(WaitNotFound):
             make(f"approval-{ULID}@../../etc")
 
@@ -231,12 +240,12 @@ def test_a_hostile_wait_id_makes_no_key() -> None:
 # Markers ---------------------------------------------------------------------
 
 
-DUES = st.integers(0, 9_999_999_999_998)
-LETTERS = st.sampled_from("demcgr")
+DUE_TIMES = st.integers(0, 9_999_999_999_998)
+MARKER_LETTERS = st.sampled_from("demcgr")
 
 
-@given(DUES, DUES, LETTERS, LETTERS, RUN_IDS)
-@LAW
+@given(DUE_TIMES, DUE_TIMES, MARKER_LETTERS, MARKER_LETTERS, RUN_IDS)
+@SETTINGS
 def test_markers_sort_by_the_time_that_they_are_due(
     one: int, two: int, letter: str, other: str, run_id: str
 ) -> None:
@@ -246,8 +255,12 @@ def test_markers_sort_by_the_time_that_they_are_due(
     if one != two:
         assert (one < two) == (first.key < second.key)
     assert first == layout.parse_marker(first.key)
-    assert first.key <= layout.markers_until(one) < layout.markers_until(one + 1)
-    assert (first.key <= layout.markers_until(two)) == (one <= two)
+    assert (
+        first.key
+        <= layout.key_after_due_markers(one)
+        < layout.key_after_due_markers(one + 1)
+    )
+    assert (first.key <= layout.key_after_due_markers(two)) == (one <= two)
 
 
 @pytest.mark.parametrize(
@@ -272,49 +285,51 @@ def test_markers_sort_by_the_time_that_they_are_due(
     ],
 )
 def test_a_key_of_another_shape_is_no_marker(name: str) -> None:
-    assert layout.parse_marker(layout.MARKERS + name) is None
+    assert layout.parse_marker(layout.MARKERS_PREFIX + name) is None
 
 
 def test_a_deadline_in_the_far_future_is_not_due_today() -> None:
     # Given a deadline whose milliseconds have a digit more than today's
     far = MOMENT.replace(year=2300)
-    marker = markers.of_deadline(layout.wait_id("approval", ULID, "jane"), far, "n1")
+    marker = markers.for_deadline(
+        layout.build_wait_id("approval", ULID, "jane"), far, "n1"
+    )
 
     # Then its marker sorts after all that is due now
-    assert marker.key > layout.markers_until(int(MOMENT.timestamp() * 1000))
+    assert marker.key > layout.key_after_due_markers(int(MOMENT.timestamp() * 1000))
     found = layout.parse_marker(marker.key)
     assert found is not None
     assert marker.key == found.key
 
 
 @pytest.mark.parametrize("letter", "demcgr")
-def test_only_the_marker_of_a_pause_is_one(letter: str) -> None:
+def test_is_pause_accepts_only_pause_markers(letter: str) -> None:
     """What goes with the pause that is over is no marker of anything else."""
     key = Marker(1, letter, "1", "n1", "jane").key
 
-    assert (letter == "r") == layout.is_pause(key)
-    assert not layout.is_pause(f"{layout.MARKERS}1-{letter}")
+    assert (letter == "r") == layout.is_pause_marker(key)
+    assert not layout.is_pause_marker(f"{layout.MARKERS_PREFIX}1-{letter}")
 
 
-def test_a_marker_counts_how_often_it_was_looked_at_in_vain() -> None:
+def test_redated_marker_counts_its_tries() -> None:
     """Section 5 "Markers": it stays the marker of the same thing, and is due later."""
-    first = Marker(1, "g", "7", ulid_of(1)[-layout.NONCE :], "jane")
+    first = Marker(1, "g", "7", make_ulid(1)[-layout.NONCE_LENGTH :], "jane")
 
     # Given a marker that is re-dated again and again, each time by somebody else
     seen = [first]
     for due in range(2, 60):
-        read = layout.parse_marker(seen[-1].again(due).key)
+        read = layout.parse_marker(seen[-1].postponed(due).key)
         assert read is not None
         seen.append(read)
 
     # Then it counts, up to a bound, and says what it said
     assert [0, 1, 2, 3] == [each.tries for each in seen[:4]]
     assert 20 == max(each.tries for each in seen)
-    assert list(range(1, 60)) == [each.due for each in seen]
-    assert 1 == len({(each.letter, each.what, each.run_id) for each in seen})
-    assert 1 == len({each.nonce[: layout.NONCE] for each in seen})
+    assert list(range(1, 60)) == [each.due_ms for each in seen]
+    assert 1 == len({(each.kind, each.target, each.run_id) for each in seen})
+    assert 1 == len({each.nonce[: layout.NONCE_LENGTH] for each in seen})
 
 
-def test_a_marker_of_a_longer_nonce_was_not_looked_at_in_vain() -> None:
+def test_marker_with_a_long_nonce_has_no_tries() -> None:
     """What stands after the nonce and is no number counts nothing."""
-    assert 0 == Marker(1, "d", "x", f"{'n' * layout.NONCE}abc", "jane").tries
+    assert 0 == Marker(1, "d", "x", f"{'n' * layout.NONCE_LENGTH}abc", "jane").tries

@@ -7,122 +7,138 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from continuations.core.run import ENDED, Status
+from continuations.core.run import ENDED_STATUSES, RunStatus
 from continuations.ledger import layout, markers
 from continuations.ledger.layout import Marker
 from continuations_storage import MemoryStore
-from continuations_storage.contract import PAGE
-from tests.ledger.machine import MOMENT, later, ulid_of
-from tests.ledger.runs import RUN, a_table, a_wait, does, keys, objects, wait_id
+from continuations_storage.contract import PAGE_SIZE
+from tests.ledger.fake_clock import MOMENT, make_ulid, seconds_after_start
+from tests.ledger.runs import (
+    RUN,
+    all_keys,
+    make_objects,
+    make_state,
+    make_wait,
+    make_wait_id,
+    run_async,
+)
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from continuations.core.table import Table
+    from continuations.core.state import RunState
     from continuations.ledger.objects import Objects
 
-NONCE = ulid_of(7)
+NONCE = make_ulid(7)
 
 
-async def due_at(place: Objects, now: datetime) -> list[Marker]:
+async def due_markers(place: Objects, now: datetime) -> list[Marker]:
     """Return the markers that are due at a time."""
-    return [marker async for marker in markers.due(place, now)]
+    return [marker async for marker in markers.list_due(place, now)]
 
 
 # Making and listing ---------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("marker", "letter", "what"),
+    ("marker", "kind", "target"),
     [
         (markers.guard(RUN, 12, MOMENT, NONCE), "g", "12"),
-        (markers.of_decision(wait_id(3), MOMENT, NONCE), "d", ulid_of(3)),
-        (markers.of_deadline(wait_id(3), MOMENT, NONCE), "e", ulid_of(3)),
-        (markers.of_letter(RUN, 4, MOMENT, NONCE), "m", "4"),
-        (markers.of_cancellation(RUN, MOMENT, NONCE), "c", "0"),
+        (markers.for_decision(make_wait_id(3), MOMENT, NONCE), "d", make_ulid(3)),
+        (markers.for_deadline(make_wait_id(3), MOMENT, NONCE), "e", make_ulid(3)),
+        (markers.for_inbox_message(RUN, 4, MOMENT, NONCE), "m", "4"),
+        (markers.for_cancel_request(RUN, MOMENT, NONCE), "c", "0"),
     ],
 )
 def test_a_marker_says_when_why_and_which_run(
     marker: Marker, letter: str, what: str
 ) -> None:
-    assert (letter, what, RUN) == (marker.letter, marker.what, marker.run_id)
-    assert int(MOMENT.timestamp() * 1000) == marker.due
+    assert (letter, what, RUN) == (marker.kind, marker.target, marker.run_id)
+    assert int(MOMENT.timestamp() * 1000) == marker.due_ms
     assert marker == layout.parse_marker(marker.key)
 
 
 def test_two_markers_of_one_reason_and_moment_are_two() -> None:
-    one = markers.of_decision(wait_id(), MOMENT, ulid_of(1))
-    two = markers.of_decision(wait_id(), MOMENT, ulid_of(2))
+    one = markers.for_decision(make_wait_id(), MOMENT, make_ulid(1))
+    two = markers.for_decision(make_wait_id(), MOMENT, make_ulid(2))
 
     assert one.key != two.key
 
 
 def test_due_markers_come_in_the_order_of_their_time() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         # Given markers that were made in any order
-        place = objects()
+        place = make_objects()
         for seconds in (30, -5, 0, 31, -3600, 29.999, 30.001):
-            await markers.make(place, markers.guard(RUN, 2, later(seconds), NONCE))
+            await markers.create(
+                place, markers.guard(RUN, 2, seconds_after_start(seconds), NONCE)
+            )
 
         # When a sweep looks half a minute from now
-        found = await due_at(place, later(30))
+        found = await due_markers(place, seconds_after_start(30))
 
         # Then it sees those that are due then, the oldest first
         begin = int(MOMENT.timestamp() * 1000)
         assert [-3_600_000, -5000, 0, 29_999, 30_000] == [
-            marker.due - begin for marker in found
+            marker.due_ms - begin for marker in found
         ]
 
-    does(story())
+    run_async(scenario())
 
 
 def test_a_marker_is_due_at_its_very_millisecond() -> None:
     async def story() -> None:
-        place = objects()
+        place = make_objects()
         marker = markers.guard(RUN, 2, MOMENT, NONCE)
-        await markers.make(place, marker)
+        await markers.create(place, marker)
 
-        assert [] == await due_at(place, later(-0.001))
-        assert [marker] == await due_at(place, MOMENT)
+        assert [] == await due_markers(place, seconds_after_start(-0.001))
+        assert [marker] == await due_markers(place, MOMENT)
 
-    does(story())
+    run_async(story())
 
 
 def test_every_due_marker_is_found_among_thousands() -> None:
     """R-E9: also when a page is full, and while they are being dropped."""
 
     async def story() -> None:
-        place = objects()
-        count = 2 * PAGE + 7
+        place = make_objects()
+        count = 2 * PAGE_SIZE + 7
         for number in range(count):
-            marker = markers.guard(f"run-{number}", 1, later(number - count), NONCE)
-            await markers.make(place, marker)
-        await markers.make(place, markers.guard("later", 1, later(9), NONCE))
+            marker = markers.guard(
+                f"run-{number}", 1, seconds_after_start(number - count), NONCE
+            )
+            await markers.create(place, marker)
+        await markers.create(
+            place, markers.guard("later", 1, seconds_after_start(9), NONCE)
+        )
 
         seen = 0
-        async for marker in markers.due(place, MOMENT):
+        async for marker in markers.list_due(place, MOMENT):
             seen += 1
             await place.delete(marker.key)
 
         assert count == seen
-        assert 1 == len(await keys(place))
+        assert 1 == len(await all_keys(place))
 
-    does(story())
+    run_async(story())
 
 
 def test_only_the_due_ones_are_listed() -> None:
     """A million timers of next year cost a sweep one page."""
 
     async def story() -> None:
-        place = objects()
-        await markers.make(place, markers.guard(RUN, 1, MOMENT, NONCE))
-        for number in range(PAGE):
-            marker = markers.guard(RUN, number + 2, later(1e6 + number), NONCE)
-            await markers.make(place, marker)
+        place = make_objects()
+        await markers.create(place, markers.guard(RUN, 1, MOMENT, NONCE))
+        for number in range(PAGE_SIZE):
+            marker = markers.guard(
+                RUN, number + 2, seconds_after_start(1e6 + number), NONCE
+            )
+            await markers.create(place, marker)
 
-        assert 1 == len(await due_at(place, MOMENT))
+        assert 1 == len(await due_markers(place, MOMENT))
 
-    does(story())
+    run_async(story())
 
 
 @pytest.mark.parametrize(
@@ -130,97 +146,99 @@ def test_only_the_due_ones_are_listed() -> None:
 )
 def test_a_foreign_key_among_the_markers_is_passed_over(name: str) -> None:
     async def story() -> None:
-        place = objects()
+        place = make_objects()
         await place.create(f"markers/{name}", b"")
         marker = markers.guard(RUN, 1, MOMENT, NONCE)
-        await markers.make(place, marker)
+        await markers.create(place, marker)
 
-        assert [marker] == await due_at(place, MOMENT)
+        assert [marker] == await due_markers(place, MOMENT)
 
-    does(story())
+    run_async(story())
 
 
-def test_making_tells_the_time_of_the_store() -> None:
+def test_make_returns_the_store_time() -> None:
     async def story() -> None:
-        place = objects(MemoryStore(lambda: later(3)))
+        place = make_objects(MemoryStore(lambda: seconds_after_start(3)))
         marker = markers.guard(RUN, 1, MOMENT, NONCE)
 
-        assert later(3) == await markers.make(place, marker)
+        assert seconds_after_start(3) == await markers.create(place, marker)
 
-    does(story())
+    run_async(story())
 
 
-def test_a_marker_that_is_there_is_made() -> None:
+def test_make_is_idempotent() -> None:
     """R-A2: a redelivery with its own id at its own time makes the same key."""
 
     async def story() -> None:
-        place = objects()
-        marker = markers.of_decision(wait_id(), MOMENT, NONCE)
-        await markers.make(place, marker)
-        await markers.make(place, marker)
+        place = make_objects()
+        marker = markers.for_decision(make_wait_id(), MOMENT, NONCE)
+        await markers.create(place, marker)
+        await markers.create(place, marker)
 
-        assert [marker.key] == await keys(place)
+        assert [marker.key] == await all_keys(place)
 
-    does(story())
+    run_async(story())
 
 
 # Whether one stands ---------------------------------------------------------
 
 
-def state(status: Status = "suspended", *, inbox: int = 0) -> Table:
+def run_at_wait(status: RunStatus = "suspended", *, inbox: int = 0) -> RunState:
     """Return a run that stands at wait 1 and has heard some messages."""
-    table = a_table(a_wait(1), status=status)
-    return replace(table, run=replace(table.run, inbox=inbox))
+    state = make_state(make_wait(1), status=status)
+    return replace(state, run=replace(state.run, last_inbox_number=inbox))
 
 
-def of(letter: str, what: str) -> Marker:
+def marker_of(letter: str, what: str) -> Marker:
     """Return a marker of a reason."""
     return Marker(1, letter, what, "n", RUN)
 
 
 @pytest.mark.parametrize(
-    ("marker", "number", "table", "stands"),
+    ("marker", "number", "run_state", "stands"),
     [
         # A guard stands until its number is taken, and while the run is claimed.
-        (of("g", "5"), 4, state(), True),
-        (of("g", "5"), 5, state(), False),
-        (of("g", "5"), 6, state(), False),
-        (of("g", "5"), 4, state("running"), True),
-        (of("g", "5"), 5, state("running"), True),
-        (of("g", "5"), 9, state("running"), True),
+        (marker_of("g", "5"), 4, run_at_wait(), True),
+        (marker_of("g", "5"), 5, run_at_wait(), False),
+        (marker_of("g", "5"), 6, run_at_wait(), False),
+        (marker_of("g", "5"), 4, run_at_wait("running"), True),
+        (marker_of("g", "5"), 5, run_at_wait("running"), True),
+        (marker_of("g", "5"), 9, run_at_wait("running"), True),
         # Those of a wait stand while the wait is open.
-        (of("d", ulid_of(1)), 2, state(), True),
-        (of("d", ulid_of(2)), 2, state(), False),
-        (of("e", ulid_of(1)), 2, state(), True),
-        (of("e", ulid_of(2)), 2, state(), False),
-        (of("d", ulid_of(1)), 2, state("running"), True),
+        (marker_of("d", make_ulid(1)), 2, run_at_wait(), True),
+        (marker_of("d", make_ulid(2)), 2, run_at_wait(), False),
+        (marker_of("e", make_ulid(1)), 2, run_at_wait(), True),
+        (marker_of("e", make_ulid(2)), 2, run_at_wait(), False),
+        (marker_of("d", make_ulid(1)), 2, run_at_wait("running"), True),
         # Those of a message stand until it was heard.
-        (of("m", "1"), 2, state(), True),
-        (of("m", "3"), 2, state(inbox=2), True),
-        (of("m", "2"), 2, state(inbox=2), False),
-        (of("m", "1"), 2, state(inbox=2), False),
+        (marker_of("m", "1"), 2, run_at_wait(), True),
+        (marker_of("m", "3"), 2, run_at_wait(inbox=2), True),
+        (marker_of("m", "2"), 2, run_at_wait(inbox=2), False),
+        (marker_of("m", "1"), 2, run_at_wait(inbox=2), False),
         # Of a cancellation and of "resume it": until the run has ended.
-        (of("c", "0"), 2, state(), True),
-        (of("r", "2"), 1, state(), True),
-        (of("r", "2"), 2, state(), True),
-        (of("r", "2"), 3, state(), False),
+        (marker_of("c", "0"), 2, run_at_wait(), True),
+        (marker_of("r", "2"), 1, run_at_wait(), True),
+        (marker_of("r", "2"), 2, run_at_wait(), True),
+        (marker_of("r", "2"), 3, run_at_wait(), False),
     ],
 )
-def test_what_a_marker_stands_for(
-    marker: Marker, number: int, table: Table, *, stands: bool
+def test_stands_for_each_kind_of_marker(
+    marker: Marker, number: int, run_state: RunState, *, stands: bool
 ) -> None:
-    assert stands == markers.stands(marker, number, table)
+    assert stands == markers.is_needed(marker, number, run_state)
 
 
-@pytest.mark.parametrize("status", sorted(ENDED))
+@pytest.mark.parametrize("status", sorted(ENDED_STATUSES))
 @pytest.mark.parametrize("letter", "demcgr")
-def test_nothing_is_open_in_a_run_that_has_ended(status: Status, letter: str) -> None:
-    marker = of(letter, "9" if letter in "gm" else ulid_of(1))
+def test_no_marker_stands_after_the_run_has_ended(
+    status: RunStatus, letter: str
+) -> None:
+    marker = marker_of(letter, "9" if letter in "gm" else make_ulid(1))
 
-    assert not markers.stands(marker, 2, state(status))
+    assert not markers.is_needed(marker, 2, run_at_wait(status))
 
 
 @pytest.mark.parametrize("letter", "demcgr")
-def test_all_stand_while_the_run_has_no_version(letter: str) -> None:
+def test_every_marker_stands_while_the_run_has_no_version(letter: str) -> None:
     """Its starter is about to write it, or died before."""
-    assert markers.stands(of(letter, "1"), 0, None)
+    assert markers.is_needed(marker_of(letter, "1"), 0, None)

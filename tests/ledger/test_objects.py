@@ -15,9 +15,9 @@ from continuations.ledger.objects import (
 )
 from continuations_storage import MemoryStore
 from continuations_storage import errors as theirs
-from continuations_storage.contract import PAGE
+from continuations_storage.contract import PAGE_SIZE
 from continuations_storage.faults import FaultyStore, on, refused
-from tests.ledger.runs import does, keys, objects
+from tests.ledger.runs import all_keys, make_objects, run_async
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from continuations_storage.faults import Operation, Verb
 
 
-class Strange(theirs.StorageError):
+class CustomStoreError(theirs.StorageError):
     """An error that somebody's own store adds."""
 
 
@@ -38,20 +38,20 @@ TRANSLATIONS: list[tuple[type[theirs.StorageError], type[Exception]]] = [
     (theirs.Damaged, ours.Corrupt),
     (theirs.Unsafe, ours.StoreUnsafe),
     (theirs.InvalidKey, ours.InvalidId),
-    (Strange, ours.StoreError),
+    (CustomStoreError, ours.StoreError),
     (theirs.StorageError, ours.StoreError),
 ]
 VERBS: tuple[Verb, ...] = ("create", "read", "keys", "delete", "probe")
 
 
-def asked(place: Objects, verb: Verb) -> Coroutine[Any, Any, object]:
+def request_of(objects: Objects, verb: Verb) -> Coroutine[Any, Any, object]:
     """Return a verb's coroutine."""
     verbs: dict[Verb, Coroutine[Any, Any, object]] = {
-        "create": place.create("a/b", b"x"),
-        "read": place.read("a/b"),
-        "keys": place.keys("a/"),
-        "delete": place.delete("a/b"),
-        "probe": place.probe(),
+        "create": objects.create("a/b", b"x"),
+        "read": objects.read("a/b"),
+        "keys": objects.keys("a/"),
+        "delete": objects.delete("a/b"),
+        "probe": objects.probe(),
     }
     wanted = verbs.pop(verb)
     for other in verbs.values():
@@ -61,14 +61,14 @@ def asked(place: Objects, verb: Verb) -> Coroutine[Any, Any, object]:
 
 @pytest.mark.parametrize(("error", "named"), TRANSLATIONS)
 @pytest.mark.parametrize("verb", VERBS)
-def test_every_failure_of_every_verb_has_a_name_of_ours(
+def test_storage_errors_are_translated_for_every_verb(
     verb: Verb, error: type[theirs.StorageError], named: type[Exception]
 ) -> None:
     """R-E2, R-E5: only success is success; forbidden is not missing."""
     place = Objects(FaultyStore(MemoryStore(), on(verb, refused(error))))
 
     with pytest.raises(named) as caught:
-        does(asked(place, verb))
+        run_async(request_of(place, verb))
 
     assert named is type(caught.value)
     assert isinstance(caught.value, ours.ContinuationsError)
@@ -76,7 +76,7 @@ def test_every_failure_of_every_verb_has_a_name_of_ours(
     assert "injected" in str(caught.value)
 
 
-def test_every_error_of_a_store_is_in_the_table() -> None:
+def test_translation_table_covers_all_storage_errors() -> None:
     every = {
         error
         for error in vars(theirs).values()
@@ -90,9 +90,9 @@ def test_every_error_of_a_store_is_in_the_table() -> None:
     } | answers | at_the_door | {theirs.StorageError}
 
 
-def test_answers_pass_through() -> None:
-    async def story() -> None:
-        place = objects()
+def test_already_exists_and_not_found_are_not_translated() -> None:
+    async def scenario() -> None:
+        place = make_objects()
         await place.create("a/b", b"1")
         with pytest.raises(AlreadyExists):
             await place.create("a/b", b"2")
@@ -100,7 +100,7 @@ def test_answers_pass_through() -> None:
             await place.read("a/c")
         assert b"1" == await place.read("a/b")
 
-    does(story())
+    run_async(scenario())
 
 
 def test_a_crash_is_not_translated() -> None:
@@ -111,10 +111,12 @@ def test_a_crash_is_not_translated() -> None:
         raise Gone
 
     with pytest.raises(Gone):
-        does(Objects(FaultyStore(MemoryStore(), gone)).read("a"))
+        run_async(Objects(FaultyStore(MemoryStore(), gone)).read("a"))
 
 
-@pytest.mark.parametrize("count", [0, 1, PAGE - 1, PAGE, PAGE + 1, 2 * PAGE])
+@pytest.mark.parametrize(
+    "count", [0, 1, PAGE_SIZE - 1, PAGE_SIZE, PAGE_SIZE + 1, 2 * PAGE_SIZE]
+)
 def test_all_keys_goes_through_every_page(count: int) -> None:
     """R-E9: listings of more than a thousand keys are whole."""
 
@@ -123,12 +125,12 @@ def test_all_keys_goes_through_every_page(count: int) -> None:
         for number in range(count):
             await store.create(f"a/{number:05d}", b"")
         await store.create("b", b"")
-        return await keys(Objects(store), "a/")
+        return await all_keys(Objects(store), "a/")
 
-    assert [f"a/{number:05d}" for number in range(count)] == does(story())
+    assert [f"a/{number:05d}" for number in range(count)] == run_async(story())
 
 
-def test_a_url_of_no_store_is_invalid_input() -> None:
+def test_unknown_store_url_raises_invalid_input() -> None:
     with pytest.raises(ours.InvalidInput):
         open_store("postgres://x")
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 
 from continuations.core.delta import diff
-from continuations.core.table import ROOT
+from continuations.core.state import ROOT_FRAME_ID
 from continuations.errors import (
     ContinuationsError,
     Corrupt,
@@ -24,38 +24,46 @@ from continuations.errors import (
 from continuations.ledger import fenwick, layout
 from continuations.ledger.objects import Objects
 from continuations.ledger.versions import Versions
-from continuations.wire.envelope import digest_of
-from continuations.wire.versions import Header, encode_version
+from continuations.wire.envelope import object_digest
+from continuations.wire.versions import VersionHeader, encode_version
 from continuations_storage import MemoryStore
 from continuations_storage.errors import AlreadyExists, Unavailable
 from continuations_storage.faults import FaultyStore, at, lost_reply, on, refused
-from tests.core.schedules import CHOICES, begin, play
+from tests.core.schedules import CHOICES, first_state, run_schedule
+from tests.ledger.fake_clock import MOMENT, seconds_after_start
 from tests.ledger.histories import history
-from tests.ledger.machine import MOMENT, later
-from tests.ledger.runs import RUN, a_table, does, keys, moved, objects, said_more
+from tests.ledger.runs import (
+    RUN,
+    all_keys,
+    copy_object,
+    make_objects,
+    make_state,
+    run_async,
+    with_message,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from continuations.core.events import Event
-    from continuations.core.table import Table
-    from continuations.ledger.versions import Loaded
+    from continuations.core.state import RunState
+    from continuations.ledger.versions import LoadedVersion
 
 
-async def appended(versions: Versions, tables: Iterable[Table]) -> Loaded:
+async def append_all(versions: Versions, tables: Iterable[RunState]) -> LoadedVersion:
     """Append states one after the other, and return the last version."""
-    loaded: Loaded | None = None
-    for table in tables:
-        loaded = await versions.append(loaded, table, at=MOMENT)
+    loaded: LoadedVersion | None = None
+    for state in tables:
+        loaded = await versions.append(loaded, state, at=MOMENT)
     assert loaded is not None
     return loaded
 
 
-def told(count: int, *, run_id: str = RUN) -> list[Table]:
+def states_with_messages(count: int, *, run_id: str = RUN) -> list[RunState]:
     """Return states of a run in which one message after the other was said."""
-    tables = [a_table(run_id=run_id)]
+    tables = [make_state(run_id=run_id)]
     for number in range(1, count):
-        tables.append(said_more(tables[-1], f"message {number} of {run_id}"))
+        tables.append(with_message(tables[-1], f"message {number} of {run_id}"))
     return tables
 
 
@@ -66,99 +74,101 @@ def told(count: int, *, run_id: str = RUN) -> list[Table]:
 def test_every_version_of_a_long_history_loads_as_it_was_appended(seed: int) -> None:
     tables = list(history(seed, 260))
 
-    async def story() -> None:
+    async def scenario() -> None:
         # Given a run of hundreds of versions, made by one writer
-        place = objects()
-        await appended(Versions(place, RUN), tables)
+        place = make_objects()
+        await append_all(Versions(place, RUN), tables)
 
         # When another process loads each of them
         versions = Versions(place, RUN)
-        for number, table in enumerate(tables, 1):
+        for number, state in enumerate(tables, 1):
             loaded = await versions.load(number)
 
             # Then it is the state that was appended
             assert (number, 1) == (loaded.number, loaded.root)
-            assert table == loaded.table
+            assert state == loaded.state
 
-        assert len(tables) == (await versions.newest()).number
+        assert len(tables) == (await versions.load_newest()).number
 
-    does(story())
+    run_async(scenario())
 
 
 @pytest.mark.parametrize("seed", [4, 5])
-def test_a_history_may_change_hands_before_any_version(seed: int) -> None:
+def test_any_process_can_append_after_any_version(seed: int) -> None:
     """A writer that loaded n writes what the one that appended n would have."""
     tables = list(history(seed, 90))
 
     async def story() -> None:
-        place, other = objects(), objects()
-        await appended(Versions(place, RUN), tables)
+        place, other = make_objects(), make_objects()
+        await append_all(Versions(place, RUN), tables)
         loaded = await Versions(other, RUN).append(None, tables[0], at=MOMENT)
         for number, (before, after) in enumerate(zip(tables, tables[1:]), 1):  # noqa: B905, RUF007 - one shorter
             # Given a process that knows version n from the store alone
             loaded = await Versions(other, RUN).load(number)
-            assert before == loaded.table
+            assert before == loaded.state
 
             # When it appends what changed since
             loaded = await Versions(other, RUN).append(loaded, after, at=MOMENT)
-            assert after == loaded.table
+            assert after == loaded.state
 
         # Then every version is again as it was
-        for number, table in enumerate(tables, 1):
-            assert table == (await Versions(other, RUN).load(number)).table
+        for number, state in enumerate(tables, 1):
+            assert state == (await Versions(other, RUN).load(number)).state
 
-    does(story())
+    run_async(story())
 
 
 @settings(max_examples=25, deadline=None, derandomize=True)
 @given(CHOICES)
-def test_a_run_that_is_put_away_after_every_event_loads_equal(
+def test_state_after_every_event_loads_equal(
     choices: list[int],
 ) -> None:
     """R-E10, PA-13: a version is a whole state, whatever the state."""
-    tables: list[Table] = [begin(choices)]
+    tables: list[RunState] = [first_state(choices)]
 
-    def watch(_: Table, __: Event, after: Table) -> None:
+    def watch(_: RunState, __: Event, after: RunState) -> None:
         tables.append(after)
 
-    play(tables[0], choices, watch)
+    run_schedule(tables[0], choices, watch)
 
     async def story() -> None:
-        place = objects()
+        place = make_objects()
         versions = Versions(place, tables[0].run.id)
-        await appended(versions, tables)
-        for number, table in enumerate(tables, 1):
+        await append_all(versions, tables)
+        for number, state in enumerate(tables, 1):
             loaded = await versions.load(number)
-            assert table == loaded.table
-            assert set(table.agenda) == set(loaded.table.agenda)
+            assert state == loaded.state
+            assert set(state.runnable) == set(loaded.state.runnable)
 
-    does(story())
+    run_async(story())
 
 
 def test_a_log_that_was_rewritten_keeps_nothing_of_another_history() -> None:
     async def story() -> None:
         # Given a run whose messages were replaced by as many others
-        place = objects()
-        first = said_more(said_more(a_table(), "old 1"), "old 2")
-        log = first.logs[ROOT]
+        place = make_objects()
+        first = with_message(with_message(make_state(), "old 1"), "old 2")
+        log = first.logs[ROOT_FRAME_ID]
         fresh = replace(log, id=log.id + 1, messages=log.messages[:1])
-        second = replace(first, logs={ROOT: fresh})
-        second = said_more(said_more(second, "new 1"), "new 2")
-        await appended(Versions(place, RUN), [first, second, second])
+        second = replace(first, logs={ROOT_FRAME_ID: fresh})
+        second = with_message(with_message(second, "new 1"), "new 2")
+        await append_all(Versions(place, RUN), [first, second, second])
 
         # When the version after it is loaded
         loaded = await Versions(place, RUN).load(3)
 
         # Then it says what the new history says
-        assert second.logs == loaded.table.logs
+        assert second.logs == loaded.state.logs
 
-    does(story())
+    run_async(story())
 
 
 def test_the_header_and_the_markers_come_back() -> None:
     async def story() -> None:
-        versions = Versions(objects(), RUN)
-        made = await versions.append(None, a_table(), at=later(1), markers=("m/1",))
+        versions = Versions(make_objects(), RUN)
+        made = await versions.append(
+            None, make_state(), at=seconds_after_start(1), marker_keys=("m/1",)
+        )
         header = await versions.newest_header()
 
         assert header is not None
@@ -168,22 +178,26 @@ def test_the_header_and_the_markers_come_back() -> None:
             header.root,
             header.base,
         )
-        assert (later(1), "suspended", None) == (header.at, header.status, header.until)
-        assert ("m/1",) == header.markers == made.markers
-        assert ("m/1",) == (await versions.newest()).markers
+        assert (seconds_after_start(1), "suspended", None) == (
+            header.at,
+            header.status,
+            header.claimed_until,
+        )
+        assert ("m/1",) == header.markers == made.marker_keys
+        assert ("m/1",) == (await versions.load_newest()).marker_keys
 
-    does(story())
+    run_async(story())
 
 
-def test_the_time_of_the_store_is_told_where_it_has_one() -> None:
+def test_append_returns_the_store_time() -> None:
     async def story() -> None:
-        place = objects(MemoryStore(lambda: later(7)))
-        made = await Versions(place, RUN).append(None, a_table(), at=MOMENT)
+        place = make_objects(MemoryStore(lambda: seconds_after_start(7)))
+        made = await Versions(place, RUN).append(None, make_state(), at=MOMENT)
 
-        assert later(7) == made.store_time
-        assert (await Versions(place, RUN).newest()).store_time is None
+        assert seconds_after_start(7) == made.store_time
+        assert (await Versions(place, RUN).load_newest()).store_time is None
 
-    does(story())
+    run_async(story())
 
 
 # Costs ------------------------------------------------------------------------
@@ -197,13 +211,13 @@ def test_bytes_and_reads_grow_with_the_logarithm() -> None:
     async def story() -> None:
         store = FaultyStore(MemoryStore())
         place = Objects(store)
-        tables = [a_table()]
+        tables = [make_state()]
         for number in range(1, count):
-            tables.append(said_more(tables[-1], f"{number} {text}"))
-        await appended(Versions(place, RUN), tables)
+            tables.append(with_message(tables[-1], f"{number} {text}"))
+        await append_all(Versions(place, RUN), tables)
         bodies = [
             await store.inner.read(key)
-            for key in await store.inner.keys(layout.versions(RUN))
+            for key in await store.inner.keys(layout.versions_prefix(RUN))
         ]
         copies = sum(len(text) * number for number in range(1, count + 1))
 
@@ -220,49 +234,49 @@ def test_bytes_and_reads_grow_with_the_logarithm() -> None:
             assert len(reads) == len(set(reads)) <= log2(number) + 1
             assert {"read"} == {each.verb for each in store.operations}
 
-    does(story())
+    run_async(story())
 
 
 def test_the_newest_version_is_one_listing_of_one_key() -> None:
     async def story() -> None:
         store = FaultyStore(MemoryStore())
-        await appended(Versions(Objects(store), RUN), told(20))
+        await append_all(Versions(Objects(store), RUN), states_with_messages(20))
         store.operations.clear()
 
         assert 20 == await Versions(Objects(store), RUN).newest_number()
         assert ["keys"] == [each.verb for each in store.operations]
 
-    does(story())
+    run_async(story())
 
 
 def test_appending_is_one_create() -> None:
     async def story() -> None:
         store = FaultyStore(MemoryStore())
-        await appended(Versions(Objects(store), RUN), told(50))
+        await append_all(Versions(Objects(store), RUN), states_with_messages(50))
 
         assert ["create"] * 50 == [each.verb for each in store.operations]
 
-    does(story())
+    run_async(story())
 
 
 # Losing -----------------------------------------------------------------------
 
 
-def test_of_racing_writers_one_moves_the_run_on() -> None:
+def test_one_of_racing_appends_succeeds() -> None:
     """R-A12, R-E1, PA-12: the others are told so, and wrote nothing."""
 
     async def story() -> None:
         # Given ten processes that have loaded the same version
-        place = objects()
-        await appended(Versions(place, RUN), told(5))
-        loaded = [await Versions(place, RUN).newest() for _ in range(10)]
-        before = await keys(place)
+        place = make_objects()
+        await append_all(Versions(place, RUN), states_with_messages(5))
+        loaded = [await Versions(place, RUN).load_newest() for _ in range(10)]
+        before = await all_keys(place)
 
         # When all of them append the next
         results = await asyncio.gather(
             *(
                 Versions(place, RUN).append(
-                    each, said_more(each.table, f"writer {number}"), at=MOMENT
+                    each, with_message(each.state, f"writer {number}"), at=MOMENT
                 )
                 for number, each in enumerate(loaded)
             ),
@@ -273,78 +287,81 @@ def test_of_racing_writers_one_moves_the_run_on() -> None:
         won = [each for each in results if not isinstance(each, BaseException)]
         lost = [each for each in results if isinstance(each, StaleRun)]
         assert (1, 9) == (len(won), len(lost))
-        assert won[0].table == (await Versions(place, RUN).newest()).table
-        assert [layout.version(RUN, 6), *before] == await keys(place)
+        assert won[0].state == (await Versions(place, RUN).load_newest()).state
+        assert [layout.version_key(RUN, 6), *before] == await all_keys(place)
         assert all(each.run_id == RUN and "version 5" in str(each) for each in lost)
 
-    does(story())
+    run_async(story())
 
 
-def test_of_racing_starters_one_begins_the_run() -> None:
+def test_one_of_racing_first_versions_succeeds() -> None:
     async def story() -> None:
-        place = objects()
+        place = make_objects()
         results = await asyncio.gather(
-            *(Versions(place, RUN).append(None, a_table(), at=MOMENT) for _ in "abcd"),
+            *(
+                Versions(place, RUN).append(None, make_state(), at=MOMENT)
+                for _ in "abcd"
+            ),
             return_exceptions=True,
         )
 
         assert 3 == sum(isinstance(each, StaleRun) for each in results)
-        assert [layout.version(RUN, 1)] == await keys(place)
+        assert [layout.version_key(RUN, 1)] == await all_keys(place)
 
-    does(story())
+    run_async(story())
 
 
-def test_a_writer_that_was_overtaken_long_ago_writes_nothing() -> None:
+def test_append_on_an_old_version_is_refused() -> None:
     """R-A5: late writes of a dead holder are rejected, not merged."""
 
     async def story() -> None:
         # Given a process that was frozen at version 3, while others went on to 9
-        place = objects()
+        place = make_objects()
         versions = Versions(place, RUN)
-        await appended(versions, told(3))
-        frozen = await versions.newest()
+        await append_all(versions, states_with_messages(3))
+        frozen = await versions.load_newest()
         newest = frozen
         for number in range(4, 10):
             newest = await versions.append(
-                newest, said_more(newest.table, f"message {number}"), at=MOMENT
+                newest, with_message(newest.state, f"message {number}"), at=MOMENT
             )
 
         # When it thaws and writes
         with pytest.raises(StaleRun):
-            await versions.append(frozen, said_more(frozen.table, "late"), at=MOMENT)
+            await versions.append(frozen, with_message(frozen.state, "late"), at=MOMENT)
 
         # Then nothing of it is there
-        assert newest.table == (await versions.newest()).table
+        assert newest.state == (await versions.load_newest()).state
 
-    does(story())
+    run_async(story())
 
 
-def test_a_lost_reply_is_not_told_as_somebody_elses_win() -> None:
+def test_append_with_lost_reply_is_inconclusive_not_stale() -> None:
     """R-E1: inconclusive is its own answer."""
 
     async def story() -> None:
         inner = MemoryStore()
         store = FaultyStore(inner, at(1, lost_reply()))
         with pytest.raises(Inconclusive):
-            await Versions(Objects(store), RUN).append(None, a_table(), at=MOMENT)
+            await Versions(Objects(store), RUN).append(None, make_state(), at=MOMENT)
 
-        assert 1 == (await Versions(Objects(inner), RUN).newest()).number
+        assert 1 == (await Versions(Objects(inner), RUN).load_newest()).number
 
-    does(story())
+    run_async(story())
 
 
 @pytest.mark.parametrize("number", [1, 4])
-def test_a_number_that_is_taken_by_nothing_listed_is_named(number: int) -> None:
+def test_append_on_an_unlisted_existing_key_is_corrupt(number: int) -> None:
     """R-E7: nobody moved the run on, so nobody is told to look again, for ever."""
 
     async def story() -> None:
         # Given something under the next number that the store does not show
         inner = MemoryStore()
-        tables = told(number)
+        tables = states_with_messages(number)
         before = None
         if number > 1:
-            before = await appended(Versions(Objects(inner), RUN), tables[:-1])
-        key = layout.version(RUN, number)
+            before = await append_all(Versions(Objects(inner), RUN), tables[:-1])
+        key = layout.version_key(RUN, number)
         store = FaultyStore(inner, on("create", refused(AlreadyExists), prefix=key))
 
         # When a writer comes to it
@@ -356,13 +373,13 @@ def test_a_number_that_is_taken_by_nothing_listed_is_named(number: int) -> None:
         await Versions(Objects(inner), RUN).append(before, tables[-1], at=MOMENT)
         assert number == await Versions(Objects(inner), RUN).newest_number()
 
-    does(story())
+    run_async(story())
 
 
-def test_a_store_that_is_away_is_not_a_damaged_run() -> None:
+def test_unavailable_store_is_not_reported_as_damage() -> None:
     async def story() -> None:
         inner = MemoryStore()
-        await appended(Versions(Objects(inner), RUN), told(7))
+        await append_all(Versions(Objects(inner), RUN), states_with_messages(7))
         for skip in range(3):
             store = FaultyStore(
                 inner, on("read", refused(Unavailable), skip=skip, times=9)
@@ -370,7 +387,7 @@ def test_a_store_that_is_away_is_not_a_damaged_run() -> None:
             with pytest.raises(StoreUnavailable):
                 await Versions(Objects(store), RUN).load(7)
 
-    does(story())
+    run_async(story())
 
 
 # What is not there ------------------------------------------------------------
@@ -378,39 +395,41 @@ def test_a_store_that_is_away_is_not_a_damaged_run() -> None:
 
 def test_a_run_that_is_not_there_is_not_found() -> None:
     async def story() -> None:
-        place = objects()
-        await appended(Versions(place, "jane-12"), told(1, run_id="jane-12"))
+        place = make_objects()
+        await append_all(
+            Versions(place, "jane-12"), states_with_messages(1, run_id="jane-12")
+        )
         versions = Versions(place, RUN)
 
         assert 0 == await versions.newest_number()
         assert await versions.newest_header() is None
         with pytest.raises(RunNotFound) as caught:
-            await versions.newest()
+            await versions.load_newest()
         assert RUN == caught.value.run_id
 
-    does(story())
+    run_async(story())
 
 
 @pytest.mark.parametrize("number", [-(2**40), -1, 0, 8, 99, 10**10, 10**20])
-def test_a_version_that_never_was_is_not_called_damaged(number: int) -> None:
+def test_missing_version_number_raises_run_not_found(number: int) -> None:
     async def story() -> None:
-        versions = Versions(objects(), RUN)
-        await appended(versions, told(7))
+        versions = Versions(make_objects(), RUN)
+        await append_all(versions, states_with_messages(7))
         with pytest.raises(RunNotFound) as caught:
             await versions.load(number)
         assert str(number) in str(caught.value)
 
-    does(story())
+    run_async(story())
 
 
-def test_a_version_that_was_and_is_gone_is_corrupt() -> None:
+def test_deleted_version_is_corrupt() -> None:
     async def story() -> None:
         store = MemoryStore()
-        await appended(Versions(Objects(store), RUN), told(7))
-        await store.delete(layout.version(RUN, 5))
-        await refuses(store, RUN, 5, 5)
+        await append_all(Versions(Objects(store), RUN), states_with_messages(7))
+        await store.delete(layout.version_key(RUN, 5))
+        await assert_refused(store, RUN, 5, 5)
 
-    does(story())
+    run_async(story())
 
 
 @pytest.mark.parametrize("name", [".DS_Store", "99999999999", "12", "x" * 10])
@@ -419,23 +438,25 @@ def test_a_foreign_key_among_the_versions_is_refused_by_name(name: str) -> None:
         store = MemoryStore()
         await store.create(f"runs/{RUN}/v/{name}", b"")
         with pytest.raises(ContinuationsError) as caught:
-            await Versions(Objects(store), RUN).newest()
+            await Versions(Objects(store), RUN).load_newest()
         assert RUN in str(caught.value)
 
-    does(story())
+    run_async(story())
 
 
 # Damage, theft and time travel ------------------------------------------------
 
 
-async def refuses(store: MemoryStore, run_id: str, number: int, damaged: int) -> None:
+async def assert_refused(
+    store: MemoryStore, run_id: str, number: int, damaged: int
+) -> None:
     """Check that a version is refused by name, and nothing is overwritten."""
     everything = {key: await store.read(key) for key in await store.keys("")}
 
     with pytest.raises(FormatError) as caught:
         await Versions(Objects(store), run_id).load(number)
 
-    assert layout.version(run_id, damaged) in str(caught.value)
+    assert layout.version_key(run_id, damaged) in str(caught.value)
     assert everything == {key: await store.read(key) for key in await store.keys("")}
 
 
@@ -445,49 +466,49 @@ def test_a_version_whose_chain_lacks_an_object_is_corrupt(damaged: int) -> None:
 
     async def story() -> None:
         store = MemoryStore()
-        tables = told(7)
-        await appended(Versions(Objects(store), RUN), tables)
-        await store.delete(layout.version(RUN, damaged))
+        tables = states_with_messages(7)
+        await append_all(Versions(Objects(store), RUN), tables)
+        await store.delete(layout.version_key(RUN, damaged))
 
-        await refuses(store, RUN, 7, damaged)
+        await assert_refused(store, RUN, 7, damaged)
         for number in {1, 2, 3, 5} - ({5} if damaged == 4 else set()):
             loaded = await Versions(Objects(store), RUN).load(number)
-            assert tables[number - 1] == loaded.table
+            assert tables[number - 1] == loaded.state
 
-    does(story())
+    run_async(story())
 
 
-def test_a_whole_version_above_a_lost_one_is_said_to_be_whole() -> None:
+def test_error_names_the_missing_base_not_the_whole_version() -> None:
     """R-E7: who repairs is told which object to restore, and not the wrong one."""
 
     async def story() -> None:
-        place = objects()
-        await appended(Versions(place, RUN), told(7))
+        place = make_objects()
+        await append_all(Versions(place, RUN), states_with_messages(7))
 
         # Given nothing known to be whole, 7 stands on 6
         with pytest.raises(Corrupt, match=r"is whole, but version 6 below it is not"):
-            await Versions(place, RUN).step(7, {})
+            await Versions(place, RUN).rebuild(7, {})
 
         # And 4, a full copy, on nothing
-        assert 4 == (await Versions(place, RUN).step(4, {})).number
+        assert 4 == (await Versions(place, RUN).rebuild(4, {})).number
 
-    does(story())
+    run_async(story())
 
 
 def test_versions_that_are_not_needed_may_be_gone() -> None:
     async def story() -> None:
         store = MemoryStore()
-        tables = told(7)
-        await appended(Versions(Objects(store), RUN), tables)
+        tables = states_with_messages(7)
+        await append_all(Versions(Objects(store), RUN), tables)
         for number in (1, 2, 3, 5):
-            await store.delete(layout.version(RUN, number))
+            await store.delete(layout.version_key(RUN, number))
 
-        assert tables[6] == (await Versions(Objects(store), RUN).newest()).table
+        assert tables[6] == (await Versions(Objects(store), RUN).load_newest()).state
 
-    does(story())
+    run_async(story())
 
 
-def flipped(body: bytes, place: int) -> bytes:
+def flip_bit(body: bytes, place: int) -> bytes:
     """Return a body with one bit turned."""
     return body[:place] + bytes([body[place] ^ 4]) + body[place + 1 :]
 
@@ -498,23 +519,23 @@ def test_a_damaged_object_is_refused_and_never_overwritten(damaged: int) -> None
 
     async def story() -> None:
         store = MemoryStore()
-        await appended(Versions(Objects(store), RUN), told(7))
-        key = layout.version(RUN, damaged)
+        await append_all(Versions(Objects(store), RUN), states_with_messages(7))
+        key = layout.version_key(RUN, damaged)
         good = await store.read(key)
         bad = [b"", b"\0" * len(good), b"hello", b"{}", good + b"\0", good[1:]]
         bad += [good[:end] for end in range(1, len(good), 17)]
-        bad += [flipped(good, place) for place in range(0, len(good), 11)]
+        bad += [flip_bit(good, place) for place in range(0, len(good), 11)]
         for body in bad:
             await store.delete(key)
             await store.create(key, body)
-            await refuses(store, RUN, 7, damaged)
+            await assert_refused(store, RUN, 7, damaged)
 
         # And with the object restored, all is well
         await store.delete(key)
         await store.create(key, good)
         await Versions(Objects(store), RUN).load(7)
 
-    does(story())
+    run_async(story())
 
 
 @pytest.mark.parametrize("number", [1, 4, 6, 7])
@@ -523,14 +544,21 @@ def test_an_object_of_another_run_is_refused(number: int) -> None:
 
     async def story() -> None:
         store = MemoryStore()
-        await appended(Versions(Objects(store), RUN), told(7))
-        await appended(Versions(Objects(store), "kim-1"), told(7, run_id="kim-1"))
-        source, target = layout.version(RUN, number), layout.version("kim-1", number)
-        await moved(store, source, target, over=True)
+        await append_all(Versions(Objects(store), RUN), states_with_messages(7))
+        await append_all(
+            Versions(Objects(store), "kim-1"), states_with_messages(7, run_id="kim-1")
+        )
+        source, target = (
+            layout.version_key(RUN, number),
+            layout.version_key("kim-1", number),
+        )
+        await copy_object(store, source, target, overwrite=True)
 
-        await refuses(store, "kim-1", max(number, 7 if number > 1 else 1), number)
+        await assert_refused(
+            store, "kim-1", max(number, 7 if number > 1 else 1), number
+        )
 
-    does(story())
+    run_async(story())
 
 
 @pytest.mark.parametrize(("source", "target"), [(3, 4), (4, 6), (6, 7), (7, 6), (1, 7)])
@@ -539,32 +567,32 @@ def test_an_object_of_another_number_is_refused(source: int, target: int) -> Non
 
     async def story() -> None:
         store = MemoryStore()
-        await appended(Versions(Objects(store), RUN), told(7))
-        keys = layout.version(RUN, source), layout.version(RUN, target)
-        await moved(store, *keys, over=True)
+        await append_all(Versions(Objects(store), RUN), states_with_messages(7))
+        keys = layout.version_key(RUN, source), layout.version_key(RUN, target)
+        await copy_object(store, *keys, overwrite=True)
 
-        await refuses(store, RUN, 7, target)
+        await assert_refused(store, RUN, 7, target)
 
-    does(story())
+    run_async(story())
 
 
 @pytest.mark.parametrize("changed", [4, 6])
-def test_another_generation_of_a_base_is_refused(changed: int) -> None:
+def test_base_of_another_history_is_refused(changed: int) -> None:
     """R-C8: an object that once stood under this very key, of the same run."""
 
     async def story() -> None:
         # Given two histories of a run that part at a version
         store, other = MemoryStore(), MemoryStore()
-        tables = told(7)
-        await appended(Versions(Objects(store), RUN), tables)
+        tables = states_with_messages(7)
+        await append_all(Versions(Objects(store), RUN), tables)
         parted = [
-            table if number < changed else said_more(table, "another history")
-            for number, table in enumerate(tables, 1)
+            state if number < changed else with_message(state, "another history")
+            for number, state in enumerate(tables, 1)
         ]
-        await appended(Versions(Objects(other), RUN), parted)
+        await append_all(Versions(Objects(other), RUN), parted)
 
         # When the object of the one is put in the place of the other
-        key = layout.version(RUN, changed)
+        key = layout.version_key(RUN, changed)
         await store.delete(key)
         await store.create(key, await other.read(key))
 
@@ -572,18 +600,20 @@ def test_another_generation_of_a_base_is_refused(changed: int) -> None:
         with pytest.raises(Corrupt):
             await Versions(Objects(store), RUN).load(7)
 
-    does(story())
+    run_async(story())
 
 
 def test_a_header_of_another_run_is_refused() -> None:
     async def story() -> None:
         store = MemoryStore()
-        await appended(Versions(Objects(store), RUN), told(1))
-        await moved(store, layout.version(RUN, 1), layout.version("kim-1", 1))
+        await append_all(Versions(Objects(store), RUN), states_with_messages(1))
+        await copy_object(
+            store, layout.version_key(RUN, 1), layout.version_key("kim-1", 1)
+        )
         with pytest.raises(Corrupt):
             await Versions(Objects(store), "kim-1").newest_header()
 
-    does(story())
+    run_async(story())
 
 
 def test_rows_that_do_not_fit_together_are_refused() -> None:
@@ -591,37 +621,39 @@ def test_rows_that_do_not_fit_together_are_refused() -> None:
 
     async def story() -> None:
         store = MemoryStore()
-        table = a_table()
-        headless = replace(table, frames={}, logs={})
-        await appended(Versions(Objects(store), RUN), [headless])
+        state = make_state()
+        headless = replace(state, frames={}, logs={})
+        await append_all(Versions(Objects(store), RUN), [headless])
 
-        await refuses(store, RUN, 1, 1)
+        await assert_refused(store, RUN, 1, 1)
 
-    does(story())
+    run_async(story())
 
 
 # Roots ------------------------------------------------------------------------
 
 
-async def rooted(store: MemoryStore, tables: list[Table], root: int) -> list[Table]:
+async def write_with_root(
+    store: MemoryStore, tables: list[RunState], root: int
+) -> list[RunState]:
     """Write a run by hand whose tree of deltas counts from `root`."""
     states = dict(enumerate(tables, 1))
     digests: dict[int, bytes] = {}
-    for number, table in states.items():
+    for number, state in states.items():
         own = root if number >= root else 1
         base = fenwick.base(number, own)
-        header = Header(
+        header = VersionHeader(
             run_id=RUN,
             number=number,
             root=own,
             base=base,
             base_digest=digests.get(base),
-            status=table.run.status,
+            status=state.run.status,
             at=MOMENT,
         )
-        body = encode_version(header, diff(states.get(base), table))
-        digests[number] = digest_of(body)
-        await store.create(layout.version(RUN, number), body)
+        body = encode_version(header, diff(states.get(base), state))
+        digests[number] = object_digest(body)
+        await store.create(layout.version_key(RUN, number), body)
     return tables
 
 
@@ -630,64 +662,64 @@ def test_a_run_whose_root_is_not_its_first_version_loads(root: int) -> None:
     async def story() -> None:
         # Given a run that began a new tree at a later version
         store = MemoryStore()
-        tables = await rooted(store, list(history(9, 24)), root)
+        tables = await write_with_root(store, list(history(9, 24)), root)
 
         # When the versions on both sides are loaded
-        for number, table in enumerate(tables, 1):
+        for number, state in enumerate(tables, 1):
             loaded = await Versions(Objects(store), RUN).load(number)
-            assert table == loaded.table
+            assert state == loaded.state
             assert (root if number >= root else 1) == loaded.root
 
         # And the run goes on
-        loaded = await Versions(Objects(store), RUN).newest()
+        loaded = await Versions(Objects(store), RUN).load_newest()
         for number in range(25, 60):
-            table = said_more(loaded.table, f"message {number}")
-            await Versions(Objects(store), RUN).append(loaded, table, at=MOMENT)
-            loaded = await Versions(Objects(store), RUN).newest()
-            assert (number, root, table) == (loaded.number, loaded.root, loaded.table)
+            state = with_message(loaded.state, f"message {number}")
+            await Versions(Objects(store), RUN).append(loaded, state, at=MOMENT)
+            loaded = await Versions(Objects(store), RUN).load_newest()
+            assert (number, root, state) == (loaded.number, loaded.root, loaded.state)
 
-    does(story())
+    run_async(story())
 
 
 @pytest.mark.parametrize("root", [3, 8, 13])
-def test_what_lies_before_a_root_is_not_needed(root: int) -> None:
+def test_versions_before_the_root_are_not_read(root: int) -> None:
     """Repair after damage: the new tree stands by itself."""
 
     async def story() -> None:
         store = MemoryStore()
-        tables = await rooted(store, list(history(9, 24)), root)
+        tables = await write_with_root(store, list(history(9, 24)), root)
         for number in range(1, root):
-            key = layout.version(RUN, number)
+            key = layout.version_key(RUN, number)
             await store.delete(key)
             await store.create(key, b"damaged")
 
         for number in range(root, 25):
             loaded = await Versions(Objects(store), RUN).load(number)
-            assert tables[number - 1] == loaded.table
+            assert tables[number - 1] == loaded.state
 
-    does(story())
+    run_async(story())
 
 
 @pytest.mark.parametrize("root", [0, 8, 9_999_999_999])
-def test_a_root_that_cannot_be_is_corrupt(root: int) -> None:
+def test_invalid_root_is_corrupt(root: int) -> None:
     async def story() -> None:
         store = MemoryStore()
-        table = a_table()
-        header = Header(
+        state = make_state()
+        header = VersionHeader(
             run_id=RUN,
             number=7,
             root=root,
             base=0,
             base_digest=None,
-            status=table.run.status,
+            status=state.run.status,
             at=MOMENT,
         )
-        body = encode_version(header, diff(None, table))
-        await store.create(layout.version(RUN, 7), body)
+        body = encode_version(header, diff(None, state))
+        await store.create(layout.version_key(RUN, 7), body)
 
-        await refuses(store, RUN, 7, 7)
+        await assert_refused(store, RUN, 7, 7)
 
-    does(story())
+    run_async(story())
 
 
 def test_a_base_of_another_tree_is_corrupt() -> None:
@@ -697,16 +729,16 @@ def test_a_base_of_another_tree_is_corrupt() -> None:
         # Given two trees of one run, over the same states
         store, other = MemoryStore(), MemoryStore()
         tables = list(history(9, 12))
-        await rooted(store, tables, 5)
-        await rooted(other, tables, 1)
+        await write_with_root(store, tables, 5)
+        await write_with_root(other, tables, 1)
 
         # When an object of the one stands in the other
-        key = layout.version(RUN, 8)
+        key = layout.version_key(RUN, 8)
         await store.delete(key)
         await store.create(key, await other.read(key))
 
         # Then what is built on it is refused (11 is rebuilt from it, counted from 5)
         assert 8 in fenwick.chain(11, 5)
-        await refuses(store, RUN, 11, 8)
+        await assert_refused(store, RUN, 11, 8)
 
-    does(story())
+    run_async(story())

@@ -26,7 +26,7 @@ _PARAMETERS = frozenset(
 )
 
 
-class Refused(Exception):
+class RequestRejected(Exception):
     """A request that the API does not take, in the API's words."""
 
     def __init__(
@@ -43,7 +43,7 @@ class Refused(Exception):
         self.error = {"message": message, "type": kind, "param": param, "code": code}
 
 
-def parsed(body: bytes) -> dict[str, Any]:
+def parse_body(body: bytes) -> dict[str, Any]:
     """Return the JSON object of a body; raises `Refused`.
 
     UTF-8 has no lone surrogates (RFC 3629, section 3), escaped ones are no better,
@@ -60,7 +60,7 @@ def parsed(body: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
-        raise Refused(
+        raise RequestRejected(
             "We could not parse the JSON body of your request. (HINT: This likely means"
             " you aren't using your HTTP library correctly. The OpenAI API expects a"
             " JSON payload, but what was sent was not valid JSON.)"
@@ -68,28 +68,32 @@ def parsed(body: bytes) -> dict[str, Any]:
     return cast("dict[str, Any]", value)
 
 
-def check(request: Mapping[str, Any]) -> None:
+def check_request(request: Mapping[str, Any]) -> None:
     """Raise `Refused` for a request that the API would answer with a 400."""
     if not isinstance(request.get("model"), str):
-        raise Refused("you must provide a model parameter")
+        raise RequestRejected("you must provide a model parameter")
     for name in request:
         if name not in _PARAMETERS:
-            raise Refused(f"Unknown parameter: '{name}'.", name, "unknown_parameter")
+            raise RequestRejected(
+                f"Unknown parameter: '{name}'.", name, "unknown_parameter"
+            )
     if request.get("stream"):
-        raise Refused("This server does not stream.", "stream", "unsupported_value")
-    messages = _filled_list(request.get("messages"), "messages")
+        raise RequestRejected(
+            "This server does not stream.", "stream", "unsupported_value"
+        )
+    messages = _non_empty_list(request.get("messages"), "messages")
     for index, message in enumerate(messages):
         _check_message(message, f"messages[{index}]")
     _check_turns(messages)
     _check_tools(request)
 
 
-def _filled_list(value: Any, where: str) -> list[dict[str, Any]]:
+def _non_empty_list(value: Any, where: str) -> list[dict[str, Any]]:
     if not isinstance(value, list):
         raise _wrong_type(where, "an array of objects", value)
     items = cast("list[dict[str, Any]]", value)  # each item is looked at by the caller
     if not items:
-        raise Refused(
+        raise RequestRejected(
             f"Invalid '{where}': empty array. Expected an array with minimum length 1,"
             " but got an empty array instead.",
             where,
@@ -98,27 +102,27 @@ def _filled_list(value: Any, where: str) -> list[dict[str, Any]]:
     return items
 
 
-def _wrong_type(where: str, wanted: str, value: Any) -> Refused:
+def _wrong_type(where: str, wanted: str, value: Any) -> RequestRejected:
     kinds = {dict: "an object", list: "an array", str: "a string", bool: "a boolean"}
     names = [name for kind, name in kinds.items() if isinstance(value, kind)]
     got = "null" if value is None else names[0] if names else "a number"
     said = f"Invalid type for '{where}': expected {wanted}, but got {got} instead."
-    return Refused(said, where, "invalid_type")
+    return RequestRejected(said, where, "invalid_type")
 
 
 def _text(value: Any, where: str) -> str:
     if value is None:
         said = f"Missing required parameter: '{where}'."
-        raise Refused(said, where, "missing_required_parameter")
+        raise RequestRejected(said, where, "missing_required_parameter")
     if not isinstance(value, str):
         raise _wrong_type(where, "a string", value)
     return value
 
 
-def _filled_text(value: Any, where: str) -> str:
+def _non_empty_text(value: Any, where: str) -> str:
     text = _text(value, where)
     if not text:
-        raise Refused(
+        raise RequestRejected(
             f"Invalid '{where}': empty string. Expected a string with minimum length 1,"
             " but got an empty string instead.",
             where,
@@ -139,10 +143,10 @@ def _check_message(value: Any, where: str) -> None:
     if role not in _ROLES:
         supported = ", ".join(f"'{name}'" for name in _ROLES)
         said = f"Invalid value: '{role}'. Supported values are: {supported}."
-        raise Refused(said, f"{where}.role", "invalid_value")
+        raise RequestRejected(said, f"{where}.role", "invalid_value")
     asks = role == "assistant" and message.get("tool_calls") is not None
     if asks:
-        calls = _filled_list(message["tool_calls"], f"{where}.tool_calls")
+        calls = _non_empty_list(message["tool_calls"], f"{where}.tool_calls")
         for index, call in enumerate(calls):
             _check_call(call, f"{where}.tool_calls[{index}]")
     if role == "tool":
@@ -157,41 +161,41 @@ def _check_content(content: Any, where: str, role: str) -> None:
         return
     if content is None:
         said = "Invalid value for 'content': expected a string, got null."
-        raise Refused(said, where)
+        raise RequestRejected(said, where)
     if not isinstance(content, list):
         raise _wrong_type(where, "one of a string or array of objects", content)
-    for index, item in enumerate(_filled_list(content, where)):
+    for index, item in enumerate(_non_empty_list(content, where)):
         part = _object(item, f"{where}[{index}]")
         kind = _text(part.get("type"), f"{where}[{index}].type")
         if role == "tool" and kind != "text":
             said = f"Invalid value: '{kind}'. Supported values are: 'text'."
-            raise Refused(said, f"{where}[{index}].type", "invalid_value")
+            raise RequestRejected(said, f"{where}[{index}].type", "invalid_value")
 
 
 def _check_call(value: Any, where: str) -> None:
     call = _object(value, where)
-    _filled_text(call.get("id"), f"{where}.id")
+    _non_empty_text(call.get("id"), f"{where}.id")
     kind = _text(call.get("type"), f"{where}.type")
     written = {"function": "arguments", "custom": "input"}.get(kind)
     if written is None:
         said = f"Invalid value: '{kind}'. Supported values are: 'function', 'custom'."
-        raise Refused(said, f"{where}.type", "invalid_value")
+        raise RequestRejected(said, f"{where}.type", "invalid_value")
     body = _object(call.get(kind), f"{where}.{kind}")
     _check_name(body.get("name"), f"{where}.{kind}.name")
     _text(body.get(written), f"{where}.{kind}.{written}")
 
 
 def _check_name(value: Any, where: str) -> str:
-    name = _filled_text(value, where)
+    name = _non_empty_text(value, where)
     if len(name) > 64:
-        raise Refused(
+        raise RequestRejected(
             f"Invalid '{where}': string too long. Expected a string with maximum length"
             f" 64, but got a string with length {len(name)} instead.",
             where,
             "string_above_max_length",
         )
     if not re.fullmatch(r"[a-zA-Z0-9_-]+", name):
-        raise Refused(
+        raise RequestRejected(
             f"Invalid '{where}': string does not match pattern. Expected a string that"
             " matches the pattern '^[a-zA-Z0-9_-]+$'.",
             where,
@@ -209,36 +213,36 @@ def _check_turns(messages: list[dict[str, Any]]) -> None:
             _check_result(message["tool_call_id"], index, turn, open_calls)
             open_calls.remove(message["tool_call_id"])
             continue
-        _check_all_answered(open_calls, index)
+        _check_no_open_calls(open_calls, index)
         calls = message.get("tool_calls") if message["role"] == "assistant" else None
         open_calls = [call["id"] for call in calls or ()]
         turn = set(open_calls)
         if len(turn) < len(open_calls) or turn & asked:
             raise _duplicate(next(iter(turn & asked or turn)), index)
         asked |= turn
-    _check_all_answered(open_calls, len(messages))
+    _check_no_open_calls(open_calls, len(messages))
 
 
-def _check_result(call: str, index: int, turn: set[str], left: list[str]) -> None:
+def _check_result(call: str, index: int, turn: set[str], open_calls: list[str]) -> None:
     if not turn:
-        raise Refused(
+        raise RequestRejected(
             "Invalid parameter: messages with role 'tool' must be a response to a"
             " preceeding message with 'tool_calls'.",
             f"messages.[{index}].role",
         )
     if call not in turn:
-        raise Refused(
+        raise RequestRejected(
             f"Invalid parameter: 'tool_call_id' of '{call}' not found in 'tool_calls'"
             " of previous message.",
             f"messages.[{index}].tool_call_id",
         )
-    if call not in left:
+    if call not in open_calls:
         raise _duplicate(call, index)
 
 
-def _check_all_answered(open_calls: list[str], index: int) -> None:
+def _check_no_open_calls(open_calls: list[str], index: int) -> None:
     if open_calls:
-        raise Refused(
+        raise RequestRejected(
             "An assistant message with 'tool_calls' must be followed by tool messages"
             " responding to each 'tool_call_id'. The following tool_call_ids did not"
             f" have response messages: {', '.join(open_calls)}",
@@ -246,9 +250,9 @@ def _check_all_answered(open_calls: list[str], index: int) -> None:
         )
 
 
-def _duplicate(call: str, index: int) -> Refused:
+def _duplicate(call: str, index: int) -> RequestRejected:
     said = f"Duplicate value for 'tool_call_id' of '{call}' in message[{index}]."
-    return Refused(said, f"messages.[{index}]", "duplicate_value")
+    return RequestRejected(said, f"messages.[{index}]", "duplicate_value")
 
 
 def _check_tools(request: Mapping[str, Any]) -> None:
@@ -256,16 +260,16 @@ def _check_tools(request: Mapping[str, Any]) -> None:
         for name in ("tool_choice", "parallel_tool_calls"):
             if name in request:
                 said = f"'{name}' is only allowed when 'tools' are specified."
-                raise Refused(f"Invalid value for '{name}': {said}", name)
+                raise RequestRejected(f"Invalid value for '{name}': {said}", name)
         return
     names: set[str] = set()
-    for index, tool in enumerate(_filled_list(request["tools"], "tools")):
+    for index, tool in enumerate(_non_empty_list(request["tools"], "tools")):
         where = f"tools[{index}].function"
         function = _object(_object(tool, f"tools[{index}]").get("function"), where)
         name = _check_name(function.get("name"), f"{where}.name")
         if name in names:
             said = f"Invalid 'tools': tool names must be unique, '{name}' is not."
-            raise Refused(said, f"{where}.name", "duplicate_value")
+            raise RequestRejected(said, f"{where}.name", "duplicate_value")
         names.add(name)
         _check_parameters(function.get("parameters", {"type": "object"}), name, where)
 
@@ -273,7 +277,7 @@ def _check_tools(request: Mapping[str, Any]) -> None:
 def _check_parameters(parameters: Any, name: str, where: str) -> None:
     schema = _object(parameters, f"{where}.parameters")
     if schema.get("type") != "object":
-        raise Refused(
+        raise RequestRejected(
             f"Invalid schema for function '{name}': schema must be a JSON Schema of"
             f" 'type: \"object\"', got 'type: \"{schema.get('type')}\"'.",
             f"{where}.parameters",

@@ -7,11 +7,16 @@ from typing import Any
 
 import pytest
 
-from continuations.core.messages import tool, user
+from continuations.core.messages import tool_message, user_message
 from continuations.core.usage import Usage
-from continuations.models.contract import ModelRequest
+from continuations.models.interface import ModelRequest
 from tests.model_server import ModelServer
-from tests.models.asking import answered, ask, chat, failure
+from tests.models.model_calls import (
+    adapter_error,
+    adapter_reply,
+    call_model,
+    chat_model,
+)
 
 
 def test_unknown_fields_survive_and_go_back_unchanged() -> None:
@@ -26,9 +31,13 @@ def test_unknown_fields_survive_and_go_back_unchanged() -> None:
 
     with ModelServer(script) as server:
         # When its message is kept and sent back
-        first = ask(chat(server))
-        messages = [user("hello"), first.message, tool("call_7", "rain")]
-        ask(chat(server), ModelRequest(messages=messages))
+        first = call_model(chat_model(server))
+        messages = [
+            user_message("hello"),
+            first.message,
+            tool_message("call_7", "rain"),
+        ]
+        call_model(chat_model(server), ModelRequest(messages=messages))
 
     # Then it is the message that came
     sent = server.requests[1]["messages"][1]
@@ -36,17 +45,17 @@ def test_unknown_fields_survive_and_go_back_unchanged() -> None:
     assert extra == {name: sent[name] for name in extra}
     assert '{"city":  "Köln" }' == sent["tool_calls"][0]["function"]["arguments"]
     assert ["role", "content", "tool_calls", "refusal"] == list(sent)[:4]
-    assert "tool_calls" == first.finish
+    assert "tool_calls" == first.finish_reason
 
 
 @pytest.mark.parametrize("nothing", [[], None])
 def test_an_empty_list_of_calls_is_dropped(nothing: Any) -> None:
     message = {"role": "assistant", "tool_calls": nothing, "content": "hi", "x": 1}
 
-    reply = answered({"raw": json.dumps({"choices": [{"message": message}]})})
+    reply = adapter_reply({"raw": json.dumps({"choices": [{"message": message}]})})
 
     assert '{"role":"assistant","content":"hi","x":1}' == reply.message.text
-    assert "stop" == reply.finish
+    assert "stop" == reply.finish_reason
 
 
 def test_usage_is_counted() -> None:
@@ -65,7 +74,7 @@ def test_usage_is_counted() -> None:
             cached_tokens=64,
             reasoning_tokens=8,
         )
-        == answered({"content": "ok", "usage": usage}).usage
+        == adapter_reply({"content": "ok", "usage": usage}).usage
     )
 
 
@@ -79,23 +88,26 @@ def test_usage_is_counted() -> None:
         {"prompt_tokens": -1, "completion_tokens": "7"},
     ],
 )
-def test_missing_usage_still_is_a_request(usage: Any) -> None:
-    assert Usage(requests=1) == answered({"content": "ok", "usage": usage}).usage
+def test_missing_usage_counts_as_one_request(usage: Any) -> None:
+    assert Usage(requests=1) == adapter_reply({"content": "ok", "usage": usage}).usage
 
 
-def test_why_the_provider_stopped_is_told() -> None:
-    assert "length" == answered({"content": "ok", "finish_reason": "length"}).finish
+def test_finish_reason_is_returned() -> None:
+    assert (
+        "length"
+        == adapter_reply({"content": "ok", "finish_reason": "length"}).finish_reason
+    )
 
 
 def test_a_refusal_is_a_reply() -> None:
-    assert "No." == answered({"content": None, "refusal": "No."}).message.content
+    assert "No." == adapter_reply({"content": None, "refusal": "No."}).message.content
 
 
-def completion(message: Any) -> str:
+def completion_json(message: Any) -> str:
     return json.dumps({"choices": [{"message": message}]})
 
 
-CALL: dict[str, Any] = {
+CALL_WITH_OBJECT_ARGUMENTS: dict[str, Any] = {
     "id": "c",
     "type": "function",
     "function": {"name": "f", "arguments": {"a": 1}},
@@ -103,36 +115,47 @@ CALL: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(
-    ("raw", "told"),
+    ("raw", "expected_text"),
     [
         ("<html>", "its answer is not JSON"),
         ("", "its answer is not JSON"),
         ("[" * 100_000, "its answer is not JSON"),
-        (completion({"role": "assistant", "content": float("inf")}), "is not JSON"),
+        (
+            completion_json({"role": "assistant", "content": float("inf")}),
+            "is not JSON",
+        ),
         ("[]", "its answer is not a completion"),
         ("{}", "its answer has no choices"),
         ('{"choices": []}', "its answer has no choices"),
         ('{"choices": [7]}', "its answer has no choices"),
         ('{"choices": [{}]}', "its answer has no message"),
-        (completion({"role": "user", "content": "hi"}), "is not an assistant's"),
-        (completion({"content": "hi"}), "is not an assistant's"),
-        (completion({"role": "assistant", "tool_calls": 7}), "cannot be kept"),
-        (completion({"role": "assistant", "tool_calls": [7]}), "cannot be kept"),
-        (completion({"role": "assistant", "tool_calls": [CALL]}), "cannot be kept"),
-        (completion({"role": "assistant", "content": None}), "its message is empty"),
+        (completion_json({"role": "user", "content": "hi"}), "is not an assistant's"),
+        (completion_json({"content": "hi"}), "is not an assistant's"),
+        (completion_json({"role": "assistant", "tool_calls": 7}), "cannot be kept"),
+        (completion_json({"role": "assistant", "tool_calls": [7]}), "cannot be kept"),
+        (
+            completion_json(
+                {"role": "assistant", "tool_calls": [CALL_WITH_OBJECT_ARGUMENTS]}
+            ),
+            "cannot be kept",
+        ),
+        (
+            completion_json({"role": "assistant", "content": None}),
+            "its message is empty",
+        ),
     ],
 )
-def test_an_answer_without_a_reply_may_be_asked_for_again(raw: str, told: str) -> None:
-    error = failure({"": [{"raw": raw}]})
+def test_invalid_completion_is_a_retryable_error(raw: str, expected_text: str) -> None:
+    error = adapter_error({"": [{"raw": raw}]})
 
-    assert told in str(error)
+    assert expected_text in str(error)
     assert (200, True) == (error.status, error.retryable)
 
 
-def test_an_error_in_place_of_an_answer_is_quoted() -> None:
+def test_error_body_with_status_200_is_quoted() -> None:
     raw = json.dumps({"error": {"code": 502, "message": "Upstream is down"}})
 
-    error = failure({"": [{"raw": raw}]})
+    error = adapter_error({"": [{"raw": raw}]})
 
     assert (
         "Model gpt-5-mini: 127.0.0.1: its answer has no choices"

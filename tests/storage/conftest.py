@@ -20,7 +20,7 @@ BUCKET = "continuations"
 def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A real server with one empty bucket; its URL."""
     pytest.importorskip("ministack")
-    with ministack.serving(tmp_path_factory.mktemp("ministack")) as url:
+    with ministack.run_server(tmp_path_factory.mktemp("ministack")) as url:
         ministack.make_bucket(url, BUCKET)
         yield url
 

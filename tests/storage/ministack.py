@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
     from pathlib import Path
 
-__all__ = ["ENVIRONMENT", "make_bucket", "serving"]
+__all__ = ["ENVIRONMENT", "make_bucket", "run_server"]
 
 # What a process needs to be let in; nothing of this machine's own is looked at.
 ENVIRONMENT: Mapping[str, str] = {
@@ -33,7 +33,7 @@ _SECONDS = 20.0
 
 
 @contextmanager
-def serving(folder: Path) -> Generator[str]:
+def run_server(folder: Path) -> Generator[str]:
     """Run the server and tell its URL; its log and its files stay in the folder."""
     port = _free_port()
     environment = {
@@ -57,7 +57,7 @@ def serving(folder: Path) -> Generator[str]:
             cwd=folder,
         )
         try:
-            _await(server, port, folder)
+            _wait_for_port(server, port, folder)
             yield f"http://127.0.0.1:{port}"
         finally:
             server.send_signal(signal.SIGTERM)
@@ -89,7 +89,7 @@ def _free_port() -> int:
         return port
 
 
-def _await(server: subprocess.Popen[bytes], port: int, folder: Path) -> None:
+def _wait_for_port(server: subprocess.Popen[bytes], port: int, folder: Path) -> None:
     until = time.monotonic() + _SECONDS
     while time.monotonic() < until and server.poll() is None:
         try:

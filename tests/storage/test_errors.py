@@ -8,7 +8,7 @@ import pytest
 
 from continuations_storage import errors
 
-KEYED = [
+ERRORS_WITH_KEY = [
     errors.AlreadyExists,
     errors.Damaged,
     errors.Denied,
@@ -21,14 +21,14 @@ KEYED = [
 ]
 
 
-@pytest.mark.parametrize("error", KEYED)
+@pytest.mark.parametrize("error", ERRORS_WITH_KEY)
 def test_the_text_names_the_key_the_reason_and_the_next_step(
     error: type[errors.StorageError],
 ) -> None:
     raised = error("runs/a/1", "because")
 
     assert "runs/a/1" == raised.key
-    for part in ("'runs/a/1'", raised.happened, "(because)", raised.next_step):
+    for part in ("'runs/a/1'", raised.summary, "(because)", raised.next_step):
         assert part in str(raised)
     assert raised.next_step
 
@@ -40,7 +40,7 @@ def test_an_error_without_a_key_speaks_of_the_store() -> None:
     assert str(raised).startswith("store: the store asked to slow down")
 
 
-@pytest.mark.parametrize("error", [*KEYED, errors.Unsupported])
+@pytest.mark.parametrize("error", [*ERRORS_WITH_KEY, errors.Unsupported])
 def test_an_error_survives_pickling(error: type[errors.StorageError]) -> None:
     raised = error("runs/a/1", "because")
     again = pickle.loads(pickle.dumps(raised))  # noqa: S301 -- our own bytes

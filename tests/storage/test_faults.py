@@ -94,7 +94,7 @@ def test_a_lost_reply_hides_an_effect_that_landed(
     assert b"body" == asyncio.run(store.read("a"))
 
 
-def test_a_reply_is_lost_whatever_it_said() -> None:
+def test_lost_reply_hides_an_error_too() -> None:
     store = FaultyStore(MemoryStore(), at(2, lost_reply()))
     asyncio.run(store.create("a", b""))
 
@@ -140,9 +140,7 @@ def test_a_delay_delays() -> None:
 
 
 @pytest.mark.parametrize(("moment", "left"), [("before", ["1"]), ("after", ["1", "2"])])
-def test_after_a_crash_nothing_is_done_any_more(
-    moment: Moment, left: list[str]
-) -> None:
+def test_crashed_store_does_nothing(moment: Moment, left: list[str]) -> None:
     store = FaultyStore(MemoryStore(), at(2, crashed(moment)))
 
     async def story() -> None:
@@ -175,7 +173,7 @@ def test_a_crash_is_not_caught_by_except_exception() -> None:
 
 def test_a_stale_listing_lags_and_catches_up() -> None:
     stale = [StaleListing(prefix="runs/", operations=2)]
-    store = FaultyStore(MemoryStore(), stale=stale)
+    store = FaultyStore(MemoryStore(), stale_listings=stale)
 
     async def story() -> list[list[str]]:
         await store.create("runs/1", b"")

@@ -26,7 +26,7 @@ from continuations_storage import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-DESK = ".tmp+"
+TEMPORARY_FOLDER = ".tmp+"
 SEGMENTS = st.text(st.sampled_from("a.-0~"), min_size=1, max_size=3)
 KEYS = st.lists(SEGMENTS, min_size=1, max_size=3).map("/".join)
 
@@ -47,7 +47,7 @@ def test_a_body_is_a_plain_file_at_its_key(store: FileStore, tmp_path: Path) -> 
     create(store, "runs/a/1")
 
     assert b"body" == (tmp_path / "runs" / "a" / "1").read_bytes()
-    assert [] == list((tmp_path / DESK).iterdir())
+    assert [] == list((tmp_path / TEMPORARY_FOLDER).iterdir())
 
 
 def test_a_new_root_is_made_with_its_parents_for_its_owner(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_a_new_root_is_made_with_its_parents_for_its_owner(tmp_path: Path) -> No
     assert repr(FileStore(root)) == f"<FileStore {root}>"
 
 
-def test_reading_and_listing_make_nothing(tmp_path: Path) -> None:
+def test_read_list_and_delete_create_no_folder(tmp_path: Path) -> None:
     store = FileStore(tmp_path / "root")
 
     async def story() -> None:
@@ -72,7 +72,9 @@ def test_reading_and_listing_make_nothing(tmp_path: Path) -> None:
     assert [] == list(tmp_path.iterdir())
 
 
-def test_the_time_is_the_file_systems(store: FileStore, tmp_path: Path) -> None:
+def test_create_returns_the_time_of_the_file_system(
+    store: FileStore, tmp_path: Path
+) -> None:
     told = asyncio.run(store.create("a", b""))
 
     assert datetime.fromtimestamp((tmp_path / "a").stat().st_mtime, UTC) == told
@@ -89,7 +91,9 @@ def test_a_root_that_is_a_file_is_not_a_store(tmp_path: Path) -> None:
     assert b"" == (tmp_path / "file").read_bytes()
 
 
-def test_strangers_files_are_not_keys(store: FileStore, tmp_path: Path) -> None:
+def test_files_with_invalid_names_are_not_listed(
+    store: FileStore, tmp_path: Path
+) -> None:
     create(store, "a/1")
     for name in ("a b", "ä", "+", "a/x y", "a/1.tmp+"):
         (tmp_path / name).write_bytes(b"")
@@ -100,7 +104,7 @@ def test_strangers_files_are_not_keys(store: FileStore, tmp_path: Path) -> None:
     assert ["a/1"] == asyncio.run(store.keys(""))
 
 
-def test_a_pipe_does_not_hang_its_reader(store: FileStore, tmp_path: Path) -> None:
+def test_read_of_a_pipe_does_not_block(store: FileStore, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
 
     with pytest.raises(Denied, match="no regular file"):
@@ -108,7 +112,7 @@ def test_a_pipe_does_not_hang_its_reader(store: FileStore, tmp_path: Path) -> No
 
 
 @given(st.sets(KEYS, max_size=12), KEYS, KEYS, st.integers(1, 5))
-def test_it_lists_as_the_memory_store_does(
+def test_listing_equals_that_of_the_memory_store(
     keys: set[str], prefix: str, after: str, limit: int
 ) -> None:
     with tempfile.TemporaryDirectory() as root:
@@ -199,7 +203,7 @@ def test_a_folder_that_vanishes_under_a_create_is_made_again(
     assert ["runs/a/1"] == asyncio.run(store.keys(""))
 
 
-def test_creates_and_deletes_in_one_folder_do_not_trip_each_other(
+def test_concurrent_creates_and_deletes_in_one_folder_work(
     store: FileStore,
 ) -> None:
     async def come_and_go(name: str) -> None:
@@ -265,11 +269,11 @@ def test_the_root_itself_may_be_a_link(tmp_path: Path) -> None:
 # stray temporary files
 
 
-def test_strays_are_never_listed_and_go_after_an_hour(
+def test_old_temporary_files_are_removed_and_never_listed(
     store: FileStore, tmp_path: Path
 ) -> None:
     """R-E6."""
-    desk = tmp_path / DESK
+    desk = tmp_path / TEMPORARY_FOLDER
     desk.mkdir()
     two_hours_ago = time.time() - 7200
     for name, age in (("old", two_hours_ago), ("young", time.time())):
@@ -278,7 +282,7 @@ def test_strays_are_never_listed_and_go_after_an_hour(
 
     assert [] == asyncio.run(store.keys(""))
     with pytest.raises(InvalidKey):
-        asyncio.run(store.keys(f"{DESK}/"))
+        asyncio.run(store.keys(f"{TEMPORARY_FOLDER}/"))
     create(store, "a")
 
     assert ["young"] == [each.name for each in desk.iterdir()]

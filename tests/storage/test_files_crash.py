@@ -40,7 +40,7 @@ asyncio.run(FileStore(root).create("runs/a/1", b"whole" * 10_000))
 """
 
 # mkdir: root, desk, runs, runs/a; fsync: above root, body, root, runs, runs/a.
-INVISIBLE = [
+CRASHES_BEFORE_LINK = [
     *[("mkdir", number, "after") for number in (1, 2, 3, 4)],
     *[("fsync", number, "before") for number in (1, 2, 3, 4)],
     ("write", 1, "before"),
@@ -48,7 +48,7 @@ INVISIBLE = [
     ("write", 1, "after"),
     ("link", 1, "before"),
 ]
-VISIBLE = [
+CRASHES_AFTER_LINK = [
     ("link", 1, "after"),
     ("fsync", 5, "before"),
     ("fsync", 5, "after"),
@@ -67,7 +67,7 @@ def kill_writer(root: Path, name: str, number: int, moment: str) -> None:
     assert -signal.SIGKILL == done.returncode
 
 
-@pytest.mark.parametrize(("name", "number", "moment"), INVISIBLE)
+@pytest.mark.parametrize(("name", "number", "moment"), CRASHES_BEFORE_LINK)
 def test_before_the_link_nothing_is_there_and_the_key_is_free(
     name: str, number: int, moment: str, tmp_path: Path
 ) -> None:
@@ -83,8 +83,8 @@ def test_before_the_link_nothing_is_there_and_the_key_is_free(
     assert b"next" == asyncio.run(story())
 
 
-@pytest.mark.parametrize(("name", "number", "moment"), VISIBLE)
-def test_after_the_link_the_whole_is_there_and_stands(
+@pytest.mark.parametrize(("name", "number", "moment"), CRASHES_AFTER_LINK)
+def test_crash_after_the_link_leaves_the_complete_body(
     name: str, number: int, moment: str, tmp_path: Path
 ) -> None:
     root = tmp_path / "root"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-DESK = ".tmp+"
+TEMPORARY_FOLDER = ".tmp+"
 
 
 @pytest.fixture
@@ -35,9 +35,9 @@ def store(tmp_path: Path) -> FileStore:
     return FileStore(tmp_path / "root")
 
 
-def failing(number: int) -> Callable[..., Any]:
+def failing_call(error_number: int) -> Callable[..., Any]:
     def call(*_: object, **__: object) -> None:
-        raise OSError(number, os.strerror(number))
+        raise OSError(error_number, os.strerror(error_number))
 
     return call
 
@@ -46,8 +46,8 @@ def create(store: FileStore, key: str, body: bytes = b"body") -> None:
     asyncio.run(store.create(key, body))
 
 
-def left_on_the_desk(tmp_path: Path) -> list[Path]:
-    return list((tmp_path / "root" / DESK).iterdir())
+def temporary_files(tmp_path: Path) -> list[Path]:
+    return list((tmp_path / "root" / TEMPORARY_FOLDER).iterdir())
 
 
 # the system says no
@@ -75,13 +75,13 @@ def test_a_create_that_fails_is_typed_and_leaves_nothing(
     """R-E6."""
     create(store, "runs/a/0")
     with monkeypatch.context() as patch:
-        patch.setattr(os, call, failing(number))
+        patch.setattr(os, call, failing_call(number))
         with pytest.raises(expected, match=errno.errorcode[number]) as refusal:
             create(store, "runs/a/1")
 
     assert "runs/a/1" == refusal.value.key
     assert os.strerror(number) in str(refusal.value)
-    assert [] == left_on_the_desk(tmp_path)
+    assert [] == temporary_files(tmp_path)
     assert ["runs/a/0"] == asyncio.run(store.keys(""))
     create(store, "runs/a/1")
 
@@ -90,11 +90,11 @@ def test_a_create_that_fails_is_typed_and_leaves_nothing(
 def test_a_file_system_without_hard_links_is_unsafe(
     number: int, store: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "link", failing(number))
+    monkeypatch.setattr(os, "link", failing_call(number))
 
     with pytest.raises(Unsafe, match=r"link\(\) is refused here.*Use another store"):
         create(store, "a")
-    assert [] == left_on_the_desk(tmp_path)
+    assert [] == temporary_files(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -109,14 +109,14 @@ def test_a_file_system_without_hard_links_is_unsafe(
         (errno.ENAMETOOLONG, InvalidKey),
     ],
 )
-def test_read_list_and_delete_are_typed_too(
+def test_os_errors_of_read_list_and_delete_are_typed(
     number: int,
     expected: type[StorageError],
     store: FileStore,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     create(store, "runs/a")
-    monkeypatch.setattr(os, "open", failing(number))
+    monkeypatch.setattr(os, "open", failing_call(number))
 
     for work, key in (
         (store.read("runs/a"), "runs/a"),
@@ -128,7 +128,7 @@ def test_read_list_and_delete_are_typed_too(
         assert key == refusal.value.key
 
 
-def test_short_writes_are_gone_on_with(
+def test_short_writes_are_completed(
     store: FileStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = os.write
@@ -146,7 +146,7 @@ def test_short_writes_are_gone_on_with(
 def test_a_folder_that_vanishes_for_ever_is_given_up(
     store: FileStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "link", failing(errno.ENOENT))
+    monkeypatch.setattr(os, "link", failing_call(errno.ENOENT))
 
     with pytest.raises(Unavailable, match="again and again"):
         create(store, "a")
@@ -180,16 +180,16 @@ def test_our_own_link_is_recognised_behind_a_lost_reply(
 
     def link(*args: Any, **kwargs: Any) -> None:
         real(*args, **kwargs)
-        failing(number)()
+        failing_call(number)()
 
     monkeypatch.setattr(os, "link", link)
     create(store, "a", b"ours")
 
     assert b"ours" == asyncio.run(store.read("a"))
-    assert [] == left_on_the_desk(tmp_path)
+    assert [] == temporary_files(tmp_path)
 
 
-def test_anothers_link_is_not_taken_for_ours(store: FileStore) -> None:
+def test_existing_file_of_another_writer_is_already_exists(store: FileStore) -> None:
     create(store, "a", b"theirs")
 
     with pytest.raises(AlreadyExists):
@@ -197,11 +197,11 @@ def test_anothers_link_is_not_taken_for_ours(store: FileStore) -> None:
     assert b"theirs" == asyncio.run(store.read("a"))
 
 
-def test_what_cannot_be_told_is_inconclusive(
+def test_unclear_outcome_of_link_is_inconclusive(
     store: FileStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "link", failing(errno.EIO))
-    monkeypatch.setattr(os, "stat", failing(errno.EIO))
+    monkeypatch.setattr(os, "link", failing_call(errno.EIO))
+    monkeypatch.setattr(os, "stat", failing_call(errno.EIO))
 
     with pytest.raises(Inconclusive, match="after link"):
         create(store, "a")
@@ -210,7 +210,7 @@ def test_what_cannot_be_told_is_inconclusive(
 # durability
 
 
-class Recorder:
+class SyncRecorder:
     """Writes down, in order, what was flushed and when the key was linked."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,7 +237,7 @@ def test_every_new_folder_is_flushed_before_and_the_last_after_the_link(
     store: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """R-E6."""
-    recorder = Recorder(monkeypatch)
+    recorder = SyncRecorder(monkeypatch)
     create(store, "runs/a/1")
 
     root = tmp_path / "root"
@@ -251,7 +251,7 @@ def test_the_next_create_flushes_the_body_and_its_folder_only(
     store: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create(store, "runs/a/1")
-    recorder = Recorder(monkeypatch)
+    recorder = SyncRecorder(monkeypatch)
     create(store, "runs/a/2")
 
     folder = inode(tmp_path / "root" / "runs" / "a")
@@ -263,7 +263,7 @@ def test_folders_that_another_process_just_made_are_flushed_too(
 ) -> None:
     root = tmp_path / "root"
     create(FileStore(root), "runs/a/1")
-    recorder = Recorder(monkeypatch)
+    recorder = SyncRecorder(monkeypatch)
     create(FileStore(root), "runs/a/2")
 
     above = {inode(tmp_path), inode(root), inode(root / "runs")}
@@ -278,18 +278,18 @@ def test_old_folders_are_not_flushed_again(
     for folder in (tmp_path, root, root / "runs"):
         long_ago = folder.stat().st_mtime - 120
         os.utime(folder, (long_ago, long_ago))
-    recorder = Recorder(monkeypatch)
+    recorder = SyncRecorder(monkeypatch)
     create(FileStore(root), "runs/a/2")
 
     assert ["body", "link", inode(root / "runs" / "a")] == recorder.events
 
 
-def test_the_loser_is_told_only_of_what_is_durable(
+def test_already_exists_is_raised_after_a_flush(
     store: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """R-E6."""
     create(store, "runs/a")
-    recorder = Recorder(monkeypatch)
+    recorder = SyncRecorder(monkeypatch)
     with pytest.raises(AlreadyExists):
         create(store, "runs/a")
 
@@ -304,7 +304,7 @@ def test_a_folder_that_cannot_be_flushed_leaves_the_create_inconclusive(
 
     def link(*args: Any, **kwargs: Any) -> None:
         real(*args, **kwargs)
-        monkeypatch.setattr(os, "fsync", failing(errno.EIO))
+        monkeypatch.setattr(os, "fsync", failing_call(errno.EIO))
 
     monkeypatch.setattr(os, "link", link)
 
@@ -334,7 +334,7 @@ def test_creates_flush_at_the_same_time(
     assert 9 == len(asyncio.run(store.keys("")))
 
 
-def test_the_loop_goes_on_while_a_create_flushes(
+def test_event_loop_runs_while_a_create_flushes(
     store: FileStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go_on = threading.Event()

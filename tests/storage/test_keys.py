@@ -9,7 +9,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from continuations_storage.errors import InvalidKey
-from continuations_storage.keys import MAX_KEY, check_key, check_limit, check_prefix
+from continuations_storage.keys import (
+    MAX_KEY_LENGTH,
+    check_key,
+    check_limit,
+    check_prefix,
+)
 
 LEGAL = set(string.ascii_letters + string.digits + "._@=~-")
 NEARLY_KEYS = st.text(st.sampled_from("aZ09._@=~-/+ \\\0\näé😀"), max_size=12)
@@ -18,7 +23,7 @@ NEARLY_KEYS = st.text(st.sampled_from("aZ09._@=~-/+ \\\0\näé😀"), max_size=1
 def is_legal(key: str) -> bool:
     """Say the rule again in other words."""
     segments = key.split("/")
-    return len(key.encode()) <= MAX_KEY and all(
+    return len(key.encode()) <= MAX_KEY_LENGTH and all(
         segment not in {"", ".", ".."}
         and len(segment.encode()) <= 255
         and set(segment) <= LEGAL
@@ -33,7 +38,7 @@ def is_legal(key: str) -> bool:
 @example("a/" * 449 + "aaa")
 @example("a\n")
 @example("...")
-def test_a_key_is_legal_by_the_rule_and_not_otherwise(key: str) -> None:
+def test_check_key_accepts_exactly_the_legal_keys(key: str) -> None:
     if is_legal(key):
         assert key == "/".join(check_key(key))
         return
@@ -52,7 +57,7 @@ def test_every_beginning_of_a_key_is_a_prefix(key: str, cut: int) -> None:
 
 
 @pytest.mark.parametrize("prefix", ["/", "a//", "../", "a b", "a/\0", "x" * 256])
-def test_what_no_key_begins_with_is_no_prefix(prefix: str) -> None:
+def test_invalid_prefix_is_rejected(prefix: str) -> None:
     with pytest.raises(InvalidKey):
         check_prefix(prefix)
 

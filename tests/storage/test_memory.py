@@ -10,7 +10,7 @@ import pytest
 from continuations_storage import InvalidKey, MemoryStore
 
 
-def test_it_tells_the_time_of_its_clock_or_none() -> None:
+def test_create_returns_the_time_of_the_clock_or_none() -> None:
     noon = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
     assert asyncio.run(MemoryStore().create("a", b"")) is None
@@ -18,7 +18,9 @@ def test_it_tells_the_time_of_its_clock_or_none() -> None:
 
 
 @pytest.mark.parametrize(("first", "second"), [("a/b", "a"), ("a", "a/b/c")])
-def test_what_a_file_system_could_not_hold_is_refused(first: str, second: str) -> None:
+def test_key_that_is_a_folder_of_another_key_is_rejected(
+    first: str, second: str
+) -> None:
     store = MemoryStore()
 
     async def story() -> list[str]:

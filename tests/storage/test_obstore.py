@@ -25,27 +25,27 @@ from continuations_storage import (
     Unsupported,
     open_store,
 )
-from continuations_storage.attempts import Setback
 from continuations_storage.conformance import SharedStoreContract
 from continuations_storage.obstore import (
     ObjectStore,
-    _setbacks,  # pyright: ignore[reportPrivateUsage]
+    _classified_errors,  # pyright: ignore[reportPrivateUsage]
 )
-from continuations_storage.patience import Patience
+from continuations_storage.retries import AttemptFailed
+from continuations_storage.retry_policy import RetryPolicy
 from tests.storage import azurite
 from tests.storage.conftest import BUCKET
-from tests.storage.s3_front import (
-    Bucket,
+from tests.storage.s3_proxy import (
+    FakeS3,
     Fault,
-    S3Front,
-    Upstream,
-    answered,
-    cut,
+    RealServer,
+    S3Proxy,
+    error_response,
+    fixed_body,
     lost_reply,
     lost_request,
-    refused,
-    seeded,
-    well,
+    no_fault,
+    random_faults,
+    truncated_body,
 )
 
 if TYPE_CHECKING:
@@ -57,15 +57,15 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("s3_environment")
 
 BODY = b"0123456789"
-FOREVER = 40
-MADE = "made"
+MANY = 40
+CREATED = "made"
 
 
-def fresh() -> str:
+def random_prefix() -> str:
     return os.urandom(8).hex()
 
 
-class TestOnS3(SharedStoreContract):
+class TestObstoreOnS3(SharedStoreContract):
     racers = 8
     rounds = 25
 
@@ -74,19 +74,21 @@ class TestOnS3(SharedStoreContract):
         self.url = s3_server
 
     def opener(self) -> Callable[[], Store]:
-        return partial(ObjectStore, f"s3://{BUCKET}/{fresh()}", endpoint=self.url)
+        return partial(
+            ObjectStore, f"s3://{BUCKET}/{random_prefix()}", endpoint=self.url
+        )
 
 
 @pytest.fixture(scope="module")
 def azure_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with azurite.serving(tmp_path_factory.mktemp("azurite")) as endpoint:
+    with azurite.run_server(tmp_path_factory.mktemp("azurite")) as endpoint:
         azurite.make_container(endpoint, "box")
         yield endpoint
 
 
-if azurite.installed():
+if azurite.is_installed():
 
-    class TestOnAzure(SharedStoreContract):
+    class TestObstoreOnAzure(SharedStoreContract):
         racers = 8
         rounds = 25
 
@@ -97,7 +99,7 @@ if azurite.installed():
         def opener(self) -> Callable[[], Store]:
             return partial(
                 ObjectStore,
-                f"az://box/{fresh()}",
+                f"az://box/{random_prefix()}",
                 endpoint=self.endpoint,
                 account_name=azurite.ACCOUNT,
                 account_key=azurite.KEY,
@@ -105,17 +107,19 @@ if azurite.installed():
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_on_a_bad_line_exactly_one_wins(s3_server: str, seed: int) -> None:
+def test_exactly_one_creator_wins_over_an_unreliable_connection(
+    s3_server: str, seed: int
+) -> None:
     class BadLine(SharedStoreContract):
         racers = 6
         rounds = 12
 
         def opener(self) -> Callable[[], Store]:
-            patience = Patience(attempts=20, first_wait=0.005, longest_wait=0.02)
-            url = f"s3://{BUCKET}/{fresh()}"
-            return partial(ObjectStore, url, endpoint=line.url, patience=patience)
+            patience = RetryPolicy(max_attempts=20, first_delay=0.005, max_delay=0.02)
+            url = f"s3://{BUCKET}/{random_prefix()}"
+            return partial(ObjectStore, url, endpoint=line.url, retry_policy=patience)
 
-    with S3Front(Upstream(s3_server), seeded(seed, 0.2)) as line:
+    with S3Proxy(RealServer(s3_server), random_faults(seed, 0.2)) as line:
         BadLine().test_of_racing_processes_exactly_one_wins_every_round()
         BadLine().test_of_racing_tasks_exactly_one_wins()
         BadLine().test_a_prefix_is_a_prefix_of_text()
@@ -125,84 +129,96 @@ def test_on_a_bad_line_exactly_one_wins(s3_server: str, seed: int) -> None:
 
 
 @pytest.fixture(scope="module")
-def front() -> Iterator[S3Front]:
-    with S3Front(Bucket()) as server:
+def proxy() -> Iterator[S3Proxy]:
+    with S3Proxy(FakeS3()) as server:
         yield server
 
 
-def hurried(front: S3Front) -> ObjectStore:
+def store_without_delays(proxy: S3Proxy) -> ObjectStore:
     async def at_once(_: float) -> None:
         await asyncio.sleep(0)
 
-    patience = Patience(attempts=4, sleep=at_once)
+    patience = RetryPolicy(max_attempts=4, sleep=at_once)
     return ObjectStore(
-        "s3://bucket/p", endpoint=front.url, patience=patience, timeout=0.5
+        "s3://bucket/p", endpoint=proxy.url, retry_policy=patience, timeout=0.5
     )
 
 
-CONFLICT = refused(409, "ConditionalRequestConflict")
-LANDED = refused(500, "InternalError", landed=True)
+CONFLICT = error_response(409, "ConditionalRequestConflict")
+ERROR_AFTER_WRITE = error_response(500, "InternalError", landed=True)
 
 CREATES: list[tuple[tuple[Fault, ...], object, dict[str, int]]] = [
-    ((), MADE, {"PUT": 1}),
-    ((lost_request(),), MADE, {"PUT": 2}),
-    ((lost_reply(),), MADE, {"PUT": 2, "HEAD": 1}),
-    ((lost_reply(),) * 4, MADE, {"PUT": 4, "HEAD": 1}),
-    ((lost_reply(),) * FOREVER, Inconclusive, {"PUT": 4, "HEAD": 3}),
-    ((lost_reply(), well(), refused(404)), Inconclusive, {"PUT": 2, "HEAD": 1}),
-    ((CONFLICT, CONFLICT), MADE, {"PUT": 3}),
-    ((CONFLICT,) * FOREVER, Unavailable, {"PUT": 4}),
-    ((LANDED,), MADE, {"PUT": 2, "HEAD": 1}),
-    ((refused(503, "SlowDown"),) * FOREVER, Throttled, {"PUT": 4}),
-    ((refused(403, "AccessDenied"),), Denied, {"PUT": 1}),
-    ((refused(404, "NoSuchBucket"),), Unavailable, {"PUT": 1}),
-    ((refused(412, "PreconditionFailed"),), AlreadyExists, {"PUT": 1}),
-    ((refused(501, "NotImplemented"),), Unsafe, {"PUT": 1}),
+    ((), CREATED, {"PUT": 1}),
+    ((lost_request(),), CREATED, {"PUT": 2}),
+    ((lost_reply(),), CREATED, {"PUT": 2, "HEAD": 1}),
+    ((lost_reply(),) * 4, CREATED, {"PUT": 4, "HEAD": 1}),
+    ((lost_reply(),) * MANY, Inconclusive, {"PUT": 4, "HEAD": 3}),
+    (
+        (lost_reply(), no_fault(), error_response(404)),
+        Inconclusive,
+        {"PUT": 2, "HEAD": 1},
+    ),
+    ((CONFLICT, CONFLICT), CREATED, {"PUT": 3}),
+    ((CONFLICT,) * MANY, Unavailable, {"PUT": 4}),
+    ((ERROR_AFTER_WRITE,), CREATED, {"PUT": 2, "HEAD": 1}),
+    ((error_response(503, "SlowDown"),) * MANY, Throttled, {"PUT": 4}),
+    ((error_response(403, "AccessDenied"),), Denied, {"PUT": 1}),
+    ((error_response(404, "NoSuchBucket"),), Unavailable, {"PUT": 1}),
+    ((error_response(412, "PreconditionFailed"),), AlreadyExists, {"PUT": 1}),
+    ((error_response(501, "NotImplemented"),), Unsafe, {"PUT": 1}),
 ]
 
 
-@pytest.mark.parametrize(("faults", "ends", "sent"), CREATES)
-def test_creates(
-    front: S3Front, faults: tuple[Fault, ...], ends: object, sent: dict[str, int]
+@pytest.mark.parametrize(("faults", "expected", "expected_requests"), CREATES)
+def test_create_maps_each_response(
+    proxy: S3Proxy,
+    faults: tuple[Fault, ...],
+    expected: object,
+    expected_requests: dict[str, int],
 ) -> None:
     """R-E1, R-E2, R-E3."""
-    bucket = Bucket()
-    front.begin(bucket, *faults)
-    store = hurried(front)
+    bucket = FakeS3()
+    proxy.reset(bucket, *faults)
+    store = store_without_delays(proxy)
 
     async def create() -> object:
         try:
             await store.create("a", BODY)
         except StorageError as error:
             return type(error)
-        return MADE
+        return CREATED
 
-    assert (ends, sent) == (asyncio.run(create()), Counter(front.counts))
-    if ends is MADE:
+    assert (expected, expected_requests) == (
+        asyncio.run(create()),
+        Counter(proxy.counts),
+    )
+    if expected is CREATED:
         assert BODY == bucket.bodies["p/a"]
 
 
 READS: list[tuple[tuple[Fault, ...], object]] = [
     ((), BODY),
-    ((refused(404, "NoSuchKey"),), NotFound),
-    ((refused(404, "NoSuchBucket"),), Unavailable),
-    ((refused(404),), Unavailable),
-    ((refused(403, "AccessDenied"),), Denied),
-    ((cut(5),), BODY),
-    ((cut(5, stall=2.0),), BODY),
-    ((cut(5),) * FOREVER, Unavailable),
-    ((refused(503, "SlowDown"),) * FOREVER, Throttled),
-    ((answered(b"<html>hotel</html>"),) * FOREVER, Unavailable),
+    ((error_response(404, "NoSuchKey"),), NotFound),
+    ((error_response(404, "NoSuchBucket"),), Unavailable),
+    ((error_response(404),), Unavailable),
+    ((error_response(403, "AccessDenied"),), Denied),
+    ((truncated_body(5),), BODY),
+    ((truncated_body(5, stall=2.0),), BODY),
+    ((truncated_body(5),) * MANY, Unavailable),
+    ((error_response(503, "SlowDown"),) * MANY, Throttled),
+    ((fixed_body(b"<html>hotel</html>"),) * MANY, Unavailable),
 ]
 
 
-@pytest.mark.parametrize(("faults", "ends"), READS)
-def test_reads(front: S3Front, faults: tuple[Fault, ...], ends: object) -> None:
+@pytest.mark.parametrize(("faults", "expected"), READS)
+def test_read_maps_each_response(
+    proxy: S3Proxy, faults: tuple[Fault, ...], expected: object
+) -> None:
     """R-E2, R-E5, R-E7."""
-    bucket = Bucket()
+    bucket = FakeS3()
     bucket.bodies["p/a"], bucket.metadata["p/a"] = BODY, {}
-    front.begin(bucket, *faults)
-    store = hurried(front)
+    proxy.reset(bucket, *faults)
+    store = store_without_delays(proxy)
 
     async def read() -> object:
         try:
@@ -210,32 +226,32 @@ def test_reads(front: S3Front, faults: tuple[Fault, ...], ends: object) -> None:
         except StorageError as error:
             return type(error)
 
-    assert ends == asyncio.run(read())
+    assert expected == asyncio.run(read())
 
 
 @pytest.mark.parametrize("broken", [b"<ListBucketResult><IsTrunc", b"hotel", b""])
-def test_a_broken_listing_is_not_an_empty_one(front: S3Front, broken: bytes) -> None:
-    front.begin(Bucket(), *[answered(broken)] * FOREVER)
+def test_a_broken_listing_is_not_an_empty_one(proxy: S3Proxy, broken: bytes) -> None:
+    proxy.reset(FakeS3(), *[fixed_body(broken)] * MANY)
 
     with pytest.raises(Unavailable):
-        asyncio.run(hurried(front).keys(""))
+        asyncio.run(store_without_delays(proxy).keys(""))
 
 
-def test_objects_whose_names_are_no_keys_are_passed_over(front: S3Front) -> None:
-    bucket = Bucket()
+def test_objects_with_invalid_names_are_not_listed(proxy: S3Proxy) -> None:
+    bucket = FakeS3()
     names = ("p/", "p/a", "p/b b", "p/d/e", "q/f")
     bucket.bodies.update(dict.fromkeys(names, b""))
-    front.begin(bucket)
-    store = hurried(front)
+    proxy.reset(bucket)
+    store = store_without_delays(proxy)
 
     assert ["a", "d/e"] == asyncio.run(store.keys(""))
     assert ["d/e"] == asyncio.run(store.keys("d"))
 
 
-def test_tokens_are_never_shown() -> None:
+def test_tokens_in_error_texts_are_redacted() -> None:
     url = "http://127.0.0.1:9/account/box/a?sv=2024&sig=c2VjcmV0%3D&se=2027"
 
-    with pytest.raises(Setback) as setback, _setbacks():
+    with pytest.raises(AttemptFailed) as setback, _classified_errors():
         raise RuntimeError(f"Error performing PUT {url}")
 
     assert "c2VjcmV0" not in setback.value.detail
@@ -245,11 +261,11 @@ def test_tokens_are_never_shown() -> None:
 # What it costs
 
 
-def test_each_verb_costs_one_request(front: S3Front) -> None:
-    bucket = Bucket()
+def test_each_verb_costs_one_request(proxy: S3Proxy) -> None:
+    bucket = FakeS3()
     bucket.bodies.update({f"p/many/{number:04}": b"" for number in range(2500)})
-    front.begin(bucket)
-    store = hurried(front)
+    proxy.reset(bucket)
+    store = store_without_delays(proxy)
 
     async def story() -> None:
         await store.create("a", BODY)
@@ -261,7 +277,7 @@ def test_each_verb_costs_one_request(front: S3Front) -> None:
 
     asyncio.run(story())
 
-    assert {"PUT": 1, "GET": 1, "LIST": 3, "DELETE": 1} == Counter(front.counts)
+    assert {"PUT": 1, "GET": 1, "LIST": 3, "DELETE": 1} == Counter(proxy.counts)
 
 
 OPENING = """
@@ -286,9 +302,9 @@ import asyncio, os, sys
 from continuations_storage import Unavailable
 from continuations_storage.obstore import (
     ObjectStore,
-    _setbacks,  # pyright: ignore[reportPrivateUsage]
+    _classified_errors,  # pyright: ignore[reportPrivateUsage]
 )
-from continuations_storage.patience import Patience
+from continuations_storage.retry_policy import RetryPolicy
 store = ObjectStore("s3://bucket/p", endpoint=sys.argv[1])
 asyncio.run(store.create("a", b"parent"))
 child = os.fork()
@@ -302,7 +318,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), asyncio.run(store.read
 """
 
 
-def ran(code: str, *arguments: str) -> str:
+def run_python(code: str, *arguments: str) -> str:
     return subprocess.run(
         [sys.executable, "-c", code, *arguments],
         capture_output=True,
@@ -313,17 +329,17 @@ def ran(code: str, *arguments: str) -> str:
 
 
 def test_opening_loads_nothing() -> None:
-    assert "<ObjectStore s3://bucket/prefix> []\n" == ran(OPENING)
+    assert "<ObjectStore s3://bucket/prefix> []\n" == run_python(OPENING)
 
 
 def test_a_missing_obstore_is_named() -> None:
-    assert "True\n" == ran(WITHOUT_OBSTORE)
+    assert "True\n" == run_python(WITHOUT_OBSTORE)
 
 
-def test_a_fork_is_refused_by_name(front: S3Front) -> None:
-    front.begin(Bucket())
+def test_a_fork_is_refused_by_name(proxy: S3Proxy) -> None:
+    proxy.reset(FakeS3())
 
-    assert "0 b'parent'\n" == ran(AFTER_A_FORK, front.url)
+    assert "0 b'parent'\n" == run_python(AFTER_A_FORK, proxy.url)
 
 
 ONE_CREATE = """
@@ -333,21 +349,21 @@ asyncio.run(ObjectStore("s3://bucket/p", endpoint=sys.argv[1]).create(sys.argv[2
 """
 
 
-def test_a_process_that_is_done_at_once_ends_well(front: S3Front) -> None:
-    front.begin(Bucket())
+def test_short_process_exits_cleanly(proxy: S3Proxy) -> None:
+    proxy.reset(FakeS3())
 
     # With obstore's own coroutines one in twelve aborted on its way out.
     for number in range(12):
-        assert not ran(ONE_CREATE, front.url, str(number))
-    assert {"PUT": 12} == Counter(front.counts)
+        assert not run_python(ONE_CREATE, proxy.url, str(number))
+    assert {"PUT": 12} == Counter(proxy.counts)
 
 
-def test_options_of_the_url_reach_it(front: S3Front) -> None:
-    front.begin(Bucket())
+def test_options_of_open_store_are_used(proxy: S3Proxy) -> None:
+    proxy.reset(FakeS3())
     store = open_store(
         "s3://bucket/p/",
         driver="obstore",
-        endpoint=front.url,
+        endpoint=proxy.url,
         region="eu-north-1",
         kms_key_id="alias/us",
         path_style=True,
@@ -355,30 +371,30 @@ def test_options_of_the_url_reach_it(front: S3Front) -> None:
 
     asyncio.run(store.create("a", BODY))
 
-    request = front.requests[0]
+    request = proxy.requests[0]
     assert "/bucket/p/a" == request.target
     assert "/eu-north-1/s3/" in request.headers["authorization"]
     assert "aws:kms" == request.headers["x-amz-server-side-encryption"]
 
 
 def test_the_environment_names_the_endpoint(
-    front: S3Front, monkeypatch: pytest.MonkeyPatch
+    proxy: S3Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    front.begin(Bucket())
-    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", front.url)
+    proxy.reset(FakeS3())
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", proxy.url)
 
     asyncio.run(open_store("s3://bucket/p", driver="obstore").create("a", BODY))
 
-    assert ["/bucket/p/a"] == [each.target for each in front.requests]
+    assert ["/bucket/p/a"] == [each.target for each in proxy.requests]
 
 
 def test_an_endpoint_that_the_environment_overrules_is_refused(
-    front: S3Front, monkeypatch: pytest.MonkeyPatch
+    proxy: S3Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """obstore goes where AWS_ENDPOINT_URL_S3 says, whatever else it is told."""
-    front.begin(Bucket())
+    proxy.reset(FakeS3())
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1")
-    store = open_store("s3://bucket/p", driver="obstore", endpoint=front.url)
+    store = open_store("s3://bucket/p", driver="obstore", endpoint=proxy.url)
 
     with pytest.raises(Unavailable, match="AWS_ENDPOINT_URL_S3"):
         asyncio.run(store.create("a", BODY))
@@ -392,7 +408,7 @@ def test_an_endpoint_that_the_environment_overrules_is_refused(
         ("s3://bucket", {"client": object()}, "no option 'client'"),
     ],
 )
-def test_what_cannot_be_opened_is_refused(
+def test_invalid_url_or_option_is_unsupported(
     url: str, options: dict[str, Any], reason: str
 ) -> None:
     with pytest.raises(Unsupported, match=reason):
@@ -404,9 +420,11 @@ def test_a_wrong_option_is_named_on_first_use() -> None:
         asyncio.run(ObjectStore("s3://bucket", colour="red").create("a", b""))
 
 
-def test_nobody_there_is_unavailable_and_nothing_was_written() -> None:
+def test_refused_connection_is_unavailable() -> None:
     store = ObjectStore(
-        "s3://bucket", endpoint="http://127.0.0.1:9", patience=Patience(attempts=1)
+        "s3://bucket",
+        endpoint="http://127.0.0.1:9",
+        retry_policy=RetryPolicy(max_attempts=1),
     )
 
     with pytest.raises(Unavailable):

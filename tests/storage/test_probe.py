@@ -9,7 +9,7 @@ import pytest
 
 from continuations_storage import AlreadyExists, Denied, MemoryStore, Unsafe
 from continuations_storage.faults import FaultyStore, StaleListing, on, refused
-from continuations_storage.probe import PASSED, prove
+from continuations_storage.probe import PASSED_KEY, prove_put_if_absent
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -23,7 +23,7 @@ class OverwritingStore(MemoryStore):
         return await super().create(key, body)
 
 
-class LyingStore(OverwritingStore):
+class ReportingOverwritingStore(OverwritingStore):
     """Answers "exists already" and overwrites all the same."""
 
     async def create(self, key: str, body: bytes) -> datetime | None:
@@ -38,10 +38,11 @@ class LyingStore(OverwritingStore):
     ("store", "reason"),
     [
         (OverwritingStore(), "a second create of the same key was accepted"),
-        (LyingStore(), "changed the body"),
+        (ReportingOverwritingStore(), "changed the body"),
         (
             FaultyStore(
-                MemoryStore(), stale=[StaleListing(prefix="probe/", operations=9)]
+                MemoryStore(),
+                stale_listings=[StaleListing(prefix="probe/", operations=9)],
             ),
             "not listed",
         ),
@@ -51,7 +52,7 @@ def test_an_unsafe_store_is_refused_and_left_clean(
     store: MemoryStore | FaultyStore, reason: str
 ) -> None:
     with pytest.raises(Unsafe, match=reason):
-        asyncio.run(prove(store))
+        asyncio.run(prove_put_if_absent(store))
 
     left = store.inner if isinstance(store, FaultyStore) else store
     assert [] == asyncio.run(left.keys(""))
@@ -59,26 +60,28 @@ def test_an_unsafe_store_is_refused_and_left_clean(
 
 def test_a_later_probe_costs_one_read() -> None:
     inner = MemoryStore()
-    asyncio.run(prove(inner))
+    asyncio.run(prove_put_if_absent(inner))
 
     store = FaultyStore(inner)
-    asyncio.run(prove(store))
+    asyncio.run(prove_put_if_absent(store))
 
-    assert [("read", PASSED)] == [(each.verb, each.key) for each in store.operations]
+    assert [("read", PASSED_KEY)] == [
+        (each.verb, each.key) for each in store.operations
+    ]
 
 
 def test_two_processes_may_prove_at_the_same_time() -> None:
     store = MemoryStore()
-    late = FaultyStore(store, on("create", refused(AlreadyExists), prefix=PASSED))
+    late = FaultyStore(store, on("create", refused(AlreadyExists), prefix=PASSED_KEY))
 
-    asyncio.run(prove(late))
+    asyncio.run(prove_put_if_absent(late))
 
     assert [] == asyncio.run(store.keys(""))
 
 
-def test_a_store_that_will_not_tell_proves_nothing() -> None:
+def test_probe_raises_denied_if_reading_is_denied() -> None:
     store = FaultyStore(MemoryStore(), on("read", refused(Denied)))
 
     with pytest.raises(Denied):
-        asyncio.run(prove(store))
+        asyncio.run(prove_put_if_absent(store))
     assert 1 == len(store.operations)

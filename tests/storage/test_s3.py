@@ -28,17 +28,17 @@ from continuations_storage import (
     Unsupported,
     open_store,
 )
-from continuations_storage.patience import Patience
+from continuations_storage.retry_policy import RetryPolicy
 from continuations_storage.s3 import S3Store
-from tests.storage.s3_front import (
-    Bucket,
+from tests.storage.s3_proxy import (
+    FakeS3,
     Fault,
     Reply,
     Request,
-    S3Front,
-    cut,
-    refused,
-    script,
+    S3Proxy,
+    error_response,
+    fault_sequence,
+    truncated_body,
 )
 
 if TYPE_CHECKING:
@@ -49,17 +49,17 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.usefixtures("s3_environment")
 
-HIDDEN = "wJalrXUtnFEMI-K7MDENG"
-ONCE = Patience(attempts=1)
+SECRET_KEY = "wJalrXUtnFEMI-K7MDENG"
+ONE_ATTEMPT = RetryPolicy(max_attempts=1)
 
 
 @pytest.fixture
-def front() -> Iterator[S3Front]:
-    with S3Front(Bucket()) as server:
+def proxy() -> Iterator[S3Proxy]:
+    with S3Proxy(FakeS3()) as server:
         yield server
 
 
-def ran(code: str, *arguments: str) -> str:
+def run_python(code: str, *arguments: str) -> str:
     return subprocess.run(
         [sys.executable, "-c", code, *arguments],
         capture_output=True,
@@ -72,8 +72,8 @@ def ran(code: str, *arguments: str) -> str:
 # What it costs
 
 
-def test_a_life_of_a_key_costs_one_request_for_each_verb(front: S3Front) -> None:
-    store = S3Store("bucket", "p", endpoint=front.url)
+def test_each_verb_needs_one_request(proxy: S3Proxy) -> None:
+    store = S3Store("bucket", "p", endpoint=proxy.url)
 
     async def story() -> None:
         await store.create("a", b"body")
@@ -83,10 +83,10 @@ def test_a_life_of_a_key_costs_one_request_for_each_verb(front: S3Front) -> None
 
     asyncio.run(story())
 
-    assert {"PUT": 1, "GET": 1, "LIST": 1, "DELETE": 1} == Counter(front.counts)
+    assert {"PUT": 1, "GET": 1, "LIST": 1, "DELETE": 1} == Counter(proxy.counts)
 
 
-OPENING = """
+OPENING_PROGRAM = """
 import sys
 from continuations_storage import open_store
 store = open_store("s3://bucket/prefix", region="eu-central-1")
@@ -96,7 +96,7 @@ print(store, [each for each in ("boto3", "botocore", "obstore") if each in sys.m
 
 
 def test_opening_loads_no_client() -> None:
-    assert "<S3Store s3://bucket/prefix/> []\n" == ran(OPENING)
+    assert "<S3Store s3://bucket/prefix/> []\n" == run_python(OPENING_PROGRAM)
 
 
 WITHOUT_BOTO3 = """
@@ -113,28 +113,30 @@ for verb in (store.read("a"), store.create("a", b""), store.probe()):
 
 
 def test_a_missing_boto3_is_named() -> None:
-    assert "True\n" * 3 == ran(WITHOUT_BOTO3)
+    assert "True\n" * 3 == run_python(WITHOUT_BOTO3)
 
 
-def test_listings_and_creates_tell_the_time_of_s3(front: S3Front) -> None:
-    store = S3Store("bucket", "p", endpoint=front.url)
+def test_listing_and_create_return_the_time_of_s3(proxy: S3Proxy) -> None:
+    store = S3Store("bucket", "p", endpoint=proxy.url)
 
     made = asyncio.run(store.create("a", b"body"))
     page = asyncio.run(store.keys(""))
 
-    assert made == page.told == datetime(2026, 11, 21, 12, tzinfo=UTC)
+    assert made == page.store_time == datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
 # What it is told
 
 
-def sent(front: S3Front, store: S3Store) -> Request:
+def create_and_get_request(proxy: S3Proxy, store: S3Store) -> Request:
     asyncio.run(store.create("a", b"body"))
-    return front.requests[-1]
+    return proxy.requests[-1]
 
 
-def test_a_put_says_what_it_must(front: S3Front) -> None:
-    request = sent(front, S3Store("bucket", "p/q", endpoint=front.url))
+def test_put_has_the_required_headers(proxy: S3Proxy) -> None:
+    request = create_and_get_request(
+        proxy, S3Store("bucket", "p/q", endpoint=proxy.url)
+    )
 
     assert ("/bucket/p/q/a", b"body") == (request.target, request.body)
     assert "*" == request.headers["if-none-match"]
@@ -143,19 +145,21 @@ def test_a_put_says_what_it_must(front: S3Front) -> None:
     assert "x-amz-server-side-encryption" not in request.headers
 
 
-def test_each_create_has_a_maker_of_its_own(front: S3Front) -> None:
-    store = S3Store("bucket", endpoint=front.url)
+def test_each_create_has_its_own_maker_id(proxy: S3Proxy) -> None:
+    store = S3Store("bucket", endpoint=proxy.url)
 
     async def story() -> None:
         await asyncio.gather(*(store.create(f"a/{n}", b"") for n in range(20)))
 
     asyncio.run(story())
 
-    assert 20 == len({each.headers["x-amz-meta-maker"] for each in front.requests})
+    assert 20 == len({each.headers["x-amz-meta-maker"] for each in proxy.requests})
 
 
-def test_bodies_are_encrypted_with_the_key_that_was_given(front: S3Front) -> None:
-    request = sent(front, S3Store("bucket", endpoint=front.url, kms_key_id="alias/us"))
+def test_bodies_are_encrypted_with_the_key_that_was_given(proxy: S3Proxy) -> None:
+    request = create_and_get_request(
+        proxy, S3Store("bucket", endpoint=proxy.url, kms_key_id="alias/us")
+    )
 
     assert "aws:kms" == request.headers["x-amz-server-side-encryption"]
     assert "alias/us" == request.headers["x-amz-server-side-encryption-aws-kms-key-id"]
@@ -165,40 +169,44 @@ def test_bodies_are_encrypted_with_the_key_that_was_given(front: S3Front) -> Non
     ("checksums", "expected"),
     [(None, True), ("when_supported", True), ("when_required", False)],
 )
-def test_checksums_go_along_unless_a_look_alike_must_be_spared(
-    front: S3Front, checksums: Checksums | None, *, expected: bool
+def test_checksum_is_sent_unless_when_required(
+    proxy: S3Proxy, checksums: Checksums | None, *, expected: bool
 ) -> None:
-    store = S3Store("bucket", endpoint=front.url, checksums=checksums)
+    store = S3Store("bucket", endpoint=proxy.url, checksums=checksums)
 
-    assert expected == ("x-amz-checksum-crc32" in sent(front, store).headers)
+    assert expected == (
+        "x-amz-checksum-crc32" in create_and_get_request(proxy, store).headers
+    )
 
 
-def test_the_bucket_stands_in_the_path_if_told_so(front: S3Front) -> None:
-    named = front.url.replace("127.0.0.1", "localhost")
+def test_path_style_puts_the_bucket_in_the_path(proxy: S3Proxy) -> None:
+    named = proxy.url.replace("127.0.0.1", "localhost")
 
-    request = sent(front, S3Store("bucket", endpoint=named, path_style=True))
+    request = create_and_get_request(
+        proxy, S3Store("bucket", endpoint=named, path_style=True)
+    )
 
     assert "/bucket/a" == request.target
 
 
 def test_the_environment_names_the_endpoint(
-    front: S3Front, monkeypatch: pytest.MonkeyPatch
+    proxy: S3Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", front.url)
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", proxy.url)
 
     asyncio.run(open_store("s3://bucket/p").create("a", b"body"))
 
-    assert ["/bucket/p/a"] == [each.target for each in front.requests]
+    assert ["/bucket/p/a"] == [each.target for each in proxy.requests]
 
 
-def test_options_go_with_the_url(front: S3Front) -> None:
+def test_options_of_open_store_are_used(proxy: S3Proxy) -> None:
     store = open_store(
-        "s3://bucket", endpoint=front.url, region="eu-north-1", checksums=None
+        "s3://bucket", endpoint=proxy.url, region="eu-north-1", checksums=None
     )
 
     asyncio.run(store.create("a", b"body"))
 
-    assert "/eu-north-1/s3/" in front.requests[0].headers["authorization"]
+    assert "/eu-north-1/s3/" in proxy.requests[0].headers["authorization"]
 
 
 @pytest.mark.parametrize(
@@ -216,7 +224,7 @@ def test_options_go_with_the_url(front: S3Front) -> None:
         ("s3://bucket", {"endpoint": "http://me:pw@host"}, "must not carry"),
     ],
 )
-def test_what_cannot_be_opened_is_refused_by_name(
+def test_invalid_url_or_option_is_unsupported(
     url: str, options: dict[str, Any], reason: str
 ) -> None:
     with pytest.raises(Unsupported, match=reason) as refusal:
@@ -233,41 +241,41 @@ def test_a_bucket_and_a_legal_prefix_are_needed() -> None:
 
 
 def test_secrets_are_never_shown(
-    front: S3Front, monkeypatch: pytest.MonkeyPatch
+    proxy: S3Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", HIDDEN)
-    monkeypatch.setenv("AWS_SESSION_TOKEN", HIDDEN)
-    front.plan = lambda _: refused(403, "SignatureDoesNotMatch")
-    store = S3Store("bucket", endpoint=front.url)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
+    monkeypatch.setenv("AWS_SESSION_TOKEN", SECRET_KEY)
+    proxy.plan = lambda _: error_response(403, "SignatureDoesNotMatch")
+    store = S3Store("bucket", endpoint=proxy.url)
 
     with pytest.raises(Denied) as refusal:
         asyncio.run(store.create("a", b""))
 
-    assert HIDDEN not in f"{store!r} {refusal.value} {refusal.value!r}"
+    assert SECRET_KEY not in f"{store!r} {refusal.value} {refusal.value!r}"
 
 
 # What it finds
 
 
-def unreachable() -> S3Store:
-    return S3Store("bucket", endpoint="http://127.0.0.1:9", patience=ONCE)
+def unreachable_store() -> S3Store:
+    return S3Store("bucket", endpoint="http://127.0.0.1:9", retry_policy=ONE_ATTEMPT)
 
 
-def test_nobody_there_is_unavailable_and_nothing_was_written() -> None:
-    for work in (unreachable().create("a", b""), unreachable().read("a")):
+def test_refused_connection_is_unavailable() -> None:
+    for work in (unreachable_store().create("a", b""), unreachable_store().read("a")):
         with pytest.raises(Unavailable, match=r"127\.0\.0\.1:9"):
             asyncio.run(work)
 
 
 def test_no_credentials_is_denied(
-    front: S3Front, monkeypatch: pytest.MonkeyPatch
+    proxy: S3Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
 
     with pytest.raises(Denied, match="no usable credentials"):
-        asyncio.run(S3Store("bucket", endpoint=front.url).create("a", b""))
-    assert [] == front.requests
+        asyncio.run(S3Store("bucket", endpoint=proxy.url).create("a", b""))
+    assert [] == proxy.requests
 
 
 @pytest.mark.parametrize(
@@ -278,14 +286,14 @@ def test_no_credentials_is_denied(
         ({"region": "a region"}, "a region"),
     ],
 )
-def test_a_mistake_in_the_settings_is_named_on_first_use(
+def test_invalid_setting_is_named_on_first_use(
     options: dict[str, Any], reason: str
 ) -> None:
     with pytest.raises(Unavailable, match=reason):
         asyncio.run(S3Store("bucket", **options).create("a", b""))
 
 
-def test_a_certificate_that_nobody_trusts_is_not_asked_again() -> None:
+def test_untrusted_certificate_is_not_retried() -> None:
     asked: list[str] = []
 
     class Client:
@@ -303,7 +311,7 @@ def test_a_certificate_that_nobody_trusts_is_not_asked_again() -> None:
 
 def test_errors_survive_pickling() -> None:
     with pytest.raises(StorageError) as failure:
-        asyncio.run(unreachable().read("a"))
+        asyncio.run(unreachable_store().read("a"))
 
     again = pickle.loads(pickle.dumps(failure.value))  # noqa: S301 -- our own bytes
 
@@ -313,16 +321,16 @@ def test_errors_survive_pickling() -> None:
 # Clients, threads and processes
 
 
-def test_a_given_client_may_repeat_a_create_by_itself(front: S3Front) -> None:
+def test_a_given_client_may_repeat_a_create_by_itself(proxy: S3Proxy) -> None:
     client = boto3.client(
-        "s3", endpoint_url=front.url, config=Config(retries={"mode": "standard"})
+        "s3", endpoint_url=proxy.url, config=Config(retries={"mode": "standard"})
     )
-    front.plan = script(refused(500, "InternalError", landed=True))
+    proxy.plan = fault_sequence(error_response(500, "InternalError", landed=True))
 
     asyncio.run(S3Store("bucket", client=client).create("a", b"body"))
 
     # boto3 met its own first write and was told 412; the maker's id told us.
-    assert {"PUT": 2, "HEAD": 1} == Counter(front.counts)
+    assert {"PUT": 2, "HEAD": 1} == Counter(proxy.counts)
 
 
 AFTER_A_FORK = """
@@ -348,8 +356,8 @@ print(SyncStore(own).read("b"), SyncStore(given).read("a"))
 """
 
 
-def test_a_fork_has_connections_of_its_own(front: S3Front) -> None:
-    assert "b'parent' b'parent'\n" == ran(AFTER_A_FORK, front.url)
+def test_forked_child_has_its_own_connections(proxy: S3Proxy) -> None:
+    assert "b'parent' b'parent'\n" == run_python(AFTER_A_FORK, proxy.url)
 
 
 LEFT_WAITING = """
@@ -365,18 +373,18 @@ asyncio.run(main())
 """
 
 
-def test_a_server_that_does_not_answer_does_not_hold_the_exit(front: S3Front) -> None:
-    front.plan = lambda _: cut(0, stall=30)
+def test_silent_server_does_not_delay_the_exit(proxy: S3Proxy) -> None:
+    proxy.plan = lambda _: truncated_body(0, stall=30)
     begun = time.monotonic()
 
-    assert "gave up\n" == ran(LEFT_WAITING, front.url)
+    assert "gave up\n" == run_python(LEFT_WAITING, proxy.url)
     assert time.monotonic() - begun < 10
 
 
-def test_connections_are_kept_and_as_many_as_there_are_threads(
-    front: S3Front, caplog: pytest.LogCaptureFixture
+def test_connections_are_reused_and_limited_by_the_threads(
+    proxy: S3Proxy, caplog: pytest.LogCaptureFixture
 ) -> None:
-    store = S3Store("bucket", endpoint=front.url)
+    store = S3Store("bucket", endpoint=proxy.url)
 
     async def story() -> None:
         for _ in range(3):
@@ -387,18 +395,18 @@ def test_connections_are_kept_and_as_many_as_there_are_threads(
 
     asyncio.run(story())
 
-    assert 300 == front.counts["GET"]
-    assert front.connections <= 32
+    assert 300 == proxy.counts["GET"]
+    assert proxy.connections <= 32
     assert "Connection pool is full" not in caplog.text
 
 
-def test_the_sync_face_works_on_it(front: S3Front) -> None:
-    with SyncStore(S3Store("bucket", endpoint=front.url)) as store:
+def test_sync_store_works_with_s3(proxy: S3Proxy) -> None:
+    with SyncStore(S3Store("bucket", endpoint=proxy.url)) as store:
         assert store.create("a", b"body") is not None
         assert b"body" == store.read("a")
 
 
-def test_a_cancelled_create_may_land(front: S3Front) -> None:
+def test_cancelled_create_may_be_written(proxy: S3Proxy) -> None:
     seen, over = threading.Event(), threading.Event()
 
     def hold(real: Reply) -> Reply:
@@ -406,8 +414,8 @@ def test_a_cancelled_create_may_land(front: S3Front) -> None:
         over.wait(10)
         return real
 
-    front.plan = lambda _: Fault(reply=hold)
-    store = S3Store("bucket", endpoint=front.url)
+    proxy.plan = lambda _: Fault(reply=hold)
+    store = S3Store("bucket", endpoint=proxy.url)
 
     async def story() -> None:
         creating = asyncio.create_task(store.create("a", b"body"))
@@ -422,9 +430,9 @@ def test_a_cancelled_create_may_land(front: S3Front) -> None:
     assert b"body" == asyncio.run(store.read("a"))
 
 
-def test_the_last_attempt_in_doubt_is_inconclusive(front: S3Front) -> None:
-    front.plan = script(*[refused(500, "InternalError")] * 4)
-    store = S3Store("bucket", endpoint=front.url, patience=ONCE)
+def test_unclear_last_attempt_is_inconclusive(proxy: S3Proxy) -> None:
+    proxy.plan = fault_sequence(*[error_response(500, "InternalError")] * 4)
+    store = S3Store("bucket", endpoint=proxy.url, retry_policy=ONE_ATTEMPT)
 
     with pytest.raises(Inconclusive, match="InternalError"):
         asyncio.run(store.create("a", b""))

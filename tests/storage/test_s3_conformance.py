@@ -11,18 +11,18 @@ import pytest
 
 from continuations_storage import AlreadyExists, Unsafe, all_keys
 from continuations_storage.conformance import SharedStoreContract, StoreContract
-from continuations_storage.patience import Patience
+from continuations_storage.retry_policy import RetryPolicy
 from continuations_storage.s3 import S3Store
 from tests.storage import ministack
 from tests.storage.conftest import BUCKET
-from tests.storage.s3_front import (
-    Bucket,
-    S3Front,
-    Upstream,
-    refused,
-    script,
-    seeded,
-    well,
+from tests.storage.s3_proxy import (
+    FakeS3,
+    RealServer,
+    S3Proxy,
+    error_response,
+    fault_sequence,
+    no_fault,
+    random_faults,
 )
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("s3_environment")
 
 
-def fresh() -> str:
+def random_prefix() -> str:
     return os.urandom(8).hex()
 
 
@@ -46,31 +46,31 @@ class TestS3Store(SharedStoreContract):
         self.url = s3_server
 
     def opener(self) -> Callable[[], Store]:
-        return partial(S3Store, BUCKET, fresh(), endpoint=self.url)
+        return partial(S3Store, BUCKET, random_prefix(), endpoint=self.url)
 
 
-class TestS3StoreOnABadLine:
+class TestS3StoreOverUnreliableConnection:
     """R-E1: one request in five is lost, late, doubled, cut off or told to fail."""
 
     @pytest.fixture(params=range(2))
     def front(
         self, s3_server: str, request: pytest.FixtureRequest
-    ) -> Iterator[S3Front]:
-        with S3Front(Upstream(s3_server), seeded(request.param, 0.2)) as front:
-            yield front
+    ) -> Iterator[S3Proxy]:
+        with S3Proxy(RealServer(s3_server), random_faults(request.param, 0.2)) as proxy:
+            yield proxy
 
     def test_of_racing_processes_exactly_one_wins_every_round(
-        self, front: S3Front
+        self, proxy: S3Proxy
     ) -> None:
-        bad_line = self._contract(front)
+        bad_line = self._contract(proxy)
 
         bad_line.test_of_racing_processes_exactly_one_wins_every_round()
 
-    def test_of_racing_tasks_exactly_one_wins(self, front: S3Front) -> None:
-        self._contract(front).test_of_racing_tasks_exactly_one_wins()
+    def test_of_racing_tasks_exactly_one_wins(self, proxy: S3Proxy) -> None:
+        self._contract(proxy).test_of_racing_tasks_exactly_one_wins()
 
-    def test_pages_bodies_and_deletes_are_whole(self, front: S3Front) -> None:
-        bad_line = self._contract(front)
+    def test_listings_bodies_and_deletes_are_complete(self, proxy: S3Proxy) -> None:
+        bad_line = self._contract(proxy)
 
         bad_line.test_every_byte_survives_and_an_empty_body_is_a_body()
         bad_line.test_keys_come_in_byte_order_of_whole_keys()
@@ -78,29 +78,35 @@ class TestS3StoreOnABadLine:
         bad_line.test_delete_is_idempotent_and_spares_the_neighbours()
         bad_line.test_the_probe_passes_and_is_remembered()
 
-    def _contract(self, front: S3Front) -> SharedStoreContract:
+    def _contract(self, proxy: S3Proxy) -> SharedStoreContract:
         class BadLine(SharedStoreContract):
             racers = 6
             rounds = 12
 
             def opener(self) -> Callable[[], Store]:
-                patience = Patience(attempts=20, first_wait=0.005, longest_wait=0.02)
+                patience = RetryPolicy(
+                    max_attempts=20, first_delay=0.005, max_delay=0.02
+                )
                 return partial(
-                    S3Store, BUCKET, fresh(), endpoint=front.url, patience=patience
+                    S3Store,
+                    BUCKET,
+                    random_prefix(),
+                    endpoint=proxy.url,
+                    retry_policy=patience,
                 )
 
         return BadLine()
 
 
 @pytest.fixture
-def look_alike() -> Iterator[S3Front]:
-    with S3Front(Bucket(honours=False)) as front:
-        yield front
+def overwriting_proxy() -> Iterator[S3Proxy]:
+    with S3Proxy(FakeS3(honors_conditions=False)) as proxy:
+        yield proxy
 
 
-def test_a_look_alike_that_overwrites_is_refused(look_alike: S3Front) -> None:
+def test_s3_server_that_overwrites_is_unsafe(overwriting_proxy: S3Proxy) -> None:
     """R-E4."""
-    store = S3Store("bucket", endpoint=look_alike.url)
+    store = S3Store("bucket", endpoint=overwriting_proxy.url)
 
     with pytest.raises(Unsafe, match="a second create of the same key was accepted"):
         asyncio.run(store.probe())
@@ -108,12 +114,12 @@ def test_a_look_alike_that_overwrites_is_refused(look_alike: S3Front) -> None:
     assert [] == asyncio.run(store.keys(""))
 
 
-def test_a_look_alike_that_refuses_and_overwrites_is_refused(
-    look_alike: S3Front,
+def test_s3_server_that_reports_conflict_and_overwrites_is_unsafe(
+    overwriting_proxy: S3Proxy,
 ) -> None:
-    lie = refused(412, "PreconditionFailed", landed=True)
-    look_alike.plan = script(well(), well(), lie)
-    store = S3Store("bucket", endpoint=look_alike.url)
+    lie = error_response(412, "PreconditionFailed", landed=True)
+    overwriting_proxy.plan = fault_sequence(no_fault(), no_fault(), lie)
+    store = S3Store("bucket", endpoint=overwriting_proxy.url)
 
     with pytest.raises(Unsafe, match="changed the body"):
         asyncio.run(store.probe())
@@ -137,23 +143,23 @@ def test_a_versioned_bucket_is_safe(s3_server: str) -> None:
     assert (["a"], b"third") == asyncio.run(story())
 
 
-class TestTheSmallS3OfTheseTests(StoreContract):
+class TestFakeS3(StoreContract):
     """It stands in for S3 where a script is needed, so it had better be like one."""
 
     @pytest.fixture(autouse=True)
     def place(self) -> Iterator[None]:
-        with S3Front(Bucket()) as self.front:
+        with S3Proxy(FakeS3()) as self.front:
             yield
 
     def make(self) -> Store:
-        self.front.begin(Bucket())
+        self.front.reset(FakeS3())
         return S3Store("bucket", endpoint=self.front.url)
 
     def test_all_keys_goes_through_every_page(self) -> None:
         """R-E9: more than a page."""
         store = self.make()
         bucket = self.front.backend
-        assert isinstance(bucket, Bucket)
+        assert isinstance(bucket, FakeS3)
         keys = [f"p/{number:04}" for number in range(2001)]
         bucket.bodies.update(dict.fromkeys(keys, b""))
 
@@ -166,7 +172,7 @@ class TestTheSmallS3OfTheseTests(StoreContract):
     def test_one_call_may_ask_for_more_than_a_page(self) -> None:
         store = self.make()
         bucket = self.front.backend
-        assert isinstance(bucket, Bucket)
+        assert isinstance(bucket, FakeS3)
         bucket.bodies.update({f"p/{number:04}": b"" for number in range(2500)})
 
         assert 2400 == len(asyncio.run(store.keys("p/", limit=2400)))

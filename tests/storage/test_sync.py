@@ -36,7 +36,7 @@ store.close()
 """
 
 
-def test_every_verb_has_its_plain_call() -> None:
+def test_sync_store_has_every_method() -> None:
     with SyncStore(MemoryStore()) as store:
         assert store.create("a/1", b"body") is None
         assert b"body" == store.read("a/1")
@@ -46,7 +46,7 @@ def test_every_verb_has_its_plain_call() -> None:
         assert ["probe/passed"] == store.keys("")
 
 
-def test_errors_come_through_as_they_are() -> None:
+def test_sync_store_raises_the_same_errors() -> None:
     with SyncStore(FaultyStore(MemoryStore(), on("probe", refused(Unsafe)))) as store:
         store.create("a", b"")
         with pytest.raises(AlreadyExists):

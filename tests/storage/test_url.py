@@ -30,7 +30,7 @@ def test_a_file_url_names_a_folder(form: str, tmp_path: Path) -> None:
     assert b"body" == (root / "a" / "1").read_bytes()
 
 
-def test_a_relative_path_is_taken_from_here_and_now(
+def test_relative_path_is_resolved_when_the_store_is_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -42,7 +42,7 @@ def test_a_relative_path_is_taken_from_here_and_now(
     assert b"body" == (tmp_path / ".runs" / "a").read_bytes()
 
 
-def test_memory_is_new_each_time_unless_it_has_a_name() -> None:
+def test_memory_store_is_shared_only_by_name() -> None:
     assert isinstance(open_store("memory:"), MemoryStore)
     assert open_store("memory:") is not open_store("memory:")
     assert open_store("memory:one") is open_store("memory:one")
@@ -60,7 +60,7 @@ def test_memory_is_new_each_time_unless_it_has_a_name() -> None:
         ("file://server/share", "another host, 'server'"),
     ],
 )
-def test_what_cannot_be_opened_is_refused_by_name(url: str, reason: str) -> None:
+def test_invalid_url_is_unsupported(url: str, reason: str) -> None:
     with pytest.raises(Unsupported, match=reason) as refusal:
         open_store(url)
 

@@ -15,24 +15,24 @@ import os
 
 import pytest
 
-from tests.torture.stories import BY_NAME
-from tests.torture.torture import table, told
+from tests.torture.run_all import run_module, summary_table
+from tests.torture.scenarios import BY_NAME
 
-SHARE = [] if os.environ.get("TORTURE") == "1" else ["--share", "4"]
+MAX_TRIALS = [] if os.environ.get("TORTURE") == "1" else ["--share", "4"]
 SEED = ["--seed", os.environ.get("TORTURE_SEED", "1")]
 
 
 @pytest.mark.parametrize("name", BY_NAME)
-def test_every_crash_point(name: str) -> None:
+def test_crash_at_every_point_keeps_the_promises(name: str) -> None:
     """Promises 1, 3, 4: at most once, never again, the same end, nothing left over.
 
     R-A3, R-A5, R-A6, R-A7, R-A8, R-A10, R-A11, R-E10, R-F4, R-F6; X-05, X-08, X-11,
     X-13, X-14; PA-08, PA-10, PA-12, PA-32; EF-14, EF-16, EF-18, EF-19, EF-21;
     SL-10. Which of them a story is about is in its name.
     """
-    tally = told("points", name, *SHARE, *SEED)
+    tally = run_module("points", name, *MAX_TRIALS, *SEED)
 
-    assert [] == tally["wrong"], table([tally])
+    assert [] == tally["wrong"], summary_table([tally])
     assert tally["trials"] == tally["ended"] > 0
     assert 0 == tally["doubles"]
     # Who was to die did, but for parallel frames: their number of calls varies.

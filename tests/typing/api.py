@@ -94,7 +94,9 @@ hr = Agent(
     model=ScriptedModel([ToolCall("books", {"input": "pay"}), "Done."]),
     output_type=Address,
 )
-circle: Agent = Agent("circle", tools=lambda: [circle, balance], model="gpt-5-mini")
+recursive_agent: Agent = Agent(
+    "circle", tools=lambda: [recursive_agent, balance], model="gpt-5-mini"
+)
 
 
 def without_a_store() -> None:
@@ -146,5 +148,5 @@ async def asynchronously(waits: Sequence[Wait]) -> None:
     runner = AsyncRunner(hr, store="memory:", notify=notify)
     assert_type(await runner.start("hi"), Finished | Suspended | Failed)
     async for summary in runner.waiting():
-        print(summary.run_id, summary.since)
+        print(summary.run_id, summary.created_at)
     await runner.decide(waits[0].id, Approve(arguments={"cents": 5}))

@@ -10,7 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from continuations.errors import FormatError
-from continuations.wire.fields import Fields, milliseconds, moment, present
+from continuations.wire.fields import (
+    FieldReader,
+    from_milliseconds,
+    omit_empty,
+    to_milliseconds,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,20 +23,20 @@ if TYPE_CHECKING:
 MOMENTS = st.datetimes(datetime(1970, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001 - hypothesis adds the zone
 
 # Each way to take a field, with a value it takes and what that is then.
-TAKES: dict[str, tuple[Callable[[Fields], object], object, object]] = {
+FIELD_READERS: dict[str, tuple[Callable[[FieldReader], object], object, object]] = {
     "text": (lambda f: f.text("x"), "é", "é"),
     "text_or_none": (lambda f: f.text_or_none("x"), "", ""),
     "number": (lambda f: f.number("x"), 2**63, 2**63),
     "number_or_none": (lambda f: f.number_or_none("x"), 0, 0),
     "flag": (lambda f: f.flag("x"), True, True),
-    "data": (lambda f: f.data("x"), b"\0", b"\0"),
-    "moment": (lambda f: f.moment("x"), 1500, moment(1500)),
-    "moment_or_none": (lambda f: f.moment_or_none("x"), 0, moment(0)),
+    "data": (lambda f: f.binary("x"), b"\0", b"\0"),
+    "moment": (lambda f: f.timestamp("x"), 1500, from_milliseconds(1500)),
+    "timestamp_or_none": (lambda f: f.timestamp_or_none("x"), 0, from_milliseconds(0)),
     "texts": (lambda f: f.texts("x"), ["a", ""], ("a", "")),
     "mapping": (lambda f: f.mapping("x"), {"a": 1}, {"a": 1}),
-    "chosen": (lambda f: f.chosen("x", frozenset({"on"})), "on", "on"),
+    "chosen": (lambda f: f.one_of("x", frozenset({"on"})), "on", "on"),
 }
-ODD: tuple[object, ...] = (
+ODD_VALUES: tuple[object, ...] = (
     None,
     True,
     False,
@@ -49,34 +54,34 @@ ODD: tuple[object, ...] = (
     {},
     {"a": 1},
 )
-OPTIONAL: dict[str, Any] = {
+DEFAULTS: dict[str, Any] = {
     "text_or_none": None,
     "number_or_none": None,
     "flag": False,
-    "moment_or_none": None,
+    "timestamp_or_none": None,
     "texts": (),
     "mapping": {},
 }
 
 
-@pytest.mark.parametrize("name", TAKES)
+@pytest.mark.parametrize("name", FIELD_READERS)
 def test_a_field_of_the_right_type_is_taken(name: str) -> None:
-    take, value, expected = TAKES[name]
-    fields = Fields({"x": value}, "the row")
+    take, value, expected = FIELD_READERS[name]
+    fields = FieldReader({"x": value}, "the row")
 
     assert expected == take(fields)
-    fields.end()
+    fields.check_all_read()
 
 
-@pytest.mark.parametrize("odd", ODD, ids=repr)
-@pytest.mark.parametrize("name", TAKES)
+@pytest.mark.parametrize("odd", ODD_VALUES, ids=repr)
+@pytest.mark.parametrize("name", FIELD_READERS)
 def test_a_field_of_another_type_is_refused_by_path(name: str, odd: object) -> None:
     """R-I1, R-C5: a flag is no number, nothing is no text, bytes are no text."""
-    take, value, _ = TAKES[name]
+    take, value, _ = FIELD_READERS[name]
     fits = type(odd) is type(value) and odd not in (-1, [1], [True], [None])
     if name == "chosen":
         fits = odd == "on"
-    fields = Fields({"x": odd}, "the row")
+    fields = FieldReader({"x": odd}, "the row")
 
     if fits:
         take(fields)
@@ -85,64 +90,64 @@ def test_a_field_of_another_type_is_refused_by_path(name: str, odd: object) -> N
             take(fields)
 
 
-@pytest.mark.parametrize("name", TAKES)
-def test_a_field_that_is_missing_is_named_or_means_nothing(name: str) -> None:
-    take = TAKES[name][0]
+@pytest.mark.parametrize("name", FIELD_READERS)
+def test_missing_field_is_named_or_has_a_default(name: str) -> None:
+    take = FIELD_READERS[name][0]
 
-    if name in OPTIONAL:
-        assert OPTIONAL[name] == take(Fields({}, "the row"))
+    if name in DEFAULTS:
+        assert DEFAULTS[name] == take(FieldReader({}, "the row"))
     else:
         with pytest.raises(FormatError, match=r"^the row lacks x$"):
-            take(Fields({}, "the row"))
+            take(FieldReader({}, "the row"))
 
 
 @pytest.mark.parametrize("value", [None, [], "x", 1, b"", [("a", 1)]], ids=repr)
 def test_a_row_that_is_no_mapping_is_refused(value: object) -> None:
     with pytest.raises(FormatError, match=r"^the row is not a mapping$"):
-        Fields(value, "the row")
+        FieldReader(value, "the row")
 
 
 def test_unknown_fields_are_named() -> None:
     """X-17: what a newer writer added is not dropped in silence."""
-    fields = Fields({"x": "1", "z": 2, "a": 3}, "the row")
+    fields = FieldReader({"x": "1", "z": 2, "a": 3}, "the row")
     fields.text("x")
 
     with pytest.raises(FormatError, match="the row has unknown fields: a, z"):
-        fields.end()
+        fields.check_all_read()
 
 
-def test_a_field_is_taken_once() -> None:
-    fields = Fields({"x": "1"}, "the row")
+def test_field_can_be_read_only_once() -> None:
+    fields = FieldReader({"x": "1"}, "the row")
     fields.text("x")
 
     with pytest.raises(FormatError, match="lacks x"):
         fields.text("x")
 
 
-def test_taking_leaves_the_value_as_it_was() -> None:
+def test_reading_does_not_change_the_mapping() -> None:
     value = {"x": "1"}
-    Fields(value, "the row").text("x")
+    FieldReader(value, "the row").text("x")
 
     assert {"x": "1"} == value
 
 
-def test_paths_lead_to_the_item() -> None:
+def test_error_names_the_path_of_the_item() -> None:
     def read(value: object, where: str) -> str:
-        return Fields(value, where).text("y")
+        return FieldReader(value, where).text("y")
 
     fields: dict[str, Any] = {"rows": [{"y": "1"}, {"y": 2}], "row": {"y": 3}}
 
     with pytest.raises(FormatError, match=r"^it\.rows\[1\]: y is a int$"):
-        Fields(fields, "it").each("rows", read)
+        FieldReader(fields, "it").list_of("rows", read)
     with pytest.raises(FormatError, match=r"^it\.row: y is a int$"):
-        Fields(fields, "it").one("row", read)
-    assert Fields(fields, "it").one("none", read) is None
+        FieldReader(fields, "it").nested_or_none("row", read)
+    assert FieldReader(fields, "it").nested_or_none("none", read) is None
 
 
 def test_errors_never_tell_the_value() -> None:
     """R-I5: a row may hold anything that was said."""
     with pytest.raises(FormatError) as refused:
-        Fields({"x": b"my secret"}, "the row").text("x")
+        FieldReader({"x": b"my secret"}, "the row").text("x")
 
     assert "secret" not in str(refused.value)
 
@@ -153,32 +158,32 @@ def test_errors_never_tell_the_value() -> None:
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(MOMENTS)
 def test_moments_keep_their_milliseconds(when: datetime) -> None:
-    back = moment(milliseconds(when))
+    back = from_milliseconds(to_milliseconds(when))
 
     assert timedelta() <= when - back < timedelta(milliseconds=1)
-    assert milliseconds(when) == milliseconds(back)
-    assert back == Fields({"x": milliseconds(when)}, "it").moment("x")
+    assert to_milliseconds(when) == to_milliseconds(back)
+    assert back == FieldReader({"x": to_milliseconds(when)}, "it").timestamp("x")
 
 
 def test_a_moment_of_another_zone_is_the_same_moment() -> None:
     zone = timezone(timedelta(hours=-7))
     there = datetime(2026, 11, 21, 2, 30, tzinfo=zone)
 
-    assert there == moment(milliseconds(there))
+    assert there == from_milliseconds(to_milliseconds(there))
 
 
 @pytest.mark.parametrize("value", [253_402_300_800_000, 2**63, 2**64 - 1])
-def test_what_is_past_the_end_of_time_is_no_moment(value: int) -> None:
+def test_time_after_year_9999_is_refused(value: int) -> None:
     with pytest.raises(FormatError, match="no moment"):
-        Fields({"x": value}, "the row").moment("x")
+        FieldReader({"x": value}, "the row").timestamp("x")
 
 
 # Writing ----------------------------------------------------------------------
 
 
-def test_only_fields_that_say_something_are_written() -> None:
+def test_present_omits_none_false_and_empty_containers() -> None:
     """R-C5: `0` and the empty text say something."""
-    written = present(
+    written = omit_empty(
         a=None, b=False, c=[], d={}, zero=0, empty="", yes=True, data=b"", one=[0]
     )
 

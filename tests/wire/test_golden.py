@@ -8,20 +8,25 @@ from typing import TYPE_CHECKING
 import pytest
 
 from continuations.wire.continuation import Continuation
-from continuations.wire.envelope import read_header, unseal
+from continuations.wire.envelope import decode_object, decode_object_header
 from continuations.wire.records import (
-    decode_cancellation,
+    decode_cancel_request,
     decode_decision,
-    decode_letter,
+    decode_inbox_message,
     decode_wait,
-    encode_cancellation,
+    encode_cancel_request,
     encode_decision,
-    encode_letter,
+    encode_inbox_message,
     encode_wait,
 )
 from continuations.wire.versions import decode_header, decode_version, encode_version
 from tests.core.rows import RUN, run_row
-from tests.wire.golden.make import FOLDER, described, shapes, write
+from tests.wire.golden.write_golden import (
+    FOLDER,
+    describe,
+    golden_objects,
+    write_missing,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,9 +35,9 @@ if TYPE_CHECKING:
 GOLDEN = sorted(path.stem for path in FOLDER.glob("*.bin"))
 
 
-def load(data: bytes) -> tuple[object, Callable[[], bytes]]:
+def load_golden(data: bytes) -> tuple[object, Callable[[], bytes]]:
     """Return what bytes hold, by their kind, and how to write it again."""
-    match read_header(data, "golden")["kind"]:
+    match decode_object_header(data, "golden")["kind"]:
         case "continuation":
             whole = Continuation.from_bytes(data)
             return whole, whole.to_bytes
@@ -48,38 +53,38 @@ def load(data: bytes) -> tuple[object, Callable[[], bytes]]:
             decision = decode_decision(data, "golden", RUN)
             return decision, lambda: encode_decision(decision, RUN)
         case "message":
-            letter = decode_letter(data, "golden", RUN)
-            return letter, lambda: encode_letter(letter, RUN)
+            letter = decode_inbox_message(data, "golden", RUN)
+            return letter, lambda: encode_inbox_message(letter, RUN)
         case kind:
             assert kind == "cancellation"
-            wish = decode_cancellation(data, "golden", RUN)
-            return wish, lambda: encode_cancellation(wish, RUN)
+            wish = decode_cancel_request(data, "golden", RUN)
+            return wish, lambda: encode_cancel_request(wish, RUN)
 
 
 @pytest.mark.parametrize("name", GOLDEN)
-def test_golden_bytes_hold_what_they_always_held(name: str) -> None:
+def test_golden_bytes_decode_to_the_described_value(name: str) -> None:
     """R-H4, X-17, SL-L14: the description beside it was not made by a reader."""
     expected = json.loads((FOLDER / f"{name}.json").read_text("ascii"))
 
-    value, _ = load((FOLDER / f"{name}.bin").read_bytes())
+    value, _ = load_golden((FOLDER / f"{name}.bin").read_bytes())
 
-    assert expected == described(value)
+    assert expected == describe(value)
 
 
 @pytest.mark.parametrize("name", GOLDEN)
-def test_golden_values_are_written_as_they_always_were(name: str) -> None:
+def test_golden_values_encode_to_the_same_fields(name: str) -> None:
     """R-H4: the same fields; the bytes may differ by the version of zstd."""
     data = (FOLDER / f"{name}.bin").read_bytes()
-    _, encode = load(data)
+    _, encode = load_golden(data)
 
-    old, new = unseal(data, "golden"), unseal(encode(), "again")
+    old, new = decode_object(data, "golden"), decode_object(encode(), "again")
 
     assert (old.header, old.body) == (new.header, new.body)
     assert repr(old.body) == repr(new.body)
 
 
 def test_there_are_golden_bytes_of_every_shape() -> None:
-    assert sorted(f"v1-{name}" for name in shapes()) == GOLDEN
+    assert sorted(f"v1-{name}" for name in golden_objects()) == GOLDEN
     assert GOLDEN == sorted(path.stem for path in FOLDER.glob("*.json"))
 
 
@@ -89,15 +94,15 @@ def test_golden_bytes_are_of_both_codecs() -> None:
     assert {0, 1} == codecs
 
 
-def test_what_exists_is_never_written_again(tmp_path: Path) -> None:
+def test_write_overwrites_no_golden_file(tmp_path: Path) -> None:
     """Habit 13: golden bytes are never regenerated."""
     kept = tmp_path / "v1-wait.bin"
     kept.write_bytes(b"kept")
 
-    first, second = write(tmp_path), write(tmp_path)
+    first, second = write_missing(tmp_path), write_missing(tmp_path)
 
     assert "wait" not in first
-    assert len(shapes()) - 1 == len(first)
+    assert len(golden_objects()) - 1 == len(first)
     assert [] == second
     assert b"kept" == kept.read_bytes()
     assert not (tmp_path / "v1-wait.json").exists()

@@ -10,13 +10,20 @@ import pytest
 
 from continuations.core import messages as said
 from continuations.core.events import ModelReplied, RunStopped
-from continuations.core.frames import Log
+from continuations.core.frames import MessageLog
 from continuations.core.messages import Message
 from continuations.core.run import Failure
-from continuations.core.table import ROOT, Table
+from continuations.core.state import ROOT_FRAME_ID, RunState
 from continuations.core.usage import Usage
 from continuations.wire.continuation import Continuation
-from tests.core.rows import assistant, gated, new_table, request, told, wait_for
+from tests.core.rows import (
+    apply_events,
+    assistant_message,
+    gated_event,
+    make_wait,
+    new_state,
+    tool_request,
+)
 
 HOSTILE = [
     "\ud800",
@@ -36,48 +43,60 @@ HOSTILE = [
 ]
 
 
-def back(table: Table, version: int = 0) -> Continuation:
+def round_trip(state: RunState, version: int = 0) -> Continuation:
     """Return a continuation that has been bytes."""
-    return Continuation.from_bytes(Continuation(table, version).to_bytes())
+    return Continuation.from_bytes(Continuation(state, version).to_bytes())
 
 
-def with_messages(*messages: Message) -> Table:
+def state_with_messages(*messages: Message) -> RunState:
     """Return a run whose root heard these."""
-    return replace(new_table(), logs={ROOT: Log(2, messages)})
+    return replace(new_state(), logs={ROOT_FRAME_ID: MessageLog(2, messages)})
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: ascii(text[:12]))
 def test_hostile_text_comes_back_equal(text: str) -> None:
     """R-I2: in messages, keys, arguments, results, ids, reasons."""
-    asked = assistant(text, request("transfer", f"id{text}", json.dumps({text: text})))
-    table = with_messages(said.system(text), said.user(text), said.tool("odd", text))
-    table = told(
-        replace(table, logs={ROOT: Log(2, table.logs[ROOT].messages[:2])}),
-        ModelReplied(frame=ROOT, message=asked, usage=Usage()),
+    asked = assistant_message(
+        text, tool_request("transfer", f"id{text}", json.dumps({text: text}))
+    )
+    state = state_with_messages(
+        said.system_message(text),
+        said.user_message(text),
+        said.tool_message("odd", text),
+    )
+    state = apply_events(
+        replace(
+            state,
+            logs={ROOT_FRAME_ID: MessageLog(2, state.logs[ROOT_FRAME_ID].messages[:2])},
+        ),
+        ModelReplied(frame_id=ROOT_FRAME_ID, message=asked, usage=Usage()),
     )
     wait = replace(
-        wait_for("c3"), note=text, policy=text, arguments_json=json.dumps({text: text})
+        make_wait("c3"), note=text, policy=text, arguments_json=json.dumps({text: text})
     )
-    table = told(
-        table, replace(gated("c3"), arguments=json.dumps({"": text}), wait=wait)
+    state = apply_events(
+        state, replace(gated_event("c3"), arguments=json.dumps({"": text}), wait=wait)
     )
-    table = replace(table, manifest=json.dumps({text: text}))
+    state = replace(state, manifest=json.dumps({text: text}))
 
-    again = back(table)
+    again = round_trip(state)
 
-    assert table == again.table
+    assert state == again.run_state
     assert text == again.root.messages[1]["content"]
     assert {text: text} == again.waits[0].arguments
     assert {"": text} == again.root.calls[0].arguments
     assert text in again.to_json() or json.loads(again.to_json())
     stopped = RunStopped(failure=Failure(code="cancelled", message=text))
-    assert told(table, stopped) == back(told(table, stopped)).table
+    assert (
+        apply_events(state, stopped)
+        == round_trip(apply_events(state, stopped)).run_state
+    )
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: ascii(text[:12]))
 def test_json_for_others_is_valid_utf_8(text: str) -> None:
     """R-I2, B-6: and says the same."""
-    whole = Continuation(with_messages(said.user(text)))
+    whole = Continuation(state_with_messages(said.user_message(text)))
 
     report = json.loads(whole.to_json().encode("utf-8"))
 
@@ -99,7 +118,7 @@ def test_unknown_fields_come_back_equal_and_in_order(extra: dict[str, Any]) -> N
     """R-D7, R-I2."""
     data = {"zz": 1, "role": "assistant", **extra, "content": "x", "aa": 2}
 
-    again = back(with_messages(Message.of(data))).root.messages[0]
+    again = round_trip(state_with_messages(Message.from_mapping(data))).root.messages[0]
 
     assert data == again
     assert list(data) == list(again)
@@ -115,5 +134,8 @@ def test_the_text_of_a_message_comes_back_byte_for_byte() -> None:
 
     assert (
         text
-        == back(with_messages(Message.read(text))).table.logs[ROOT].messages[0].text
+        == round_trip(state_with_messages(Message.from_json(text)))
+        .run_state.logs[ROOT_FRAME_ID]
+        .messages[0]
+        .text
     )

@@ -15,21 +15,33 @@ from continuations.core import messages as said
 from continuations.core.decisions import DECISION_KINDS, Decision
 from continuations.errors import Corrupt, FormatError
 from continuations.wire.continuation import Continuation
-from continuations.wire.envelope import read_header, seal, unseal
+from continuations.wire.envelope import (
+    decode_object,
+    decode_object_header,
+    encode_object,
+)
 from continuations.wire.records import (
-    Cancellation,
-    Letter,
-    decode_cancellation,
+    CancelRequest,
+    InboxMessage,
+    decode_cancel_request,
     decode_decision,
-    decode_letter,
+    decode_inbox_message,
     decode_wait,
-    encode_cancellation,
+    encode_cancel_request,
     encode_decision,
-    encode_letter,
+    encode_inbox_message,
     encode_wait,
 )
-from tests.core.rows import MOMENT, RUN, assistant, new_table, wait_for
-from tests.wire.shapes import COUNT, MAYBE, MAYBE_OBJECT, NOT_OBJECTS, TEXT, WAIT, WHEN
+from tests.core.rows import MOMENT, RUN, assistant_message, make_wait, new_state
+from tests.wire.strategies import (
+    COUNT,
+    NOT_OBJECTS,
+    OPTIONAL_OBJECT,
+    OPTIONAL_TEXT,
+    TEXT,
+    TIME,
+    WAIT,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,36 +49,41 @@ if TYPE_CHECKING:
     from continuations.core.waits import Wait
 
 NAME = "some/key"
-SOME = settings(max_examples=60, deadline=None, derandomize=True)
+SETTINGS = settings(max_examples=60, deadline=None, derandomize=True)
 
 DECISION = st.builds(
     Decision,
     id=TEXT,
     wait_id=TEXT,
     kind=st.sampled_from(sorted(DECISION_KINDS)),
-    at=WHEN,
+    at=TIME,
     digest=TEXT,
-    by=MAYBE,
-    reason=MAYBE,
-    arguments=MAYBE_OBJECT,
-    value=MAYBE_OBJECT,
-    marker=MAYBE,
+    by=OPTIONAL_TEXT,
+    reason=OPTIONAL_TEXT,
+    arguments=OPTIONAL_OBJECT,
+    value=OPTIONAL_OBJECT,
+    marker=OPTIONAL_TEXT,
 )
 CANCELLATION = st.builds(
-    Cancellation, id=TEXT, at=WHEN, by=MAYBE, reason=MAYBE, marker=MAYBE
+    CancelRequest,
+    id=TEXT,
+    at=TIME,
+    by=OPTIONAL_TEXT,
+    reason=OPTIONAL_TEXT,
+    marker=OPTIONAL_TEXT,
 )
-LETTER = st.builds(
-    Letter,
+INBOX_MESSAGE = st.builds(
+    InboxMessage,
     id=TEXT,
     number=COUNT,
-    at=WHEN,
-    message=st.builds(said.user, TEXT),
-    by=MAYBE,
-    marker=MAYBE,
+    at=TIME,
+    message=st.builds(said.user_message, TEXT),
+    by=OPTIONAL_TEXT,
+    marker=OPTIONAL_TEXT,
 )
 
 FULL_WAIT = replace(
-    wait_for("c3"),
+    make_wait("c3"),
     deadline=MOMENT,
     valid_for=60,
     policy="large sums",
@@ -86,11 +103,16 @@ FULL_DECISION = Decision(
     value="null",
     marker="m/1",
 )
-FULL_CANCELLATION = Cancellation(
+FULL_CANCELLATION = CancelRequest(
     id="x-1", at=MOMENT, by="kim", reason="no more", marker="m/1"
 )
-FULL_LETTER = Letter(
-    id="l-1", number=1, at=MOMENT, message=said.user("hi"), by="kim", marker="m/1"
+FULL_INBOX_MESSAGE = InboxMessage(
+    id="l-1",
+    number=1,
+    at=MOMENT,
+    message=said.user_message("hi"),
+    by="kim",
+    marker="m/1",
 )
 
 # Each kind of record: its full bytes, its reader, the fields it cannot do without.
@@ -109,65 +131,67 @@ RECORDS: dict[str, tuple[bytes, Callable[[bytes, str, str], object], set[str]]] 
         {"id", "wait", "kind", "at", "digest"},
     ),
     "cancellation": (
-        encode_cancellation(FULL_CANCELLATION, RUN),
-        decode_cancellation,
+        encode_cancel_request(FULL_CANCELLATION, RUN),
+        decode_cancel_request,
         {"id", "at"},
     ),
     "message": (
-        encode_letter(FULL_LETTER, RUN),
-        decode_letter,
+        encode_inbox_message(FULL_INBOX_MESSAGE, RUN),
+        decode_inbox_message,
         {"id", "number", "at", "message"},
     ),
 }
 
 
-def fields_of(kind: str) -> dict[str, Any]:
+def stored_fields(kind: str) -> dict[str, Any]:
     """Return the stored fields of a full record."""
-    body = unseal(RECORDS[kind][0], NAME).body
+    body = decode_object(RECORDS[kind][0], NAME).body
     assert isinstance(body, dict)
     return cast("dict[str, Any]", body)
 
 
-FIELDS = [(kind, field) for kind in RECORDS for field in fields_of(kind)]
+FIELDS = [(kind, field) for kind in RECORDS for field in stored_fields(kind)]
 
 
-@SOME
+@SETTINGS
 @given(WAIT)
 def test_any_wait_comes_back(wait: Wait) -> None:
     assert wait == decode_wait(encode_wait(wait), NAME, wait.run_id)
 
 
-@SOME
+@SETTINGS
 @given(DECISION)
 def test_any_decision_comes_back(decision: Decision) -> None:
     """R-C9: who, when, why and what, to the letter."""
     assert decision == decode_decision(encode_decision(decision, RUN), NAME, RUN)
 
 
-@SOME
+@SETTINGS
 @given(CANCELLATION)
-def test_any_cancellation_comes_back(cancellation: Cancellation) -> None:
-    data = encode_cancellation(cancellation, RUN)
+def test_any_cancellation_comes_back(cancellation: CancelRequest) -> None:
+    data = encode_cancel_request(cancellation, RUN)
 
-    assert cancellation == decode_cancellation(data, NAME, RUN)
+    assert cancellation == decode_cancel_request(data, NAME, RUN)
 
 
-@SOME
-@given(LETTER)
-def test_any_letter_comes_back(letter: Letter) -> None:
+@SETTINGS
+@given(INBOX_MESSAGE)
+def test_any_inbox_message_comes_back(message: InboxMessage) -> None:
     """X-12: input is kept as it was said."""
-    assert letter == decode_letter(encode_letter(letter, RUN), NAME, RUN)
+    assert message == decode_inbox_message(
+        encode_inbox_message(message, RUN), NAME, RUN
+    )
 
 
 @pytest.mark.parametrize("value", ["null", '""', "0", "false", "[]"])
-def test_answers_that_are_not_true_are_answers(value: str) -> None:
+def test_falsy_answers_are_kept(value: str) -> None:
     """R-C5."""
     decision = replace(FULL_DECISION, kind="answer", value=value, arguments=None)
 
     assert decision == decode_decision(encode_decision(decision, RUN), NAME, RUN)
 
 
-def test_an_edit_to_nothing_is_an_edit() -> None:
+def test_empty_edited_arguments_are_kept() -> None:
     """R-C10: `{}` is not `None`."""
     back = decode_decision(encode_decision(FULL_DECISION, RUN), NAME, RUN)
 
@@ -177,23 +201,23 @@ def test_an_edit_to_nothing_is_an_edit() -> None:
 # Strictness -------------------------------------------------------------------
 
 
-def resealed(kind: str, /, **changes: object) -> bytes:
+def record_with(kind: str, /, **changes: object) -> bytes:
     """Return a record of other fields; `...` takes a field away."""
-    fields = {**fields_of(kind), **changes}
+    fields = {**stored_fields(kind), **changes}
     kept = {name: value for name, value in fields.items() if value is not ...}
-    return seal({"kind": kind, "run": RUN}, kept)
+    return encode_object({"kind": kind, "run": RUN}, kept)
 
 
 @pytest.mark.parametrize(("kind", "field"), FIELDS)
 def test_a_field_of_another_type_is_refused(kind: str, field: str) -> None:
     """R-C5: `True` is no number, `1` is no yes."""
     read = RECORDS[kind][1]
-    right = fields_of(kind)[field]
+    right = stored_fields(kind)[field]
     for wrong in (None, True, 7, 1.5, "text", b"x", ["x", 1], {"x": 1}):
         if type(wrong) is type(right) and field not in ("kind", "path", "message"):
             continue
         with pytest.raises(FormatError, match=f"{NAME}.*{field}|{NAME}.*is not a"):
-            read(resealed(kind, **{field: wrong}), NAME, RUN)
+            read(record_with(kind, **{field: wrong}), NAME, RUN)
 
 
 @pytest.mark.parametrize(
@@ -212,7 +236,7 @@ def test_a_text_that_is_no_json_is_refused_where_it_is_read(
     """R-I1, R-I4: and not when somebody looks into it later."""
     text = "[}" if field == "value" and text == "[]" else text
     with pytest.raises(FormatError, match=f"{NAME}.*{field}.*JSON"):
-        RECORDS[kind][1](resealed(kind, **{field: text}), NAME, RUN)
+        RECORDS[kind][1](record_with(kind, **{field: text}), NAME, RUN)
 
 
 @pytest.mark.parametrize(("kind", "field"), FIELDS)
@@ -220,7 +244,7 @@ def test_a_field_that_is_missing_is_refused_where_it_is_needed(
     kind: str, field: str
 ) -> None:
     _, read, needed = RECORDS[kind]
-    data = resealed(kind, **{field: ...})
+    data = record_with(kind, **{field: ...})
 
     if field in needed:
         with pytest.raises(FormatError, match=f"{NAME} lacks {field}"):
@@ -233,7 +257,7 @@ def test_a_field_that_is_missing_is_refused_where_it_is_needed(
 def test_an_unknown_field_is_refused(kind: str) -> None:
     """X-17."""
     with pytest.raises(FormatError, match=f"{NAME} has unknown fields: zz_new"):
-        RECORDS[kind][1](resealed(kind, zz_new=1), NAME, RUN)
+        RECORDS[kind][1](record_with(kind, zz_new=1), NAME, RUN)
 
 
 @pytest.mark.parametrize("kind", RECORDS)
@@ -254,14 +278,14 @@ def test_a_record_of_another_kind_is_refused(
 ) -> None:
     """R-C8: an object in the wrong place is not read as what was looked for."""
     with pytest.raises(FormatError, match="header"):
-        RECORDS[kind][1](seal(header, fields_of(kind)), NAME, RUN)
+        RECORDS[kind][1](encode_object(header, stored_fields(kind)), NAME, RUN)
 
 
 @pytest.mark.parametrize("kind", RECORDS)
 @pytest.mark.parametrize("body", [None, [], "x", 1], ids=repr)
 def test_a_record_that_is_no_mapping_is_refused(kind: str, body: object) -> None:
     with pytest.raises(FormatError, match="is not a mapping"):
-        RECORDS[kind][1](seal({"kind": kind, "run": RUN}, body), NAME, RUN)
+        RECORDS[kind][1](encode_object({"kind": kind, "run": RUN}, body), NAME, RUN)
 
 
 @pytest.mark.parametrize("kind", RECORDS)
@@ -274,7 +298,7 @@ def test_each_reader_takes_its_own_kind_alone(kind: str) -> None:
     with pytest.raises(FormatError):
         Continuation.from_bytes(data)
     with pytest.raises(FormatError):
-        RECORDS[kind][1](Continuation(new_table()).to_bytes(), NAME, RUN)
+        RECORDS[kind][1](Continuation(new_state()).to_bytes(), NAME, RUN)
 
 
 @pytest.mark.parametrize("kind", RECORDS)
@@ -289,30 +313,35 @@ def test_every_flipped_bit_of_a_record_is_damage(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["yes", "true", "approved", "Approve", "", "none"])
-def test_only_the_words_themselves_decide(kind: str) -> None:
+def test_unknown_decision_kind_is_refused(kind: str) -> None:
     """R-C5: unknown words are no approval."""
     with pytest.raises(FormatError, match="kind is not one of"):
-        decode_decision(resealed("decision", kind=kind), NAME, RUN)
+        decode_decision(record_with("decision", kind=kind), NAME, RUN)
 
 
 @pytest.mark.parametrize(
-    "message", [said.tool("p0", "x"), assistant("I am you"), said.system("obey")]
+    "message",
+    [
+        said.tool_message("p0", "x"),
+        assistant_message("I am you"),
+        said.system_message("obey"),
+    ],
 )
-def test_a_letter_is_a_users_message(message: said.Message) -> None:
+def test_inbox_message_of_another_role_is_refused(message: said.Message) -> None:
     """B-10: nobody writes an inbox in the name of a tool or of the model."""
-    data = encode_letter(replace(FULL_LETTER, message=message), RUN)
+    data = encode_inbox_message(replace(FULL_INBOX_MESSAGE, message=message), RUN)
 
     with pytest.raises(FormatError, match=f"a message of the {message.role}"):
-        decode_letter(data, NAME, RUN)
+        decode_inbox_message(data, NAME, RUN)
 
 
 @pytest.mark.parametrize("kind", RECORDS)
-def test_the_plain_header_names_the_run_and_nothing_that_was_said(kind: str) -> None:
+def test_plain_header_holds_only_kind_and_run(kind: str) -> None:
     """R-I5, R-J1: what operators may read."""
-    assert {"kind": kind, "run": RUN} == read_header(RECORDS[kind][0], NAME)
+    assert {"kind": kind, "run": RUN} == decode_object_header(RECORDS[kind][0], NAME)
 
 
-def test_deciding_loads_no_library_for_it() -> None:
+def test_reading_records_imports_no_heavy_library() -> None:
     """R-G2: reading a wait in a cold process needs neither pydantic nor openai."""
     script = (
         "import sys\n"
@@ -337,4 +366,4 @@ def test_a_record_of_another_run_is_refused(kind: str) -> None:
 def test_a_wait_that_names_another_run_inside_is_refused() -> None:
     """R-C8, B-22: header and body must tell of one run."""
     with pytest.raises(FormatError):
-        decode_wait(resealed("wait", run="other"), NAME, RUN)
+        decode_wait(record_with("wait", run="other"), NAME, RUN)

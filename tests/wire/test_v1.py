@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given, settings
 
 from continuations.errors import FormatError
-from continuations.wire.envelope import seal, unseal
+from continuations.wire.envelope import decode_object, encode_object
 from continuations.wire.v1 import delta_fields, read_delta
 from tests.core.rows import STATES
-from tests.wire.shapes import BARE, DELTA, FULL, NOT_OBJECTS
+from tests.wire.strategies import DELTA, FULL_DELTA, MINIMAL_DELTA, NOT_OBJECTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from continuations.core.delta import Delta
 
-Path: TypeAlias = tuple[str, ...]
+FieldPath: TypeAlias = tuple[str, ...]
 
 WHERE = "the continuation"
 
@@ -29,7 +29,7 @@ WHERE = "the continuation"
 @given(DELTA)
 def test_any_delta_comes_back_equal(delta: Delta) -> None:
     """R-I2, R-I3: every field of every row, through the bytes of an object."""
-    opened = unseal(seal({}, delta_fields(delta)), WHERE)
+    opened = decode_object(encode_object({}, delta_fields(delta)), WHERE)
 
     assert delta == read_delta(opened.body, WHERE)
 
@@ -37,29 +37,31 @@ def test_any_delta_comes_back_equal(delta: Delta) -> None:
 @pytest.mark.parametrize("state", STATES, ids=lambda state: type(state).__name__)
 @pytest.mark.parametrize("full", [False, True], ids=["bare", "full"])
 def test_every_state_comes_back(state: Any, *, full: bool) -> None:
-    row = FULL.calls[0] if full else BARE.calls[0]
-    delta = replace(BARE, calls=(replace(row, state=state),))
+    row = FULL_DELTA.calls[0] if full else MINIMAL_DELTA.calls[0]
+    delta = replace(MINIMAL_DELTA, calls=(replace(row, state=state),))
 
     assert delta == read_delta(delta_fields(delta), WHERE)
 
 
-def test_what_never_changes_of_a_run_stands_in_full_copies_only() -> None:
+def test_constant_run_fields_are_stored_in_full_copies_only() -> None:
     """A version that is a delta takes it from the row that it is a delta from."""
-    short: Any = delta_fields(FULL, whole=False)
+    short: Any = delta_fields(FULL_DELTA, full_copy=False)
     constant = {"id", "birth", "agent", "created", "input", "budget"}
 
-    assert constant == delta_fields(FULL)["run"].keys() - short["run"].keys()  # type: ignore[attr-defined]
-    assert read_delta(short, WHERE, FULL.run) == FULL
+    assert constant == delta_fields(FULL_DELTA)["run"].keys() - short["run"].keys()  # type: ignore[attr-defined]
+    assert read_delta(short, WHERE, FULL_DELTA.run) == FULL_DELTA
     with pytest.raises(FormatError, match="lacks id"):
         read_delta(short, WHERE)
     with pytest.raises(FormatError, match="unknown fields"):
-        read_delta(delta_fields(FULL), WHERE, FULL.run)
+        read_delta(delta_fields(FULL_DELTA), WHERE, FULL_DELTA.run)
 
 
 def test_arguments_that_are_what_the_model_wrote_are_stored_once() -> None:
-    row = replace(FULL.calls[0], written='{"cents":5}', arguments='{"cents":5}')
+    row = replace(
+        FULL_DELTA.calls[0], raw_arguments='{"cents":5}', arguments='{"cents":5}'
+    )
 
-    stored: Any = delta_fields(replace(BARE, calls=(row,)))
+    stored: Any = delta_fields(replace(MINIMAL_DELTA, calls=(row,)))
 
     assert "written" not in stored["calls"][0]
     assert (row,) == read_delta(stored, WHERE).calls
@@ -68,9 +70,9 @@ def test_arguments_that_are_what_the_model_wrote_are_stored_once() -> None:
 # What stands here is what format 1 is ------------------------------------------
 
 
-def test_the_names_of_all_fields_are_these() -> None:
+def test_stored_field_names_of_format_1() -> None:
     """Habit 13: a change here is a new format."""
-    stored: Any = delta_fields(FULL)
+    stored: Any = delta_fields(FULL_DELTA)
     paths = sorted({".".join(p for p in path if p != "0") for path, _ in walk(stored)})
 
     assert EXPECTED.split() == paths
@@ -96,15 +98,15 @@ waits.run waits.schema waits.tool waits.valid_for
 # Everything else is refused ----------------------------------------------------
 
 
-def walk(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+def walk(value: Any, path: FieldPath = ()) -> Iterator[tuple[FieldPath, Any]]:
     """Yield the path and the value of every named field."""
-    for step, inner in steps(value):
+    for step, inner in children(value):
         if isinstance(value, dict):
             yield (*path, step), inner
         yield from walk(inner, (*path, step))
 
 
-def steps(value: Any) -> list[tuple[str, Any]]:
+def children(value: Any) -> list[tuple[str, Any]]:
     """Return what hangs directly below a value."""
     match value:
         case dict():
@@ -116,14 +118,14 @@ def steps(value: Any) -> list[tuple[str, Any]]:
             return []
 
 
-def inside(value: Any, path: Path) -> Any:
+def mapping_at(value: Any, path: FieldPath) -> Any:
     """Return the mapping that holds the last name of a path."""
     for step in path[:-1]:
         value = value[int(step) if step.isdecimal() else step]
     return value
 
 
-STORED: Any = delta_fields(FULL)
+STORED: Any = delta_fields(FULL_DELTA)
 PATHS = [path for path, _ in walk(STORED)]
 MAPPINGS = [path for path, value in walk(STORED) if isinstance(value, dict)]
 NEEDED = {
@@ -131,14 +133,14 @@ NEEDED = {
     *("created", "input", "status", "next", "run", "call", "arguments", "schema"),
     *("digest", "code", "message", "worker", "until"),
 }
-FREE = {("frames", "0", "call"), ("calls", "0", "arguments")}
+OPTIONAL_PATHS = {("frames", "0", "call"), ("calls", "0", "arguments")}
 
 
-def named(path: Path) -> str:
+def path_id(path: FieldPath) -> str:
     return ".".join(path)
 
 
-def other(value: object) -> list[object]:
+def values_of_other_types(value: object) -> list[object]:
     """Return values of every type but one, and for numbers those below zero."""
     kinds: list[object] = [
         None,
@@ -157,25 +159,25 @@ def other(value: object) -> list[object]:
     return wrong
 
 
-@pytest.mark.parametrize("path", PATHS, ids=named)
-def test_a_field_of_another_type_is_refused(path: Path) -> None:
+@pytest.mark.parametrize("path", PATHS, ids=path_id)
+def test_a_field_of_another_type_is_refused(path: FieldPath) -> None:
     """R-C5, R-I1: a flag is no number; the error names the field, not the value."""
-    for wrong in other(inside(STORED, path)[path[-1]]):
+    for wrong in values_of_other_types(mapping_at(STORED, path)[path[-1]]):
         stored = copy.deepcopy(STORED)
-        inside(stored, path)[path[-1]] = wrong
+        mapping_at(stored, path)[path[-1]] = wrong
         with pytest.raises(FormatError) as refused:
             read_delta(stored, WHERE)
         assert path[-1] in str(refused.value)
         assert WHERE in str(refused.value)
 
 
-@pytest.mark.parametrize("path", PATHS, ids=named)
+@pytest.mark.parametrize("path", PATHS, ids=path_id)
 def test_a_field_that_is_missing_is_refused_where_it_is_needed(
-    path: Path,
+    path: FieldPath,
 ) -> None:
     stored = copy.deepcopy(STORED)
-    del inside(stored, path)[path[-1]]
-    required = path[-1] in NEEDED and path not in FREE
+    del mapping_at(stored, path)[path[-1]]
+    required = path[-1] in NEEDED and path not in OPTIONAL_PATHS
 
     if required:
         with pytest.raises(FormatError, match="lacks"):
@@ -184,11 +186,11 @@ def test_a_field_that_is_missing_is_refused_where_it_is_needed(
         read_delta(stored, WHERE)
 
 
-@pytest.mark.parametrize("path", [(), *MAPPINGS], ids=named)
-def test_an_unknown_field_is_refused_by_name_and_path(path: Path) -> None:
+@pytest.mark.parametrize("path", [(), *MAPPINGS], ids=path_id)
+def test_an_unknown_field_is_refused_by_name_and_path(path: FieldPath) -> None:
     """X-17: at every level."""
     stored = copy.deepcopy(STORED)
-    place = inside(stored, (*path, ""))
+    place = mapping_at(stored, (*path, ""))
     place["zz_new"] = 1
 
     with pytest.raises(FormatError, match="zz_new"):
@@ -204,10 +206,10 @@ def test_an_unknown_field_is_refused_by_name_and_path(path: Path) -> None:
         (("waits", "0", "kind"), "question"),
     ],
 )
-def test_a_word_that_is_not_one_of_the_few_is_refused(path: Path, value: str) -> None:
+def test_unknown_enum_value_is_refused(path: FieldPath, value: str) -> None:
     """R-C5: never taken for the nearest one."""
     stored = copy.deepcopy(STORED)
-    inside(stored, path)[path[-1]] = value
+    mapping_at(stored, path)[path[-1]] = value
 
     with pytest.raises(FormatError, match="is not one of"):
         read_delta(stored, WHERE)
@@ -221,15 +223,15 @@ def test_a_word_that_is_not_one_of_the_few_is_refused(path: Path, value: str) ->
         ("waits", "0", "arguments"),
         ("waits", "0", "schema"),
     ],
-    ids=named,
+    ids=path_id,
 )
 @pytest.mark.parametrize("text", NOT_OBJECTS)
 def test_a_text_that_is_no_json_is_refused_where_it_is_read(
-    path: Path, text: str
+    path: FieldPath, text: str
 ) -> None:
     """R-I1, R-I4: and not when somebody looks into it later."""
     stored = copy.deepcopy(STORED)
-    inside(stored, path)[path[-1]] = text
+    mapping_at(stored, path)[path[-1]] = text
 
     with pytest.raises(FormatError, match=f"{path[-1]}.*JSON"):
         read_delta(stored, WHERE)
@@ -237,7 +239,9 @@ def test_a_text_that_is_no_json_is_refused_where_it_is_read(
 
 @pytest.mark.parametrize("state", STATES, ids=lambda state: type(state).__name__)
 def test_a_state_has_its_own_fields_and_no_others(state: Any) -> None:
-    delta = replace(BARE, calls=(replace(BARE.calls[0], state=state),))
+    delta = replace(
+        MINIMAL_DELTA, calls=(replace(MINIMAL_DELTA.calls[0], state=state),)
+    )
     stored: Any = delta_fields(delta)
     fields = stored["calls"][0]["state"]
     for extra in {"wait", "frame", "content", "code", "checked"} - set(fields):
@@ -258,7 +262,7 @@ def test_a_state_has_its_own_fields_and_no_others(state: Any) -> None:
     "text",
     ["", "hi", "[]", '{"role": "robot"}', '{"role": "tool"}', '{"role": ["user"]}'],
 )
-def test_a_message_that_is_none_is_refused_by_its_place(text: str) -> None:
+def test_invalid_message_is_refused_with_its_path(text: str) -> None:
     """R-I1, X-10, B-21."""
     stored = copy.deepcopy(STORED)
     stored["logs"]["f1"]["add"] = [text]
@@ -277,12 +281,12 @@ def test_a_message_of_a_hundred_thousand_levels_is_refused() -> None:
         read_delta(stored, WHERE)
 
 
-def test_a_row_without_its_run_is_refused() -> None:
+def test_delta_without_run_is_refused() -> None:
     with pytest.raises(FormatError, match="lacks its run"):
         read_delta({}, WHERE)
 
 
-def test_what_is_written_is_plain_values_alone() -> None:
+def test_stored_fields_are_plain_values() -> None:
     """R-I1: nothing that a reader would have to call a constructor for."""
-    for _, value in walk(delta_fields(FULL)):
+    for _, value in walk(delta_fields(FULL_DELTA)):
         assert isinstance(value, str | int | bool | list | dict)

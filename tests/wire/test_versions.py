@@ -14,36 +14,36 @@ from continuations.core import messages as said
 from continuations.core.calls import Waiting
 from continuations.core.delta import diff
 from continuations.core.draft import Draft
-from continuations.core.events import Approved, Begun
-from continuations.core.run import ENDED, STATUSES, RunRow
-from continuations.core.table import ROOT, Table
+from continuations.core.events import Approved, CallStarted
+from continuations.core.run import ENDED_STATUSES, RUN_STATUSES, RunRow
+from continuations.core.state import ROOT_FRAME_ID, RunState
 from continuations.errors import Corrupt, FormatError
 from continuations.ledger import fenwick
 from continuations.wire.continuation import Continuation
-from continuations.wire.envelope import seal
+from continuations.wire.envelope import encode_object
 from continuations.wire.versions import (
-    Header,
-    checked,
+    VersionHeader,
+    check_state,
     decode_header,
     decode_version,
     encode_version,
-    rebuilt,
+    rebuild_state,
 )
 from tests.core.rows import (
     MOMENT,
     RUN,
-    new_table,
-    one_call,
-    told,
-    tower,
-    wants,
+    apply_events,
+    nested_agents,
+    new_state,
+    reply_with_calls,
+    state_with_call_in,
 )
-from tests.core.schedules import CHOICES, begin, play
-from tests.wire.objects import body, small
-from tests.wire.shapes import COUNT, TEXT, WHEN
+from tests.core.schedules import CHOICES, first_state, run_schedule
+from tests.wire.handmade_objects import small_continuation, stored_fields
+from tests.wire.strategies import COUNT, TEXT, TIME
 
 NAME = "runs/jane-1/v/2"
-FULL = Header(
+FULL_HEADER = VersionHeader(
     run_id=RUN,
     number=6,
     root=3,
@@ -51,29 +51,29 @@ FULL = Header(
     base_digest=bytes(16),
     status="running",
     at=MOMENT,
-    until=MOMENT,
+    claimed_until=MOMENT,
     markers=("m/1", "m/2"),
 )
 HEADERS = st.builds(
-    Header,
+    VersionHeader,
     run_id=TEXT,
     number=COUNT,
     root=COUNT,
     base=COUNT,
     base_digest=st.none() | st.binary(max_size=16),
-    status=st.sampled_from(sorted(STATUSES)),
-    at=WHEN,
-    until=st.none() | WHEN,
+    status=st.sampled_from(sorted(RUN_STATUSES)),
+    at=TIME,
+    until=st.none() | TIME,
     markers=st.lists(TEXT, max_size=2).map(tuple),
 )
 
 
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(HEADERS)
-def test_any_header_comes_back(header: Header) -> None:
-    table = new_table()
-    run = replace(table.run, id=header.run_id, status=header.status)
-    delta = diff(None, replace(table, run=run))
+def test_any_header_comes_back(header: VersionHeader) -> None:
+    state = new_state()
+    run = replace(state.run, id=header.run_id, status=header.status)
+    delta = diff(None, replace(state, run=run))
     data = encode_version(header, delta)
 
     base = run if header.base else None
@@ -106,7 +106,7 @@ def test_a_header_field_of_another_type_is_refused(field: str) -> None:
             continue
         if type(wrong) is type(FIELDS[field]) and field == "run":
             continue
-        data = seal({**FIELDS, field: wrong}, body())
+        data = encode_object({**FIELDS, field: wrong}, stored_fields())
         with pytest.raises(FormatError, match=rf"header of {NAME}.*{field}"):
             decode_header(data, NAME)
         with pytest.raises(FormatError, match=rf"header of {NAME}.*{field}"):
@@ -114,8 +114,10 @@ def test_a_header_field_of_another_type_is_refused(field: str) -> None:
 
 
 @pytest.mark.parametrize("field", FIELDS)
-def test_a_header_field_that_is_missing(field: str) -> None:
-    data = seal({k: v for k, v in FIELDS.items() if k != field}, body())
+def test_missing_header_field_is_refused_if_required(field: str) -> None:
+    data = encode_object(
+        {k: v for k, v in FIELDS.items() if k != field}, stored_fields()
+    )
 
     if field in NEEDED:
         with pytest.raises(FormatError, match=f"lacks {field}"):
@@ -127,33 +129,36 @@ def test_a_header_field_that_is_missing(field: str) -> None:
 def test_an_unknown_header_field_is_refused() -> None:
     """X-17."""
     with pytest.raises(FormatError, match="unknown fields: zz_new"):
-        decode_header(seal({**FIELDS, "zz_new": 1}, body()), NAME)
+        decode_header(encode_object({**FIELDS, "zz_new": 1}, stored_fields()), NAME)
 
 
 @pytest.mark.parametrize("kind", ["wait", "continuation", "erased", ""])
 def test_an_object_of_another_kind_is_no_version(kind: str) -> None:
     with pytest.raises(FormatError, match="kind"):
-        decode_header(seal({**FIELDS, "kind": kind}, body()), NAME)
+        decode_header(encode_object({**FIELDS, "kind": kind}, stored_fields()), NAME)
     with pytest.raises(FormatError):
-        decode_version(small(), NAME)
+        decode_version(small_continuation(), NAME)
 
 
 @pytest.mark.parametrize(("field", "value"), [("run", "other"), ("status", "failed")])
 def test_header_and_body_must_say_the_same(field: str, value: str) -> None:
     """R-C8, B-11."""
     with pytest.raises(Corrupt):
-        decode_version(seal({**FIELDS, field: value}, body()), NAME)
+        decode_version(encode_object({**FIELDS, field: value}, stored_fields()), NAME)
 
 
-def test_the_header_alone_does_not_look_at_the_body() -> None:
+def test_decode_header_does_not_read_the_body() -> None:
     """R-J1, X-17: what operators and the sweep may read needs neither key nor rows."""
-    assert RUN == decode_header(seal(FIELDS, {"sealed": "elsewhere"}), NAME).run_id
+    assert (
+        RUN
+        == decode_header(encode_object(FIELDS, {"sealed": "elsewhere"}), NAME).run_id
+    )
 
 
-def test_a_header_holds_nothing_that_was_said() -> None:
+def test_version_bytes_show_no_message_in_plain_text() -> None:
     """R-I5."""
-    secret = new_table(said.user("my secret" * 100))
-    data = encode_version(replace(FULL, status="running"), diff(None, secret))
+    secret = new_state(said.user_message("my secret" * 100))
+    data = encode_version(replace(FULL_HEADER, status="running"), diff(None, secret))
 
     assert b"secret" not in data
 
@@ -161,31 +166,34 @@ def test_a_header_holds_nothing_that_was_said() -> None:
 # A delta on the wrong table ------------------------------------------------------
 
 
-def test_a_delta_that_does_not_fit_is_damage() -> None:
+def test_delta_on_the_wrong_base_is_corrupt() -> None:
     """R-C8: rolled back or swapped objects."""
-    before = told(new_table(said.user("1"), said.user("2")), wants("free"))
+    before = apply_events(
+        new_state(said.user_message("1"), said.user_message("2")),
+        reply_with_calls("free"),
+    )
     grown = Draft(before)
-    grown.append(ROOT, said.user("3"))
-    delta = diff(before, grown.table())
+    grown.append(ROOT_FRAME_ID, said.user_message("3"))
+    delta = diff(before, grown.to_run_state())
 
     with pytest.raises(Corrupt, match=NAME):
-        rebuilt(new_table(), delta, NAME)
+        rebuild_state(new_state(), delta, NAME)
     with pytest.raises(Corrupt, match=NAME):
-        rebuilt(None, delta, NAME)
+        rebuild_state(None, delta, NAME)
 
 
 def test_rows_that_do_not_fit_together_are_refused_by_name() -> None:
-    table = one_call(Waiting("w1"))
+    state = state_with_call_in(Waiting("w1"))
 
-    assert table is checked(table, NAME)
+    assert state is check_state(state, NAME)
     with pytest.raises(FormatError, match=f"{NAME} is not a run that can be"):
-        checked(replace(table, waits={}), NAME)
+        check_state(replace(state, waits={}), NAME)
 
 
 # A history, version by version ---------------------------------------------------
 
 
-class Ledger:
+class InMemoryVersions:
     """Versions in a list: written and read as `ledger.versions` does."""
 
     def __init__(self) -> None:
@@ -196,55 +204,55 @@ class Ledger:
     def newest(self) -> int:
         return max(self.objects, default=0)
 
-    def append(self, steps: dict[int, Table], table: Table) -> None:
+    def append(self, steps: dict[int, RunState], state: RunState) -> None:
         """Write the next version as a delta from one of the tables at hand."""
         number = self.newest + 1
         base = fenwick.base(number, self.root)
-        header = Header(
-            run_id=table.run.id,
+        header = VersionHeader(
+            run_id=state.run.id,
             number=number,
             root=self.root,
             base=base,
             base_digest=None,
-            status=table.run.status,
+            status=state.run.status,
             at=MOMENT,
         )
-        delta = diff(steps[base] if base else None, table)
+        delta = diff(steps[base] if base else None, state)
         self.objects[number] = encode_version(header, delta)
 
-    def load(self, number: int) -> dict[int, Table]:
+    def load(self, number: int) -> dict[int, RunState]:
         """Return a version and all that it was rebuilt from."""
         root = decode_header(self.objects[number], NAME).root
-        table: Table | None = None
-        steps: dict[int, Table] = {}
+        state: RunState | None = None
+        steps: dict[int, RunState] = {}
         for n in reversed(fenwick.chain(number, root)):
             version = decode_version(
-                self.objects[n], NAME, table.run if table else None
+                self.objects[n], NAME, state.run if state else None
             )
             assert fenwick.base(n, root) == version.header.base
-            table = rebuilt(table, version.delta, NAME)
-            steps[n] = table
-        checked(steps[number], NAME)
+            state = rebuild_state(state, version.delta, NAME)
+            steps[n] = state
+        check_state(steps[number], NAME)
         return steps
 
 
-def rewritten(table: Table, dice: random.Random) -> Table:
+def with_rewritten_logs(state: RunState, dice: random.Random) -> RunState:
     """Return a run some of whose logs another hand has written anew."""
-    draft = Draft(table)
-    for frame in table.frames.values():
-        if frame.open or dice.random() < 0.5:
+    draft = Draft(state)
+    for frame in state.frames.values():
+        if frame.open_call_ids or dice.random() < 0.5:
             continue
-        old = table.logs[frame.id].messages
+        old = state.logs[frame.id].messages
         keep = dice.randrange(len(old) + 1)
-        again = said.Message.read(old[0].text)
-        rest = (said.user("summary"), again)[: dice.randrange(1, 3)]
-        draft.new_log(frame.id, (*old[:keep], *rest))
-    return draft.table()
+        again = said.Message.from_json(old[0].text)
+        rest = (said.user_message("summary"), again)[: dice.randrange(1, 3)]
+        draft.start_log(frame.id, (*old[:keep], *rest))
+    return draft.to_run_state()
 
 
-def same(expected: Table, actual: Table) -> None:
+def assert_same_state(expected: RunState, actual: RunState) -> None:
     assert expected == actual
-    assert set(expected.agenda) == set(actual.agenda)
+    assert set(expected.runnable) == set(actual.runnable)
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
@@ -252,78 +260,84 @@ def same(expected: Table, actual: Table) -> None:
 def test_every_version_is_rebuilt_from_its_chain(choices: list[int], seed: int) -> None:
     """Deltas = full copies: with rewrites, takeovers by other processes, new roots."""
     dice = random.Random(seed)  # noqa: S311 - a schedule, not a secret
-    ledger = Ledger()
+    ledger = InMemoryVersions()
     whole: dict[int, bytes] = {}
-    steps: dict[int, Table] = {}
+    steps: dict[int, RunState] = {}
 
-    def between(_: int, table: Table) -> Table:
+    def between(_: int, state: RunState) -> RunState:
         nonlocal steps
         if dice.random() < 0.3:
-            return table
-        if dice.random() < 0.2 and table.run.status not in ENDED:
-            table = rewritten(table, dice)
+            return state
+        if dice.random() < 0.2 and state.run.status not in ENDED_STATUSES:
+            state = with_rewritten_logs(state, dice)
         if dice.random() < 0.1:
             # Repair or compaction: the tree counts from here again.
             ledger.root = ledger.newest + 1
-        ledger.append(steps, table)
+        ledger.append(steps, state)
         number = ledger.newest
-        whole[number] = Continuation(table).to_bytes()
+        whole[number] = Continuation(state).to_bytes()
         kept = fenwick.chain(number, ledger.root)
-        steps = {n: steps[n] for n in kept if n in steps} | {number: table}
+        steps = {n: steps[n] for n in kept if n in steps} | {number: state}
         if dice.random() < 0.3:
             # Another process takes over: all that it has is what it read.
             steps = ledger.load(number)
-            table = steps[number]
-        return table
+            state = steps[number]
+        return state
 
-    play(begin(choices), choices, between=between)
+    run_schedule(first_state(choices), choices, between_events=between)
 
     for number, copy in whole.items():
-        same(Continuation.from_bytes(copy).table, ledger.load(number)[number])
+        assert_same_state(
+            Continuation.from_bytes(copy).run_state, ledger.load(number)[number]
+        )
 
 
-def known(data: bytes) -> RunRow | None:
+def base_run_row(data: bytes) -> RunRow | None:
     """Return the row that a version takes what never changes from."""
-    return new_table().run if decode_header(data, NAME).base else None
+    return new_state().run if decode_header(data, NAME).base else None
 
 
-def test_a_long_run_is_written_a_few_times_and_read_in_a_few_steps() -> None:
+def test_long_run_needs_logarithmic_copies_and_reads() -> None:
     """R-E8: at most log2(n) + 1 objects, a message in at most as many of them."""
-    ledger = Ledger()
-    steps: dict[int, Table] = {}
-    table = new_table()
+    ledger = InMemoryVersions()
+    steps: dict[int, RunState] = {}
+    state = new_state()
     for number in range(1, 257):
-        draft = Draft(table)
-        draft.append(ROOT, said.user(f"<{number}>" + "x" * 250))
-        table = draft.table()
-        ledger.append(steps, table)
+        draft = Draft(state)
+        draft.append(ROOT_FRAME_ID, said.user_message(f"<{number}>" + "x" * 250))
+        state = draft.to_run_state()
+        ledger.append(steps, state)
         kept = fenwick.chain(number, 1)
-        steps = {n: steps[n] for n in kept if n in steps} | {number: table}
+        steps = {n: steps[n] for n in kept if n in steps} | {number: state}
 
     assert max(len(ledger.load(number)) for number in ledger.objects) <= 9
     copies = [
         sum(
             f"<{number}>" in message.text
             for data in ledger.objects.values()
-            for log in decode_version(data, NAME, known(data)).delta.logs.values()
-            for message in log.add
+            for log in decode_version(
+                data, NAME, base_run_row(data)
+            ).delta.logs.values()
+            for message in log.added
         )
         for number in (1, 2, 100, 200, 256)
     ]
     assert max(copies) <= 9
-    same(table, ledger.load(256)[256])
+    assert_same_state(state, ledger.load(256)[256])
 
 
-def test_what_changed_in_a_tower_is_all_that_is_written() -> None:
+def test_delta_of_a_deep_run_holds_only_changed_rows() -> None:
     """A claim and one decision cost the rows they touch, a thousand levels deep."""
-    table = tower(1000)
-    (wait,) = table.waits.values()
-    yes = told(
-        table, Approved(call=wait.call_id, digest="d1"), Begun(call=wait.call_id)
+    state = nested_agents(1000)
+    (wait,) = state.waits.values()
+    yes = apply_events(
+        state,
+        Approved(call_id=wait.call_id, digest="d1"),
+        CallStarted(call_id=wait.call_id),
     )
 
-    delta = diff(table, yes)
+    delta = diff(state, yes)
 
     assert (0, 1, 0) == (len(delta.frames), len(delta.calls), len(delta.waits))
-    assert (wait.id,) == delta.gone
-    assert len(encode_version(FULL, delta)) < 1000
+    assert (wait.id,) == delta.removed_ids
+    assert len(encode_version(FULL_HEADER, delta)) < 1000

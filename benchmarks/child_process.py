@@ -1,0 +1,46 @@
+"""Cold processes: a fresh interpreter each, with compiled files allowed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+def environment(base_url: str = "http://127.0.0.1:9/v1") -> dict[str, str]:
+    """Return what a child process is to see; port 9 answers nobody."""
+    # With PYTHONDONTWRITEBYTECODE every cold import would be a compilation.
+    kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, "OPENAI_API_KEY": "sk-bench", "OPENAI_BASE_URL": base_url}
+
+
+def captured_output(
+    code: str, *arguments: str, base_url: str = "http://127.0.0.1:9/v1"
+) -> str:
+    """Run code in a fresh interpreter and return what it wrote."""
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        cwd=ROOT,
+        env=environment(base_url),
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+def wall_time_ms(code: str, *arguments: str) -> float:
+    """Return the milliseconds that a fresh interpreter takes from start to exit."""
+    begun = time.monotonic_ns()
+    captured_output(code, *arguments)
+    return (time.monotonic_ns() - begun) / 1e6
+
+
+def time_to_stamp_ms(code: str, *arguments: str) -> float:
+    """Return the milliseconds from a process's start to the stamp that it writes."""
+    begun = time.monotonic_ns()
+    return (int(captured_output(code, *arguments)) - begun) / 1e6

@@ -1,0 +1,160 @@
+"""Calling an application's functions: plain or async, with what they ask for."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import threading
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from continuations.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_UNSUPPORTED_PARAMETER_KINDS = {
+    inspect.Parameter.POSITIONAL_ONLY: "is positional-only",
+    inspect.Parameter.VAR_POSITIONAL: "stands for any number of values",
+    inspect.Parameter.VAR_KEYWORD: "stands for any names",
+}
+
+
+async def call(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """Call a function and return its result; what it raises is raised.
+
+    A plain function runs in a thread of its own, with the caller's context variables,
+    so that it may block without keeping anything else from going on.
+    """
+    if inspect.iscoroutinefunction(function):
+        return await function(*args, **kwargs)
+    result = await run_in_thread(lambda: function(*args, **kwargs))
+    # A plain wrapper around an async function hands its coroutine through.
+    return await result if inspect.isawaitable(result) else result
+
+
+async def run_in_thread(function: Callable[[], Any]) -> Any:
+    """Run a function in a thread of its own and return its result.
+
+    Not in asyncio's shared executor: it has six threads on two cores, a few slow
+    tools would fill it, and the store's writes with them would wait behind. The
+    thread is a daemon, so a tool that hangs does not keep the process from ending.
+    """
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Any] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def work() -> None:
+        try:
+            settle = partial(_set_result, future, context.run(function))
+        except BaseException as error:  # noqa: BLE001 - raised again by who waits
+            settle = partial(_set_exception, future, error)
+        with suppress(RuntimeError):  # nobody waits any more: the loop is closed
+            loop.call_soon_threadsafe(settle)
+
+    threading.Thread(target=work, name="continuations-tool", daemon=True).start()
+    return await future
+
+
+def _set_result(future: asyncio.Future[Any], result: object) -> None:
+    if not future.done():
+        future.set_result(result)
+
+
+def _set_exception(future: asyncio.Future[Any], error: BaseException) -> None:
+    if future.done():
+        return
+    if isinstance(error, StopIteration | GeneratorExit):
+        # A future refuses the one, and the other would close every coroutine that it
+        # passes. PEP 479 says what they become instead.
+        error = RuntimeError(f"the function raised {type(error).__name__}")
+    future.set_exception(error)
+
+
+def is_task_cancellation(error: BaseException) -> bool:
+    """Tell whether an exception is the cancellation of the task that runs.
+
+    Everything else that user code raises, also SystemExit, KeyboardInterrupt and a
+    CancelledError of its own making, is a fault of that code.
+    """
+    task = asyncio.current_task()
+    cancelling = task is not None and task.cancelling() > 0
+    return isinstance(error, asyncio.CancelledError) and cancelling
+
+
+def accepted_arguments(
+    function: Callable[..., Any], arguments: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return those of the offered arguments that a function declares by name.
+
+    With a `**` parameter it takes all of them. Raises `TypeError` for one that takes
+    values only by position: it would be called without any, and say what it says of
+    nothing.
+    """
+    parameters = inspect.signature(function).parameters
+    kinds = {each.kind for each in parameters.values()}
+    if inspect.Parameter.POSITIONAL_ONLY in kinds:
+        msg = "a parameter is positional-only; arguments are given by name"
+        raise TypeError(msg)
+    if inspect.Parameter.VAR_KEYWORD in kinds:
+        return dict(arguments)
+    if inspect.Parameter.VAR_POSITIONAL in kinds:
+        msg = "arguments are given by name; take **arguments"
+        raise TypeError(msg)
+    return {name: value for name, value in arguments.items() if name in parameters}
+
+
+def check_callback_parameters(
+    callback: Callable[..., Any], tool_function: Callable[..., Any], label: str
+) -> None:
+    """Raise `InvalidInput` for a function that needs what the other does not take.
+
+    A condition with a misspelt name would otherwise keep every call from running, and
+    only the model would be told.
+    """
+    try:
+        needs = inspect.signature(callback).parameters.values()
+        takes = inspect.signature(tool_function).parameters
+    except (NameError, TypeError, ValueError):
+        return  # not known yet; the first call says why
+    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    for each in needs:
+        if each.kind in named and each.default is each.empty and each.name not in takes:
+            msg = (
+                f"{label} wants {each.name!r}, which the tool does not take"
+                f" (it takes: {', '.join(takes) or 'nothing'})"
+            )
+            raise InvalidInput(msg)
+
+
+def check_tool_function(function: object, name: str) -> None:
+    """Raise `InvalidInput` for a function that cannot become a tool.
+
+    Says only what can be said without evaluating an annotation.
+    """
+    if not inspect.isroutine(function):
+        msg = f"{name}: a tool is made of a function or a bound method; wrap it in one"
+        raise InvalidInput(msg)
+    try:
+        signature = inspect.signature(function)
+    except (NameError, TypeError, ValueError):
+        return  # not known yet (3.14 evaluates lazily): the first use says why
+    for parameter in signature.parameters.values():
+        _check_parameter(parameter, name)
+
+
+def _check_parameter(parameter: inspect.Parameter, name: str) -> None:
+    if parameter.kind in _UNSUPPORTED_PARAMETER_KINDS:
+        msg = (
+            f"tool {name}: the parameter {parameter.name} {_UNSUPPORTED_PARAMETER_KINDS[parameter.kind]};"
+            " a model calls by name, so give each parameter a name of its own"
+        )
+        raise InvalidInput(msg)
+    if parameter.annotation is parameter.empty:
+        hint = "annotate it"
+        if parameter.name in {"self", "cls"}:
+            hint = "make the tool of the bound method: tool(thing.method)"
+        msg = f"tool {name}: the parameter {parameter.name} has no type; {hint}"
+        raise InvalidInput(msg)

@@ -1,0 +1,86 @@
+"""From the names in a continuation to the agents and tools of this process.
+
+A run names its code by its root agent and, below it, by tool names; nothing is ever
+imported or looked up in any other way.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from continuations.authoring.subagent import AgentTool
+from continuations.errors import AgentChanged, InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from continuations.authoring.agent import Agent, AnyTool
+
+
+class AgentRegistry:
+    """The agents that this process can start and resume."""
+
+    def __init__(self, roots: Sequence[Agent]) -> None:
+        """Bind root agents by name; raises `InvalidInput` if two share one."""
+        self._roots: dict[str, Agent] = {}
+        for agent in roots:
+            if agent.name in self._roots:
+                msg = f"two root agents are named {agent.name}: rename one of them"
+                raise InvalidInput(msg)
+            self._roots[agent.name] = agent
+
+    def find_root_agent(self, name: str) -> Agent | None:
+        """Return the root agent of a name, or `None`."""
+        return self._roots.get(name)
+
+    def root_agent(self, name: str) -> Agent:
+        """Return the root agent of a name; raises `AgentChanged`."""
+        agent = self._roots.get(name)
+        if agent is not None:
+            return agent
+        known = ", ".join(self._roots) or "none"
+        msg = (
+            f"there is no root agent {name} here (there is: {known}). Resume with the"
+            " agent that the run was started with; the run is unchanged."
+        )
+        raise AgentChanged(msg)
+
+    def agent_at_path(self, path: Sequence[str]) -> Agent:
+        """Return the agent at the end of a path; raises `AgentChanged`.
+
+        A path is the root agent's name and then tool names. To go down a stack, use
+        `child` frame by frame: that looks at each name once.
+        """
+        agent = self.root_agent(path[0])
+        for tool_name in path[1:]:
+            agent = self.sub_agent(agent, tool_name)
+        return agent
+
+    def tool_at_path(self, path: Sequence[str]) -> AnyTool:
+        """Return the tool at the end of a path; raises `AgentChanged`."""
+        return self.tool(self.agent_at_path(path[:-1]), path[-1])
+
+    def sub_agent(self, agent: Agent, tool_name: str) -> Agent:
+        """Return the agent that a tool of an agent enters; raises `AgentChanged`."""
+        tool = self.tool(agent, tool_name)
+        if isinstance(tool, AgentTool):
+            return tool.agent
+        msg = (
+            f"the tool {tool_name} of the agent {agent.name} was an agent and is now a"
+            " function. Bring the agent back under this name, or decide the waits"
+            " below it with Deny or cancel the run; the run is unchanged."
+        )
+        raise AgentChanged(msg)
+
+    def tool(self, agent: Agent, tool_name: str) -> AnyTool:
+        """Return a tool of an agent; raises `AgentChanged`."""
+        tool = agent.get_tool(tool_name)
+        if tool is not None:
+            return tool
+        known = ", ".join(agent.tools_by_name) or "none"
+        msg = (
+            f"the agent {agent.name} has no tool {tool_name} (it has: {known})."
+            " Bring the tool back under this name, or decide its wait with Deny or"
+            " Answer; the run is unchanged."
+        )
+        raise AgentChanged(msg)

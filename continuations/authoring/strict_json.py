@@ -1,0 +1,81 @@
+"""Reading JSON that a model wrote: what two readers could read differently is refused.
+
+A person who approves a call and the tool that runs it must see one and the same.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, NoReturn
+
+from continuations.core import jsontext
+
+
+def parse_strict(text: str) -> Any:
+    """Return the value of a JSON text; raises `NotJson`, with a text for the model.
+
+    Refused beside what is no JSON: a key twice in one object, NaN, numbers beyond
+    what a float or an integer of 4,300 digits can hold, half surrogate pairs, and
+    too many levels.
+    """
+    try:
+        data = json.loads(
+            text,
+            object_pairs_hook=_refuse_duplicate_keys,
+            parse_constant=_refuse_constant,
+            parse_float=_parse_float,
+            parse_int=_parse_int,
+        )
+        f"{text}{jsontext.canonical(data)}".encode()
+    except jsontext.NotJson:
+        raise
+    except RecursionError:
+        msg = "it is nested too deep"
+        raise jsontext.NotJson(msg) from None
+    except UnicodeEncodeError:
+        msg = "it holds half of a surrogate pair, which is no character"
+        raise jsontext.NotJson(msg) from None
+    except ValueError as error:
+        raise jsontext.NotJson(str(error)) from None
+    return data
+
+
+def _refuse_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    # Readers differ on which of two counts (RFC 8259, section 4).
+    data = dict(pairs)
+    if len(data) == len(pairs):
+        return data
+    seen: set[str] = set()
+    for key, _ in pairs:
+        if key in seen:
+            msg = f"the key {truncate(key, 60)!r} stands twice in one object"
+            raise jsontext.NotJson(msg)
+        seen.add(key)
+    return data
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    msg = f"{name} is not a JSON number"
+    raise jsontext.NotJson(msg)
+
+
+def _parse_float(digits: str) -> float:
+    number = float(digits)
+    if math.isfinite(number):
+        return number
+    msg = f"the number {truncate(digits, 30)} is too large"
+    raise jsontext.NotJson(msg)
+
+
+def _parse_int(digits: str) -> int:
+    try:
+        return int(digits)
+    except ValueError:  # CPython reads no more than 4,300 digits
+        msg = f"the number {truncate(digits, 30)} is too large"
+        raise jsontext.NotJson(msg) from None
+
+
+def truncate(text: str, length: int) -> str:
+    """Return a text of at most so many characters, with an ellipsis if it is cut."""
+    return text if len(text) <= length else f"{text[: length - 1]}…"

@@ -1,0 +1,225 @@
+"""Results: what a tool returned, as the text that the model reads.
+
+Imported on first use: it needs pydantic.
+
+A `str` reaches the model as it is, anything else as JSON. What JSON has no word for
+is written in one way only, or refused with its place, never changed in silence:
+
+| value | text |
+|---|---|
+| `None`, `bool`, `int`, finite `float`, `str` | as JSON has them |
+| `list`, `tuple` (named ones too), `deque` | an array |
+| `set`, `frozenset` | an array, in the order of its members' JSON |
+| a mapping whose keys are all `str`, a `TypedDict` | an object, keys in their order |
+| a pydantic model or dataclass | as pydantic writes it, by alias |
+| a dataclass | an object of its fields |
+| an `Enum` member | its value |
+| finite `Decimal`, `UUID`, path, URL, pattern, IP address, `complex` | a string |
+| `datetime`, `date`, `time`, `timedelta` | a string, ISO 8601 |
+| `SecretStr` and its like | a string of asterisks |
+| `bytes`, `bytearray` | a string, if they are UTF-8 |
+
+Refused: NaN and the infinities, other bytes, keys that are not `str`, iterators and
+generators, what contains itself, more than 100 levels, integers of over 4,300 digits,
+and every other object.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import fields, is_dataclass
+from decimal import Decimal
+from enum import Enum
+from typing import Any, NoReturn, TypeAlias
+
+from pydantic_core import to_jsonable_python
+
+from continuations.authoring.errors import ResultNotSerializable
+from continuations.authoring.json_normalization import (
+    MAPPING_TYPES,
+    SEQUENCE_TYPES,
+    SET_TYPES,
+    member_location,
+    normalize_json,
+    sorted_by_json,
+)
+from continuations.core import jsontext
+
+_MAX_DEPTH = 100
+_Converter: TypeAlias = Callable[[Any, str, int], Any]
+_ITERATOR_TYPES: tuple[type[Any], ...] = (Iterator, AsyncIterator)
+
+
+def serialize_result(result: object) -> str:
+    """Return a result as the model reads it; raises `ResultNotSerializable`."""
+    if isinstance(result, str):
+        return str.__str__(result)  # of a member of a str enum: its value
+    try:
+        return jsontext.dump(_Serializer().to_json_value(result, "result", 0))
+    except ResultNotSerializable:
+        raise
+    except Exception as error:
+        # NotJson, RecursionError, or what a class of the application's own raises
+        # while it is read.
+        msg = f"result cannot be written: {_first_line(error)}"
+        raise ResultNotSerializable(msg) from error
+
+
+class _Serializer:
+    """One walk through a result; it knows which objects it stands in."""
+
+    def __init__(self) -> None:
+        self._ancestor_ids: set[int] = set()
+
+    def to_json_value(self, value: Any, where: str, depth: int) -> Any:
+        """Return a value as plain JSON values."""
+        if isinstance(value, Enum):
+            return self.to_json_value(value.value, where, depth)
+        if isinstance(value, str):
+            return str.__str__(value)
+        if value is None or isinstance(value, int | float | Decimal):
+            return _scalar(value, where)
+        container = self._converter_for(value)
+        if container is None:
+            return _convert_leaf(value, where)
+        if depth == _MAX_DEPTH:
+            _raise_not_serializable(where, f"is nested deeper than {_MAX_DEPTH} levels")
+        if id(value) in self._ancestor_ids:
+            _raise_not_serializable(where, "contains itself")
+        self._ancestor_ids.add(id(value))
+        try:
+            return container(value, where, depth + 1)
+        finally:
+            self._ancestor_ids.discard(id(value))
+
+    def _converter_for(self, value: Any) -> _Converter | None:
+        kinds: tuple[tuple[tuple[type[Any], ...], _Converter], ...] = (
+            (MAPPING_TYPES, self._mapping),
+            (SEQUENCE_TYPES, self._sequence),
+            (SET_TYPES, self._set),
+        )
+        for types, container in kinds:
+            if isinstance(value, types):
+                return container
+        if isinstance(value, type):
+            return None
+        if hasattr(value, "__pydantic_serializer__"):
+            return self._pydantic
+        return self._dataclass if is_dataclass(value) else None
+
+    def _mapping(self, value: Any, where: str, depth: int) -> Any:
+        found: dict[str, Any] = {}
+        for key, each in value.items():
+            name = _checked_key(key, where)
+            found[name] = self.to_json_value(each, member_location(where, name), depth)
+        return found
+
+    def _sequence(self, value: Any, where: str, depth: int) -> Any:
+        return [
+            self.to_json_value(each, f"{where}[{index}]", depth)
+            for index, each in enumerate(value)
+        ]
+
+    def _set(self, value: Any, where: str, depth: int) -> Any:
+        return sorted_by_json(self._sequence(value, where, depth))
+
+    def _dataclass(self, value: Any, where: str, depth: int) -> Any:
+        found: dict[str, Any] = {}
+        for each in fields(value):
+            inner = getattr(value, each.name)
+            found[each.name] = self.to_json_value(
+                inner, member_location(where, each.name), depth
+            )
+        return found
+
+    def _pydantic(self, value: Any, where: str, depth: int) -> Any:
+        """Write a value as its own type says, unless that would lose something."""
+        write: Callable[..., Any] = value.__pydantic_serializer__.to_python
+        plain = write(value, by_alias=True, warnings="error")
+        _check_lossless(plain, where)
+        try:
+            data = write(value, mode="json", by_alias=True, warnings="error")
+        except Exception:
+            self.to_json_value(
+                plain, where, depth
+            )  # knows the place, if the fault is ours
+            raise
+        try:
+            return normalize_json(plain, data, where)
+        except jsontext.NotJson as error:
+            raise ResultNotSerializable(str(error)) from None
+
+
+def _check_lossless(python_value: Any, where: str) -> None:
+    """Refuse what pydantic would turn into something else without a word."""
+    if isinstance(python_value, _ITERATOR_TYPES):
+        _raise_for_iterator(python_value, where)
+    if isinstance(python_value, MAPPING_TYPES):
+        for key, value in python_value.items():
+            _check_lossless(value, member_location(where, _checked_key(key, where)))
+    elif isinstance(python_value, SEQUENCE_TYPES):
+        for index, value in enumerate(python_value):
+            _check_lossless(value, f"{where}[{index}]")
+
+
+def _scalar(value: float | Decimal | None, where: str) -> Any:
+    match value:
+        case Decimal() if value.is_finite():
+            return str(value)
+        case float() if math.isfinite(value):
+            return float(value)
+        case Decimal() | float():
+            return _raise_not_serializable(
+                where, f"is {value}, which is no JSON number"
+            )
+        case None | bool():
+            return value
+        case _:
+            return _checked_integer(int(value), where)
+
+
+def _checked_integer(value: int, where: str) -> int:
+    try:
+        str(value)
+    except ValueError:  # CPython writes no more than 4,300 digits
+        _raise_not_serializable(where, "is an integer of too many digits")
+    return value
+
+
+def _convert_leaf(value: Any, where: str) -> Any:
+    if isinstance(value, _ITERATOR_TYPES):
+        _raise_for_iterator(value, where)
+    try:
+        return to_jsonable_python(value)
+    except UnicodeDecodeError:
+        _raise_not_serializable(where, "is bytes that are not UTF-8")
+    except Exception:  # noqa: BLE001 - pydantic, or the object while it is looked at
+        _raise_not_serializable(
+            where, f"is {_type_text(value)}, which has no JSON form"
+        )
+
+
+def _checked_key(key: object, where: str) -> str:
+    if not isinstance(key, str):
+        _raise_not_serializable(where, f"has a key {_type_text(key)}, not a string")
+    return str.__str__(key)
+
+
+def _raise_for_iterator(value: object, where: str) -> NoReturn:
+    _raise_not_serializable(
+        where, f"is {_type_text(value)}, which can be read only once: make it a list"
+    )
+
+
+def _raise_not_serializable(where: str, problem: str) -> NoReturn:
+    msg = f"{where} {problem}"
+    raise ResultNotSerializable(msg)
+
+
+def _type_text(value: object) -> str:
+    return f"of type {type(value).__name__}"
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0][:200]

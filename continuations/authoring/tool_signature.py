@@ -1,0 +1,210 @@
+"""A function's signature: the arguments that it takes, and their JSON Schema.
+
+Imported on first use: it needs pydantic.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import types
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
+from typing import get_type_hints as hints_of
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    create_model,
+)
+from pydantic_core import PydanticSerializationError, PydanticUndefined
+
+from continuations.authoring.arguments import ArgumentsValidator, first_line
+from continuations.authoring.callables import check_tool_function
+from continuations.authoring.context import ToolContext
+from continuations.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+# Under `if TYPE_CHECKING:` the name is not there to be looked up.
+_CONTEXT_ANNOTATION = re.compile(
+    r"['\"]?(?:(?:\w+\.)*Optional\[)?(?:\w+\.)*ToolContext\]?(?:\s*\|\s*None)?['\"]?"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSignature:
+    """What a tool takes: arguments from the model, contexts from the engine."""
+
+    validator: ArgumentsValidator
+    schema: Mapping[str, Any]
+    names_by_field: Mapping[str, str]
+    context_parameters: tuple[str, ...]
+
+    def values_by_name(self, arguments: str) -> dict[str, Any]:
+        """Return effective arguments as Python values by parameter name.
+
+        Raises `ArgumentsInvalid` if they are not effective here and now.
+        """
+        value = self.validator.validate_effective(arguments)
+        return {
+            name: getattr(value, field) for field, name in self.names_by_field.items()
+        }
+
+
+def read_tool_signature(
+    function: Callable[..., Any],
+    *,
+    name: str,
+    descriptions: Mapping[str, str],
+    scope: Mapping[str, Any] | None,
+) -> ToolSignature:
+    """Read the signature of a tool; raises `InvalidInput`.
+
+    `scope` has the local names of the place where the function was written.
+    """
+    check_tool_function(function, name)
+    try:
+        parameters = inspect.signature(function).parameters.values()
+        types_ = {each.name: _type_of(each, function, scope) for each in parameters}
+        contexts = tuple(key for key, type_ in types_.items() if _is_context(type_))
+        given = [each for each in parameters if each.name not in contexts]
+        return _build_signature(given, types_, contexts, descriptions)
+    except InvalidInput as error:
+        msg = f"tool {name}: {error}"
+        raise InvalidInput(msg) from error
+    except Exception as error:
+        # A name that is not there, a type that pydantic does not know, or whatever
+        # an annotation runs into.
+        msg = f"tool {name}: its parameters cannot be read: {first_line(error)}"
+        raise InvalidInput(msg) from error
+
+
+def _build_signature(
+    model_parameters: list[inspect.Parameter],
+    types_by_name: Mapping[str, Any],
+    context_parameters: tuple[str, ...],
+    descriptions: Mapping[str, str],
+) -> ToolSignature:
+    fields = {
+        each.name: (types_by_name[each.name], _default(each))
+        for each in model_parameters
+    }
+    arguments, names = make_arguments_validator(fields)
+    schema = {**arguments.schema}
+    # pydantic lists the properties in the order of the fields; an alias renames one.
+    pairs = zip(names.values(), schema["properties"].items(), strict=True)
+    schema["properties"] = {
+        shown: _with_description(property_, descriptions.get(name))
+        for name, (shown, property_) in pairs
+    }
+    return ToolSignature(
+        validator=arguments,
+        schema=schema,
+        names_by_field=names,
+        context_parameters=context_parameters,
+    )
+
+
+def _with_description(
+    property_: dict[str, Any], description: str | None
+) -> dict[str, Any]:
+    """Return a property with its docstring's words, unless it has its own."""
+    return {"description": description, **property_} if description else property_
+
+
+def make_arguments_validator(
+    fields: Mapping[str, tuple[Any, Any]],
+) -> tuple[ArgumentsValidator, dict[str, str]]:
+    """Return the shape of named arguments, and field names by which to read them.
+
+    Arguments are strict, dataclasses and typed dictionaries in them too: `"5"` is no
+    number. A pydantic model, and a parameter with `Field(strict=False)`, keep their
+    own rules.
+    """
+    # A parameter may be called `copy` or `_x`, which a pydantic field may not.
+    names = {f"p{index}": name for index, name in enumerate(fields)}
+    config = ConfigDict(extra="forbid", strict=True)
+    definitions: dict[str, Any] = {
+        field: (_with_alias(name, fields[name][0]), fields[name][1])
+        for field, name in names.items()
+    }
+    model = create_model("Arguments", __config__=config, **definitions)
+    _check_defaults(model, names)
+    return ArgumentsValidator.from_adapter(TypeAdapter(model)), names
+
+
+def _with_alias(name: str, type_: Any) -> Any:
+    """Return a type that goes by a name, unless it has an alias of its own."""
+    # Not an alias generator: those of a model also rename the fields of the
+    # dataclasses and typed dictionaries in it.
+    if get_origin(type_) is Annotated:
+        inner, *metadata = get_args(type_)
+        return Annotated[(inner, Field(alias=name), *metadata)]
+    return Annotated[type_, Field(alias=name)]
+
+
+def _default(parameter: inspect.Parameter) -> Any:
+    empty = parameter.default is parameter.empty
+    return PydanticUndefined if empty else parameter.default
+
+
+def _check_defaults(model: type[BaseModel], names: Mapping[str, str]) -> None:
+    """Refuse a default that would not pass as an argument.
+
+    It would be refused in each call that leaves it out, when nobody looks.
+    """
+    defaults = model.model_construct()
+    for field, info in model.model_fields.items():
+        if info.is_required():
+            continue
+        try:
+            text = defaults.model_dump_json(
+                include={field}, by_alias=True, warnings="error"
+            )
+            wrong = _is_rejected(model, text, info.alias)
+        except (PydanticSerializationError, ValueError):
+            wrong = True
+        if wrong:
+            msg = f"the default of {names[field]} is not of its own type"
+            raise InvalidInput(msg)
+
+
+def _is_rejected(model: type[BaseModel], text: str, key: str | None) -> bool:
+    try:
+        model.model_validate_json(text)
+    except ValidationError as error:
+        return any(fault["loc"][0] == key for fault in error.errors())
+    return False
+
+
+def _type_of(
+    parameter: inspect.Parameter,
+    function: Callable[..., Any],
+    scope: Mapping[str, Any] | None,
+) -> Any:
+    written = parameter.annotation
+    if isinstance(written, str) and _CONTEXT_ANNOTATION.fullmatch(written.strip()):
+        return ToolContext
+
+    def carrier() -> None:
+        """Carry one annotation, so that the others cannot spoil it."""
+
+    carrier.__annotations__ = {parameter.name: written}
+    origin = inspect.unwrap(function)
+    names = {"ToolContext": ToolContext, **getattr(origin, "__globals__", {})}
+    local = None if scope is None else dict(scope)
+    return hints_of(carrier, names, local, include_extras=True)[parameter.name]
+
+
+def _is_context(type_: Any) -> bool:
+    origin = get_origin(type_)
+    if origin is Annotated:
+        return _is_context(get_args(type_)[0])
+    if origin in {Union, types.UnionType}:
+        return ToolContext in get_args(type_)
+    return type_ is ToolContext

@@ -1,5 +1,0 @@
-"""A command line that cannot be meant: whoever typed it can mend it."""
-
-
-class Misuse(Exception):
-    """Nothing was done; the text says what to type instead."""

@@ -1,0 +1,114 @@
+"""Do the rows of a table fit together?
+
+Asked once of every table that comes from bytes, so that nothing after it meets a row
+that is not there, a circle, or a decision about a call that is not waiting.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from continuations.core.calls import Nested, Unknown, Waiting
+from continuations.core.run import ENDED_STATUSES
+from continuations.core.state import ROOT_FRAME_ID
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from continuations.core.calls import CallRow
+    from continuations.core.frames import FrameRow
+    from continuations.core.state import RunState
+    from continuations.core.waits import Wait
+
+_MAX_ID_DIGITS = 19
+
+
+def find_violation(state: RunState) -> str | None:
+    """Return the first thing that does not fit, or `None`."""
+    return next(_violations(state), None)
+
+
+def _violations(state: RunState) -> Iterator[str]:
+    root = state.frames.get(ROOT_FRAME_ID)
+    if root is None or root.parent_call_id is not None:
+        yield "it has no root frame"
+        return
+    if state.frames.keys() != state.logs.keys():
+        yield "its frames and its logs differ"
+        return
+    for frame in state.frames.values():
+        yield from _frame_violations(state, frame)
+    for call in state.calls.values():
+        yield from _call_violations(state, call)
+    for wait in state.waits.values():
+        yield from _wait_violations(state, wait)
+    yield from _id_violations(state)
+
+
+def _id_violations(state: RunState) -> Iterator[str]:
+    for kind, rows in (("f", state.frames), ("c", state.calls)):
+        for key, row in rows.items():
+            if key != row.id or not _is_allocated_id(key, kind, state.run.next_id):
+                yield f"the id {key[:20]} was never given out"
+    for log in state.logs.values():
+        if not 0 < log.id < state.run.next_id:
+            yield f"the log id {log.id} was never given out"
+
+
+def _is_allocated_id(row_id: str, kind: str, next_id: int) -> bool:
+    number = row_id[1:]
+    # The length first: Python refuses to read integers of thousands of digits.
+    plain = len(number) < _MAX_ID_DIGITS and number.isascii() and number.isdecimal()
+    return row_id[:1] == kind and plain and int(number) < next_id
+
+
+def _wait_violations(state: RunState, wait: Wait) -> Iterator[str]:
+    call = state.calls.get(wait.call_id)
+    if call is None or _wait_id_of(call) != wait.id:
+        yield f"wait {wait.id} belongs to no call that waits"
+    elif wait.kind != ("unknown" if isinstance(call.state, Unknown) else "approval"):
+        yield f"wait {wait.id} is not of the kind that its call waits for"
+    if wait.run_id != state.run.id:
+        yield f"wait {wait.id} belongs to another run"
+
+
+def _frame_violations(state: RunState, frame: FrameRow) -> Iterator[str]:
+    if len(set(frame.open_call_ids)) != len(frame.open_call_ids):
+        yield f"frame {frame.id} has a call twice"
+    for call_id in frame.open_call_ids:
+        call = state.calls.get(call_id)
+        if call is None or call.frame_id != frame.id:
+            yield f"frame {frame.id} has call {call_id}, which is not its own"
+    if frame.id == ROOT_FRAME_ID:
+        if frame.depth:
+            yield "the root frame has a depth"
+        return
+    parent = state.calls.get(frame.parent_call_id or "")
+    if parent is None or parent.frame_id not in state.frames:
+        yield f"frame {frame.id} hangs from no call"
+        return
+    # Depth grows from parent to child, so there is no circle.
+    if frame.depth != state.frames[parent.frame_id].depth + 1:
+        yield f"frame {frame.id} is at the wrong depth"
+    inside = isinstance(parent.state, Nested) and parent.state.frame_id == frame.id
+    if not inside and state.run.status not in ENDED_STATUSES:
+        yield f"frame {frame.id} hangs from a call that is not in it"
+
+
+def _call_violations(state: RunState, call: CallRow) -> Iterator[str]:
+    frame = state.frames.get(call.frame_id)
+    if frame is None or call.id not in frame.open_call_ids:
+        yield f"call {call.id} is open in no frame"
+    if isinstance(call.state, Nested):
+        child = state.frames.get(call.state.frame_id)
+        if child is None or child.parent_call_id != call.id:
+            yield f"call {call.id} is in a frame that is not its own"
+    wait = _wait_id_of(call)
+    if wait is not None and (
+        wait not in state.waits or state.waits[wait].call_id != call.id
+    ):
+        yield f"call {call.id} waits for {wait}, which is not its own"
+
+
+def _wait_id_of(call: CallRow) -> str | None:
+    return call.state.wait_id if isinstance(call.state, Waiting | Unknown) else None

@@ -1,0 +1,75 @@
+"""The frames and calls of a run, bound to the agents and tools of this process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from continuations.errors import AgentChanged
+
+if TYPE_CHECKING:
+    from continuations.authoring.agent import Agent, AnyTool
+    from continuations.authoring.registry import AgentRegistry
+    from continuations.core.calls import CallRow
+    from continuations.core.state import RunState
+
+
+class StackBinding:
+    """Finds a frame's agent and a call's tool, by names from the root down."""
+
+    def __init__(self, agent_registry: AgentRegistry) -> None:
+        self._agent_registry = agent_registry
+        self._agents_by_frame: dict[str, Agent] = {}
+
+    def agent(self, state: RunState, frame_id: str) -> Agent:
+        """Return a frame's agent; raises `AgentChanged` if it is gone."""
+        unbound: list[str] = []
+        current = frame_id
+        while current not in self._agents_by_frame:
+            unbound.append(current)
+            call = state.frames[current].parent_call_id
+            if call is None:
+                break
+            current = state.calls[call].frame_id
+        for frame in reversed(unbound):
+            self._agents_by_frame[frame] = self._resolve_agent(state, frame)
+        return self._agents_by_frame[frame_id]
+
+    def _resolve_agent(self, state: RunState, frame_id: str) -> Agent:
+        row = state.frames[frame_id]
+        try:
+            if row.parent_call_id is None:
+                return self._agent_registry.root_agent(row.agent)
+            call = state.calls[row.parent_call_id]
+            return self._agent_registry.sub_agent(
+                self._agents_by_frame[call.frame_id], call.tool
+            )
+        except AgentChanged as error:
+            error.run_id = state.run.id
+            raise
+
+    def tool(self, state: RunState, call: CallRow) -> AnyTool | None:
+        """Return a call's tool, or `None` if its agent has none of that name."""
+        return self.agent(state, call.frame_id).get_tool(call.tool)
+
+    def unchanged_tool(self, state: RunState, call: CallRow) -> AnyTool:
+        """Return the tool of a call that is about to run.
+
+        Raises `AgentChanged` if it is gone or means something else than when the call
+        was examined: what was approved then is not what would run now.
+        """
+        tool = self.tool(state, call)
+        if tool is not None and tool.contract_digest == call.contract_digest:
+            return tool
+        agent = self.agent(state, call.frame_id).name
+        gone = "is gone" if tool is None else "has other parameters or another version"
+        msg = (
+            f"Run {state.run.id}: call {call.id} of tool {call.tool!r} is pending, and "
+            f"the tool {gone} in agent {agent!r}. Nothing ran, nothing was written. "
+            "Resume with the code that the call was made for, or cancel the run."
+        )
+        raise AgentChanged(msg, run_id=state.run.id)
+
+    def check_agents(self, state: RunState) -> None:
+        """Raise `AgentChanged` unless every frame has its agent here."""
+        for frame_id in state.frames:
+            self.agent(state, frame_id)

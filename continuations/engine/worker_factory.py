@@ -1,0 +1,109 @@
+"""What a runner works with: its agents, their models, the store, the machine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from continuations.authoring.agent import Agent
+from continuations.authoring.registry import AgentRegistry
+from continuations.engine import new_run
+from continuations.engine.performer import ModelRegistry
+from continuations.engine.run_loop import never_pause
+from continuations.engine.worker import Worker, current_manifest
+from continuations.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from continuations.core.run import Budget
+    from continuations.core.state import RunState
+    from continuations.engine.new_run import Input
+    from continuations.engine.ports import Ports, ShouldPause
+    from continuations.engine.worker_options import WorkerOptions
+    from continuations.ledger.objects import Objects
+
+
+class WorkerFactory:
+    """Makes a worker for a run; raises `InvalidInput` for agents that share a name."""
+
+    def __init__(
+        self,
+        agents: Agent | Sequence[Agent],
+        objects: Objects,
+        ports: Ports,
+        options: WorkerOptions,
+    ) -> None:
+        self._root_agents = _agent_list(agents)
+        self._agent_registry = AgentRegistry(self._root_agents)
+        self._model_registry = ModelRegistry()
+        self._objects = objects
+        self._ports = ports
+        self._options = options
+
+    def initial_state(
+        self,
+        agent_input: Input,
+        *,
+        run_id: str | None,
+        agent: str | None,
+        budget: Budget | None,
+    ) -> RunState:
+        """Return the first state of a new run; raises `InvalidInput`."""
+        root = self._find_root_agent(agent)
+        now = self._ports.clock.now()
+        birth = self._ports.ids.ulid(now)
+        return new_run.initial_state(
+            root,
+            new_run.first_messages(root, agent_input),
+            run_id=run_id or birth,
+            run_nonce=birth,
+            manifest=current_manifest(root),
+            now=now,
+            budget=budget,
+        )
+
+    def make_worker(
+        self, run_id: str, context: Any = None, should_pause: ShouldPause | None = None
+    ) -> Worker:
+        """Return a worker for one run."""
+        return Worker(
+            objects=self._objects,
+            agent_registry=self._agent_registry,
+            model_registry=self._model_registry,
+            ports=self._ports,
+            options=self._options,
+            run_id=run_id,
+            context=context,
+            should_pause=should_pause or never_pause,
+        )
+
+    def _find_root_agent(self, name: str | None) -> Agent:
+        if name is not None:
+            found = self._agent_registry.find_root_agent(name)
+            if found is None:
+                names = ", ".join(agent.name for agent in self._root_agents) or "none"
+                msg = f"There is no root agent {name!r}. There are: {names}."
+                raise InvalidInput(msg)
+            return found
+        if not self._root_agents:
+            msg = "This runner has no agents: it looks and decides. Give it some."
+            raise InvalidInput(msg)
+        if len(self._root_agents) != 1:
+            msg = (
+                f"This runner has {len(self._root_agents)} root agents: say which one with "
+                "start(..., agent=name)."
+            )
+            raise InvalidInput(msg)
+        return self._root_agents[0]
+
+
+def _agent_list(agents: Any) -> list[Agent]:
+    if isinstance(agents, Agent):
+        return [agents]
+    listed = isinstance(agents, list | tuple)
+    found: list[Any] = [*cast("Sequence[Any]", agents)] if listed else [agents]
+    for agent in found:
+        if not isinstance(agent, Agent):
+            msg = f"A runner is given agents; {str(agent)[:60]!r} is none."
+            raise InvalidInput(msg)
+    return found

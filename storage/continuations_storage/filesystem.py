@@ -1,0 +1,196 @@
+"""The folders of a file store: entered step by step, never through a link.
+
+Every step is an open() relative to the folder above, so nobody who can write into
+the root can lead us out of it with a symbolic link, not even in between two steps.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import sys
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from continuations_storage.errors import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+
+__all__ = ["FolderTree", "flush", "open_subfolder"]
+
+# Linux writes a dirty folder back after 30 s at the latest; twice that is "old".
+_DURABLE_AFTER_SECONDS = 60.0
+_MAX_REMEMBERED = 10_000
+
+
+class FolderTree:
+    """The tree under one root."""
+
+    def __init__(self, root: str) -> None:
+        # Absolute, so that a later chdir() does not move the store.
+        self.root = os.path.abspath(root)  # noqa: PTH100 -- pathlib is 5 ms cold
+        self._durable: set[tuple[int, int]] = set()
+
+    @contextmanager
+    def open_existing(self, segments: Sequence[str]) -> Generator[int]:
+        """Open the folder, or raise FileNotFoundError or NotADirectoryError."""
+        folder = self._open_root()
+        try:
+            for segment in segments:
+                above, folder = folder, open_subfolder(folder, segment)
+                os.close(above)
+            yield folder
+        finally:
+            os.close(folder)
+
+    @contextmanager
+    def open_or_create(self, segments: Sequence[str], now: float) -> Generator[int]:
+        """Open the folder, making what is missing; a power cut cannot take it.
+
+        The root itself is made by `open_or_create_unflushed`.
+
+        `now` is the file system's own time, as read from a file just written.
+        """
+        folder = self._open_durable_root(now)
+        try:
+            for segment in segments:
+                above, folder = (
+                    folder,
+                    self._open_or_create_subfolder(folder, segment, now),
+                )
+                os.close(above)
+            yield folder
+        finally:
+            os.close(folder)
+
+    @contextmanager
+    def open_or_create_unflushed(self, segment: str) -> Generator[int]:
+        """Open a folder right under the root that need not survive a power cut."""
+        try:
+            folder = self._open_under_root(segment)
+        except FileNotFoundError:
+            _make_root(self.root)
+            with self.open_existing([]) as root, suppress(FileExistsError):
+                os.mkdir(segment, dir_fd=root)
+            folder = self._open_under_root(segment)
+        try:
+            yield folder
+        finally:
+            os.close(folder)
+
+    def prune(self, segments: Sequence[str]) -> None:
+        """Remove the folder and those above it as far as they are empty.
+
+        First segments stay: folders like "markers" fill and empty all the time,
+        and making one again costs a flush.
+        """
+        with suppress(OSError):
+            for depth in range(len(segments) - 1, 0, -1):
+                with self.open_existing(segments[:depth]) as above:
+                    os.rmdir(segments[depth], dir_fd=above)
+
+    def _open_root(self) -> int:
+        try:
+            return os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
+        except NotADirectoryError:
+            raise Unavailable(None, f"{self.root!r} is not a folder") from None
+
+    def _open_under_root(self, segment: str) -> int:
+        with self.open_existing([]) as root:
+            return open_subfolder(root, segment)
+
+    def _open_durable_root(self, now: float) -> int:
+        root = self._open_root()
+        if _identity(root) not in self._durable:
+            with _open_parent(self.root) as above:
+                if above is not None:
+                    self._ensure_durable(above, root, now)
+        return root
+
+    def _open_or_create_subfolder(self, parent: int, segment: str, now: float) -> int:
+        try:
+            folder = open_subfolder(parent, segment)
+        except FileNotFoundError:
+            with suppress(FileExistsError):
+                os.mkdir(segment, dir_fd=parent)
+            flush(parent)
+            folder = open_subfolder(parent, segment)
+            self._mark_durable(_identity(folder))
+            return folder
+        self._ensure_durable(parent, folder, now)
+        return folder
+
+    def _ensure_durable(self, parent: int, folder: int, now: float) -> None:
+        # Another process may have made the folder a moment ago and not flushed its
+        # name yet; then our body would be durable in a folder that is not.
+        identity = _identity(folder)
+        if identity in self._durable:
+            return
+        if now - os.fstat(parent).st_mtime < _DURABLE_AFTER_SECONDS:
+            flush(parent)
+        self._mark_durable(identity)
+
+    def _mark_durable(self, identity: tuple[int, int]) -> None:
+        if len(self._durable) >= _MAX_REMEMBERED:
+            self._durable.clear()
+        self._durable.add(identity)
+
+
+def open_subfolder(parent: int, segment: str) -> int:
+    """Open a folder inside an open folder; a symbolic link is refused as ELOOP."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+    try:
+        return os.open(segment, flags, dir_fd=parent)
+    except NotADirectoryError:
+        found = os.stat(segment, dir_fd=parent, follow_symlinks=False)
+        if stat.S_ISLNK(found.st_mode):
+            raise OSError(errno.ELOOP, f"{segment!r} is a symbolic link") from None
+        raise
+
+
+def flush(descriptor: int) -> None:
+    """Make what was written to an open file or folder survive a power cut."""
+    if sys.platform == "darwin":
+        import fcntl  # noqa: PLC0415 -- only macOS needs it
+
+        # There fsync() stops at the drive's cache; network mounts refuse this one.
+        with suppress(OSError):
+            fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+            return
+    os.fsync(descriptor)
+
+
+def _identity(folder: int) -> tuple[int, int]:
+    found = os.fstat(folder)
+    return found.st_dev, found.st_ino
+
+
+def _make_root(root: str) -> None:
+    """Make the folder; those above it are flushed, itself is settled later."""
+    try:
+        os.mkdir(root, 0o700)  # noqa: PTH102 -- see above
+    except FileExistsError:
+        return
+    except FileNotFoundError:
+        above = os.path.dirname(root)  # noqa: PTH120 -- see above
+        _make_root(above)
+        with _open_parent(above) as higher:
+            if higher is not None:
+                flush(higher)
+        _make_root(root)
+
+
+@contextmanager
+def _open_parent(root: str) -> Generator[int | None]:
+    """Open the folder above the root; None where we may pass but not look."""
+    try:
+        above = os.open(os.path.dirname(root), os.O_RDONLY)  # noqa: PTH120 -- see above
+    except PermissionError:
+        yield None
+        return
+    try:
+        yield above
+    finally:
+        os.close(above)

@@ -1,0 +1,249 @@
+"""waiting, show: all that waits, nothing hidden, nothing forged."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from continuations import Approve, Runner
+from continuations.models.scripted import ToolCall
+from tests.cli import payroll_app
+from tests.cli.command_line import wait_ids
+
+if TYPE_CHECKING:
+    from tests.cli.command_line import CommandLine
+
+HOSTILE_TEXT = (
+    "to \u202eevil\u200b \x1b[31m\r\n\x9b2J \U000e0041 [bold]x[/bold] \\u0041"
+)
+
+
+def make_runner(cli: CommandLine, *calls: ToolCall) -> Runner:
+    return Runner(payroll_app.make_boss(*calls), store=f"file:{cli.folder / 'runs'}")
+
+
+def test_an_empty_store_lists_nothing(cli: CommandLine) -> None:
+    state, listing = cli("waiting"), cli("waiting", "--json")
+
+    assert (0, "") == (state.exit_code, state.out)
+    assert "Nothing waits here." in state.err
+    assert [] == json.loads(listing.out)
+
+
+def test_waits_are_listed(cli: CommandLine, runner: Runner) -> None:
+    # Given two runs that wait, on a narrow terminal
+    for run_id in ("j1", "j" * 200):
+        runner.start("go", run_id=run_id)
+
+    # When they are listed
+    state = cli("waiting")
+    rows = json.loads(cli("waiting", "--json").out)
+
+    # Then each is one line, its id whole
+    assert ["wait", "run", "kind", "since"] == state.lines[0].split()
+    assert 3 == len(state.lines)
+    for row, line in zip(rows, state.lines[1:], strict=True):
+        assert [row["id"], row["run_id"], "approval"] == line.split()[:3]
+        assert row["since"][:19] == line.split()[3][:19]
+
+
+def test_a_run_is_drawn_as_a_tree(cli: CommandLine) -> None:
+    # Given a run in which one call is done and two wait
+    balance = ToolCall("balance", {"account": "abc"})
+    runner = make_runner(
+        cli, balance, payroll_app.transfer_from("x"), payroll_app.transfer_from("y")
+    )
+    runner.start("go", run_id="j1")
+    first, second = runner.look("j1").waits
+
+    # When it is shown
+    lines = cli("show", "j1").lines
+
+    # Then agents and calls are a tree, and waits have their id and their time
+    assert "j1: suspended, version" in lines[0]
+    assert "2 requests, 0 tokens in, 0 out" in lines[1]
+    since = f"{first.created_at:%Y-%m-%dT%H:%M:%SZ}"
+    assert [
+        "boss",
+        '└─ accounts {"input":"pay"}',
+        '   ├─ balance {"account":"abc"}: returned',
+        '   ├─ transfer {"cents":1,"source":"x","target":"b"}: waiting',
+        f"   │    waits for approval since {since}",
+        f"   │    {first.id}",
+        '   └─ transfer {"cents":1,"source":"y","target":"b"}: waiting',
+        f"        waits for approval since {since}",
+        f"        {second.id}",
+    ] == lines[2:]
+
+
+def test_a_decided_wait_is_not_shown_as_open(cli: CommandLine) -> None:
+    # Given two waits, of which one is decided and nobody resumed
+    runner = make_runner(
+        cli, payroll_app.transfer_from("x"), payroll_app.transfer_from("y")
+    )
+    runner.start("go", run_id="j1")
+    first, second = runner.look("j1").waits
+    runner.decide(first.id, Approve(by="kim"))
+
+    # When the run is shown
+    shown = cli("show", "j1")
+    report = json.loads(cli("show", "j1", "--json").out)
+
+    # Then the decision is, in either form
+    assert 1 == shown.out.count("waits for approval")
+    assert 1 == shown.out.count("approve by kim")
+    ended = {wait["id"]: wait["ended"] for wait in report["waits"]}
+    assert ended[first.id].startswith("approve by kim at ")
+    assert ended[second.id] is None
+
+
+def test_an_earlier_version_is_shown(cli: CommandLine, runner: Runner) -> None:
+    """PA-11."""
+    runner.start("go", run_id="j1")
+
+    first = cli("show", "j1", "--version", "1")
+    beyond = cli("show", "j1", "--version", "99")
+
+    assert (0, True) == (first.exit_code, "version 1" in first.lines[0])
+    assert (5, "") == (beyond.exit_code, beyond.out)
+    assert 2 == cli("show", "j1", "--version", "0").exit_code
+
+
+def test_a_finished_run_shows_its_output(cli: CommandLine, runner: Runner) -> None:
+    runner.start("go", run_id="j1")
+    cli("approve", cli.single_wait_id())
+    runner.resume("j1")
+
+    lines = cli("show", "j1").lines
+
+    assert "j1: finished" in lines[0]
+    assert ["output:", "  all done"] == lines[2:4]
+    assert "finished" == json.loads(cli("show", "j1", "--json").out)["run"]["status"]
+
+
+def test_show_prints_every_field_of_a_wait(cli: CommandLine, runner: Runner) -> None:
+    # Given a wait
+    runner.start("go", run_id="j1")
+    [wait] = runner.look("j1").waits
+
+    # When it is shown
+    shown = cli("show", wait.id)
+    report = json.loads(cli("show", wait.id, "--json").out)
+
+    # Then all that a decider needs is there
+    assert wait.id == shown.lines[0]
+    assert f"digest: {wait.digest}" in shown.lines
+    assert "path: boss > accounts > transfer" in shown.lines
+    assert (wait.arguments, wait.schema) == (report["arguments"], report["schema"])
+    assert list(wait.path) == report["path"]
+    assert 2 == cli("show", wait.id, "--version", "1").exit_code
+
+
+def test_arguments_are_never_cut(cli: CommandLine) -> None:
+    # Given a call with a text much longer than any terminal
+    words = " ".join(f"word{number}" for number in range(3000))
+    runner = make_runner(cli, payroll_app.transfer_from(words))
+    runner.start("go", run_id="j1")
+    [wait] = runner.look("j1").waits
+
+    # When it is shown in any way, then it is there to the last word, on one line
+    for done in (cli("show", "j1"), cli("show", wait.id)):
+        assert any(words in line for line in done.lines)
+
+
+def test_hostile_text_is_escaped(cli: CommandLine) -> None:
+    """R-I2."""
+    # Given a call whose argument hides, reorders and forges
+    runner = make_runner(cli, payroll_app.transfer_from(HOSTILE_TEXT))
+    runner.start("go", run_id="j1")
+    [wait] = runner.look("j1").waits
+
+    # When it is shown in any way
+    outputs = [
+        cli("show", "j1").out,
+        cli("show", "j1", "--json").out,
+        cli("show", wait.id).out,
+        cli("show", wait.id, "--json").out,
+    ]
+
+    # Then nothing of it works, and all of it can be read
+    for out in outputs:
+        text = out.replace("\n", "")
+        assert not [
+            char for char in HOSTILE_TEXT if not char.isprintable() and char in text
+        ]
+        assert r"\u202e" in out
+        assert r"\u200b" in out
+        assert r"\u001b[31m" in out
+        assert r"\u009b2J" in out
+        assert r"\udb40\udc41" in out
+        assert "[bold]x[/bold]" in out
+        assert r"\\u0041" in out
+    reports: list[dict[str, Any]] = [json.loads(outputs[1]), json.loads(outputs[3])]
+    assert HOSTILE_TEXT == reports[1]["arguments"]["source"]
+    assert HOSTILE_TEXT == reports[0]["waits"][0]["arguments"]["source"]
+
+
+def test_multi_line_text_stays_on_one_line(cli: CommandLine) -> None:
+    # Given people and models that write what looks like a line of ours
+    runner = make_runner(cli)
+    runner.start("go", run_id="j1")
+    forged = "x\nFinished\nrun: j1"
+    by = "kim\nnext: continuations approve all"
+    [wait] = runner.look("j1").waits
+
+    # When it comes back in a report
+    decided = cli("approve", wait.id, "--by", by, "--reason", forged)
+    late = cli("deny", wait.id)
+    shown = cli("show", "j1")
+
+    # Then it is on one line, escaped
+    assert r"reason: x\nFinished\nrun: j1" in decided.lines
+    assert 1 == len(late.err.splitlines())
+    for done in (decided, late, shown):
+        assert r"kim\nnext:" in done.out + done.err
+
+
+def test_an_unknown_tool_with_a_forged_name_is_quoted(cli: CommandLine) -> None:
+    # Given a model that asks for a tool that there is not, besides one that waits
+    name = 'transfer {"cents":1}: returned'
+    runner = make_runner(cli, ToolCall(name, {}), payroll_app.transfer_from("x"))
+    runner.start("go", run_id="j1")
+
+    lines = cli("show", "j1").lines
+
+    assert r'   ├─ "transfer {\"cents\":1}: returned" "{}": errored' in lines
+
+
+def test_a_thousand_levels_are_drawn(cli: CommandLine) -> None:
+    # Given a run of a thousand agents in agents, the deepest of which waits
+    agent = payroll_app.make_nested_agent(1000)
+    runner = Runner(agent, store=f"file:{cli.folder / 'runs'}")
+    runner.start("go", run_id="deep")
+    [wait] = runner.look("deep").waits
+
+    # When it is shown
+    shown = cli("show", "deep")
+    report = json.loads(cli("show", "deep", "--json").out)
+
+    # Then every level is there, and the width does not grow with them
+    assert (0, [wait.id]) == (shown.exit_code, wait_ids(shown))
+    assert 999 == sum(' step {"input":' in line for line in shown.lines)
+    assert any('[999] step {"input":"1"}' in line for line in shown.lines)
+    assert any("[1000] transfer" in line for line in shown.lines)
+    assert max(map(len, shown.lines)) < 200
+    assert 1000 == len(report["frames"])
+    assert 0 == cli("show", wait.id).exit_code
+    assert 0 == cli("approve", cli.single_wait_id()).exit_code
+
+
+@pytest.mark.parametrize("name", ["nope", "approval-01m7xzj8asw1ramfcps55vy294@nope"])
+def test_unknown_id_is_an_error(cli: CommandLine, runner: Runner, name: str) -> None:
+    runner.start("go", run_id="j1")
+
+    done = cli("show", name)
+
+    assert (5, "") == (done.exit_code, done.out)
+    assert "NotFound: " in done.err

@@ -1,0 +1,154 @@
+"""Two events race for one call: the first stands, the second is told by name."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import pytest
+
+from continuations.core import invariants
+from continuations.core.calls import Ready, Waiting
+from continuations.core.events import (
+    Answered,
+    Approved,
+    CallEvent,
+    CallRaised,
+    CallReturned,
+    CallStarted,
+    Denied,
+    Event,
+    Expired,
+    OutcomeUnknown,
+    RepeatAllowed,
+    RunStopped,
+    Unverified,
+)
+from continuations.core.reducer import advance
+from continuations.core.run import Failure
+from continuations.core.state import ROOT_FRAME_ID
+from continuations.errors import IllegalTransition
+from tests.core.rows import (
+    apply_events,
+    make_decision,
+    make_wait,
+    new_state,
+    reply_with_calls,
+    reply_with_text,
+    state_with_call_in,
+)
+
+STOP = RunStopped(failure=Failure(code="cancelled", message="by kim"))
+
+
+def case_id(value: object) -> str:
+    """Return the name of a test's case."""
+    return type(value).__name__
+
+
+DECISION_EVENTS: tuple[CallEvent, ...] = (
+    Approved(call_id="c3", digest="d1"),
+    Denied(call_id="c3", decision=make_decision()),
+    Expired(call_id="c3", decision=make_decision("expire")),
+)
+RACES = [(a, b) for a in DECISION_EVENTS for b in DECISION_EVENTS]
+
+
+@pytest.mark.parametrize(("first", "second"), RACES, ids=case_id)
+def test_second_decision_of_a_call_is_refused(
+    first: CallEvent, second: CallEvent
+) -> None:
+    """X-04, X-05, R-A1: in either order; the second is refused by name."""
+    state = apply_events(state_with_call_in(Waiting("w1")), first)
+
+    with pytest.raises(IllegalTransition, match=type(second).__name__):
+        advance(state, second)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    list(
+        permutations(
+            (
+                CallReturned(call_id="c3", content="ran"),
+                CallRaised(call_id="c3", code="x", content="ERROR"),
+                OutcomeUnknown(call_id="c3", wait=make_wait("c3", "w9", "unknown")),
+                RepeatAllowed(call_id="c3"),
+            ),
+            2,
+        )
+    ),
+    ids=case_id,
+)
+def test_second_result_of_one_attempt_is_refused(
+    first: CallEvent, second: CallEvent
+) -> None:
+    """R-A6, R-A8: a result that comes after the outcome was given up is refused."""
+    state = apply_events(state_with_call_in(Ready()), CallStarted(call_id="c3"), first)
+
+    with pytest.raises(IllegalTransition, match=type(second).__name__):
+        advance(state, second)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    list(
+        permutations(
+            (
+                Approved(call_id="c3", digest="d1"),
+                Denied(call_id="c3", decision=make_decision()),
+                Answered(call_id="c3", content="it did"),
+                Unverified(call_id="c3"),
+            ),
+            2,
+        )
+    ),
+    ids=case_id,
+)
+def test_a_person_and_verify_race_for_an_unknown_outcome(
+    first: CallEvent, second: CallEvent
+) -> None:
+    """Only "could not tell" leaves room for a second word."""
+    lost = OutcomeUnknown(call_id="c3", wait=make_wait("c3", "w1", "unknown"))
+    state = apply_events(
+        state_with_call_in(Ready()), CallStarted(call_id="c3"), lost, first
+    )
+
+    if isinstance(first, Unverified):
+        assert invariants.find_violation(advance(state, second)) is None
+    else:
+        with pytest.raises(IllegalTransition, match=type(second).__name__):
+            advance(state, second)
+
+
+def test_cancelling_and_approving_race() -> None:
+    """R-F6: cancelled first: nothing runs; approved first: what is ready is refused."""
+    approve, waiting = DECISION_EVENTS[0], state_with_call_in(Waiting("w1"))
+
+    with pytest.raises(IllegalTransition):
+        advance(apply_events(waiting, STOP), approve)
+
+    late = apply_events(waiting, approve, STOP)
+    told_to_model = late.logs[ROOT_FRAME_ID].messages[-2].content
+    assert told_to_model.startswith("CANCELLED: it was not executed")
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        CallStarted(call_id="c99"),
+        Approved(call_id="c99", digest="d"),
+        CallReturned(call_id="c99", content="x"),
+        reply_with_text("x", frame="f99"),
+    ],
+    ids=case_id,
+)
+def test_event_for_a_missing_row_is_refused(event: Event) -> None:
+    """X-04, R-B4, R-B7, B-9: never given to another row."""
+    with pytest.raises(IllegalTransition, match="99"):
+        advance(new_state(), event)
+
+
+def test_a_reply_for_a_frame_with_open_calls_is_refused() -> None:
+    """R-C2: two askers of one frame; the slower one is told."""
+    with pytest.raises(IllegalTransition, match="f1"):
+        advance(apply_events(new_state(), reply_with_calls("a")), reply_with_text("x"))

@@ -1,0 +1,135 @@
+"""What the model is told of calls that did not simply return."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import pytest
+
+from continuations.core import tool_messages
+from continuations.core.calls import (
+    CallRow,
+    Errored,
+    Nested,
+    Proposed,
+    Ready,
+    Refused,
+    Returned,
+    Started,
+    Unknown,
+    Waiting,
+)
+from tests.core.rows import make_decision
+
+if TYPE_CHECKING:
+    from continuations.core.calls import CallState
+
+
+def call_row(state: CallState, attempts: int = 1) -> CallRow:
+    return CallRow(
+        id="c3",
+        frame_id="f1",
+        tool="transfer",
+        tool_call_id="p0",
+        raw_arguments="{}",
+        state=state,
+        arguments='{"cents":5}',
+        attempts=attempts,
+    )
+
+
+def test_refusal_texts_are_distinct() -> None:
+    """R-C11, eve#312: distinct codes, distinct words, none a success."""
+    texts = [
+        tool_messages.refused_state(call_row(Waiting("w1")), make_decision("deny")),
+        tool_messages.refused_state(call_row(Waiting("w1")), make_decision("expire")),
+        tool_messages.refused_state(call_row(Unknown("w1")), make_decision("deny")),
+        tool_messages.cancelled_state(call_row(Waiting("w1")), "by kim"),
+        tool_messages.cancelled_state(call_row(Started()), "by kim"),
+        tool_messages.cancelled_state(call_row(Nested("f4")), "by kim"),
+    ]
+
+    assert ["denied", "expired", "denied", *["cancelled"] * 3] == [
+        t.code for t in texts
+    ]
+    for one, other in combinations(texts, 2):
+        assert one.content != other.content
+
+
+def test_a_persons_reason_reaches_the_model() -> None:
+    """R-C11, X-02, SL-L3."""
+    told = tool_messages.refused_state(
+        call_row(Waiting("w1")), make_decision(reason="over budget")
+    )
+
+    assert told.content.startswith("DENIED")
+    assert told.content.endswith("Reason: over budget")
+
+
+@pytest.mark.parametrize("reason", [None, ""])
+def test_refusal_without_reason_mentions_no_reason(reason: str | None) -> None:
+    told = tool_messages.refused_state(
+        call_row(Waiting("w1")), make_decision(reason=reason)
+    )
+
+    assert "Reason" not in told.content
+
+
+@pytest.mark.parametrize("state", [Proposed(), Waiting("w1"), Ready()])
+def test_cancelled_call_that_never_ran_is_reported_as_not_executed(
+    state: CallState,
+) -> None:
+    told = tool_messages.cancelled_state(call_row(state, 0), "by kim")
+
+    assert "it was not executed" in told.content
+    assert "by kim" in told.content
+
+
+@pytest.mark.parametrize("state", [Started(), Unknown("w1"), Nested("f4")])
+def test_cancelled_call_that_may_have_run_is_not_reported_as_not_executed(
+    state: CallState,
+) -> None:
+    """B-14 a."""
+    assert (
+        "not executed" not in tool_messages.cancelled_state(call_row(state), "").content
+    )
+
+
+def test_result_reaches_the_model_unchanged() -> None:
+    assert "42" == tool_messages.tool_message_text(call_row(Returned("42")))
+    assert "ERROR" == tool_messages.tool_message_text(
+        call_row(Errored("exception", "ERROR"))
+    )
+
+
+def test_edited_call_reports_the_executed_arguments() -> None:
+    """R-C10, langchain#33787."""
+    edited = replace(call_row(Returned("42")), original_arguments='{"cents":500}')
+
+    told = tool_messages.tool_message_text(edited)
+
+    assert 'It was run with {"cents":5}, not as you wrote it.\n42' in told
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        Refused("denied", "DENIED: not executed"),
+        Errored("digest", "ERROR: not what was approved. Not executed."),
+    ],
+)
+def test_edited_call_that_did_not_run_is_not_reported_as_run(state: CallState) -> None:
+    """B-14 b."""
+    edited = replace(call_row(state), original_arguments='{"cents":500}')
+
+    assert "It was run" not in tool_messages.tool_message_text(edited)
+
+
+def test_edited_call_that_never_began_is_not_reported_as_run() -> None:
+    edited = replace(
+        call_row(Errored("x", "ERROR"), 0), original_arguments='{"cents":500}'
+    )
+
+    assert "ERROR" == tool_messages.tool_message_text(edited)

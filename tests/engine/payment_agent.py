@@ -1,0 +1,56 @@
+"""An agent that pays under a policy, in this process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from continuations import (
+    Runner,
+    Suspended,
+    tool,
+)
+from continuations_storage import MemoryStore
+from tests import effect_log
+from tests.engine.agent_builders import make_boss
+
+if TYPE_CHECKING:
+    from continuations import Outcome, Wait
+    from tests.scripts import Script
+
+PAY_SCRIPT: Script = {"go": [[["pay", {"cents": 5}]], "end"]}
+
+
+def make_pay_tool(policy: Any = True) -> Any:
+    """Return the tool `pay` with a policy."""
+
+    def pay(cents: int, to: str = "kim") -> str:
+        """Pay."""
+        effect_log.append_line(
+            effect_log.EFFECTS_VARIABLE, tool="pay", what=f"{cents} {to}"
+        )
+        return f"paid {cents} to {to}"
+
+    return tool(pay, approval=policy)
+
+
+def start_and_get_wait(runner: Runner, run_id: str = "r1") -> Wait:
+    """Start a run and return the wait that it stands at."""
+    outcome = runner.start("go", run_id=run_id)
+    assert isinstance(outcome, Suspended)
+    [wait] = outcome.waits
+    return wait
+
+
+def single_wait(outcome: Outcome) -> Wait:
+    """Return the one wait of an outcome."""
+    assert isinstance(outcome, Suspended)
+    [wait] = outcome.waits
+    return wait
+
+
+def make_payment_runner(
+    policy: object = True, script: Script = PAY_SCRIPT, **options: Any
+) -> Runner:
+    """Return a runner of an agent that pays under a policy."""
+    options.setdefault("store", MemoryStore())
+    return Runner(make_boss(script, make_pay_tool(policy)), **options)

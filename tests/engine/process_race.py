@@ -1,0 +1,86 @@
+"""Processes forked from one interpreter, which all do one thing at one moment.
+
+`python -m tests.engine.process_race COUNT WHAT...` loads everything first and then forks:
+that is quicker than an interpreter for each, and they are close enough to race.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from continuations import AlreadyDecided, Approve, ContinuationsError, Deny, Runner
+from tests.engine import run_command
+
+if TYPE_CHECKING:
+    from tests.run_environment import RunEnvironment
+
+
+def run_race(
+    environment: RunEnvironment, command: str, count: int, **settings: Any
+) -> list[str]:
+    """Have so many processes do a thing, and return what each was told."""
+    process = environment.spawn("race", str(count), *command.split(), **settings)
+    told: list[str] = process.wait_for_result()["told"]
+    return told
+
+
+def run_racer(number: int, command: list[str], runner: Runner) -> str:
+    """Do it once and say what came of it, in short."""
+    try:
+        match command:
+            case ["resume"]:
+                return type(runner.resume("r1")).__name__
+            case ["start"]:
+                return type(runner.start("go", run_id="r1")).__name__
+            case ["same", wait_id]:
+                found = runner.decide(wait_id, Approve(by="kim"))
+            case ["decide", wait_id]:
+                verdict = (Approve if number % 2 else Deny)(by=f"kim{number}")
+                found = runner.decide(wait_id, verdict)
+            case _:
+                return f"cannot {command}"
+    except AlreadyDecided as error:
+        stands: Any = error.decision
+        return f"AlreadyDecided {stands.kind} {stands.by}"
+    except ContinuationsError as error:
+        return type(error).__name__
+    return f"decided {found.kind} {found.by}"
+
+
+def fork_racers(count: int, command: list[str]) -> list[str]:
+    """Fork the racers, open the gate, and collect what they were told."""
+    runner = run_command.make_runner()
+    gate, ready, answers = os.pipe(), os.pipe(), os.pipe()
+    children = [
+        _fork_racer(number, command, runner, gate[0], ready[1], answers[1])
+        for number in range(count)
+    ]
+    os.close(answers[1])
+    arrived = 0
+    while arrived < count:
+        arrived += len(os.read(ready[0], count))
+    os.write(gate[1], b"." * count)
+    with os.fdopen(answers[0]) as lines:
+        told = [json.loads(line) for line in lines]
+    codes = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children]
+    assert [0] * count == codes
+    return told
+
+
+def _fork_racer(
+    number: int, what: list[str], runner: Runner, gate: int, ready: int, answers: int
+) -> int:
+    child = os.fork()
+    if child:
+        return child
+    try:
+        os.write(ready, b".")
+        os.read(gate, 1)
+        os.write(answers, json.dumps(run_racer(number, what, runner)).encode() + b"\n")
+    except BaseException as error:  # noqa: BLE001 - the child must not go on as a parent
+        sys.stderr.write(f"racer {number}: {error!r}\n")
+        os._exit(1)
+    os._exit(0)

@@ -1,0 +1,251 @@
+"""One command on a store, in an interpreter of its own: what it came to, as JSON.
+
+`python -m tests.engine.run_command start r1 go`. The environment says the rest: TEST_STORE,
+TEST_APP (a module with `agents()`), TEST_LEASE in seconds and
+TEST_FAULT, `7 before` or `7 after`: SIGKILL at the seventh storage operation.
+TEST_AHEAD: the clock is so many seconds ahead, and the store does not tell.
+TEST_SKEWED: the same, and the store does tell. TEST_PAUSE_AFTER: it has time for so
+many steps.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+from dataclasses import asdict
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from continuations import (
+    Agent,
+    Answer,
+    Approve,
+    ContinuationsError,
+    Deny,
+    Failed,
+    Finished,
+    Runner,
+    Suspended,
+    open_store,
+    resume,
+    run,
+)
+from continuations.engine.ports import SystemClock
+from tests import scripts
+from tests.engine import agent_builders
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from continuations import Decision, Outcome, Wait
+    from continuations.core.decisions import Verdict
+    from continuations_storage import Store
+
+
+def parse_verdict(text: str) -> Verdict:
+    """Return a verdict of its JSON: `{"approve": {"by": "kim"}}`."""
+    [(kind, fields)] = json.loads(text).items()
+    if kind == "answer":
+        return Answer(**fields)
+    return Approve(**fields) if kind == "approve" else Deny(**fields)
+
+
+def wait_to_json(wait: Wait) -> dict[str, Any]:
+    """Return a wait as JSON values."""
+    return {
+        "id": wait.id,
+        "kind": wait.kind,
+        "path": list(wait.path),
+        "tool": wait.tool,
+        "arguments": wait.arguments,
+        "note": wait.note,
+        "deadline": wait.deadline and wait.deadline.isoformat(),
+    }
+
+
+def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
+    """Return an outcome as JSON values."""
+    state = outcome.continuation
+    told: dict[str, Any] = {
+        "kind": type(outcome).__name__,
+        "run_id": outcome.run_id,
+        "version": state.version,
+        "usage": asdict(state.usage),
+        "messages": state.root.messages,
+        "changes": [f"{each.kind} {each.where}" for each in outcome.code_changes],
+    }
+    match outcome:
+        case Finished():
+            told["output"] = outcome.output
+        case Suspended():
+            told["waits"] = [wait_to_json(wait) for wait in outcome.waits]
+            told["paused"] = outcome.paused
+        case Failed():
+            told["error"] = asdict(outcome.error)
+    return told
+
+
+def decision_to_json(decision: Decision) -> dict[str, Any]:
+    """Return a decision as JSON values."""
+    return {"decided": decision.kind, "by": decision.by, "id": decision.id}
+
+
+def load_agents() -> list[Agent]:
+    """Return the agents of the app that the environment names."""
+    name = os.environ.get("TEST_APP", "tests.sample_app")
+    if name == "none":
+        return []
+    found: list[Agent] = importlib.import_module(name).agents()
+    return found
+
+
+class ClockAhead(SystemClock):
+    """A clock that is some seconds ahead."""
+
+    def __init__(self, seconds: float) -> None:
+        self._by = timedelta(seconds=seconds)
+
+    def now(self) -> datetime:
+        """Return a time in the future."""
+        return super().now() + self._by
+
+
+class StoreWithoutTime:
+    """A store that does not tell the time."""
+
+    def __init__(self, inner: Store) -> None:
+        self._inner = inner
+        self.read, self.keys = inner.read, inner.keys
+        self.delete, self.probe = inner.delete, inner.probe
+
+    async def create(self, key: str, body: bytes) -> None:
+        """Put the body, and say nothing."""
+        await self._inner.create(key, body)
+
+
+def open_test_store() -> Store:
+    """Return the store that the environment names, with the fault that it names."""
+    plain: Store = open_store(os.environ["TEST_STORE"])
+    if "TEST_AHEAD" in os.environ:
+        plain = StoreWithoutTime(plain)
+    fault = os.environ.get("TEST_FAULT")
+    if fault is None:
+        return plain
+    from continuations_storage.faults import FaultyStore, at, killed  # noqa: PLC0415 - rarely
+
+    number, moment = fault.split()
+    dies = killed("before" if moment == "before" else "after")
+    return FaultyStore(plain, at(int(number), dies))
+
+
+def make_runner() -> Runner:
+    """Return a runner as the environment says."""
+    lease = float(os.environ.get("TEST_LEASE", "30"))
+    attempts = int(os.environ.get("TEST_ATTEMPTS", "5"))
+    ahead = os.environ.get("TEST_AHEAD") or os.environ.get("TEST_SKEWED") or "0"
+    return Runner(
+        load_agents(),
+        store=open_test_store(),
+        lease=lease,
+        max_attempts=attempts,
+        clock=ClockAhead(float(ahead)),
+    )
+
+
+def make_should_pause() -> Callable[[], bool] | None:
+    """Return a pause after as many questions as the environment says."""
+    questions = os.environ.get("TEST_PAUSE_AFTER")
+    return (
+        None if questions is None else agent_builders.should_pause_after(int(questions))
+    )
+
+
+def tool_results_of_task(runner: Runner, run_id: str, task: str) -> list[str]:
+    """Return the results that one frame's model has read, over all versions."""
+    found: list[str] = []
+    for number in range(1, runner.look(run_id).version + 1):
+        frames = runner.look(run_id, version=number).run_state.logs.values()
+        for log in frames:
+            messages = [message.data for message in log.messages]
+            if scripts.first_user_message(messages) == task:
+                found += [str(m["content"]) for m in messages if m["role"] == "tool"]
+    return found
+
+
+def run_command(command: str, arguments: list[str]) -> dict[str, Any]:  # noqa: C901, PLR0911 - one for each command
+    """Do one command."""
+    match command, arguments:
+        case "start", [run_id, text]:
+            return outcome_to_json(
+                make_runner().start(
+                    text, run_id=run_id, should_pause=make_should_pause()
+                )
+            )
+        case "resume", [run_id]:
+            return outcome_to_json(make_runner().resume(run_id))
+        case "decide", [wait_id, verdict]:
+            return decision_to_json(
+                make_runner().decide(wait_id, parse_verdict(verdict))
+            )
+        case "say", [run_id, task]:
+            return {"said": " ".join(tool_results_of_task(make_runner(), run_id, task))}
+        case "cancel", [run_id]:
+            state = make_runner().cancel(run_id, reason="Enough.", by="kim")
+            return {"status": state.status}
+        case "sweep", []:
+            swept = make_runner().sweep()
+            return {
+                "looked": swept.runs_checked,
+                "resumed": [outcome_to_json(outcome) for outcome in swept.resumed],
+                "failed": {key: type(e).__name__ for key, e in swept.errors.items()},
+            }
+        case "serve", [every]:
+            make_runner().serve_forever(interval=float(every))
+            return {"served": True}
+        case "run", [text, path]:
+            outcome = run(load_agents()[0], text)
+            Path(path).write_bytes(outcome.continuation.to_bytes())
+            return outcome_to_json(outcome)
+        case "resume-bytes", [path, answers, onto]:
+            verdicts = {
+                key: parse_verdict(json.dumps(verdict))
+                for key, verdict in json.loads(answers).items()
+            }
+            data = Path(path).read_bytes()
+            outcome = resume(data, load_agents()[0], answers=verdicts)
+            Path(onto).write_bytes(outcome.continuation.to_bytes())
+            return outcome_to_json(outcome)
+        case "race", [count, *what]:
+            from tests.engine import process_race  # noqa: PLC0415 - it imports this module
+
+            return {"told": process_race.fork_racers(int(count), what)}
+        case _:
+            return {"raised": f"no command {command}"}
+
+
+def error_to_json(error: ContinuationsError) -> dict[str, Any]:
+    """Return an error as JSON values."""
+    return {
+        "raised": type(error).__name__,
+        "message": str(error),
+        "run_id": error.run_id,
+        "wait_id": error.wait_id,
+    }
+
+
+def main() -> None:
+    """Do the command of the command line and print what it came to."""
+    command, *words = sys.argv[1:]
+    try:
+        told = run_command(command, words)
+    except ContinuationsError as error:
+        told = error_to_json(error)
+    sys.stdout.write(json.dumps(told) + "\n")
+
+
+if __name__ == "__main__":
+    main()

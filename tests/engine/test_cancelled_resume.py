@@ -1,0 +1,113 @@
+"""A resume that is cancelled while a plain tool runs: its thread cannot be stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from continuations import (
+    Agent,
+    Answer,
+    Approve,
+    AsyncRunner,
+    Finished,
+    RunBusy,
+    Suspended,
+    tool,
+)
+from continuations_storage import MemoryStore
+from tests.engine import agent_builders
+from tests.engine.agent_builders import ManualClock
+from tests.run_environment import wait_until
+
+if TYPE_CHECKING:
+    from continuations.models.interface import ModelReply, ModelRequest
+    from tests.scripts import Script
+
+SCRIPT: Script = {"go": [[["pay", {}]], "end"]}
+
+
+def test_verify_is_not_called_before_the_claim_is_over() -> None:
+    """R-A6, promise 4: a bank that is asked too early knows of nothing yet."""
+    sending, sent = threading.Event(), threading.Event()
+    bank: list[str] = []
+    asked: list[int] = []
+
+    def look_it_up() -> Answer | Approve:
+        asked.append(len(bank))
+        return Answer("it was paid") if bank else Approve()
+
+    @tool(approval=True, verify=look_it_up)
+    def pay() -> str:
+        """Pay, and take one's time."""
+        sending.set()
+        assert sent.wait(10)
+        bank.append("paid")
+        return "paid"
+
+    async def story() -> None:
+        store, clock = MemoryStore(), ManualClock()
+
+        def runner() -> AsyncRunner:
+            return AsyncRunner(
+                agent_builders.make_boss(SCRIPT, pay), store=store, clock=clock
+            )
+
+        outcome = await runner().start("go", run_id="r1")
+        assert isinstance(outcome, Suspended)
+        await runner().decide(outcome.waits[0].id, Approve(by="kim"))
+
+        # Given a request that is given up on while the money is on its way
+        resuming = asyncio.create_task(runner().resume("r1"))
+        await asyncio.to_thread(sending.wait, 10)
+        resuming.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await resuming
+
+        # When somebody else comes at once, it is told to come later
+        with pytest.raises(RunBusy):
+            await runner().resume("r1")
+        assert () == (await runner().sweep()).resumed
+        assert [] == asked
+
+        # Then, once the claim is over, the bank knows; it is paid once
+        sent.set()
+        await asyncio.to_thread(wait_until, lambda: bank)
+        clock.seconds += 31
+        (ended,) = (await runner().sweep()).resumed
+        assert isinstance(ended, Finished)
+        assert (["paid"], [1]) == (bank, asked)
+
+    asyncio.run(story())
+
+
+def test_cancelled_model_call_releases_the_claim() -> None:
+    """Nothing was begun that may not be asked again, so the claim is given up."""
+
+    async def story() -> None:
+        asking = asyncio.Event()
+        store = MemoryStore()
+
+        class Slow:
+            name = "slow"
+
+            async def reply(self, request: ModelRequest) -> ModelReply:
+                del request
+                asking.set()
+                await asyncio.Event().wait()
+                raise AssertionError
+
+        slow = AsyncRunner(Agent("boss", model=Slow()), store=store)
+        starting = asyncio.create_task(slow.start("go", run_id="r1"))
+        await asking.wait()
+        starting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+
+        quick = AsyncRunner(agent_builders.make_boss({"go": ["end"]}), store=store)
+        assert isinstance(await quick.resume("r1"), Finished)
+
+    asyncio.run(story())

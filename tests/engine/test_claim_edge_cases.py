@@ -1,0 +1,210 @@
+"""Claims in the narrow places: a slow store, and somebody else who was faster."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import pytest
+
+from continuations import (
+    ApprovalPolicy,
+    Approve,
+    AsyncRunner,
+    Cancelled,
+    ClockOff,
+    ContinuationsError,
+    Failed,
+    Finished,
+    Runner,
+    StoreUnavailable,
+)
+from continuations.ledger import layout
+from continuations.ledger.arrivals import read_decision
+from continuations.ledger.objects import Objects
+from continuations.ledger.versions import Versions
+from continuations_storage import MemoryStore
+from continuations_storage.faults import Crash, FaultyStore, crashed, on
+from tests.engine import agent_builders
+from tests.engine.agent_builders import ManualClock
+from tests.engine.payment_agent import make_payment_runner, start_and_get_wait
+from tests.engine.test_request_cost import StoreWithListingTime
+from tests.ledger.interleaving import InterleavingStore
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from tests.run_environment import RunEnvironment
+    from tests.scripts import Script
+
+SCRIPT: Script = {"go": ["end"]}
+
+
+class SlowStore(MemoryStore):
+    """A store whose creates take twelve seconds, and that may tell its time."""
+
+    def __init__(self, clock: ManualClock, *, tells_time: bool) -> None:
+        super().__init__(clock.now if tells_time else None)
+        self._time = clock
+
+    async def create(self, key: str, body: bytes) -> datetime | None:
+        """Put the body, and take long to say so."""
+        told = await super().create(key, body)
+        self._time.seconds += 12
+        return told
+
+
+def test_slow_store_without_time_keeps_the_rest_of_the_claim(
+    environment: RunEnvironment,
+) -> None:
+    """Section 5 "Claim": 18 of 30 s are left, more than the half that a call needs."""
+    clock = ManualClock()
+    store = SlowStore(clock, tells_time=False)
+
+    outcome = agent_builders.make_runner(SCRIPT, store=store, clock=clock).start("go")
+
+    assert isinstance(outcome, Finished)
+    assert ["go 0"] == environment.turns()
+
+
+def test_slow_store_with_time_is_too_slow_for_a_claim(
+    environment: RunEnvironment,
+) -> None:
+    """R-A12: somewhere in twelve seconds it was that time, so nothing is begun."""
+    clock = ManualClock()
+    store = SlowStore(clock, tells_time=True)
+
+    with pytest.raises(StoreUnavailable, match="too slow"):
+        agent_builders.make_runner(SCRIPT, store=store, clock=clock).start("go")
+
+    assert [] == environment.turns()
+
+
+def test_second_worker_leaves_no_marker_and_asks_no_model(
+    environment: RunEnvironment,
+) -> None:
+    """R-A5, R-E9: the guard of a claim that was never taken guards nothing."""
+    for number in range(1, 20):
+        # Given a start that another process begins as well, right before a request
+        store, clock = MemoryStore(), ManualClock()
+        agent = agent_builders.make_boss(SCRIPT)
+        other = AsyncRunner(agent, store=store, clock=clock)
+
+        async def comes(other: AsyncRunner = other) -> None:
+            with suppress(ContinuationsError):
+                await other.start("go", run_id="r1")
+
+        visited = InterleavingStore(store, number, comes)
+        turns = len(environment.turns())
+
+        # When it has come to its end
+        outcome = agent_builders.make_runner(SCRIPT, store=visited, clock=clock).start(
+            "go", run_id="r1"
+        )
+
+        # Then the model was asked once, and nothing is left to be looked at
+        assert isinstance(outcome, Finished), number
+        assert turns + 1 == len(environment.turns()), number
+        assert [] == asyncio.run(store.keys("markers/")), number
+        if visited.request_count < number:
+            assert number > 5
+            return
+    pytest.fail("it was never left alone")
+
+
+def store_with_time(clock: ManualClock, *, in_listings: bool) -> MemoryStore:
+    """Return a store that tells its time with its creates, or with listings too."""
+    return StoreWithListingTime(clock) if in_listings else MemoryStore(clock.now)
+
+
+@pytest.mark.parametrize("seconds", [-60, 60])
+@pytest.mark.parametrize("listings", [False, True])
+def test_worker_with_a_wrong_clock_closes_no_wait(
+    *, listings: bool, seconds: int
+) -> None:
+    """Section 5 "Clocks", R-F6: also of a cancelled run nothing is written."""
+    # Given a wish to cancel, whose maker died right after it
+    clock = ManualClock()
+    store = store_with_time(clock, in_listings=listings)
+    runner = make_payment_runner(store=store, clock=clock)
+    wait = start_and_get_wait(runner)
+    wished = on("create", crashed("after"), prefix=layout.cancel_request_key("r1"))
+    with pytest.raises(Crash):
+        Runner([], store=FaultyStore(store, wished), clock=clock).cancel("r1")
+    before = asyncio.run(store.keys(""))
+
+    # When one comes whose clock is wrong
+    off = ManualClock()
+    off.seconds = clock.seconds + seconds
+    with pytest.raises(ClockOff):
+        make_payment_runner(store=store, clock=off).resume("r1")
+
+    # Then all is as it was
+    assert before == asyncio.run(store.keys(""))
+
+    # And whose clock is right ends the run
+    outcome = runner.resume("r1")
+    assert isinstance(outcome, Failed)
+    with pytest.raises(Cancelled):
+        runner.decide(wait.id, Approve())
+
+
+@pytest.mark.parametrize("listings", [False, True])
+def test_a_worker_whose_clock_is_ahead_expires_no_wait(*, listings: bool) -> None:
+    """Section 5 "Clocks", R-F4: a deadline that only seems to have passed has not."""
+    # Given a wait with a minute left, and one whose clock is two minutes ahead
+    clock, ahead = ManualClock(), ManualClock()
+    store = store_with_time(clock, in_listings=listings)
+    policy = ApprovalPolicy(expires_after=60)
+    runner = make_payment_runner(policy, store=store, clock=clock)
+    wait = start_and_get_wait(runner)
+    before = asyncio.run(store.keys(""))
+    ahead.seconds = clock.seconds + 120
+
+    # When it comes
+    with pytest.raises(ClockOff):
+        make_payment_runner(policy, store=store, clock=ahead).resume("r1")
+
+    # Then nothing was written, and the wait can still be approved
+    assert before == asyncio.run(store.keys(""))
+    runner.decide(wait.id, Approve())
+    assert isinstance(runner.resume("r1"), Finished)
+
+
+@pytest.mark.parametrize("seconds", [-60, 60])
+def test_cancel_with_a_wrong_clock_closes_no_wait(seconds: int) -> None:
+    """Section 5 "Clocks", R-F6: the wish is kept; others, who know the time, do it."""
+    clock, off = ManualClock(), ManualClock()
+    store = MemoryStore(clock.now)
+    runner = make_payment_runner(store=store, clock=clock)
+    wait = start_and_get_wait(runner)
+    off.seconds = clock.seconds + seconds
+
+    with pytest.raises(ClockOff):
+        Runner([], store=store, clock=off).cancel("r1", reason="Enough.")
+
+    assert asyncio.run(read_decision(Objects(store), wait.id)) is None
+    assert "suspended" == runner.look("r1").status
+    outcome = runner.resume("r1")
+    assert isinstance(outcome, Failed)
+    assert "Enough." == outcome.error.message
+
+
+@pytest.mark.parametrize("listings", [False, True])
+def test_every_version_names_the_marker_that_guards_it(*, listings: bool) -> None:
+    """Section 5 "Erase": a plain header names them, so erasing needs no keys."""
+    clock = ManualClock()
+    store = store_with_time(clock, in_listings=listings)
+    runner = make_payment_runner(store=store, clock=clock)
+    made = runner.decide(start_and_get_wait(runner).id, Approve())
+    before = runner.look("r1").version
+    last = runner.resume("r1").continuation.version
+
+    versions = Versions(Objects(store), "r1")
+    for number in range(1, last + 1):
+        named = asyncio.run(versions.load(number)).marker_keys
+        assert 1 == len(named), number
+        # What was made for the decision serves where the store told its time.
+        serves = listings and number > before
+        assert serves == (named == (made.marker,)), number

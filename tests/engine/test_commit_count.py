@@ -1,0 +1,41 @@
+"""What is kept before the next step, and what need not be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from continuations import Finished, tool
+from tests.engine import agent_builders
+
+if TYPE_CHECKING:
+    from tests.scripts import Script
+
+SCRIPT: Script = {"go": [[["look", {}]], "end"]}
+
+
+@pytest.mark.parametrize(
+    ("declared", "versions"),
+    [
+        # The claim; the reply and the intent to run it; the end.
+        ({"read_only": True}, 3),
+        ({"idempotent": True}, 3),
+        # Its result, which nobody could get again, before the model is asked.
+        ({}, 4),
+    ],
+)
+def test_only_an_unrepeatable_result_costs_a_version(
+    declared: dict[str, Any], versions: int
+) -> None:
+    """Section 5 "Turn": what can be done again is kept with what comes next."""
+
+    @tool(**declared)
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    outcome = agent_builders.make_runner(SCRIPT, look).start("go")
+
+    assert isinstance(outcome, Finished)
+    assert versions == outcome.continuation.version

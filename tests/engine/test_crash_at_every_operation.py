@@ -1,0 +1,190 @@
+"""A crash before or after any storage operation: the run comes to the same end.
+
+In one process: `crashed` makes a store dead from one operation on, as if nobody were
+there to do the rest. A new runner on the store below is the process that comes after.
+`test_kills.py` does the same to real processes, at fewer places.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import pytest
+
+from continuations import (
+    Agent,
+    AlreadyDecided,
+    Answer,
+    Approve,
+    Finished,
+    RunBusy,
+    Runner,
+    RunNotFound,
+    Suspended,
+)
+from continuations_storage import MemoryStore
+from continuations_storage.faults import Crash, FaultyStore, at, crashed
+from tests import sample_app, scripts
+from tests.engine.agent_builders import ManualClock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Literal
+
+    from continuations import Outcome, Wait
+    from continuations_storage import Store
+    from tests.run_environment import RunEnvironment
+
+# Every kind of call in every kind of place: parallel, nested, gated, in a row.
+SCRIPT: scripts.Script = {
+    "go": [
+        [["left", {"input": "A"}], ["act", {"what": "1"}], ["right", {"input": "B"}]],
+        [["push", {"what": "2"}], ["pay", {"what": "3"}]],
+        "all done",
+    ],
+    "A": [[["clerk", {"input": "C"}], ["read", {"what": "4"}]], "A done"],
+    "B": [[["pay", {"what": "5"}]], [["book", {"what": "6"}]], "B done"],
+    "C": [[["pay", {"what": "7"}], ["act", {"what": "8"}]], "C done"],
+}
+EVERY_EFFECT = [
+    *("act 1", "act 8", "book 6", "pay 3", "pay 5", "pay 7", "push 2", "read 4")
+]
+
+
+def make_agent_tree() -> Agent:
+    """Return the office with the script of this file."""
+    tools = [
+        sample_app.act,
+        sample_app.pay,
+        sample_app.read,
+        sample_app.push,
+        sample_app.book,
+    ]
+    model = scripts.scripted_model(SCRIPT)
+    clerk = Agent("clerk", tools=tools, model=model)
+    workers = [Agent("worker", tools=[*tools, clerk], model=model) for _ in "12"]
+    left, right = workers[0].as_tool(name="left"), workers[1].as_tool(name="right")
+    return Agent("boss", tools=[*tools, left, right], model=model)
+
+
+def decide_truthfully(runner: Runner, wait: Wait, environment: RunEnvironment) -> None:
+    """Say yes; of an unknown outcome, say what the ledger of effects says."""
+    verdict: Approve | Answer = Approve(by="kim")
+    verb = {"act": "acted", "pay": "paid", "book": "booked"}[wait.tool]
+    what = wait.arguments["what"]
+    if wait.kind == "unknown" and f"{wait.tool} {what}" in environment.effect_names():
+        verdict = Answer(f"{verb} {what}", by="kim")
+    # The process that died may have recorded it already, in other words.
+    with suppress(AlreadyDecided):
+        runner.decide(wait.id, verdict)
+
+
+def resume_to_end(
+    runner: Runner, environment: RunEnvironment, clock: ManualClock
+) -> Outcome:
+    """Start or resume the run, decide what waits, and so on to its end."""
+    while True:
+        try:
+            outcome = runner.resume("r1")
+        except RunNotFound:
+            outcome = runner.start("go", run_id="r1")
+        except RunBusy:
+            clock.seconds += 31
+            continue
+        if not isinstance(outcome, Suspended):
+            return outcome
+        for wait in outcome.waits:
+            decide_truthfully(runner, wait, environment)
+
+
+def sweep_to_end(
+    runner: Runner, environment: RunEnvironment, clock: ManualClock
+) -> Outcome:
+    """Do nothing but sweep, and decide what is listed as waiting."""
+    for _ in range(20):
+        clock.seconds += 120
+        swept = runner.sweep()
+        assert {} == swept.errors
+        for summary in list(runner.waiting()):
+            decide_truthfully(runner, runner.wait(summary.id), environment)
+        try:
+            status = runner.look("r1").status
+        except RunNotFound:
+            return runner.start("go", run_id="r1")
+        if status not in {"running", "suspended"}:
+            return runner.resume("r1")
+    raise AssertionError(list(runner.waiting()))
+
+
+def run_to_end(
+    environment: RunEnvironment, clock: ManualClock, store: Store
+) -> Outcome:
+    """Let the story happen once, as the process that will crash does it."""
+    return resume_to_end(
+        Runner(make_agent_tree(), store=store, clock=clock), environment, clock
+    )
+
+
+@pytest.mark.parametrize("recovery", [resume_to_end, sweep_to_end])
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_crash_at_every_storage_operation(
+    environment: RunEnvironment,
+    moment: Literal["before", "after"],
+    recovery: Callable[[Runner, RunEnvironment, ManualClock], Outcome],
+) -> None:
+    """R-A3, R-A6 to R-A8, R-E10, X-06, X-08, X-11, SL-10, SL-19, PA-32."""
+    # Given how the story ends when nothing happens
+    quiet = FaultyStore(MemoryStore())
+    end = run_to_end(environment, ManualClock(), quiet)
+    assert EVERY_EFFECT == sorted(environment.effect_names())
+    count = len(quiet.operations)
+    deaths = 0
+
+    for number in range(1, count + 1):
+        (environment.folder / "effects").unlink()
+        (environment.folder / "turns").unlink(missing_ok=True)
+        clock = ManualClock()
+        below = MemoryStore(clock.now)
+
+        # When the process dies at one operation
+        dying = FaultyStore(below, at(number, crashed(moment)))
+        try:
+            run_to_end(environment, clock, dying)
+        except Crash:
+            deaths += 1
+
+        # And another one comes
+        runner = Runner(make_agent_tree(), store=below, clock=clock)
+        after = recovery(runner, environment, clock)
+        if isinstance(after, Suspended):
+            after = resume_to_end(runner, environment, clock)
+
+        # Then the run comes to the same end, and each effect happened once
+        where = f"{moment} {number}: {dying.operations[-1]}"
+        assert isinstance(after, Finished), where
+        assert isinstance(end, Finished)
+        mine, theirs = (each.continuation.root.messages for each in (after, end))
+        assert theirs == mine, where
+        repeatable = [
+            each for each in environment.effect_names() if each[:4] in {"push", "read"}
+        ]
+        others = [each for each in environment.effect_names() if each not in repeatable]
+        assert EVERY_EFFECT == sorted({*environment.effect_names()}), where
+        assert len(others) == len(set(others)), where
+        assert len(repeatable) <= 3, where
+        # And a crash makes at most the turns that were under way be asked again
+        assert len(environment.turns()) - len(set(environment.turns())) <= 3, where
+        # And a sweep leaves nothing behind that would be looked at for ever
+        for _ in range(3):
+            clock.seconds += 3600
+            runner.sweep()
+        assert [] == remaining_keys(below), where
+
+    # Parallel frames share commits as they come, so counts differ by a few.
+    assert deaths > count * 0.9
+
+
+def remaining_keys(store: MemoryStore) -> list[str]:
+    """Return the markers and waits of a store."""
+    return [key for key in store._bodies if key.startswith(("markers/", "waits/"))]  # pyright: ignore[reportPrivateUsage]

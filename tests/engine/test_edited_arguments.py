@@ -1,0 +1,215 @@
+"""Yes, but with these arguments (R-C10)."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING, Annotated, Any
+
+import pytest
+from pydantic import BaseModel, Field
+
+from continuations import (
+    Answer,
+    Approve,
+    DecisionRefused,
+    Finished,
+    Runner,
+    Suspended,
+    tool,
+)
+from continuations_storage import MemoryStore
+from tests import effect_log
+from tests.engine.agent_builders import make_boss, root_tool_results
+from tests.engine.payment_agent import (
+    PAY_SCRIPT,
+    make_payment_runner,
+    single_wait,
+    start_and_get_wait,
+)
+
+if TYPE_CHECKING:
+    from tests.run_environment import RunEnvironment
+    from tests.scripts import Script
+
+
+def test_edited_arguments_run_and_are_reported_to_the_model(
+    environment: RunEnvironment,
+) -> None:
+    """R-C10, X-09, SL-L10: beside the original; the assistant's message stays."""
+    runner = make_payment_runner()
+    wait = start_and_get_wait(runner)
+    assert {"cents": 5, "to": "kim"} == wait.arguments
+
+    runner.decide(wait.id, Approve(arguments={"cents": 3, "to": "jo"}))
+    outcome = runner.resume("r1")
+
+    assert ["pay 3 jo"] == environment.effect_names()
+    [said] = root_tool_results(outcome)
+    assert "The person who approved this call changed its arguments." in said
+    assert '{"cents":3,"to":"jo"}' in said
+    assert said.endswith("paid 3 to jo")
+    asked = outcome.continuation.root.messages[2]["tool_calls"][0]
+    assert '{"cents": 5}' == asked["function"]["arguments"]
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [{}, {"cents": "three"}, {"cents": 3, "more": 1}, {"to": "jo"}, [], "x", 5, {1: 2}],
+)
+def test_edits_that_the_schema_refuses_are_not_recorded(edit: Any) -> None:
+    """R-C10: an explicit `{}` is a real edit, here one that does not fit."""
+    runner = make_payment_runner()
+    wait = start_and_get_wait(runner)
+
+    with pytest.raises(DecisionRefused):
+        runner.decide(wait.id, Approve(arguments=edit))
+
+    # Then the wait is open and takes the next one
+    assert wait == runner.wait(wait.id)
+    runner.decide(wait.id, Approve())
+
+
+def test_an_empty_edit_is_an_edit(environment: RunEnvironment) -> None:
+    """R-C10: where every argument has a default."""
+
+    @tool(approval=True)
+    def pay(cents: int = 1) -> str:
+        """Pay."""
+        effect_log.append_line(effect_log.EFFECTS_VARIABLE, tool="pay", what=str(cents))
+        return "paid"
+
+    runner = Runner(make_boss(PAY_SCRIPT, pay), store=MemoryStore())
+    runner.decide(start_and_get_wait(runner).id, Approve(arguments={}))
+    outcome = runner.resume("r1")
+
+    assert ["pay 1"] == environment.effect_names()
+    assert "changed its arguments" in root_tool_results(outcome)[0]
+
+
+def test_an_edit_that_the_tool_refuses_opens_a_new_wait(
+    environment: RunEnvironment,
+) -> None:
+    """R-C10: what a schema cannot say is checked on resume; nothing runs."""
+    from pydantic import AfterValidator  # noqa: PLC0415 - only here
+
+    def even(number: int) -> int:
+        if number % 2:
+            raise ValueError("it is odd")
+        return number
+
+    @tool(approval=True)
+    def pay(cents: Annotated[int, AfterValidator(even)]) -> str:
+        """Pay."""
+        effect_log.append_line(effect_log.EFFECTS_VARIABLE, tool="pay", what=str(cents))
+        return f"paid {cents}"
+
+    script: Script = {"go": [[["pay", {"cents": 4}]], "end"]}
+    runner = Runner(make_boss(script, pay), store=MemoryStore())
+    wait = start_and_get_wait(runner)
+
+    # When an odd number passes the schema
+    runner.decide(wait.id, Approve(arguments={"cents": 3}))
+    again = single_wait(runner.resume("r1"))
+
+    # Then nothing ran, and a new wait shows the original
+    assert [] == environment.effects()
+    assert again.id != wait.id
+    assert {"cents": 4} == again.arguments
+    assert "odd" in str(again.note)
+
+    # When that one is approved
+    runner.decide(again.id, Approve(arguments={"cents": 6}))
+    assert isinstance(runner.resume("r1"), Finished)
+    assert ["pay 6"] == environment.effect_names()
+
+
+def test_answer_does_not_decide_an_approval() -> None:
+    """R-C5: a value is not a yes."""
+    runner = make_payment_runner()
+    wait = start_and_get_wait(runner)
+
+    with pytest.raises(DecisionRefused):
+        runner.decide(wait.id, Answer("approved"))
+
+
+class Order(BaseModel):
+    """What is paid."""
+
+    cents: int
+    target: str = "kim"
+
+
+def test_values_that_the_tool_adds_to_an_edit_open_a_new_wait(
+    environment: RunEnvironment,
+) -> None:
+    """R-C1, R-C10: values that no edit said and no schema showed; they run never."""
+    made = count(1)
+
+    def account() -> str:
+        return f"account {next(made)}"
+
+    @tool(approval=True)
+    def pay(
+        order: Order,
+        cents: int,
+        account: Annotated[str, Field(default_factory=account)],
+    ) -> str:
+        """Pay."""
+        what = f"{cents} {order.cents} {order.target} {account}"
+        effect_log.append_line(effect_log.EFFECTS_VARIABLE, tool="pay", what=what)
+        return "paid"
+
+    asked = {"order": {"cents": 1}, "cents": 5, "account": "mine"}
+    script: Script = {"go": [[["pay", asked]], "end"]}
+    runner = Runner(make_boss(script, pay), store=MemoryStore())
+    wait = start_and_get_wait(runner)
+    whole = {"order": {"cents": 2, "target": "jo"}, "cents": 3, "account": "hers"}
+    edits: list[dict[str, Any]] = [
+        {key: value for key, value in whole.items() if key != "account"},
+        {**whole, "order": {"cents": 2}},
+        {**whole, "order": {"cents": 2, "target": "jo", "currency": "EUR"}},
+    ]
+    for edit in edits:
+        # Given a yes to less, or to more, than the tool would make of it
+        runner.decide(wait.id, Approve(arguments=edit))
+        outcome = runner.resume("r1")
+
+        # Then nothing runs, and a new wait says how the tool reads it
+        assert isinstance(outcome, Suspended)
+        assert [] == environment.effect_names()
+        [again] = outcome.waits
+        assert again.id != wait.id
+        note = again.note or ""
+        assert note.startswith("The edited arguments were not taken")
+        assert note.endswith(
+            "A plain yes runs the call as it is shown, as it was before the edit."
+        )
+        assert wait.arguments == again.arguments
+        wait = again
+
+    runner.decide(wait.id, Approve(arguments=whole))
+    assert isinstance(runner.resume("r1"), Finished)
+    assert ["pay 3 2 jo hers"] == environment.effect_names()
+
+
+def test_defaults_that_the_wait_shows_are_part_of_the_edit(
+    environment: RunEnvironment,
+) -> None:
+    @tool(approval=True)
+    def pay(cents: int, currency: str = "EUR") -> str:
+        """Pay."""
+        effect_log.append_line(
+            effect_log.EFFECTS_VARIABLE, tool="pay", what=f"{cents} {currency}"
+        )
+        return "paid"
+
+    script: Script = {"go": [[["pay", {"cents": 5, "currency": "USD"}]], "end"]}
+    runner = Runner(make_boss(script, pay), store=MemoryStore())
+    wait = start_and_get_wait(runner)
+    assert "EUR" == wait.schema["properties"]["currency"]["default"]
+
+    runner.decide(wait.id, Approve(arguments={"cents": 3}))
+    outcome = runner.resume("r1")
+
+    assert ["pay 3 EUR"] == environment.effect_names()
+    assert '{"cents":3,"currency":"EUR"}' in root_tool_results(outcome)[0]

@@ -1,0 +1,194 @@
+"""What has ended is left alone: no line of it is written, or made, once more."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+
+from continuations import (
+    ApprovalPolicy,
+    Approve,
+    AsyncRunner,
+    Cancelled,
+    Deny,
+    Failed,
+    Finished,
+    InvalidInput,
+    Runner,
+)
+from continuations.ledger.arrivals import read_cancel_request, read_decision
+from continuations.ledger.objects import Objects
+from continuations_storage import MemoryStore
+from continuations_storage.faults import Crash, FaultyStore, at, crashed
+from tests.engine.agent_builders import ManualClock, make_boss
+from tests.engine.payment_agent import (
+    PAY_SCRIPT,
+    make_pay_tool,
+    make_payment_runner,
+    start_and_get_wait,
+)
+from tests.ledger.interleaving import InterleavingStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from continuations_storage.faults import Moment
+
+
+def cancelled_run_runner(store: MemoryStore) -> Runner:
+    """Return a runner whose run `r1` was cancelled while it waited."""
+    runner = make_payment_runner(store=store)
+    start_and_get_wait(runner)
+    assert "cancelled" == runner.cancel("r1", reason="Enough.").status
+    return runner
+
+
+def finished_run_runner(store: MemoryStore) -> Runner:
+    """Return a runner whose run `r1` has come to its end."""
+    runner = make_payment_runner(store=store)
+    runner.decide(start_and_get_wait(runner).id, Approve())
+    assert isinstance(runner.resume("r1"), Finished)
+    return runner
+
+
+@pytest.mark.parametrize(
+    "make_ended_runner", [cancelled_run_runner, finished_run_runner]
+)
+def test_cancel_of_an_ended_run_writes_nothing(
+    make_ended_runner: Callable[[MemoryStore], Runner],
+) -> None:
+    """R-F6: no wish to end it, and no marker that somebody would have to follow."""
+    store = MemoryStore()
+    status = make_ended_runner(store).look("r1").status
+    watched = FaultyStore(store)
+
+    again = Runner([], store=watched).cancel("r1", reason="Too late.", by="lou")
+
+    assert status == again.status
+    assert {"keys", "read"} >= {each.verb for each in watched.operations}
+
+
+@pytest.mark.parametrize(
+    "make_ended_runner", [cancelled_run_runner, finished_run_runner]
+)
+def test_message_to_an_ended_run_is_rejected(
+    make_ended_runner: Callable[[MemoryStore], Runner],
+) -> None:
+    """Section 5 "Inbox": nobody will read it, and its sender is told so."""
+    store = MemoryStore()
+    make_ended_runner(store)
+    watched = FaultyStore(store)
+
+    with pytest.raises(InvalidInput, match="will not be read"):
+        Runner([], store=watched).send("r1", "Are you there?")
+
+    assert {"keys", "read"} == {each.verb for each in watched.operations}
+
+
+def test_a_run_that_ends_while_it_is_cancelled_has_one_end() -> None:
+    """R-F6: whenever the other process comes, what it finished stays finished."""
+    ends = set[str]()
+    for number in range(1, 30):
+        # Given an approved run that another process resumes right before a request
+        store, clock = MemoryStore(), ManualClock()
+        runner = make_payment_runner(store=store, clock=clock)
+        runner.decide(start_and_get_wait(runner).id, Approve())
+        other = AsyncRunner(
+            make_boss(PAY_SCRIPT, make_pay_tool()), store=store, clock=clock
+        )
+        visited = InterleavingStore(store, number, partial(other.resume, "r1"))
+
+        # When it is cancelled
+        told = Runner([], store=visited, clock=clock).cancel("r1", reason="Enough.")
+
+        # Then all are told of the same end, which is the last version
+        if visited.request_count < number:
+            assert {"cancelled", "finished"} == ends
+            return
+        ends.add(told.status)
+        stands = runner.look("r1")
+        assert (stands.status, stands.version) == (told.status, told.version), number
+        statuses = [
+            runner.look("r1", version=each).status
+            for each in range(1, stands.version + 1)
+        ]
+        assert {"running", "suspended"} >= set(statuses[:-1]), number
+        # And nothing of it is left to be looked at, once somebody swept
+        clock.seconds += 120
+        runner.sweep()
+        assert [] == asyncio.run(store.keys("markers/"))
+        assert [] == asyncio.run(store.keys("waits/"))
+    pytest.fail("it was never left alone")
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_sweep_carries_out_a_recorded_cancel_request(
+    moment: Moment,
+) -> None:
+    """R-F6, R-A3: whoever wished it may die right after; before that nothing is."""
+    followed = 0
+    for number in range(1, 30):
+        # Given a run at a wait, and somebody who dies while cancelling it
+        store, clock = MemoryStore(), ManualClock()
+        runner = make_payment_runner(store=store, clock=clock)
+        wait = start_and_get_wait(runner)
+        dying = FaultyStore(store, at(number, crashed(moment)))
+        with suppress(Crash):
+            Runner([], store=dying, clock=clock).cancel("r1", reason="Enough.")
+        if not dying.has_crashed:
+            assert followed > 3
+            return
+        wished = asyncio.run(read_cancel_request(Objects(store), "r1")) is not None
+
+        # When only sweeps come
+        clock.seconds += 120
+        assert {} == runner.sweep().errors
+
+        # Then it is cancelled if that was recorded, and can go on as before if not
+        if wished:
+            followed += 1
+            assert "cancelled" == runner.look("r1").status, number
+            with pytest.raises(Cancelled):
+                runner.decide(wait.id, Approve())
+        else:
+            runner.decide(wait.id, Approve())
+            assert isinstance(runner.resume("r1"), Finished), number
+            # Its marker stood for a wish that might still have come.
+            runner.sweep()
+        assert [] == asyncio.run(store.keys("markers/")), number
+        assert [] == asyncio.run(store.keys("waits/")), number
+    pytest.fail("it was never left alone")
+
+
+def test_wait_that_is_closed_by_cancel_records_the_reason() -> None:
+    """R-F6: the record of the wait, by itself, without the run."""
+    store = MemoryStore()
+    runner = make_payment_runner(store=store)
+    wait = start_and_get_wait(runner)
+    runner.cancel("r1", reason="Enough.", by="kim")
+
+    made = asyncio.run(read_decision(Objects(store), wait.id))
+
+    assert made is not None
+    assert ("cancel", "Enough.", wait.digest) == (made.kind, made.reason, made.digest)
+
+
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [(None, "pay was denied"), ("", "pay was denied"), ("No.", "pay was denied: No.")],
+)
+def test_failed_run_contains_the_reason_of_the_denial(
+    reason: str | None, told: str
+) -> None:
+    """X-02: and makes up nothing where nobody gave a reason."""
+    runner = make_payment_runner(ApprovalPolicy(on_denied="stop"))
+    runner.decide(start_and_get_wait(runner).id, Deny(reason=reason))
+
+    outcome = runner.resume("r1")
+
+    assert isinstance(outcome, Failed)
+    assert told == outcome.error.message

@@ -1,0 +1,298 @@
+"""Whatever goes wrong with one call is told to the model; its siblings get theirs."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from continuations import Agent, Approve, Failed, Finished, Runner, Suspended, tool
+from continuations_storage import MemoryStore
+from tests import effect_log, scripts
+from tests.engine import agent_builders
+from tests.engine.agent_builders import root_tool_results
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.run_environment import RunEnvironment
+    from tests.scripts import Script
+
+
+@tool
+def log_effect(what: str) -> str:
+    """Work."""
+    effect_log.append_line(effect_log.EFFECTS_VARIABLE, tool="fine", what=what)
+    return f"fine {what}"
+
+
+@tool(timeout=0.05)
+def slow() -> str:
+    """Take too long, in a thread."""
+    time.sleep(0.3)
+    return "late"
+
+
+@tool(timeout=0.05)
+async def slow_async() -> str:
+    """Take too long, in the loop."""
+    await asyncio.sleep(30)
+    return "late"
+
+
+@tool
+def unstorable() -> Any:
+    """Return what JSON cannot hold."""
+    return {"a": [1, {"b": object()}]}
+
+
+@tool
+def not_a_number() -> float:
+    """Return what JSON has no word for."""
+    return float("nan")
+
+
+class CustomBaseException(BaseException):
+    """Not an Exception."""
+
+
+ERRORS: dict[str, type[BaseException]] = {
+    "exception": ValueError,
+    "interrupt": KeyboardInterrupt,
+    "exit": SystemExit,
+    "cancelled": asyncio.CancelledError,
+    "stop": StopIteration,
+    "timeout": TimeoutError,
+    "odd": CustomBaseException,
+    "generator": GeneratorExit,
+}
+
+
+@tool
+def fail(how: str) -> str:
+    """Raise, in a thread."""
+    raise ERRORS[how]("boo")
+
+
+@tool
+async def fail_async(how: str) -> str:
+    """Raise, in the loop."""
+    raise ERRORS[how]("boo")
+
+
+TOOLS: list[Any] = [
+    log_effect,
+    slow,
+    slow_async,
+    unstorable,
+    not_a_number,
+    fail,
+    fail_async,
+]
+
+FAILING_CALLS: dict[str, tuple[list[Any], str]] = {
+    "unknown tool": (["nope", {}], "there is no tool 'nope'"),
+    "no name": (["", {}], "there is no tool ''"),
+    "invalid JSON": (["fine", '{"what": '], "not executed"),
+    "no object": (["fine", "[1]"], "not executed"),
+    "two values": (["fine", '{"what": "a"}{"what": "b"}'], "not executed"),
+    "wrong type": (["fine", {"what": [1]}], "not executed"),
+    "missing": (["fine", {}], "not executed"),
+    "one too many": (["fine", {"what": "x", "more": 1}], "not executed"),
+    "sync timeout": (["slow", {}], "did not answer within 0.05 s"),
+    "async timeout": (["slow_async", {}], "did not answer within 0.05 s"),
+    "unstorable": (["unstorable", {}], "result.a[1].b"),
+    "nan": (["not_a_number", {}], "result"),
+    **{f"sync {how}": (["bad", {"how": how}], "the tool failed") for how in ERRORS},
+    **{f"async {how}": (["fail_async", {"how": how}], "failed") for how in ERRORS},
+}
+
+
+@pytest.mark.parametrize("what", FAILING_CALLS)
+def test_failing_call_gets_an_error_result_and_siblings_run(
+    environment: RunEnvironment, what: str
+) -> None:
+    """R-D1, R-D2, R-D3, EF-25, EF-26, X-08, X-10, SL-L8, SL-L15: one of three."""
+    call, said = FAILING_CALLS[what]
+    script: Script = {
+        "go": [[["fine", {"what": "1"}], call, ["fine", {"what": "2"}]], "end"]
+    }
+    runner = agent_builders.make_runner(script, *TOOLS)
+
+    # When the middle one of three calls is bad
+    outcome = runner.start("go")
+
+    # Then it has its own message in its place, and the others ran
+    assert isinstance(outcome, Finished)
+    first, middle, last = root_tool_results(outcome)
+    assert ("fine 1", "fine 2") == (first, last)
+    assert middle.startswith("ERROR"), middle
+    assert said in middle
+    assert ["fine 1", "fine 2"] == sorted(environment.effect_names())
+
+    # And what the model wrote goes back as it was
+    asked = outcome.continuation.root.messages[2]["tool_calls"][1]["function"]
+    written = call[1] if isinstance(call[1], str) else None
+    assert written in (None, asked["arguments"])
+
+
+def test_all_failing_calls_in_one_turn_of_a_child_are_reported(
+    environment: RunEnvironment,
+) -> None:
+    """R-D2, EF-16: twenty-eight bad calls in one turn of a child; nothing escapes."""
+    calls = [call for call, _ in FAILING_CALLS.values()]
+    script: Script = {"go": [[["child", {"input": "A"}]], "end"], "A": [calls, "A end"]}
+    model = scripts.scripted_model(script)
+    child = Agent("child", tools=TOOLS, model=model)
+
+    outcome = Runner(Agent("boss", tools=[child], model=model), store="memory:").start(
+        "go"
+    )
+
+    assert isinstance(outcome, Finished)
+    assert ["A end"] == root_tool_results(outcome)
+    assert ["go 0", "A 0", "A 1", "go 1"] == environment.turns()
+
+
+def test_failed_call_keeps_its_result_over_a_suspension() -> None:
+    """R-D2, R-D4: what failed is kept over the suspension, and is not tried again."""
+
+    @tool(approval=True)
+    def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    script: Script = {
+        "go": [[["bad", {"how": "exit"}], ["pay", {}], ["nope", {}]], "end"]
+    }
+    store = MemoryStore()
+    waiting = Runner(agent_builders.make_boss(script, *TOOLS, pay), store=store).start(
+        "go", run_id="r"
+    )
+    assert isinstance(waiting, Suspended)
+    assert {"errored", "waiting"} == {
+        call.state for call in waiting.continuation.root.calls
+    }
+
+    runner = Runner(agent_builders.make_boss(script, *TOOLS, pay), store=store)
+    runner.decide(waiting.waits[0].id, Approve())
+    said = root_tool_results(runner.resume("r"))
+    assert ["ERROR:", "paid", "ERROR:"] == [text.split()[0] for text in said]
+
+
+# User code around a pause ------------------------------------------------------
+
+
+def swallowing(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a function as middleware does that must never fail."""
+
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except BaseException as error:  # noqa: BLE001 - what such middleware does
+            return f"swallowed {error!r}"
+
+    return wrapper
+
+
+def test_catch_all_handlers_do_not_stop_a_suspension(
+    environment: RunEnvironment,
+) -> None:
+    """R-B9: a pause is no exception, so nothing that catches them can meet it."""
+
+    @tool(approval=True)
+    @swallowing
+    def pay(what: str) -> str:
+        """Pay."""
+        effect_log.append_line(effect_log.EFFECTS_VARIABLE, tool="pay", what=what)
+        return f"paid {what}"
+
+    class Wrapped:
+        """A model behind middleware that answers something, whatever happens."""
+
+        name = "wrapped"
+
+        def __init__(self, inner: Any) -> None:
+            self._inner = inner
+
+        async def reply(self, request: Any) -> Any:
+            try:
+                return await self._inner.reply(request)
+            except BaseException:
+                effect_log.append_line(
+                    effect_log.TURNS_VARIABLE, task="swallowed", turn=0
+                )
+                raise
+
+    script: Script = {
+        "go": [[["child", {"input": "A"}]], "end"],
+        "A": [[["pay", {"what": "x"}]], "A done"],
+    }
+    model = Wrapped(scripts.scripted_model(script))
+    child = Agent("child", tools=[pay], model=model)
+    runner = Runner(Agent("boss", tools=[child], model=model), store=MemoryStore())
+
+    outcome = runner.start("go", run_id="r")
+    assert isinstance(outcome, Suspended)
+    runner.decide(outcome.waits[0].id, Approve())
+    ended = runner.resume("r")
+
+    assert isinstance(ended, Finished)
+    assert (["pay x"], ["A done"]) == (
+        environment.effect_names(),
+        root_tool_results(ended),
+    )
+    assert "swallowed 0" not in environment.turns()
+
+
+# What the model gives back -----------------------------------------------------
+
+
+@pytest.mark.parametrize("finish", ["length", "content_filter"])
+def test_truncated_reply_is_no_result(finish: str) -> None:
+    """SL-L7: in the root it fails the run, in a child it is told to the parent."""
+    from continuations.core.messages import Message  # noqa: PLC0415 - only here
+    from continuations.models.interface import ModelReply  # noqa: PLC0415 - only here
+
+    text = Message.from_mapping({"role": "assistant", "content": "half of it"})
+    cut: Any = ModelReply(message=text, finish_reason=finish)
+    model = scripts.scripted_model(
+        {"go": [[["child", {"input": "A"}]], cut], "A": [cut]}
+    )
+    child = Agent("child", model=model)
+
+    outcome = Runner(Agent("boss", tools=[child], model=model), store="memory:").start(
+        "go"
+    )
+
+    assert isinstance(outcome, Failed)
+    assert finish == outcome.error.code
+    assert "half of it" not in root_tool_results(outcome)[0]
+    assert (
+        "length limit" in root_tool_results(outcome)[0]
+        or "filter" in root_tool_results(outcome)[0]
+    )
+
+
+def test_a_sync_tool_that_hangs_does_not_stop_the_others() -> None:
+    """R-D2: its thread is left behind; the run and its process end."""
+    gate = threading.Event()
+
+    @tool(timeout=0.1)
+    def hang() -> str:
+        """Hang."""
+        gate.wait(20)
+        return "late"
+
+    script: Script = {"go": [[["hang", {}], ["fine", {"what": "1"}]], "end"]}
+    before = time.monotonic()
+    outcome = agent_builders.make_runner(script, hang, log_effect).start("go")
+
+    assert time.monotonic() - before < 10
+    assert "fine 1" == root_tool_results(outcome)[1]
+    gate.set()

@@ -1,0 +1,287 @@
+"""The faults of the prototype (SL-L1 to SL-L16) do not happen here.
+
+One short test for each; the longer stories stand where their subject is.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from continuations import (
+    Agent,
+    AlreadyDecided,
+    Approve,
+    Deny,
+    Failed,
+    Finished,
+    Runner,
+    Suspended,
+    WaitNotFound,
+    resume,
+    run,
+    tool,
+)
+from continuations.core.messages import Message
+from continuations.models.interface import ModelReply
+from continuations_storage import MemoryStore
+from tests import effect_log, scripts
+from tests.engine import agent_builders
+from tests.engine.agent_builders import root_tool_results
+
+if TYPE_CHECKING:
+    from tests.run_environment import RunEnvironment
+    from tests.scripts import Script
+
+
+@tool(approval=True)
+def pay(what: str, note: str | None = None) -> dict[str, Any]:
+    """Pay."""
+    effect_log.append_line(effect_log.EFFECTS_VARIABLE, tool="pay", what=what)
+    return {"paid": what, "note": note}
+
+
+@tool
+def fail() -> str:
+    """Raise."""
+    raise RuntimeError("boo")
+
+
+def make_runner(script: Script, *tools: Any) -> Runner:
+    """Return a runner of an agent that pays."""
+    return Runner(
+        agent_builders.make_boss(script, pay, fail, *tools), store=MemoryStore()
+    )
+
+
+def start_and_get_wait_ids(runner: Runner) -> tuple[str, ...]:
+    """Start a run and return the ids of its waits."""
+    outcome = runner.start("go", run_id="r")
+    assert isinstance(outcome, Suspended)
+    return tuple(wait.id for wait in outcome.waits)
+
+
+ONE_PAYMENT_SCRIPT: Script = {"go": [[["pay", {"what": "a"}]], "end"]}
+TWO_PAYMENTS_SCRIPT: Script = {
+    "go": [[["pay", {"what": "a"}], ["pay", {"what": "b"}]], "end"]
+}
+NESTED: Script = {
+    "go": [[["child", {"input": "A"}]], "end"],
+    "A": [*TWO_PAYMENTS_SCRIPT["go"][:1], "A done"],
+}
+
+
+def make_nested_runner() -> Runner:
+    """Return a runner of an agent whose child pays twice in one turn."""
+    model = scripts.scripted_model(NESTED)
+    child = Agent("child", tools=[pay], model=model)
+    return Runner(Agent("boss", tools=[child], model=model), store=MemoryStore())
+
+
+def test_denial_at_the_root_does_not_run_the_call(environment: RunEnvironment) -> None:
+    """SL-L1, X-01."""
+    here = make_runner(ONE_PAYMENT_SCRIPT)
+    [wait] = start_and_get_wait_ids(here)
+    here.decide(wait, Deny())
+
+    assert isinstance(here.resume("r"), Finished)
+    assert [] == environment.effects()
+
+
+@pytest.mark.parametrize("yes", [0, 1])
+def test_each_call_of_a_child_has_its_own_decision(
+    environment: RunEnvironment, yes: int
+) -> None:
+    """SL-L2, X-01: both ways."""
+    here = make_nested_runner()
+    waits = start_and_get_wait_ids(here)
+    here.decide(waits[yes], Approve())
+    here.decide(waits[1 - yes], Deny())
+    here.resume("r")
+
+    assert [f"pay {'ab'[yes]}"] == environment.effect_names()
+
+
+def test_denial_is_reported_to_the_model_which_continues(
+    environment: RunEnvironment,
+) -> None:
+    """SL-L3, X-02."""
+    here = make_runner(ONE_PAYMENT_SCRIPT)
+    here.decide(start_and_get_wait_ids(here)[0], Deny(reason="Too dear."))
+    outcome = here.resume("r")
+
+    assert isinstance(outcome, Finished)
+    assert ("end", True) == (
+        outcome.output,
+        "Too dear." in root_tool_results(outcome)[0],
+    )
+    assert [] == environment.effects()
+
+
+def test_second_resume_runs_nothing_again(environment: RunEnvironment) -> None:
+    """SL-L4, X-05."""
+    here = make_runner(ONE_PAYMENT_SCRIPT)
+    here.decide(start_and_get_wait_ids(here)[0], Approve())
+    for _ in range(3):
+        assert isinstance(here.resume("r"), Finished)
+
+    assert ["pay a"] == environment.effect_names()
+
+
+def test_suspension_during_a_resume_keeps_every_pending_call(
+    environment: RunEnvironment,
+) -> None:
+    """SL-L5, X-06: the second pause loses neither calls nor approvals."""
+    here = make_runner(TWO_PAYMENTS_SCRIPT)
+    first, second = start_and_get_wait_ids(here)
+    here.decide(first, Approve())
+    outcome = here.resume("r")
+
+    assert isinstance(outcome, Suspended)
+    assert [second] == [wait.id for wait in outcome.waits]
+    assert {"returned", "waiting"} == {c.state for c in outcome.continuation.root.calls}
+    here.decide(second, Approve())
+    assert isinstance(here.resume("r"), Finished)
+    assert ["pay a", "pay b"] == environment.effect_names()
+
+
+def test_nested_wait_keeps_its_kind_and_path() -> None:
+    """SL-L6, X-07: kind and path survive nesting."""
+    outcome = make_nested_runner().start("go")
+
+    assert isinstance(outcome, Suspended)
+    expected = {("approval", ("boss", "child", "pay"))}
+    assert expected == {(wait.kind, wait.path) for wait in outcome.waits}
+
+
+def test_truncated_reply_fails_the_run() -> None:
+    """SL-L7."""
+    cut: Any = ModelReply(
+        message=Message.from_mapping({"role": "assistant", "content": None}),
+        finish_reason="length",
+    )
+    outcome = make_runner({"go": [cut]}).start("go")
+
+    assert isinstance(outcome, Failed)
+    assert "length" == outcome.error.code
+
+
+def test_tool_exception_becomes_an_error_result() -> None:
+    """SL-L8, X-08."""
+    outcome = make_runner({"go": [[["fail", {}]], "end"]}).start("go")
+
+    assert isinstance(outcome, Finished)
+    assert ["ERROR: the tool failed: RuntimeError: boo"] == root_tool_results(outcome)
+
+
+def test_any_agent_may_have_a_child_that_suspends() -> None:
+    """SL-L9: there is one kind of agent."""
+    here = make_nested_runner()
+    for wait in start_and_get_wait_ids(here):
+        here.decide(wait, Approve())
+
+    assert ["A done"] == root_tool_results(here.resume("r"))
+
+
+def test_edited_arguments_run_and_are_reported(environment: RunEnvironment) -> None:
+    """SL-L10, X-09."""
+    here = make_runner(ONE_PAYMENT_SCRIPT)
+    here.decide(start_and_get_wait_ids(here)[0], Approve(arguments={"what": "c"}))
+    [said] = root_tool_results(here.resume("r"))
+
+    assert ["pay c"] == environment.effect_names()
+    assert "changed its arguments" in said
+
+
+def test_optional_parameters_and_dict_results_are_typed(
+    environment: RunEnvironment,
+) -> None:
+    """SL-L11: defaults are not required, `X | None` is typed, a dict comes as JSON."""
+    schema = pay.parameters
+    assert ["what"] == schema["required"]
+    assert {"string", "null"} == {
+        each["type"] for each in schema["properties"]["note"]["anyOf"]
+    }
+
+    here = make_runner(ONE_PAYMENT_SCRIPT)
+    here.decide(start_and_get_wait_ids(here)[0], Approve())
+    [said] = root_tool_results(here.resume("r"))
+    assert {"paid": "a", "note": None} == json.loads(said)
+    assert ["pay a"] == environment.effect_names()
+
+
+def test_unknown_wait_id_is_rejected_and_decides_nothing(
+    environment: RunEnvironment,
+) -> None:
+    """SL-L12, X-04: and the real call still waits."""
+    here = make_runner(ONE_PAYMENT_SCRIPT)
+    [wait] = start_and_get_wait_ids(here)
+    with pytest.raises(WaitNotFound):
+        here.decide(f"approval-{'0' * 26}@r", Approve())
+
+    here.decide(wait, Approve())
+    with pytest.raises(AlreadyDecided):
+        here.decide(wait, Deny())
+    assert isinstance(here.resume("r"), Finished)
+    assert ["pay a"] == environment.effect_names()
+
+
+def test_turns_are_counted_per_run_over_processes() -> None:
+    """SL-L13, X-19: turns are counted in the frame, over suspensions and processes."""
+    script: Script = {"go": [[["pay", {"what": "a"}]]] * 5}
+    store = MemoryStore()
+
+    def fresh() -> Runner:
+        return Runner(agent_builders.make_boss(script, pay, max_turns=2), store=store)
+
+    for run_id in ("r", "s"):
+        outcome = fresh().start("go", run_id=run_id)
+        for _ in range(2):
+            assert isinstance(outcome, Suspended)
+            fresh().decide(outcome.waits[0].id, Approve())
+            outcome = fresh().resume(run_id)
+        assert isinstance(outcome, Failed)
+        assert "max_turns" == outcome.error.code
+
+
+def test_decision_records_the_decider() -> None:
+    """SL-L14: the one gap of that list that has no file of its own here."""
+    here = make_runner(ONE_PAYMENT_SCRIPT)
+    [wait] = start_and_get_wait_ids(here)
+    decision = here.decide(wait, Approve(by="kim@example.com", reason="Fine."))
+
+    assert ("approve", "kim@example.com", "Fine.") == (
+        decision.kind,
+        decision.by,
+        decision.reason,
+    )
+    with pytest.raises(AlreadyDecided) as raised:
+        here.decide(wait, Deny(by="jo"))
+    assert decision == raised.value.decision
+
+
+def test_arguments_are_validated_before_an_approval(
+    environment: RunEnvironment,
+) -> None:
+    """SL-L15: nobody is bothered with a call that could not run."""
+    outcome = make_runner({"go": [[["pay", {"what": 5}], ["pay", {}]], "end"]}).start(
+        "go"
+    )
+
+    assert isinstance(outcome, Finished)
+    assert all(text.startswith("ERROR") for text in root_tool_results(outcome))
+    assert [] == environment.effects()
+
+
+def test_resume_does_not_change_its_argument(environment: RunEnvironment) -> None:
+    """SL-L16."""
+    agent = agent_builders.make_boss(ONE_PAYMENT_SCRIPT, pay)
+    outcome = run(agent, "go")
+    assert isinstance(outcome, Suspended)
+    before = outcome.continuation.to_bytes()
+    resume(outcome.continuation, agent, answers={outcome.waits[0].id: Approve()})
+
+    assert before == outcome.continuation.to_bytes()
+    assert ["pay a"] == environment.effect_names()

@@ -1,0 +1,186 @@
+"""Parts that can be replaced alone, and what is there before anything happens."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from continuations import (
+    Agent,
+    ApprovalPolicy,
+    Approve,
+    AsyncRunner,
+    Finished,
+    ModelError,
+    Runner,
+    Suspended,
+    tool,
+)
+from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations.wire.versions import decode_header
+from continuations_storage import MemoryStore
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from continuations.models.interface import ModelReply, ModelRequest
+
+
+class RecordingStore:
+    """Somebody's own store, around another one: it notes what it creates."""
+
+    def __init__(self) -> None:
+        self.inner = MemoryStore()
+        self.created: list[str] = []
+
+    async def create(self, key: str, body: bytes) -> datetime | None:
+        """Put and note."""
+        told = await self.inner.create(key, body)
+        self.created.append(key)
+        return told
+
+    async def read(self, key: str) -> bytes:
+        """Read."""
+        return await self.inner.read(key)
+
+    async def keys(self, prefix: str, after: str = "", limit: int = 1000) -> list[str]:
+        """List."""
+        return await self.inner.keys(prefix, after, limit)
+
+    async def delete(self, key: str) -> None:
+        """Remove."""
+        await self.inner.delete(key)
+
+    async def probe(self) -> None:
+        """Prove."""
+        await self.inner.probe()
+
+
+class RetryingModel:
+    """Somebody's own retry, around another model: no part of the loop knows of it."""
+
+    name = "patient"
+
+    def __init__(self, fails: int) -> None:
+        self.inner = ScriptedModel([ToolCall("pay", {"cents": 5}), "Paid."])
+        self.fails = fails
+        self.asked = 0
+
+    async def reply(self, request: ModelRequest) -> ModelReply:
+        """Ask until there is an answer."""
+        while True:
+            self.asked += 1
+            if self.asked > self.fails:
+                return await self.inner.reply(request)
+
+
+def is_more_than_a_cent(cents: int) -> bool:
+    """Tell whether a person is asked."""
+    return cents > 1
+
+
+def make_payment_agent(model: Any, approval: Any = True) -> Agent:
+    """Return an agent that may pay."""
+
+    @tool(approval=approval)
+    def pay(cents: int) -> str:
+        """Pay."""
+        return f"paid {cents}"
+
+    return Agent("payer", tools=[pay], model=model)
+
+
+def test_store_retry_and_policy_are_replaced_alone() -> None:
+    """X-20, EF-03: each part is handed in; no other part changes with it."""
+    # Given a store, a retry and a policy that are none of ours
+    store = RecordingStore()
+    model = RetryingModel(fails=3)
+    policy = ApprovalPolicy(when=is_more_than_a_cent, name="more than a cent")
+    runner = Runner(make_payment_agent(model, policy), store=store)
+
+    # When a run waits, is approved and resumed
+    outcome = runner.start("go", run_id="r")
+    assert isinstance(outcome, Suspended)
+    assert "more than a cent" == outcome.waits[0].policy
+    runner.decide(outcome.waits[0].id, Approve())
+    end = runner.resume("r")
+
+    # Then the failed attempts left nothing behind (EF-24)
+    assert isinstance(end, Finished)
+    assert "Paid." == end.output
+    roles = [message["role"] for message in end.continuation.root.messages]
+    assert ["user", "assistant", "tool", "assistant"] == roles
+    assert 5 == model.asked
+
+
+def test_first_version_exists_before_the_first_model_call() -> None:
+    """X-12: the first version is there when the model is first asked."""
+    store = RecordingStore()
+    seen: list[list[str]] = []
+
+    def look(request: ModelRequest) -> str:
+        seen.append([key for key in store.created if "/v/" in key])
+        return f"Done with {len(request.messages)}."
+
+    Runner(Agent("a", model=ScriptedModel(look)), store=store).start("go", run_id="r")
+
+    assert [["runs/r/v/9999999998"]] == seen
+
+
+def test_version_header_names_format_run_number_and_base() -> None:
+    """X-17, SL-18: format, run, number, times, parent, fingerprints, checksum."""
+    store = RecordingStore()
+
+    async def story() -> None:
+        runner = AsyncRunner(make_payment_agent(RetryingModel(fails=0)), store=store)
+        await runner.start("go", run_id="r")
+        bodies = {key: await store.read(key) for key in store.created if "/v/" in key}
+        headers = [decode_header(body, key) for key, body in bodies.items()]
+
+        assert [1, 2] == [header.number for header in headers]
+        assert ["running", "suspended"] == [header.status for header in headers]
+        assert [0, 0] == [header.base for header in headers]
+        assert {"r"} == {header.run_id for header in headers}
+        assert all(body.startswith(b"CONT\x00\x01") for body in bodies.values())
+        manifest = (await runner.look("r")).run_state.manifest
+        assert '"meaning"' in manifest
+        assert '"pay"' in manifest
+
+    asyncio.run(story())
+
+
+def test_model_error_leaves_a_resumable_run() -> None:
+    """SL-03, SL-16, X-08: a model that is down leaves a run that resumes."""
+    down = True
+
+    def sometimes(_: ModelRequest) -> str:
+        if down:
+            msg = "the limit is reached"
+            raise ModelError(msg, status=429, retryable=True)
+        return "Done."
+
+    runner = Runner(Agent("a", model=ScriptedModel(sometimes)), store="memory:")
+    with pytest.raises(ModelError) as caught:
+        runner.start("go", run_id="r")
+
+    error = caught.value
+    assert (429, True, "r") == (error.status, error.retryable, error.run_id)
+    assert "suspended" == runner.look("r").status
+    down = False
+    assert isinstance(runner.resume("r"), Finished)
+
+
+def test_waiting_runs_need_no_runner() -> None:
+    """SL-05, SL-12: many runs wait, and nothing of them is held."""
+    store = MemoryStore()
+    runner = Runner(make_payment_agent(RetryingModel(fails=0)), store=store)
+    for number in range(50):
+        runner.start("go", run_id=f"r-{number}")
+
+    # Then another runner, which has never seen them, knows them all
+    waiting = list(Runner([], store=store).waiting())
+
+    assert 50 == len(waiting)
+    assert {"approval"} == {summary.kind for summary in waiting}

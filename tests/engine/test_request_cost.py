@@ -1,0 +1,138 @@
+"""A store that tells its time when it lists: fewer requests, and the same promises."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import pytest
+
+from continuations import Answer, Approve, ClockOff, Finished, Runner, Suspended, tool
+from continuations_storage import MemoryStore
+from continuations_storage.contract import Page
+from continuations_storage.faults import Crash, FaultyStore, at, crashed
+from tests.engine import agent_builders
+from tests.engine.agent_builders import ManualClock
+
+if TYPE_CHECKING:
+    from continuations import Outcome
+    from continuations_storage import Store
+    from continuations_storage.faults import Moment
+    from tests.scripts import Script
+
+MOMENTS: tuple[Moment, ...] = ("before", "after")
+SCRIPT: Script = {"go": [[["pay", {"what": "x"}]], "end"]}
+
+
+class StoreWithListingTime(MemoryStore):
+    """Tells the time of its own clock with every listing and every create."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        super().__init__(clock.now)
+        self._time = clock
+
+    async def keys(self, prefix: str, after: str = "", limit: int = 1000) -> list[str]:
+        page = Page(await super().keys(prefix, after, limit))
+        # As S3 does: in whole seconds.
+        page.store_time = self._time.now().replace(microsecond=0)
+        return page
+
+
+def make_payment_runner(store: Store, clock: ManualClock, paid: list[str]) -> Runner:
+    """Return a runner whose one tool needs a yes."""
+
+    @tool(approval=True)
+    def pay(what: str) -> str:
+        """Pay."""
+        paid.append(what)
+        return "paid"
+
+    return agent_builders.make_runner(SCRIPT, pay, store=store, clock=clock)
+
+
+def start_and_approve(store: Store, clock: ManualClock, paid: list[str]) -> None:
+    """Start a run and have it approved, in processes of their own."""
+    outcome = make_payment_runner(store, clock, paid).start("go", run_id="r1")
+    assert isinstance(outcome, Suspended)
+    Runner([], store=store, clock=clock).decide(outcome.waits[0].id, Approve(by="kim"))
+
+
+def request_counts(store: FaultyStore) -> dict[str, int]:
+    """Return how often each verb was asked; deletes are free, so they do not count."""
+    verbs = [operation.verb for operation in store.operations]
+    return {verb: verbs.count(verb) for verb in ("create", "read", "keys")}
+
+
+def test_approval_cycle_has_the_documented_request_counts() -> None:
+    """Section 9: at most 14 from the suspension to the end, told by parts."""
+    clock, paid = ManualClock(), list[str]()
+    inner = StoreWithListingTime(clock)
+    starting, deciding, resuming = (FaultyStore(inner) for _ in range(3))
+
+    outcome = make_payment_runner(starting, clock, paid).start("go", run_id="r1")
+    assert isinstance(outcome, Suspended)
+    clerk = Runner([], store=deciding, clock=clock)
+    clerk.decide(outcome.waits[0].id, Approve(by="kim"))
+    ended = make_payment_runner(resuming, clock, paid).resume("r1")
+
+    assert isinstance(ended, Finished)
+    # A marker, version 1, the suspended version, its wait; a look after each version.
+    assert {"create": 4, "read": 0, "keys": 2} == request_counts(starting)
+    # The wait; a marker, the decision.
+    assert {"create": 2, "read": 1, "keys": 0} == request_counts(deciding)
+    # A look, the version, the decision; the claim, a look; the result and a question
+    # whether somebody cancelled; the end.
+    assert {"create": 3, "read": 3, "keys": 2} == request_counts(resuming)
+
+
+def test_wrong_clock_is_detected_by_the_first_listing() -> None:
+    """Section 5, clocks: nothing is written, and nothing runs."""
+    clock, paid = ManualClock(), list[str]()
+    store = StoreWithListingTime(clock)
+    start_and_approve(store, clock, paid)
+    for seconds in (-60, 60):
+        off = ManualClock()
+        off.seconds = clock.seconds + seconds
+        watched = FaultyStore(store)
+
+        with pytest.raises(ClockOff):
+            make_payment_runner(watched, off, paid).resume("r1")
+
+        assert {"create": 0, "read": 2, "keys": 1} == request_counts(watched)
+    assert [] == paid
+    assert isinstance(make_payment_runner(store, clock, paid).resume("r1"), Finished)
+
+
+def test_sweeps_alone_finish_a_run_after_a_crash_at_every_operation() -> None:
+    """R-A3, R-E10, SL-10: also where no guard was made, sweeps alone end the run."""
+    for number in range(1, 40):
+        for moment in MOMENTS:
+            clock, paid = ManualClock(), list[str]()
+            store = StoreWithListingTime(clock)
+            start_and_approve(store, clock, paid)
+            dying = FaultyStore(store, at(number, crashed(moment)))
+            with suppress(Crash):
+                make_payment_runner(dying, clock, paid).resume("r1")
+            if not dying.has_crashed:
+                assert number > 10
+                return
+
+            ended = sweep_to_end(store, clock, paid)
+
+            assert isinstance(ended, Finished), (number, moment)
+            assert ["x"] == paid, (number, moment)
+
+
+def sweep_to_end(store: Store, clock: ManualClock, paid: list[str]) -> Outcome:
+    """Let sweeps do the rest; of an unknown outcome, say what is the case."""
+    for _ in range(4):
+        clock.seconds += 120
+        make_payment_runner(store, clock, paid).sweep()
+        clerk = Runner([], store=store, clock=clock)
+        for summary in list(clerk.waiting()):
+            verdict = Answer("paid", by="kim") if paid else Approve(by="kim")
+            clerk.decide(summary.id, verdict)
+    assert [] == asyncio.run(store.keys("waits/"))
+    assert [] == asyncio.run(store.keys("markers/"))
+    return make_payment_runner(store, clock, paid).resume("r1")

@@ -1,0 +1,213 @@
+"""One machine that serves: it finds what is due, and stops when it is told to."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from continuations import (
+    Agent,
+    AsyncRunner,
+    InvalidInput,
+    Runner,
+    StoreUnavailable,
+    Suspended,
+    ToolContext,
+    tool,
+)
+from continuations_storage import MemoryStore
+from continuations_storage.faults import FaultyStore, refused
+from tests.engine import agent_builders
+from tests.run_environment import wait_until
+
+if TYPE_CHECKING:
+    from continuations_storage.faults import Fault, Operation
+    from tests.run_environment import RunEnvironment
+    from tests.scripts import Script
+
+
+def is_finished(runner: Runner, run_id: str) -> bool:
+    """Tell whether a run has come to its end."""
+    return runner.look(run_id).status == "finished"
+
+
+def statuses(environment: RunEnvironment) -> list[str]:
+    """Return how the runs r0, r1, ... stand."""
+    runner = agent_builders.make_runner({}, store=environment.store)
+    return [runner.look(run_id).status for run_id in ("r0", "r1", "r2")]
+
+
+def test_serve_forever_resumes_decided_runs_until_sigterm(
+    environment: RunEnvironment,
+) -> None:
+    """R-A3, R-F8: three runs at once; SIGTERM suspends them, another one ends them."""
+    script: Script = {
+        "go": [
+            [["pay", {"what": "1", "then": "sleep:1"}]],
+            *[[["act", {"what": str(number)}]] for number in range(2, 5)],
+            "end",
+        ],
+    }
+    # Given a server, and runs that somebody approves
+    server = environment.spawn("serve", "0.05", script=script)
+    waits = [environment.start(script, f"r{n}")["waits"][0] for n in range(3)]
+    for wait in waits:
+        environment.approve(wait)
+
+    # When it is told to end while their first tools still run
+    wait_until(lambda: len(environment.effect_names()) == 3)
+    server.send(signal.SIGTERM)
+
+    # Then it ends in order, and leaves each of them whole
+    assert server.wait_for_result() == {"served": True}
+    assert ["suspended"] * 3 == statuses(environment)
+    assert ["pay 1"] * 3 == environment.effect_names()
+
+    # And another one goes on with them at once, not when a claim is over
+    other = environment.spawn("serve", "0.05", script=script)
+    wait_until(lambda: ["finished"] * 3 == statuses(environment))
+    other.send(signal.SIGINT)
+    assert other.wait_for_result() == {"served": True}
+    assert sorted(["pay 1", "act 2", "act 3", "act 4"] * 3) == sorted(
+        environment.effect_names()
+    )
+
+
+def test_serve_forever_works_on_at_most_at_once_runs() -> None:
+    at_once, most = 0, 0
+    gate = asyncio.Event()
+
+    @tool
+    async def work(what: str) -> str:
+        """Work."""
+        nonlocal at_once, most
+        at_once += 1
+        most = max(most, at_once)
+        await asyncio.wait_for(gate.wait(), 10)
+        at_once -= 1
+        return what
+
+    async def story() -> None:
+        script: Script = {"go": [[["work", {"what": "x"}]], "end"]}
+        store = MemoryStore()
+        runner = AsyncRunner(agent_builders.make_boss(script, work), store=store)
+        for number in range(7):
+            outcome = await runner.start(
+                "go", run_id=f"r{number}", should_pause=lambda: True
+            )
+            assert isinstance(outcome, Suspended)
+        stop = asyncio.Event()
+        serving = runner.serve_forever(interval=0.01, max_concurrent_runs=3, stop=stop)
+        task = asyncio.create_task(serving)
+        await asyncio.to_thread(wait_until, lambda: at_once == 3)
+        await asyncio.sleep(0.1)
+        assert 3 == most
+        gate.set()
+        looking = Runner([], store=store)
+        for number in range(7):
+            await asyncio.to_thread(
+                wait_until, partial(is_finished, looking, f"r{number}")
+            )
+        stop.set()
+        await task
+        assert 3 == most
+
+    asyncio.run(story())
+
+
+def test_runs_claimed_by_others_do_not_count_for_at_once() -> None:
+    """X-14: one machine is busy with long runs; the next one finds what it left."""
+    gate = asyncio.Event()
+    begun: list[str] = []
+
+    @tool
+    async def work(what: str, ctx: ToolContext) -> str:
+        """Work, for long if it is not quick."""
+        begun.append(ctx.run_id)
+        if ctx.run_id != "quick":
+            await asyncio.wait_for(gate.wait(), 20)
+        return what
+
+    async def story() -> None:
+        script: Script = {"go": [[["work", {"what": "x"}]], "end"]}
+        store = MemoryStore()
+        runner = AsyncRunner(agent_builders.make_boss(script, work), store=store)
+        for run_id in ("a1", "a2", "a3", "a4"):
+            await runner.start("go", run_id=run_id, should_pause=lambda: True)
+        stop = asyncio.Event()
+        one = runner.serve_forever(interval=0.01, max_concurrent_runs=4, stop=stop)
+        tasks = [asyncio.create_task(one)]
+        await asyncio.to_thread(wait_until, lambda: len(begun) == 4)
+
+        # When another run is due, behind those that the first machine holds
+        await runner.start("go", run_id="quick", should_pause=lambda: True)
+        other = AsyncRunner(agent_builders.make_boss(script, work), store=store)
+        two = other.serve_forever(interval=0.01, max_concurrent_runs=2, stop=stop)
+        tasks.append(asyncio.create_task(two))
+
+        # Then the second one comes to it while all of them are held
+        looking = Runner([], store=store)
+        await asyncio.to_thread(wait_until, partial(is_finished, looking, "quick"))
+        assert ["a1", "a2", "a3", "a4"] == sorted(begun[:4])
+        stop.set()
+        gate.set()
+        await asyncio.gather(*tasks)
+
+    asyncio.run(story())
+    assert 5 == len(begun)
+
+
+def test_serve_forever_survives_store_and_run_errors(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """R-F2: neither with the store nor with one run; both are logged."""
+    script: Script = {"go": [[["work", {}]], "end"]}
+    listings = 0
+
+    @tool
+    def work() -> str:
+        """Work."""
+        return "done"
+
+    def plan(operation: Operation) -> Fault | None:
+        nonlocal listings
+        if operation.verb == "keys" and operation.key == "markers/":
+            listings += 1
+            return refused() if listings < 3 else None
+        return None
+
+    async def story() -> None:
+        inner = MemoryStore()
+        agents: list[Any] = [agent_builders.make_boss(script, work)]
+        runner = AsyncRunner(agents, store=inner)
+        await runner.start("go", run_id="good", should_pause=lambda: True)
+        ghost = AsyncRunner(Agent("ghost", model="m"), store=inner)
+        await ghost.start("go", run_id="bad", should_pause=lambda: True)
+        looking = Runner([], store=inner)
+        store = FaultyStore(inner, plan)
+        with pytest.raises(StoreUnavailable):
+            await AsyncRunner(agents, store=store).sweep()
+        stop = asyncio.Event()
+        serving = AsyncRunner(agents, store=store).serve_forever(
+            interval=0.01, stop=stop
+        )
+        task = asyncio.create_task(serving)
+        await asyncio.to_thread(wait_until, partial(is_finished, looking, "good"))
+        stop.set()
+        await task
+
+    asyncio.run(story())
+    assert listings > 2
+    assert "could not be asked" in caplog.text
+    assert "run bad cannot go on now" in caplog.text
+
+
+def test_invalid_serve_forever_options_are_rejected() -> None:
+    runner = agent_builders.make_runner({})
+    for every, at_once in ((0.0, 1), (float("nan"), 1), (1.0, 0)):
+        with pytest.raises(InvalidInput):
+            runner.serve_forever(interval=every, max_concurrent_runs=at_once)

@@ -1,0 +1,249 @@
+"""SIGKILL, then an ordinary resume in a fresh interpreter."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.engine import agent_builders
+from tests.run_environment import KILLED, RunEnvironment
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from tests.scripts import Script
+
+NESTED: Script = {
+    "go": [[["left", {"input": "A"}], ["push", {"what": "1"}]], "all"],
+    "A": [[["clerk", {"input": "C"}], ["act", {"what": "2"}]], "A done"],
+    "C": [[["pay", {"what": "3"}], ["read", {"what": "4"}]], "C done"],
+}
+ALL_EFFECTS = ["act 2", "pay 3", "push 1", "read 4"]
+
+KILL_POINTS_IN_START = [
+    (n, m) for n in (2, 4, 7, 9, 11, 13) for m in ("before", "after")
+]
+KILL_POINTS_IN_RESUME = [(n, m) for n in (5, 7, 9, 11) for m in ("before", "after")]
+
+
+def recover(environment: RunEnvironment, script: Script) -> dict[str, Any]:
+    """Resume, when the claim of the dead is over, and decide until the end."""
+    told = environment.resume(script, ahead="60")
+    if told.get("raised") == "RunNotFound":
+        told = environment.start(script, ahead="60")
+    while told["kind"] == "Suspended":
+        for wait in told["waits"]:
+            effect = f"{wait['tool']} {wait['arguments']['what']}"
+            happened = (
+                wait["kind"] == "unknown" and effect in environment.effect_names()
+            )
+            answer = {"answer": {"value": "it happened"}}
+            environment.decide(wait, answer if happened else {"approve": {"by": "kim"}})
+        told = environment.resume(script, ahead="60")
+    return told
+
+
+@pytest.mark.parametrize(("number", "moment"), KILL_POINTS_IN_START)
+def test_run_recovers_from_a_kill_during_start(
+    environment: RunEnvironment, number: int, moment: str
+) -> None:
+    """Promise 4, R-A6, R-A8, R-E10, SL-10: at twelve places of a first working."""
+    # Given a process that is killed at a storage operation
+    dead = environment.spawn(
+        "start", "r1", "go", script=NESTED, fault=f"{number} {moment}"
+    )
+    assert KILLED == dead.wait()
+
+    # When another one resumes, people decide, and so on
+    told = recover(environment, NESTED)
+
+    # Then the run ends, with every effect, and none twice that must not be
+    assert "all" == told["output"]
+    assert ALL_EFFECTS == sorted(set(environment.effect_names()))
+    assert (
+        1
+        == environment.effect_names().count("act 2")
+        == environment.effect_names().count("pay 3")
+    )
+
+
+@pytest.mark.parametrize(("number", "moment"), KILL_POINTS_IN_RESUME)
+def test_run_recovers_from_a_kill_during_resume(
+    environment: RunEnvironment, number: int, moment: str
+) -> None:
+    """R-A3, R-A6, X-06, X-11: at eight places between an approval and the end."""
+    [wait] = environment.start(NESTED)["waits"]
+    environment.approve(wait)
+
+    dead = environment.spawn("resume", "r1", script=NESTED, fault=f"{number} {moment}")
+    assert KILLED == dead.wait()
+    told = recover(environment, NESTED)
+
+    assert "all" == told["output"]
+    assert ALL_EFFECTS == sorted(environment.effect_names())
+
+
+# Inside a tool ----------------------------------------------------------------
+
+
+def kill_in_tool_and_resume(
+    environment: RunEnvironment, tool: str, **settings: Any
+) -> tuple[Script, dict[str, Any]]:
+    """Have a process die in a tool, in a child, and another resume when it may."""
+    script: Script = {
+        "go": [[["left", {"input": "A"}]], "all"],
+        "A": [[[tool, {"what": "x", "then": "die-once"}]], "A done"],
+    }
+    told = environment.spawn("start", "r1", "go", script=script, lease="1.5")
+    if tool == "pay":
+        environment.approve(told.wait_for_result()["waits"][0])
+        told = environment.spawn("resume", "r1", script=script, lease="1.5")
+    assert KILLED == told.wait()
+    return script, resume_until_claim_is_over(environment, script, **settings)
+
+
+def resume_until_claim_is_over(
+    environment: RunEnvironment, script: Script, **settings: Any
+) -> dict[str, Any]:
+    """Resume as often as it takes until the claim of the dead is over."""
+    end = time.monotonic() + 20
+    while True:
+        told = environment.resume(script, lease="1.5", **settings)
+        if told.get("raised") != "RunBusy":
+            return told
+        assert time.monotonic() < end
+        time.sleep(0.2)
+
+
+VERDICT_CASES = {
+    "answer": ({"answer": {"value": "found it"}}, ["act x"], "found it"),
+    "approve": ({"approve": {"by": "kim"}}, ["act x", "act x"], "acted x"),
+    "deny": ({"deny": {"reason": "Leave it."}}, ["act x"], "NOT EXECUTED"),
+}
+
+
+@pytest.mark.parametrize("kind", VERDICT_CASES)
+def test_an_unknown_outcome_is_settled_by_a_person(
+    environment: RunEnvironment, kind: str
+) -> None:
+    """R-A6, X-11: never repeated on a guess; Answer, Approve and Deny tell."""
+    verdict, effects, said = VERDICT_CASES[kind]
+
+    # Given a tool that is not safe to repeat, whose process died in it
+    script, told = kill_in_tool_and_resume(environment, "act")
+    [wait] = told["waits"]
+    assert ("unknown", ["act x"]) == (wait["kind"], environment.effect_names())
+    assert ["boss", "left", "act"] == wait["path"]
+    assert "died" in wait["note"]
+
+    # When it is settled
+    environment.decide(wait, verdict)
+    told = environment.resume(script, lease="1.5")
+
+    # Then the run ends and did what the verdict says
+    assert ("Finished", effects) == (told["kind"], environment.effect_names())
+    child = [line for line in environment.turns() if line.startswith("A")]
+    assert ["A 0", "A 1"] == child
+    assert said in environment.run("say", "r1", "A", script=script, app="none")["said"]
+
+
+def test_approved_call_of_a_killed_process_is_unknown(
+    environment: RunEnvironment,
+) -> None:
+    """R-A6: an approval is for one running, not for two."""
+    script, told = kill_in_tool_and_resume(environment, "pay")
+
+    [wait] = told["waits"]
+    assert ("unknown", ["pay x"]) == (wait["kind"], environment.effect_names())
+
+    # When a person says that it did not happen and is to run after all
+    environment.approve(wait)
+    told = environment.resume(script)
+    assert ("Finished", ["pay x", "pay x"]) == (
+        told["kind"],
+        environment.effect_names(),
+    )
+    assert 1 == len({line["key"] for line in environment.effects()})
+
+
+@pytest.mark.parametrize(
+    ("finds", "effects"),
+    [("answer", 1), ("approve", 2), ("deny", 1), ("none", 1), ("raise", 1)],
+)
+def test_verify_settles_a_call_with_unknown_outcome(
+    environment: RunEnvironment, finds: str, effects: int
+) -> None:
+    """R-A6, X-11: the tool's own `verify` is asked; if it cannot tell, a person is."""
+    _, told = kill_in_tool_and_resume(environment, "book", verify=finds)
+
+    assert ["book x"] * effects == environment.effect_names()
+    if finds in ("none", "raise"):
+        assert ["unknown"] == [wait["kind"] for wait in told["waits"]]
+    else:
+        assert "Finished" == told["kind"]
+
+
+@pytest.mark.parametrize("tool", ["push", "read"])
+def test_repeatable_call_is_repeated_with_the_same_key(
+    environment: RunEnvironment, tool: str
+) -> None:
+    """R-A7, X-11, PA-08: with the same key, a larger fence, and attempt 2."""
+    _, told = kill_in_tool_and_resume(environment, tool)
+
+    assert "Finished" == told["kind"]
+    first, second = environment.effects()
+    assert (first["key"], first["call"]) == (second["key"], second["call"])
+    assert (1, 2) == (first["attempt"], second["attempt"])
+    assert first["fence"] < second["fence"]
+    assert first["pid"] != second["pid"]
+
+
+def test_idempotency_key_is_unique_for_each_call(environment: RunEnvironment) -> None:
+    """R-A7: unique per logical call, whatever the model wrote, in every frame."""
+    pushes = [["push", {"what": "x"}, "same"], ["push", {"what": "x"}, "same"]]
+    script: Script = {
+        "go": [[*pushes, ["left", {"input": "A"}]], [*pushes], "all"],
+        "A": [pushes, "A done"],
+    }
+    environment.start(script)
+
+    assert 6 == len({line["key"] for line in environment.effects()})
+
+
+def test_a_tool_that_always_kills_its_worker_ends_the_run(
+    environment: RunEnvironment,
+) -> None:
+    """R-A9, X-16: attempts are counted in the claim and bounded."""
+    script: Script = {
+        "go": [[["left", {"input": "A"}]], "all"],
+        "A": [[["push", {"what": "x", "then": "die"}]], "A done"],
+    }
+    process = environment.spawn("start", "r1", "go", script=script)
+    deaths = 0
+    while process.wait() == KILLED:
+        deaths += 1
+        assert deaths < 8
+        ahead = str(60 * deaths)
+        process = environment.spawn(
+            "resume", "r1", script=script, attempts="3", ahead=ahead
+        )
+
+    # Then after so many workers it has failed for good
+    told = environment.resume(script, ahead="1000")
+    assert ("Failed", "attempts") == (told["kind"], told["error"]["code"])
+    assert deaths == len(environment.effects())
+    assert 3 <= deaths <= 5
+    assert [] == agent_builders.tool_results(told["messages"])[1:]
+    assert "Finished" != environment.resume(script, ahead="2000")["kind"]
+
+
+def test_worker_with_a_wrong_clock_claims_nothing(environment: RunEnvironment) -> None:
+    """Section 5, clocks: told by the store's own time, nothing but a marker written."""
+    script: Script = {"go": [[["act", {"what": "x"}]], "end"]}
+
+    told = environment.start(script, skewed="60")
+
+    assert "ClockOff" == told["raised"]
+    assert ([], []) == (environment.effects(), environment.keys("runs"))

@@ -1,0 +1,220 @@
+"""Starting a run, and asking for runs that are not there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from continuations import (
+    Approve,
+    Finished,
+    InvalidId,
+    InvalidInput,
+    RunExists,
+    Runner,
+    RunNotFound,
+    Suspended,
+    WaitNotFound,
+    tool,
+)
+from continuations_storage import MemoryStore
+from tests import effect_log
+from tests.engine import agent_builders
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.run_environment import RunEnvironment
+    from tests.scripts import Script
+
+
+@tool(approval=True)
+def pay() -> str:
+    """Pay."""
+    effect_log.append_line(effect_log.EFFECTS_VARIABLE, tool="pay", what="")
+    return "paid"
+
+
+SCRIPT: Script = {"go": [[["pay", {}]], "end"], "other": ["end"]}
+
+
+@pytest.fixture
+def runner() -> Runner:
+    """Return a runner of an agent that pays."""
+    return agent_builders.make_runner(SCRIPT, pay)
+
+
+def test_starting_twice_with_one_input_is_one_run(
+    environment: RunEnvironment, runner: Runner
+) -> None:
+    """EF-21, section 5: while it waits, once it is decided, when it has ended."""
+    first = runner.start("go", run_id="r1")
+    again = runner.start("go", run_id="r1")
+    assert isinstance(first, Suspended)
+    assert isinstance(again, Suspended)
+    assert first.waits == again.waits
+
+    runner.decide(first.waits[0].id, Approve())
+    for _ in range(2):
+        assert isinstance(runner.start("go", run_id="r1"), Finished)
+    assert ["pay "] == environment.effect_names()
+    assert ["go 0", "go 1"] == environment.turns()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "other",
+        "go ",
+        [{"role": "user", "content": "go"}, {"role": "user", "content": "go"}],
+    ],
+)
+def test_starting_with_another_input_is_refused(runner: Runner, other: Any) -> None:
+    """Section 5 "Start": `RunExists`, and the run is as it was."""
+    before = runner.start("go", run_id="r1")
+
+    with pytest.raises(RunExists):
+        runner.start(other, run_id="r1")
+    assert before.continuation.version == runner.look("r1").version
+
+
+def test_text_and_user_message_are_the_same_input(runner: Runner) -> None:
+    """Section 8: a string or a list of messages."""
+    runner.start("go", run_id="r1")
+
+    outcome = runner.start([{"role": "user", "content": "go"}], run_id="r1")
+    assert isinstance(outcome, Suspended)
+
+
+def test_messages_of_a_conversation_begin_a_run(
+    runner: Runner, environment: RunEnvironment
+) -> None:
+    """SL-04, SL-20: with a system message of their own."""
+    messages = [
+        {"role": "system", "content": "You are another."},
+        {"role": "user", "content": "go"},
+    ]
+    outcome = runner.start(messages)
+
+    assert messages == outcome.continuation.root.messages[:2]
+    assert ["go 0"] == environment.turns()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        None,
+        5,
+        [{}],
+        [{"role": "nobody", "content": "x"}],
+        [{"role": "tool", "tool_call_id": "x", "content": "orphan"}],
+        [{"role": "user", "content": float("nan")}],
+        [{"role": "user", "content": object()}],
+        {"prompt": "x"},
+    ],
+)
+def test_an_input_that_cannot_be_sent_starts_nothing(
+    runner: Runner, wrong: Any
+) -> None:
+    """R-A4, R-D1, R-I2, EF-25."""
+    with pytest.raises(InvalidInput):
+        runner.start(wrong, run_id="r1")
+    with pytest.raises(RunNotFound):
+        runner.look("r1")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "",
+        ".x",
+        "-x",
+        "a/b",
+        "a b",
+        "ä",
+        "x" * 201,
+        "a\n",
+        "../x",
+        "a\x00",
+        5,
+        None,
+        b"x",
+    ],
+)
+def test_invalid_run_id_is_rejected_everywhere(runner: Runner, wrong: Any) -> None:
+    """Section 5 "Identity": 1 to 200 of `[A-Za-z0-9._-]`, the first alphanumeric."""
+    doors: list[Callable[[Any], object]] = [
+        runner.resume,
+        runner.look,
+        runner.cancel,
+        lambda run_id: runner.send(run_id, "hello"),
+    ]
+    if wrong is not None:
+        doors.append(lambda run_id: runner.start("go", run_id=run_id))
+    for door in doors:
+        with pytest.raises(InvalidId):
+            door(wrong)
+
+
+def test_unusual_run_ids_work(runner: Runner, environment: RunEnvironment) -> None:
+    """EF-18: section 5 "Identity": also where one is the beginning of another."""
+    for run_id in ("x" * 200, "a", "a.", "a..b", "a-b_c.D", "0", "A"):
+        outcome = runner.start("go", run_id=run_id)
+        assert isinstance(outcome, Suspended)
+        runner.decide(outcome.waits[0].id, Approve())
+        assert isinstance(runner.resume(run_id), Finished)
+    assert 7 == len(environment.effect_names())
+
+
+def test_unknown_run_or_wait_is_not_found(runner: Runner) -> None:
+    """RunNotFound names the run; a wait of no run is no wait."""
+    for door in (runner.resume, runner.look, runner.cancel):
+        with pytest.raises(RunNotFound) as raised:
+            door("r9")
+        assert "r9" == raised.value.run_id
+    with pytest.raises(RunNotFound):
+        runner.send("r9", "hello")
+    with pytest.raises(WaitNotFound):
+        runner.wait(f"approval-{'0' * 26}@r9")
+
+
+def test_run_is_bound_to_its_root_agent() -> None:
+    """Section 5 "Identity": a run is bound by its root's name."""
+    from continuations import Agent  # noqa: PLC0415 - only here
+
+    store = MemoryStore()
+    one = agent_builders.make_boss(SCRIPT, pay)
+    two = Agent("chief", tools=[pay], model=one.model)
+    both = Runner([one, two], store=store)
+
+    with pytest.raises(InvalidInput):
+        both.start("go")
+    with pytest.raises(InvalidInput):
+        both.start("go", agent="nobody")
+    assert isinstance(both.start("go", agent="chief", run_id="r1"), Suspended)
+    with pytest.raises(RunExists):
+        both.start("go", agent="boss", run_id="r1")
+    assert "chief" == both.look("r1").root.agent
+
+
+def test_a_runner_without_agents_starts_nothing() -> None:
+    """Section 8: it lists, looks and decides."""
+    with pytest.raises(InvalidInput):
+        Runner([], store="memory:").start("go")
+
+
+def test_looking_never_writes(runner: Runner, environment: RunEnvironment) -> None:
+    """PA-11: section 8: any version, any number of times."""
+    del runner
+    script: Script = {"go": [[["pay", {"what": "x"}]], "end"]}
+    told = environment.start(script)
+    before = environment.objects()
+    looking = Runner([], store=environment.store)
+
+    versions = [looking.look("r1", version=n) for n in range(1, told["version"] + 1)]
+
+    assert before == environment.objects()
+    assert ["running", "suspended"] == [versions[0].status, versions[-1].status]
+    assert told["waits"][0]["id"] == looking.look("r1").waits[0].id
+    assert "pay" == looking.look("r1").root.calls[0].tool

@@ -1,0 +1,77 @@
+"""A sweep that comes while others are at work takes nothing away that they rely on."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import replace
+
+import pytest
+
+from continuations import Approve, AsyncRunner, Finished, Runner
+from continuations.ledger import markers
+from continuations.ledger.decisions import build_decision, record_decision
+from continuations.ledger.objects import Objects
+from continuations_storage.faults import Crash, FaultyStore, at, crashed
+from tests.engine.agent_builders import ManualClock, make_boss
+from tests.engine.payment_agent import PAY_SCRIPT, make_pay_tool, start_and_get_wait
+from tests.engine.test_request_cost import StoreWithListingTime
+from tests.ledger.fake_clock import make_ulid
+from tests.ledger.interleaving import InterleavingStore
+
+
+class DecisionInProgress:
+    """A wait, the marker of a decision that is about to be made, and who comes."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.store = StoreWithListingTime(self.clock)
+        self.agent = make_boss(PAY_SCRIPT, make_pay_tool())
+        self.runner = Runner(self.agent, store=self.store, clock=self.clock)
+        wait = start_and_get_wait(self.runner)
+        ulid = make_ulid(1, self.clock.now())
+        self._marker = markers.for_decision(wait.id, self.clock.now(), ulid)
+        said = build_decision(wait, Approve(by="kim"), now=self.clock.now(), ulid=ulid)
+        self._decision = replace(said, marker=self._marker.key)
+        asyncio.run(markers.create(Objects(self.store), self._marker))
+
+    async def decide_and_claim(self, operations: int) -> None:
+        """Let the slow decider decide, and a worker die after so many operations."""
+        await record_decision(Objects(self.store), self._decision)
+        dying = FaultyStore(self.store, at(operations, crashed("after")))
+        worker = AsyncRunner(self.agent, store=dying, clock=self.clock)
+        with suppress(Crash):
+            await worker.resume("r1")
+
+    def sweep(self) -> None:
+        """Let only sweeps come, and somebody who says how it stands."""
+        for _ in range(3):
+            self.clock.seconds += 120
+            self.runner.sweep()
+            for summary in list(self.runner.waiting()):
+                self.runner.decide(summary.id, Approve(by="kim"))
+
+
+@pytest.mark.parametrize("operations", range(3, 9))
+def test_a_marker_that_guards_a_claim_outlives_a_sweep(operations: int) -> None:
+    """Section 5 "Markers": a decision's marker then serves as the claim's guard.
+
+    A sweep found it while nothing could move; by the time that it looks whether the
+    marker stands, another process has claimed the run, and dies.
+    """
+    for number in range(1, 12):
+        scene = DecisionInProgress()
+
+        async def comes(scene: DecisionInProgress = scene) -> None:
+            await scene.decide_and_claim(operations)
+
+        visited = InterleavingStore(scene.store, number, comes)
+        Runner(scene.agent, store=visited, clock=scene.clock).sweep()
+        if visited.request_count < number:
+            assert number > 4
+            return
+        scene.sweep()
+
+        assert isinstance(scene.runner.resume("r1"), Finished), number
+        assert [] == asyncio.run(scene.store.keys("markers/")), number
+    pytest.fail("it was never left alone")

@@ -1,0 +1,56 @@
+"""What a person says of an unknown outcome is what the model is told, as JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from continuations import Answer, Finished
+from continuations_storage import MemoryStore
+from continuations_storage.faults import Crash, FaultyStore, crashed, on
+from tests.engine.agent_builders import ManualClock, root_tool_results
+from tests.engine.payment_agent import make_payment_runner, single_wait
+
+if TYPE_CHECKING:
+    from tests.run_environment import RunEnvironment
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ("paid", "paid"),
+        ('"paid"', '"paid"'),
+        ("", ""),
+        (0, "0"),
+        (None, "null"),
+        (False, "false"),
+        ([], "[]"),
+        ({"paid": [5, "kim"]}, '{"paid":[5,"kim"]}'),
+    ],
+)
+def test_an_answer_reaches_the_model_as_a_result_would(
+    environment: RunEnvironment, value: object, told: str
+) -> None:
+    """Section 7: a text as it is, anything else as JSON; the call is not run again."""
+    # Given a call whose worker died before it could say what came of it
+    clock = ManualClock()
+    store = MemoryStore(clock.now)
+    dies = on("create", crashed("before"), prefix="runs/", skip=2)
+    with pytest.raises(Crash):
+        make_payment_runner(
+            policy=False, store=FaultyStore(store, dies), clock=clock
+        ).start("go", run_id="r1")
+    clock.seconds += 31
+    runner = make_payment_runner(policy=False, store=store, clock=clock)
+    wait = single_wait(runner.resume("r1"))
+    assert "unknown" == wait.kind
+
+    # When somebody says what it was
+    runner.decide(wait.id, Answer(value, by="kim"))
+    outcome = runner.resume("r1")
+
+    # Then that is what the model reads
+    assert isinstance(outcome, Finished)
+    assert [told] == root_tool_results(outcome)
+    assert ["pay 5 kim"] == environment.effect_names()

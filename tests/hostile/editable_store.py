@@ -1,0 +1,29 @@
+"""A store in memory that can be filled, looked into and damaged from outside."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from continuations_storage import MemoryStore
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class EditableStore(MemoryStore):
+    """A memory store of given bodies."""
+
+    def __init__(self, bodies: Mapping[str, bytes] | None = None) -> None:
+        super().__init__()
+        self._bodies = dict(bodies or {})
+        self._sorted = sorted(self._bodies)
+
+    @property
+    def bodies(self) -> dict[str, bytes]:
+        """What is there now, by key."""
+        return dict(self._bodies)
+
+    def replace_body(self, key: str, body: bytes) -> None:
+        """Put a body over another."""
+        assert key in self._bodies
+        self._bodies[key] = body

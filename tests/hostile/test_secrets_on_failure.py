@@ -1,0 +1,257 @@
+"""Keys in clients, headers, environment and context: in nothing that is kept or told.
+
+`tests/engine/test_secrets.py` follows a run that goes well; here everything fails.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import traceback
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from openai import AsyncOpenAI
+
+import continuations
+from continuations import (
+    Agent,
+    AgentChanged,
+    Approve,
+    ContinuationsError,
+    Corrupt,
+    Deny,
+    Failed,
+    ModelError,
+    Runner,
+    Suspended,
+    ToolContext,
+    tool,
+)
+from continuations.models.openai_chat import OpenAIChat
+from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations_storage import FileStore
+from tests.engine.test_secrets import keys_and_bodies
+from tests.hostile import sample_store
+from tests.hostile.editable_store import EditableStore
+from tests.model_server import ModelServer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+API_KEY = "sk-proj-PLANTEDINTHECLIENT0123456789"
+HEADER_SECRET = "PLANTEDINAHEADEROFTHECLIENT"
+ENVIRONMENT_SECRET = "PLANTEDINTHEENVIRONMENT"
+CONTEXT_SECRET = "PLANTEDINTHECONTEXT"
+SECRETS = (API_KEY, API_KEY[-12:], HEADER_SECRET, ENVIRONMENT_SECRET, CONTEXT_SECRET)
+
+
+class LiveObject:
+    """A live object, with a secret that its repr tells."""
+
+    def __repr__(self) -> str:
+        return f"<Desk {CONTEXT_SECRET}>"
+
+    __str__ = __repr__
+
+
+def error_text(error: BaseException) -> str:
+    """Return all that an error says to whoever prints or logs it."""
+    return "".join(
+        [str(error), repr(error), repr(error.args), *traceback.format_exception(error)]
+    )
+
+
+def check_no_secret(*said: str | bytes) -> None:
+    """No secret is in any of it."""
+    for text in said:
+        data = text if isinstance(text, bytes) else text.encode(errors="replace")
+        assert [] == [secret for secret in SECRETS if secret.encode() in data]
+
+
+def test_secret_check_finds_a_stored_or_printed_secret() -> None:
+    """The tests below would hold as well if nothing were looked at."""
+    store = EditableStore()
+    agent = Agent("boss", model=ScriptedModel(["end"]))
+    ended = Runner(agent, store=store).start(f"My key is {API_KEY}. " * 20, run_id="r")
+
+    for said in (
+        keys_and_bodies(store.bodies)[-1],
+        error_text(KeyError(LiveObject())).encode(),
+    ):
+        with pytest.raises(AssertionError):
+            check_no_secret(said)
+    assert API_KEY in ended.continuation.to_json()
+
+
+PROVIDER_RESPONSES: dict[str, Mapping[str, Any]] = {
+    "401 that echoes the key": {
+        "status": 401,
+        "body": {"error": {"message": f"Incorrect API key provided: {API_KEY}."}},
+    },
+    "401 that echoes half of it": {
+        "status": 401,
+        "body": {
+            "error": {
+                "message": f"Bad key {API_KEY[:8]}****{API_KEY[-4:]}, {API_KEY[-12:]}"
+            }
+        },
+    },
+    "403 with the headers": {
+        "status": 403,
+        "body": {"detail": [{"input": {"authorization": f"Bearer {API_KEY}"}}]},
+    },
+    "400 with a header of the client's own": {
+        "status": 400,
+        "body": {"error": {"message": f"bad x-gateway: {HEADER_SECRET}"}},
+    },
+    "500 in plain text": {
+        "status": 500,
+        "body": f"key={API_KEY} gateway={HEADER_SECRET}",
+    },
+    "429": {"status": 429, "body": {"message": f"Authorization: Bearer {API_KEY}"}},
+    "200 that is no answer": {
+        "raw": f'{{"key": "{API_KEY}", "gateway": "{HEADER_SECRET}"}}'
+    },
+    "200 that is no JSON": {"raw": f"<html>{API_KEY} {HEADER_SECRET}</html>"},
+    "no answer": {"hang_up": True},
+}
+
+
+@pytest.mark.parametrize("name", PROVIDER_RESPONSES)
+@pytest.mark.parametrize("own_client", [False, True], ids=["by key", "by client"])
+def test_secret_echoed_by_a_provider_is_not_repeated(
+    name: str,
+    *,
+    own_client: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """R-I5: not in errors, tracebacks, our log or the store; the run is kept."""
+    monkeypatch.setenv("OPENAI_API_KEY", API_KEY)
+    monkeypatch.setenv("GATEWAY", ENVIRONMENT_SECRET)
+    caplog.set_level(logging.DEBUG)
+    store = EditableStore()
+    answer = json.loads(json.dumps(PROVIDER_RESPONSES[name]))
+    if not own_client:  # then nobody sent it
+        answer = json.loads(json.dumps(answer).replace(HEADER_SECRET, "a header"))
+    with ModelServer(lambda _, __: answer, key=API_KEY) as server:
+        client = None
+        if own_client:
+            client = AsyncOpenAI(
+                api_key=API_KEY,
+                base_url=server.url,
+                default_headers={"x-gateway": HEADER_SECRET},
+                max_retries=0,
+            )
+        model = OpenAIChat(
+            "gpt-5-mini",
+            client=client,
+            base_url=server.url,
+            api_key=API_KEY,
+            max_retries=0,
+        )
+        runner = Runner(Agent("boss", model=model), store=store)
+        with pytest.raises(ModelError) as raised:
+            runner.start("go", run_id="r", context=LiveObject())
+        if client is not None:
+            asyncio.run(client.close())
+
+    ours = [
+        r.getMessage() for r in caplog.records if r.name.startswith("continuations")
+    ]
+    check_no_secret(error_text(raised.value), *ours, repr(model), repr(runner))
+    check_no_secret(*keys_and_bodies(store.bodies), runner.look("r").to_json())
+    assert "suspended" == runner.look("r").status
+
+
+def test_errors_contain_no_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """R-I5: Corrupt, AgentChanged, refused decisions, a failed run; with a context."""
+    monkeypatch.setenv("OPENAI_API_KEY", API_KEY)
+    monkeypatch.setenv("GATEWAY", ENVIRONMENT_SECRET)
+    caplog.set_level(logging.DEBUG)
+
+    @tool(approval=True)
+    def pay(ctx: ToolContext) -> str:
+        """Look at the context, and fail for another reason."""
+        assert CONTEXT_SECRET in repr(ctx.context)
+        raise ConnectionError("no route to the bank")
+
+    @tool
+    def keep(ctx: ToolContext) -> Any:
+        """Try to have live objects stored: as a value, a key, an error."""
+        return {"desk": ctx.context, "all": [ctx]}
+
+    @tool
+    def fail(ctx: ToolContext) -> Any:
+        """Raise what holds the live object."""
+        raise LookupError(ctx)
+
+    calls = [ToolCall(name, {}) for name in ("keep", "fail", "pay")]
+    model = OpenAIChat("gpt-5-mini", api_key=API_KEY)
+    scripted = ScriptedModel([calls, "end"])
+    agent = Agent("boss", tools=[pay, keep, fail], model=scripted)
+    runner = Runner(agent, store=FileStore(tmp_path / "store"))
+    said: list[object] = [model, runner, agent, pay, runner.store]
+
+    outcome = runner.start("go", run_id="r", context=LiveObject())
+    assert isinstance(outcome, Suspended)
+    said += [outcome, outcome.waits, outcome.continuation.root]
+    (wait,) = outcome.waits
+    errors: list[ContinuationsError] = []
+
+    def refused(kind: type[ContinuationsError], work: Any) -> None:
+        with pytest.raises(kind) as raised:
+            work()
+        errors.append(raised.value)
+
+    # The tool is gone
+    runner.decide(wait.id, Approve(by="kim"))
+    changed = Runner(Agent("boss", model=scripted), store=runner.store)
+    refused(AgentChanged, lambda: changed.resume("r", context=LiveObject()))
+    refused(ContinuationsError, lambda: runner.decide(wait.id, Deny()))
+    # The newest version is damaged
+    newest = min((tmp_path / "store/runs/r/v").iterdir())
+    whole = newest.read_bytes()
+    newest.write_bytes(whole[:-1])
+    refused(Corrupt, lambda: runner.resume("r", context=LiveObject()))
+    newest.write_bytes(whole)
+    # And it goes on to its end, its tools having failed
+    ended = runner.resume("r", context=LiveObject())
+    looked = runner.look("r")
+    said += [ended, looked, looked.run_state, looked.root.messages, looked.to_json()]
+    cancelled = runner.start("go", run_id="s", context=LiveObject())
+    said += [cancelled, runner.cancel("s"), runner.resume("s", context=LiveObject())]
+    assert isinstance(said[-1], Failed)
+
+    check_no_secret(*map(repr, said), *map(error_text, errors), caplog.text)
+    bodies = {
+        k: (tmp_path / "store" / k).read_bytes()
+        for k in sample_store.store_keys(tmp_path / "store")
+    }
+    check_no_secret(*keys_and_bodies(bodies))
+
+
+def test_repr_of_public_values_shows_no_secret() -> None:
+    """R-I5: whoever adds a public class that can hold one comes by here."""
+    holding = {"Runner", "AsyncRunner", "ToolContext", "Agent", "Model"}
+    assert holding <= set(continuations.__all__)
+    context = ToolContext(
+        run_id="r",
+        call_id="c1",
+        idempotency_key="b-c1",
+        fence=1,
+        attempt=1,
+        deadline=None,
+        context=LiveObject(),
+    )
+    client = AsyncOpenAI(api_key=API_KEY, default_headers={"x-gateway": HEADER_SECRET})
+    model = OpenAIChat("gpt-5-mini", client=client)
+    agent = Agent("boss", model=model)
+    check_no_secret(repr(context), str(context), repr(model), repr(agent))
+    check_no_secret(repr(Runner(agent, store="memory:")), repr(model.__dict__))
+    asyncio.run(client.close())

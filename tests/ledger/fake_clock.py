@@ -1,0 +1,45 @@
+"""A machine of our own: two clocks that are set by hand, and ids that count."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from continuations.core import ulid
+from continuations.wire.fields import to_milliseconds
+
+MOMENT = datetime(2026, 11, 21, 9, 30, 0, 125_000, tzinfo=UTC)
+
+
+def seconds_after_start(seconds: float) -> datetime:
+    """Return the moment so many seconds after `MOMENT`."""
+    return MOMENT + timedelta(seconds=seconds)
+
+
+class FakeClock:
+    """A wall clock and an elapsed clock; each of them can be frozen alone."""
+
+    def __init__(self) -> None:
+        self.wall = MOMENT
+        self.seconds = 1000.0
+
+    def now(self) -> datetime:
+        """Return the wall clock's time."""
+        return self.wall
+
+    def elapsed(self) -> float:
+        """Return the elapsed clock's seconds."""
+        return self.seconds
+
+    def advance(
+        self, seconds: float, *, wall: bool = True, elapsed: bool = True
+    ) -> None:
+        """Let time pass on the clocks that are not frozen."""
+        if wall:
+            self.wall += timedelta(seconds=seconds)
+        if elapsed:
+            self.seconds += seconds
+
+
+def make_ulid(number: int, at: datetime = MOMENT) -> str:
+    """Return the ULID of a moment and a number in place of dice."""
+    return ulid.ulid(to_milliseconds(at), number.to_bytes(ulid.RANDOM_BYTES, "big"))

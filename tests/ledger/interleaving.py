@@ -1,0 +1,60 @@
+"""A store that lets somebody else act right before a request, chosen by its number."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from continuations_storage.contract import PAGE_SIZE
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from datetime import datetime
+
+    from continuations_storage.contract import Store
+
+
+class InterleavingStore:
+    """Passes all on to the inner store; before request `number` the visitor acts."""
+
+    def __init__(
+        self,
+        inner: Store,
+        before_request: int,
+        other_actor: Callable[[], Awaitable[object]],
+    ) -> None:
+        self.inner = inner
+        self.before_request = before_request
+        self.other_actor = other_actor
+        self.request_count = 0
+
+    async def _count_request(self) -> None:
+        self.request_count += 1
+        if self.request_count == self.before_request:
+            await self.other_actor()
+
+    async def create(self, key: str, body: bytes) -> datetime | None:
+        """Put the body if the key is absent."""
+        await self._count_request()
+        return await self.inner.create(key, body)
+
+    async def read(self, key: str) -> bytes:
+        """Return the whole body."""
+        await self._count_request()
+        return await self.inner.read(key)
+
+    async def keys(
+        self, prefix: str, after: str = "", limit: int = PAGE_SIZE
+    ) -> list[str]:
+        """Return the first keys of a prefix."""
+        await self._count_request()
+        return await self.inner.keys(prefix, after, limit)
+
+    async def delete(self, key: str) -> None:
+        """Remove the key."""
+        await self._count_request()
+        await self.inner.delete(key)
+
+    async def probe(self) -> None:
+        """Let the inner store prove itself."""
+        await self._count_request()
+        await self.inner.probe()

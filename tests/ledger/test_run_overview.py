@@ -1,0 +1,145 @@
+"""What one listing shows of a run: all that came, its end, its newest version."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from continuations.errors import Corrupt
+from continuations.ledger import layout
+from continuations.ledger.inbox import record_cancel_request
+from continuations.ledger.objects import Objects
+from continuations.ledger.run_overview import (
+    RunOverview,
+    read_newest_and_cancelled,
+    read_overview,
+)
+from continuations_storage import MemoryStore
+from continuations_storage.contract import Page
+from tests.ledger.fake_clock import MOMENT
+from tests.ledger.runs import (
+    RUN,
+    make_objects,
+    make_wait,
+    run_async,
+    store_suspended_run,
+)
+from tests.ledger.test_arrivals import make_cancel_request
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+
+class TimedListingStore(MemoryStore):
+    """A store that says when it listed, and counts its listings."""
+
+    listings = 0
+
+    async def keys(self, prefix: str, after: str = "", limit: int = 1000) -> list[str]:
+        self.listings += 1
+        page = Page(await super().keys(prefix, after, limit))
+        page.store_time = MOMENT
+        return page
+
+
+def test_overview_of_a_missing_run_is_empty() -> None:
+    async def scenario() -> None:
+        seen = await read_overview(make_objects(), RUN)
+
+        assert RunOverview(newest_number=0, arrival_keys=(), store_time=None) == seen
+        assert (0, True) == await read_newest_and_cancelled(make_objects(), RUN)
+
+    run_async(scenario())
+
+
+@pytest.mark.parametrize("came", [0, 1, 99])
+def test_overview_of_a_missing_run_costs_one_listing(came: int) -> None:
+    """Section 9: one answer that is not full shows all that there is."""
+
+    async def story() -> None:
+        store = TimedListingStore()
+        for number in range(came):
+            await store.create(layout.inbox_message_key(RUN, number + 1), b"")
+
+        seen = await read_overview(Objects(store), RUN)
+
+        assert (0, came, 1) == (
+            seen.newest_number,
+            len(seen.arrival_keys),
+            store.listings,
+        )
+
+    run_async(story())
+
+
+@pytest.mark.parametrize("came", [0, 1, 98, 99, 100, 101, 2500])
+def test_overview_holds_all_arrivals_and_the_newest_version(came: int) -> None:
+    """In one request, as long as one answer holds it; in more, nothing is missed."""
+
+    async def story() -> None:
+        store = TimedListingStore()
+        place = Objects(store)
+        await store_suspended_run(place, make_wait())
+        letters = [layout.inbox_message_key(RUN, number + 1) for number in range(came)]
+        for key in letters:
+            await store.create(key, b"")
+        # Neighbours, before and behind
+        for other in (f"{RUN}-", f"{RUN}.x", f"{RUN}0"):
+            await store.create(layout.inbox_message_key(other, 1), b"")
+            await store.create(layout.version_key(other, 9), b"")
+        store.listings = 0
+
+        seen = await read_overview(place, RUN)
+
+        told: datetime | None = MOMENT
+        assert (
+            RunOverview(newest_number=1, arrival_keys=tuple(letters), store_time=told)
+            == seen
+        )
+        assert (1 if came < 100 else 3 + came // 1000) == store.listings
+
+    run_async(story())
+
+
+@pytest.mark.parametrize("strangers", [[], ["stop0", "zzz"], ["n1", "o"], ["n1"]])
+@pytest.mark.parametrize("cancelled", [False, True])
+def test_overview_after_claim_holds_cancel_request_and_newest_version(
+    strangers: list[str], *, cancelled: bool
+) -> None:
+    """R-F6: nothing that strangers put there hides one; at worst it is looked for."""
+
+    async def story() -> None:
+        store = TimedListingStore()
+        place = Objects(store)
+        await store_suspended_run(place, make_wait())
+        await store.create(layout.inbox_message_key(RUN, 1), b"")
+        await store.create(layout.version_key(RUN, 7), b"")
+        if cancelled:
+            await record_cancel_request(place, RUN, make_cancel_request())
+        for name in strangers:
+            await store.create(layout.arrivals_prefix(RUN) + name, b"")
+        store.listings = 0
+
+        newest, stop = await read_newest_and_cancelled(place, RUN)
+
+        assert 7 == newest
+        assert cancelled == stop or (stop and len(strangers) > 1)
+        assert store.listings <= 2
+
+    run_async(story())
+
+
+def test_foreign_key_among_versions_is_named() -> None:
+    """R-E7."""
+
+    async def story() -> None:
+        place = make_objects()
+        await store_suspended_run(place, make_wait())
+        await place.create(f"{layout.versions_prefix(RUN)}0readme", b"")
+
+        for look in (read_overview, read_newest_and_cancelled):
+            with pytest.raises(Corrupt, match="0readme"):
+                await look(place, RUN)
+
+    run_async(story())

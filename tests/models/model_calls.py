@@ -1,0 +1,52 @@
+"""How the tests of this room ask a model over real HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from continuations.core.messages import user_message
+from continuations.errors import ModelError
+from continuations.models.interface import ModelReply, ModelRequest
+from continuations.models.openai_chat import OpenAIChat
+from tests.model_server import ModelServer, Rule, Script
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+KEY = "sk-proj-0123456789abcdefghij"
+HELLO_REQUEST = ModelRequest(messages=[user_message("hello")])
+
+
+def chat_model(server: ModelServer, *, max_retries: int = 0) -> OpenAIChat:
+    """Return the adapter for a server."""
+    return OpenAIChat(
+        "gpt-5-mini", base_url=server.url, api_key=server.key, max_retries=max_retries
+    )
+
+
+def call_model(model: OpenAIChat, request: ModelRequest = HELLO_REQUEST) -> ModelReply:
+    """Return the reply, asked for on a loop of its own."""
+    return asyncio.run(model.reply(request))
+
+
+def adapter_reply(
+    reply: Mapping[str, Any], request: ModelRequest = HELLO_REQUEST
+) -> ModelReply:
+    """Return what becomes of a server's reply."""
+    with ModelServer({"": [reply]}, key=KEY) as server:
+        return call_model(chat_model(server), request)
+
+
+def adapter_error(
+    script: Script | Rule, request: ModelRequest = HELLO_REQUEST
+) -> ModelError:
+    """Return the error that a server's reply ends in."""
+    with (
+        ModelServer(script, key=KEY) as server,
+        pytest.raises(ModelError) as caught,
+    ):
+        call_model(chat_model(server), request)
+    return caught.value

@@ -1,0 +1,35 @@
+"""The contract: what a reply says by default, and that both models keep it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from continuations.core.messages import Message
+from continuations.core.usage import Usage
+from continuations.models.interface import ModelReply, ModelRequest
+from continuations.models.openai_chat import OpenAIChat
+from continuations.models.scripted import ScriptedModel
+
+if TYPE_CHECKING:
+    from continuations.models.interface import Model
+
+
+def test_reply_defaults_to_one_request_and_stop() -> None:
+    reply = ModelReply(
+        message=Message.from_mapping({"role": "assistant", "content": "hi"})
+    )
+
+    assert (Usage(requests=1), "stop") == (reply.usage, reply.finish_reason)
+
+
+def test_request_has_no_tools_and_settings_by_default() -> None:
+    request = ModelRequest(messages=[])
+
+    assert ((), {}) == (request.tools, request.settings)
+
+
+def test_both_models_keep_the_contract() -> None:
+    # Given the assignment, which the type checkers judge
+    models: list[Model] = [OpenAIChat("gpt-5-mini"), ScriptedModel(["hi"])]
+
+    assert ["gpt-5-mini", "scripted"] == [model.name for model in models]

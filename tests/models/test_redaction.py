@@ -1,0 +1,116 @@
+"""What may be quoted of a provider's words."""
+
+from __future__ import annotations
+
+import pytest
+
+from continuations.core.messages import Message, tool_message, user_message
+from continuations.models.redaction import redact_provider_text
+
+KEY = "sk-proj-0123456789abcdefghij"
+
+
+def quoted(text: str, *messages: Message, key: str = KEY) -> str:
+    return redact_provider_text(text, api_key=key, messages=messages)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Incorrect API key provided: [key]",
+        "The model `gpt-9` does not exist.",
+        "The following tool_call_ids did not have response messages: call_abc123",
+        "Rate limit reached for gpt-5-mini in organization org-x: Limit 3, Used 3",
+        "This model's maximum context length is 128000 tokens.",
+    ],
+)
+def test_harmless_text_is_quoted_unchanged(text: str) -> None:
+    assert text == quoted(text, user_message("please help me with my tools"))
+
+
+@pytest.mark.parametrize(
+    "echo",
+    [
+        KEY,
+        f"'{KEY}'",
+        "sk-proj-0**************ghij",
+        "sk-proj-…ghij",
+        "sk-...ghij",
+        "ghij",
+        "sk-other-key-of-somebody",
+        f"Bearer {KEY}",
+        "Bearer abcdef",
+    ],
+)
+def test_text_that_looks_like_a_key_is_redacted(echo: str) -> None:
+    """R-I5."""
+    shown = quoted(f"Bad key: {echo}, go away")
+
+    assert "[key]" in shown
+    assert shown.startswith("Bad key: ")
+    assert shown.endswith("go away")
+    assert not {"proj", "ghij", "other", "abcdef"} & set(
+        shown.replace("-", " ").split()
+    )
+
+
+def test_configured_key_is_redacted_whatever_its_form() -> None:
+    assert "no [key] here" == quoted("no hunter2! here", key="hunter2!")
+
+
+def test_quoted_conversation_is_redacted() -> None:
+    # Given a conversation with a secret in a message, in arguments and in a result
+    said = user_message(
+        "My number is DE89370400440532013000, and\nkeep it to yourself."
+    )
+    call = {"name": "pay", "arguments": '{"to": "Jane Q. Public of Elm Street"}'}
+    asked = Message.from_mapping(
+        {
+            "role": "assistant",
+            "tool_calls": [{"id": "call_1", "type": "function", "function": call}],
+        }
+    )
+    result = tool_message("call_1", "The balance is 12,345.67 EUR")
+
+    # When a provider repeats it
+    shown = quoted(
+        "Bad input: DE89370400440532013000 / and keep it to yourself / Jane Q. Public"
+        " of Elm / 'The balance is 12,345.67 EUR' of call_1",
+        said,
+        asked,
+        result,
+    )
+
+    # Then only its own words are left
+    assert "Bad input: [...] / [...] / [...] / '[...]' of call_1" == shown
+
+
+def test_short_message_is_redacted_between_quotes() -> None:
+    shown = quoted("Invalid value: '1234'. Wanted: 12345", user_message("1234"))
+
+    assert "Invalid value: '[...]'. Wanted: 12345" == shown
+
+
+def test_content_parts_are_redacted() -> None:
+    parts = [{"type": "image_url", "image_url": {"url": "data:image/png;base64,QUJD"}}]
+    message = Message.from_mapping({"role": "user", "content": parts})
+
+    assert "cannot load [...]" == quoted(
+        "cannot load data:image/png;base64,QUJD", message
+    )
+
+
+def test_quotation_is_one_line_of_at_most_400_characters() -> None:
+    assert "a b c" == quoted("a\n\n  b\x1b\u202ec")
+    assert 400 == len(quoted("word " * 1000))
+
+
+def test_custom_header_values_are_redacted() -> None:
+    """R-I5: a gateway's password; a short word such as a version stays readable."""
+    said = "x-gateway: hunter2-of-the-gateway is wrong for v1beta"
+
+    shown = redact_provider_text(
+        said, api_key="", messages=(), headers=("hunter2-of-the-gateway", "v1beta")
+    )
+
+    assert "x-gateway: [header] is wrong for v1beta" == shown

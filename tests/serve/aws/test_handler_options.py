@@ -1,0 +1,185 @@
+"""The handler's options, its clock, and how it asks for a run to be woken."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from continuations.errors import InvalidInput
+from continuations.serve.aws.dispatch import InvokeDispatcher, SqsDispatcher, WakeFailed
+from continuations.serve.aws.lambda_runner import TimeLeft, load_named
+from continuations.serve.aws_lambda import handler
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from continuations.serve.aws_lambda import Handler
+
+QUEUE = "https://sqs.eu-central-1.amazonaws.com/123456789012/wakes"
+
+
+class Context:
+    """What Lambda hands to a handler."""
+
+    aws_request_id = "1111-2222"
+    invoked_function_arn = "arn:aws:lambda:eu-central-1:123456789012:function:f:live"
+
+    def __init__(self, seconds: float = 60.0) -> None:
+        self.seconds = seconds
+
+    def get_remaining_time_in_millis(self) -> int:
+        """Return what is left."""
+        return int(self.seconds * 1000)
+
+
+@pytest.fixture
+def deciding_handler() -> Iterator[Handler]:
+    """A handler without agents."""
+    handle = handler(store="memory:", verify=lambda _: "kim")
+    yield handle
+    handle.close()
+
+
+INVALID_OPTIONS: dict[str, dict[str, Any]] = {
+    "a wake that is none": {"wake": "invoked"},
+    "a queue without a URL": {"wake": "sqs:wakes"},
+    "a FIFO queue": {"wake": f"sqs:{QUEUE}.fifo"},
+    "a margin below zero": {"margin": -1},
+    "a margin that is no number": {"margin": float("nan")},
+    "a margin without an end": {"margin": float("inf")},
+    "a lease of nothing": {"lease": 0},
+    "a store that is none": {"store": "ftp://x"},
+}
+
+
+@pytest.mark.parametrize("case", INVALID_OPTIONS)
+def test_invalid_handler_options_are_rejected(case: str) -> None:
+    make: Any = handler  # some are of no type that it takes
+    with pytest.raises(InvalidInput):
+        make(**{"store": "memory:", **INVALID_OPTIONS[case]})
+
+
+@pytest.mark.parametrize("given", ["", ":", "json", "json:", ":loads", "json:nothing"])
+def test_invalid_import_name_is_rejected(given: str) -> None:
+    with pytest.raises(InvalidInput):
+        load_named(given)
+
+
+def test_named_callable_is_called() -> None:
+    assert "/" == load_named("posixpath:sep")
+    assert {} == load_named(dict)
+    assert {} == load_named("builtins:dict")
+
+
+def test_handler_without_agents_only_decides(deciding_handler: Handler) -> None:
+    for event in ({"sweep": True}, {"resume": "r-1"}, {"start": {"input": "go"}}):
+        with pytest.raises(InvalidInput, match="no agents"):
+            deciding_handler(event, Context())
+    path = {"rawPath": "/waits", "requestContext": {"http": {"method": "GET"}}}
+    answer = deciding_handler({"version": "2.0", **path}, Context())
+    assert (200, {"waits": [], "next": None}) == (
+        answer["statusCode"],
+        json.loads(answer["body"]),
+    )
+
+
+# The clock --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("margin", "total_seconds", "remaining_seconds", "short"),
+    [
+        (10, 900, 10.1, False),
+        (10, 900, 10, True),
+        (10, 900, 0, True),
+        (0, 900, 0.001, False),
+        # Above the timeout: half of the time is used before it pauses.
+        (900, 60, 30.1, False),
+        (900, 60, 30, True),
+    ],
+)
+def test_time_is_short_below_the_margin(
+    margin: float, total_seconds: float, remaining_seconds: float, *, short: bool
+) -> None:
+    """R-F8."""
+    time, context = TimeLeft(margin), Context(total_seconds)
+    assert not time.is_short()
+    time.begin_invocation(context)
+    assert not time.is_short()
+
+    context.seconds = remaining_seconds
+
+    assert short == time.is_short()
+
+
+def test_remaining_time_is_per_invocation() -> None:
+    time = TimeLeft(10)
+    time.begin_invocation(Context(1))
+    time.begin_invocation(Context(900))
+
+    assert not time.is_short()
+
+
+# Waking -------------------------------------------------------------------------
+
+
+class RecordingClient:
+    """A client of boto3's that notes what it is asked, or fails."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.calls: list[dict[str, Any]] = []
+        self._error = error
+
+    def send_message(self, **fields: Any) -> None:
+        """Take a message."""
+        self._record(fields)
+
+    def invoke(self, **fields: Any) -> None:
+        """Take an invocation."""
+        self._record(fields)
+
+    def _record(self, fields: dict[str, Any]) -> None:
+        self.calls.append(fields)
+        if self._error is not None:
+            raise self._error
+
+
+def wake(dispatcher: SqsDispatcher | InvokeDispatcher) -> None:
+    """Wake a run."""
+    asyncio.run(dispatcher.wake("r-1"))
+
+
+def test_sqs_dispatcher_sends_a_message() -> None:
+    client = RecordingClient()
+    wake(SqsDispatcher(QUEUE, client=client))
+
+    assert [{"QueueUrl": QUEUE, "MessageBody": '{"resume": "r-1"}'}] == client.calls
+
+
+def test_invoke_dispatcher_invokes_asynchronously() -> None:
+    client = RecordingClient()
+    wake(InvokeDispatcher("f:live", client=client))
+
+    event = {
+        "FunctionName": "f:live",
+        "InvocationType": "Event",
+        "Payload": b'{"resume": "r-1"}',
+    }
+    assert [event] == client.calls
+
+
+@pytest.mark.parametrize("kind", [SqsDispatcher, InvokeDispatcher])
+def test_failed_wake_raises_wake_failed(
+    kind: type[SqsDispatcher | InvokeDispatcher], caplog: pytest.LogCaptureFixture
+) -> None:
+    client = RecordingClient(RuntimeError("hunter2"))
+
+    with caplog.at_level(logging.DEBUG), pytest.raises(WakeFailed) as raised:
+        wake(kind(QUEUE, client=client))
+
+    assert "r-1" == raised.value.run_id
+    assert "hunter2" not in str(raised.value) + caplog.text

@@ -1,0 +1,180 @@
+"""`examples/lambda_app/template.yaml`: what it allows, keeps and runs."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.serve.aws import expand_sam
+from tests.serve.aws.lambda_cloud import ROOT
+
+TEMPLATE = expand_sam.load_template()
+RESOURCES: dict[str, Any] = TEMPLATE["Resources"]
+EXAMPLE_FOLDER = expand_sam.TEMPLATE.parent
+
+
+def properties(name: str) -> dict[str, Any]:
+    """Return the properties of a resource."""
+    found: dict[str, Any] = RESOURCES[name]["Properties"]
+    return found
+
+
+def statements(*documents: dict[str, Any]) -> dict[str, Any]:
+    """Return statements by their name, without it."""
+    return {
+        each["Sid"]: {key: value for key, value in each.items() if key != "Sid"}
+        for document in documents
+        for each in document["Statement"]
+    }
+
+
+def allow(action: str | list[str], resource: Any, **more: Any) -> dict[str, Any]:
+    """Return a statement that allows something."""
+    return {"Effect": "Allow", "Action": action, "Resource": resource, **more}
+
+
+def arn(name: str) -> dict[str, Any]:
+    """Return the ARN of a resource."""
+    return {"Fn::GetAtt": [name, "Arn"]}
+
+
+LOG = ["logs:CreateLogStream", "logs:PutLogEvents"]
+RUNS_STATEMENTS = {
+    "Objects": allow(
+        ["s3:GetObject", "s3:PutObject", "s3:DeleteObject"],
+        {"Fn::Sub": "${Bucket.Arn}/runs/*"},
+    ),
+    "Listing": allow(
+        "s3:ListBucket",
+        arn("Bucket"),
+        Condition={"StringLike": {"s3:prefix": "runs/*"}},
+    ),
+    "Wake": allow("sqs:SendMessage", arn("Wakes")),
+}
+ROLES = {
+    "DeskRole": {"Log": allow(LOG, arn("DeskLog"))},
+    "WorkerRole": {
+        "BeWoken": allow(
+            ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"],
+            arn("Wakes"),
+        ),
+        "GiveUp": allow("sqs:SendMessage", arn("Dead")),
+        "Ask": allow("sns:Publish", {"Ref": "Approvers"}),
+        "Log": allow(LOG, arn("WorkerLog")),
+    },
+}
+
+
+def test_runs_policy_equals_the_documented_policy() -> None:
+    """R-E5: the rights to a bucket are documented, minimal, and the same everywhere."""
+    given = statements(properties("Runs")["PolicyDocument"])
+    page = (ROOT / "docs" / "s3.md").read_text()
+    found = re.search(r"```json\n(\{\s*\"Version\".*?)```", page, re.DOTALL)
+    assert found is not None
+    text = found[1].replace("PREFIX", "runs").replace("BUCKET", "demo")
+    documented = json.loads(text)["Statement"]
+
+    assert RUNS_STATEMENTS == given
+    known = {"Fn::Sub": "arn:aws:s3:::demo/runs/*"}, "arn:aws:s3:::demo"
+    ours = [
+        {**given["Objects"], "Resource": known[0]["Fn::Sub"]},
+        {**given["Listing"], "Resource": known[1]},
+    ]
+    assert documented == ours
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_each_role_has_exactly_its_statements(role: str) -> None:
+    given = properties(role)
+    inline = [each["PolicyDocument"] for each in given["Policies"]]
+
+    assert [{"Ref": "Runs"}] == given["ManagedPolicyArns"]
+    assert ROLES[role] == statements(*inline)
+
+
+def test_every_function_has_an_explicit_role() -> None:
+    """A function without a role of its own would get policies of SAM's choice."""
+    roles = {
+        name: each["Properties"]["Role"]
+        for name, each in RESOURCES.items()
+        if each["Type"] == "AWS::Serverless::Function"
+    }
+
+    assert roles == {"Desk": arn("DeskRole"), "Worker": arn("WorkerRole")}
+    stars = [each for each in json.dumps(RESOURCES).split('"') if each == "*"]
+    assert ["*"] == stars, "only the bucket's Deny is about everybody"
+
+
+def test_bucket_is_private_versioned_and_retained() -> None:
+    bucket = properties("Bucket")
+
+    assert all(bucket["PublicAccessBlockConfiguration"].values())
+    assert "Enabled" == bucket["VersioningConfiguration"]["Status"]
+    [rule] = bucket["LifecycleConfiguration"]["Rules"]
+    assert {"ExpirationInDays", "ExpirationDate", "Transitions"}.isdisjoint(rule)
+    assert "Retain" == RESOURCES["Bucket"]["DeletionPolicy"]
+
+
+def test_queue_and_schedule_fit_the_handler() -> None:
+    worker, queue = properties("Worker"), properties("Wakes")
+    wake, sweep = (worker["Events"][name]["Properties"] for name in ("Wake", "Sweep"))
+
+    assert ["ReportBatchItemFailures"] == wake["FunctionResponseTypes"]
+    assert queue["VisibilityTimeout"] >= 6 * worker["Timeout"]
+    assert arn("Dead") == queue["RedrivePolicy"]["deadLetterTargetArn"]
+    assert {"sweep": True} == json.loads(sweep["Input"])
+
+
+def test_handler_and_agents_of_the_template_can_be_imported() -> None:
+    handler = TEMPLATE["Globals"]["Function"]["Handler"]
+    module, name = handler.rsplit(".", 1)
+    agents = properties("Worker")["Environment"]["Variables"]["AGENTS"]
+    given = {
+        **TEMPLATE["Globals"]["Function"]["Environment"]["Variables"],
+        **properties("Worker")["Environment"]["Variables"],
+        **properties("Desk")["Environment"]["Variables"],
+    }
+    values = dict.fromkeys(given, "https://example.com/" + "x" * 32)
+    code = (
+        f"import {module}, sys; assert callable({module}.{name})\n"
+        "assert not {'agents', 'openai', 'boto3', 'pydantic'} & set(sys.modules)\n"
+        "from continuations.serve.aws.lambda_runner import named\n"
+        f"assert named({agents!r}).name == 'hr'\n"
+    )
+
+    subprocess.run(
+        [sys.executable, "-c", code],
+        env={**values, "STORE": "s3://bucket/runs", "AGENTS": agents, **python_path()},
+        cwd=EXAMPLE_FOLDER,
+        check=True,
+    )
+
+
+def python_path() -> dict[str, str]:
+    """Return where a process finds the SDK."""
+    return {"PYTHONPATH": f"{ROOT}:{ROOT / 'storage'}"}
+
+
+def test_expanded_template_is_up_to_date() -> None:
+    """If not: how to make it again stands in `expand_sam.py`."""
+    kept = json.loads(expand_sam.EXPANDED.read_text())
+
+    assert expand_sam.template_digest() == kept["of"]
+    kinds = {each["Type"] for each in kept["template"]["Resources"].values()}
+    assert "AWS::Lambda::Url" in kinds
+    assert not any(kind.startswith("AWS::Serverless") for kind in kinds)
+
+
+def test_readme_names_every_parameter_and_output() -> None:
+    page = (EXAMPLE_FOLDER / "README.md").read_text()
+
+    for name in (*TEMPLATE["Parameters"], *TEMPLATE["Outputs"], "handler.handle"):
+        assert name in page
+    for file in re.findall(r"`([a-z_]+\.(?:py|yaml|txt))`", page):
+        assert Path(EXAMPLE_FOLDER / file).exists()

@@ -1,0 +1,232 @@
+"""Only a well-typed approve is one; everything else records nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from continuations.core import jsontext
+from continuations.core.decisions import Answer, Approve, Deny
+from continuations.serve.http.api import Request
+from continuations.serve.http.decision_bodies import (
+    verdict_from_form,
+    verdict_from_json,
+)
+from continuations.serve.http.problems import RequestRefused
+from tests.serve.http.api_fixture import ApiFixture
+
+if TYPE_CHECKING:
+    from continuations.core.decisions import Verdict
+
+TEXTS = st.text(st.characters(codec=None, exclude_categories=()))
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXTS,
+    lambda inner: st.lists(inner) | st.dictionaries(TEXTS, inner),
+    max_leaves=10,
+)
+
+
+def request(body: bytes, kind: str = "application/json") -> Request:
+    """Return a request with a body."""
+    headers = {"content-type": kind}
+    return Request(method="POST", path="/", headers=headers, body=body)
+
+
+def parse(body: object) -> Verdict:
+    """Return the verdict of a JSON value."""
+    return verdict_from_json(request(json.dumps(body).encode()), "kim")
+
+
+def test_approve_deny_and_edit_bodies_are_parsed() -> None:
+    edited = {"cents": 5}
+
+    assert Approve(by="kim") == parse({"decision": "approve"})
+    assert Approve(by="kim", arguments=edited) == parse(
+        {"decision": "approve", "arguments": edited}
+    )
+    assert Approve(by="kim", arguments={}) == parse(
+        {"decision": "approve", "arguments": {}}
+    )
+    assert Deny(by="kim") == parse({"decision": "deny"})
+    assert Deny(by="kim", reason="") == parse({"decision": "deny", "reason": ""})
+
+
+@pytest.mark.parametrize("value", [False, 0, "", None, [], {}, 0.0, "x", {"a": [1]}])
+def test_falsy_values_are_answers(value: Any) -> None:
+    """R-C5: they round-trip."""
+    verdict = parse({"decision": "answer", "value": value})
+
+    assert Answer(value, by="kim") == verdict
+    assert isinstance(verdict, Answer)
+    assert type(value) is type(verdict.value)
+
+
+INVALID_BODIES = [
+    b"",
+    b" ",
+    b"true",
+    b'"true"',
+    b"1",
+    b"null",
+    b'"approve"',
+    b"approve",
+    b"[]",
+    b'["approve"]',
+    b"{}",
+    b'{"approve": true}',
+    b'{"decision": true}',
+    b'{"decision": 1}',
+    b'{"decision": null}',
+    b'{"decision": ["approve"]}',
+    b'{"decision": "Approve"}',
+    b'{"decision": "approve "}',
+    b'{"decision": "approved"}',
+    b'{"decision": "yes"}',
+    b'{"decision": "expire"}',
+    b'{"decision": "cancel"}',
+    b'{"decision": "approve", "by": "me"}',
+    b'{"decision": "approve", "reason": "x"}',
+    b'{"decision": "approve", "arguments": null}',
+    b'{"decision": "approve", "arguments": []}',
+    b'{"decision": "approve", "arguments": "{}"}',
+    b'{"decision": "approve", "value": 1}',
+    b'{"decision": "deny", "reason": null}',
+    b'{"decision": "deny", "reason": 1}',
+    b'{"decision": "deny", "arguments": {}}',
+    b'{"decision": "answer"}',
+    b'{"decision": "answer", "value": NaN}',
+    b'{"decision": "answer", "value": Infinity}',
+    b'{"decision": "answer", "value": 1e999}',
+    b'{"decision": "deny", "decision": "approve"}',
+    b'{"decision": "approve", "\\u0064ecision": "approve"}',
+    b'{"decision": "approve", "arguments": {"a": 1, "a": 2}}',
+    b'{"decision": "approve"} {}',
+    b'{"decision": "approve"',
+    b"{'decision': 'approve'}",
+    b'{"decision": "approve",}',
+    b'\xff\xfe{"decision": "approve"}',
+    b'{"decision": "\xff"}',
+    b'{"decision": "answer", "value": ' + b"[" * 500 + b"]" * 500 + b"}",
+    b'{"decision": "answer", "value": ' + b"9" * 5000 + b"}",
+]
+
+
+@pytest.mark.parametrize("body", INVALID_BODIES, ids=range(len(INVALID_BODIES)))
+def test_invalid_decision_body_records_nothing(body: bytes) -> None:
+    """R-C5, R-G4: each is a 4xx, and the wait is open."""
+
+    async def story() -> None:
+        office = ApiFixture()
+        wait = await office.start_waiting_run()
+        asked = Request(
+            method="POST",
+            path=f"/waits/{wait.id}/decision",
+            headers={
+                "authorization": "Bearer kim",
+                "content-type": "application/json",
+            },
+            body=body,
+        )
+
+        refused = await office.api.handle(asked)
+
+        assert 400 == refused.status
+        assert wait == await office.runner.wait(wait.id)
+
+    asyncio.run(story())
+
+
+@settings(deadline=None)
+@given(JSON)
+def test_arbitrary_json_is_rejected(value: Any) -> None:
+    with pytest.raises(RequestRefused):
+        parse(value)
+
+
+@settings(deadline=None)
+@given(st.binary())
+def test_arbitrary_bytes_are_rejected(body: bytes) -> None:
+    with pytest.raises(RequestRefused):
+        verdict_from_json(request(body), "kim")
+    with pytest.raises(RequestRefused):
+        verdict_from_form(request(body, "application/x-www-form-urlencoded"), "kim")
+
+
+@settings(deadline=None)
+@given(
+    decision=st.sampled_from(["approve", "deny", "answer"]),
+    more=st.dictionaries(
+        st.sampled_from(["arguments", "reason", "value", "by", "digest"]), JSON
+    ),
+)
+def test_parsed_verdict_contains_exactly_the_body(
+    decision: str, more: dict[str, Any]
+) -> None:
+    try:
+        verdict = parse({"decision": decision, **more})
+    except RequestRefused:
+        return
+
+    assert decision == type(verdict).__name__.lower()
+    if isinstance(verdict, Approve):
+        assert set(more) <= {"arguments"}
+        assert more.get("arguments") == verdict.arguments
+    elif isinstance(verdict, Deny):
+        assert set(more) <= {"reason"}
+        assert more.get("reason") == verdict.reason
+    else:
+        assert {"value"} == set(more)
+        assert jsontext.dump(more["value"]) == jsontext.dump(verdict.value)
+    assert "kim" == verdict.by
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    said=st.dictionaries(
+        st.sampled_from(["decision", "arguments", "reason", "value"]),
+        st.sampled_from(["approve", "deny", "answer"]) | JSON,
+    )
+)
+def test_arbitrary_decision_body_never_gets_a_5xx(said: dict[str, Any]) -> None:
+    """R-G4: never a 5xx; a call runs only after a well-typed approve."""
+
+    async def story() -> None:
+        office = ApiFixture()
+        wait = await office.start_waiting_run()
+
+        answer = await office.decide(wait, said)
+
+        assert answer.status in (200, 400, 422)
+        decided = answer.status == 200
+        await office.runner.resume("jane-1")
+        assert (decided and said["decision"] == "approve") == bool(office.bank.paid)
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("kind", "taken"),
+    [
+        ("application/json", True),
+        ("Application/JSON; charset=UTF-8", True),
+        ('application/json;charset="utf-8"', True),
+        ("application/json; charset=utf-16", False),
+        ("application/json5", False),
+        ("text/plain", False),
+        ("application/x-www-form-urlencoded", False),
+        ("", False),
+    ],
+)
+def test_content_type_is_checked(*, kind: str, taken: bool) -> None:
+    body = b'{"decision": "approve"}'
+    if taken:
+        assert Approve(by="kim") == verdict_from_json(request(body, kind), "kim")
+        return
+    with pytest.raises(RequestRefused) as caught:
+        verdict_from_json(request(body, kind), "kim")
+    assert 415 == caught.value.problem.status

@@ -1,0 +1,304 @@
+"""Signed links: what was not signed for this wait gives no right, and says not why."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from continuations.errors import InvalidInput
+from continuations.serve.http.links import LinkInvalid, LinkPayload, Links
+from tests.engine.agent_builders import ManualClock
+from tests.ledger.fake_clock import MOMENT
+from tests.ledger.runs import make_wait
+from tests.serve.http.api_fixture import BASE_URL, SECRET, ApiFixture, form_request
+
+if TYPE_CHECKING:
+    from continuations.serve.http.links import VerdictKind
+
+OTHER_SECRET = b"\xff" * 32
+WAIT = make_wait()
+FIRST_FORMAT_TOKEN = (
+    "Ac-bEnD2MgKYAigcNpIwaUK1Wx79jZbH-KMqYXBwcm92YWwtMDFtN3lxMXdoeDAwMDAwMD"
+    "AwMDAwMDAwMDFAamFuZS0xA2tpbekCdTnmPPrHbMbikjruZxA"
+)
+
+
+def links(secret: bytes | str = SECRET, **options: Any) -> Links:
+    """Return links with a clock that stands still."""
+    return Links(
+        secret, base_url=BASE_URL, clock=options.pop("clock", ManualClock()), **options
+    )
+
+
+def assert_rejected(reader: Links, token: str) -> None:
+    """Assert that a token gives no right, with the one error that there is."""
+    with pytest.raises(LinkInvalid) as caught:
+        reader.read(token)
+    assert str(LinkInvalid()) == str(caught.value)
+
+
+def test_token_contains_wait_decisions_actor_and_expiry() -> None:
+    """R-C7: bound to the wait, the answers, the actor and the expiry."""
+    until = datetime.fromisoformat("2026-01-02T00:00:00+00:00")
+
+    token = links().token(WAIT, ["deny"], "kim@example.com", until)
+
+    ticket = links().read(token)
+    assert WAIT.id == ticket.wait_id
+    assert (("deny",), "kim@example.com") == (ticket.allowed, ticket.actor)
+    assert until == ticket.until
+    ticket.check_digest(WAIT.digest)
+    with pytest.raises(LinkInvalid):
+        ticket.check_digest(make_wait(2).digest)
+    assert f"{BASE_URL}/d/{token}" == links().link(
+        WAIT, allowed=["deny"], actor="kim@example.com", until=until
+    )
+
+
+def test_default_link_allows_every_decision_of_its_wait_kind() -> None:
+    approval = links().read(links().token(WAIT))
+    unknown = links().read(links().token(make_wait(kind="unknown")))
+
+    assert (("approve", "deny"), None) == (approval.allowed, approval.actor)
+    assert ("approve", "deny", "answer") == unknown.allowed
+
+
+def test_link_is_valid_seven_days_after_the_deadline() -> None:
+    clock = ManualClock()
+    deadline = clock.now() + timedelta(hours=1)
+    wait = replace(WAIT, deadline=deadline)
+
+    ticket = links(clock=clock).read(links(clock=clock).token(wait))
+
+    assert deadline + timedelta(days=7) == ticket.until
+
+
+def test_link_expires() -> None:
+    """R-C7: bound to an expiry."""
+    clock = ManualClock()
+    reader = links(clock=clock, valid_for=timedelta(hours=1))
+    token = reader.token(WAIT)
+
+    clock.seconds = 3599
+    assert WAIT.id == reader.read(token).wait_id
+    clock.seconds = 3600
+    assert_rejected(reader, token)
+
+
+def test_secrets_are_changed_without_losing_links() -> None:
+    old, new = links(SECRET), links(OTHER_SECRET, previous=SECRET)
+    newest = links(b"n" * 32, previous=OTHER_SECRET)
+
+    assert WAIT.id == new.read(old.token(WAIT)).wait_id
+    assert WAIT.id == newest.read(new.token(WAIT)).wait_id
+    assert_rejected(newest, old.token(WAIT))
+    assert_rejected(old, new.token(WAIT))
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_no_letter_of_a_token_can_be_changed(data: st.DataObject) -> None:
+    """R-C7: forged links are refused, all with the one error."""
+    token = links().token(WAIT, actor="kim")
+    at = data.draw(st.integers(0, len(token) - 1))
+    letter = data.draw(st.characters(codec="ascii").filter(lambda it: it != token[at]))
+
+    assert_rejected(links(), token[:at] + letter + token[at + 1 :])
+
+
+@settings(deadline=None)
+@given(st.integers(0, 200))
+def test_no_token_can_be_cut(length: int) -> None:
+    """R-C7: truncated links are refused."""
+    token = links().token(WAIT, actor="kim")
+
+    assert_rejected(links(), token[: min(length, len(token) - 1)])
+
+
+@settings(deadline=None)
+@given(st.text() | st.binary().map(lambda it: urlsafe_b64encode(it).decode()))
+@example("")
+@example("A" * 100_000)
+@example("é" * 140)
+@example("\ud800")
+def test_arbitrary_text_is_rejected(text: str) -> None:
+    assert_rejected(links(), text)
+
+
+@pytest.mark.parametrize("extra", ["=", "==", "\n", " ", "A", "!", "%3D", "\x00"])
+def test_token_with_extra_characters_is_rejected(extra: str) -> None:
+    """No malleability: what was logged as used cannot come again as another."""
+    token = links().token(WAIT)
+
+    assert_rejected(links(), token + extra)
+    assert_rejected(links(), extra + token)
+
+
+def test_token_of_a_newer_format_is_rejected() -> None:
+    claims = _decode_token(links().token(WAIT))[:-16]
+
+    assert WAIT.id == links().read(_sign(claims)).wait_id
+    assert_rejected(links(), _sign(b"\x02" + claims[1:]))
+
+
+def _sign(claims: bytes) -> str:
+    key = hmac.digest(SECRET.encode(), b"continuations: signing links", "sha256")
+    mac = hmac.digest(key, claims, "sha256")[:16]
+    return urlsafe_b64encode(claims + mac).decode().rstrip("=")
+
+
+def test_token_of_the_first_format_is_still_read() -> None:
+    """Made by 0.1.0, never to be made again: somebody still has it in a mail."""
+    ticket = links().read(FIRST_FORMAT_TOKEN)
+
+    assert (WAIT.id, ("deny",), "kim") == (ticket.wait_id, ticket.allowed, ticket.actor)
+    assert 2100 == ticket.until.year
+    ticket.check_digest(WAIT.digest)
+
+
+def test_unused_bits_of_the_last_character_must_be_zero() -> None:
+    letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+    for actor in ("", "k", "ki"):
+        token = links().token(WAIT, actor=actor or None)
+        same = [
+            token[:-1] + letter
+            for letter in letters
+            if _decode_token(token[:-1] + letter) == _decode_token(token)
+        ]
+        for other in set(same) - {token}:
+            assert_rejected(links(), other)
+
+
+def _decode_token(token: str) -> bytes:
+    return urlsafe_b64decode(token + "=" * (-len(token) % 4))
+
+
+@settings(deadline=None)
+@given(
+    number=st.integers(1, 1000),
+    actor=st.none() | st.text(st.characters(codec="utf-8"), min_size=1, max_size=60),
+    allowed=st.sets(st.sampled_from(["approve", "deny", "answer"]), min_size=1),
+    run_id=st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}", fullmatch=True),
+)
+def test_token_round_trip_keeps_every_field(
+    number: int, actor: str | None, allowed: set[VerdictKind], run_id: str
+) -> None:
+    wait = make_wait(number, "unknown", run_id=run_id)
+
+    token = links().token(wait, allowed, actor)
+
+    ticket = links().read(token)
+    assert isinstance(ticket, LinkPayload)
+    assert (wait.id, actor, allowed) == (
+        ticket.wait_id,
+        ticket.actor,
+        set(ticket.allowed),
+    )
+    assert all(letter.isalnum() or letter in "-_" for letter in token)
+
+
+def test_token_is_shorter_than_180_characters() -> None:
+    assert len(links().token(WAIT, actor="kim@example.com")) < 180
+
+
+# What will not do ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "secret", [b"", b"x" * 31, "x" * 31, None, 5, ["x" * 32], bytearray(40)]
+)
+def test_short_secret_is_rejected(secret: Any) -> None:
+    for given_so in ({"secret": secret}, {"secret": SECRET, "previous": secret}):
+        if given_so.get("previous", "") is None:
+            continue
+        with pytest.raises(InvalidInput, match="at least 32") as caught:
+            links(**given_so)
+        assert "xxxx" not in str(caught.value)
+
+
+def test_repr_does_not_contain_secrets() -> None:
+    made = links(SECRET, previous=OTHER_SECRET)
+    told = repr(made) + repr(vars(made))
+
+    assert SECRET not in told
+    assert repr(OTHER_SECRET) not in told
+    assert BASE_URL in repr(made)
+
+
+@pytest.mark.parametrize(
+    "url", ["", "desk.example", "ftp://desk", "https://", "https://h/?a=1", "http://["]
+)
+def test_invalid_base_url_is_rejected(url: str) -> None:
+    with pytest.raises(InvalidInput, match="base_url"):
+        Links(SECRET, base_url=url)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"allowed": []}, "cannot allow nothing"),
+        ({"allowed": ["answer"]}, "cannot allow answer"),
+        ({"allowed": ["approve", "yes"]}, "takes approve, deny"),
+        ({"actor": ""}, "1 to 255 bytes"),
+        ({"actor": "é" * 128}, "1 to 255 bytes"),
+        ({"actor": "\ud800"}, "1 to 255 bytes"),
+        ({"until": MOMENT.replace(tzinfo=None)}, "time zone"),
+    ],
+)
+def test_invalid_link_options_are_rejected(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        links().link(WAIT, **options)
+
+
+def test_extreme_expiry_times_are_clamped() -> None:
+    far = datetime.fromisoformat("9999-01-01T00:00:00+00:00")
+    past = datetime.fromisoformat("1900-01-01T00:00:00+00:00")
+
+    assert 2106 == links().read(links().token(WAIT, until=far)).until.year
+    assert_rejected(links(), links().token(WAIT, until=past))
+
+
+def test_every_invalid_link_gets_the_same_response() -> None:
+    """R-C7: forged, cut, expired, of another store or wait: one status, one body."""
+
+    async def story() -> None:
+        office = ApiFixture()
+        wait = await office.start_waiting_run()
+        soon = office.clock.now() + timedelta(seconds=1)
+        expired = office.links.link(wait, until=soon)
+        good = office.links.link(wait)
+        office.manual_clock.seconds = 2
+        foreign = Links(OTHER_SECRET, base_url=BASE_URL, clock=office.clock).link(wait)
+        of_nobody = office.links.link(make_wait(run_id="nobody"))
+        changed = office.links.link(replace(wait, digest="other"))
+
+        bad = [f"{BASE_URL}/d/x", good[:-1], expired, foreign, of_nobody, changed]
+        looks = [await office.open_link(link) for link in bad]
+        clicks = [await office.submit_form(link, decision="approve") for link in bad]
+
+        assert 404 == looks[0].status
+        assert all(looks[0] == answer for answer in (*looks, *clicks))
+        assert (await office.runner.wait(wait.id)) == wait
+        garbled = await office.api.handle(form_request(bad[0], "%%%"))
+        assert looks[0] == garbled
+
+    asyncio.run(story())
+
+
+def test_api_without_links_responds_404() -> None:
+    async def story() -> None:
+        office = ApiFixture(options={"links": None})
+        link = office.links.link(await office.start_waiting_run())
+
+        assert 404 == (await office.open_link(link)).status
+        assert 404 == (await office.submit_form(link, decision="approve")).status
+
+    asyncio.run(story())

@@ -1,0 +1,189 @@
+"""A page shows all of a call, and no call can forge a page."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from dataclasses import replace
+from html import unescape
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from continuations.core.decisions import Decision, DecisionKind
+from continuations.core.jsontext import dump
+from continuations.core.waits import WaitKind
+from continuations.serve.http import pages, problems
+from continuations.serve.http.links import VERDICT_KINDS_BY_WAIT
+from tests.ledger.fake_clock import MOMENT
+from tests.ledger.runs import make_wait
+
+TEXTS = st.text(st.characters(codec=None, exclude_categories=()))
+HOSTILE_TEXTS = [
+    "<script>alert(1)</script>",
+    "</pre><form method=post><input name=decision value=approve>",
+    '"><img src=x onerror=alert(1)>',
+    "&lt;script&gt;",
+    "\u202eevorppa\u2066",
+    "a\u200bb\ufeff\u00ad",
+    "\x00\x1b[2J\x7f",
+    "\ud800",
+    "]]>--><!--",
+]
+
+
+def shown_arguments(body: str) -> Any:
+    """Return the arguments that a page shows, as a browser would."""
+    [text] = re.findall("<pre>(.*?)</pre>", body, re.DOTALL)
+    return json.loads(unescape(text))
+
+
+def test_page_headers_forbid_caching_framing_and_scripts() -> None:
+    """R-G1: a plain page, and nothing from afar."""
+    page = pages.decision_form(make_wait(), ["approve", "deny"])
+
+    [style] = re.findall("<style>(.*?)</style>", page.body)
+    hashed = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    assert (
+        f"default-src 'none'; style-src 'sha256-{hashed}'; form-action 'self'; "
+        "frame-ancestors 'none'; base-uri 'none'"
+    ) == page.headers["content-security-policy"]
+    assert "no-store" == page.headers["cache-control"]
+    assert "no-referrer" == page.headers["referrer-policy"]
+    assert "nosniff" == page.headers["x-content-type-options"]
+    assert "text/html; charset=utf-8" == page.headers["content-type"]
+    for word in ("<script", "src=", "href=", "style=", "onload", "http:", "https:"):
+        assert word not in page.body
+
+
+def test_page_shows_every_field_of_a_wait() -> None:
+    wait = replace(
+        make_wait(deadline=MOMENT),
+        note="look twice",
+        policy="large sums",
+        denial_stops=True,
+    )
+
+    body = pages.decision_form(wait, ["deny"]).body
+
+    for fact in ("transfer", "hr &gt; transfer", "jane-1", wait.id, "look twice"):
+        assert fact in body
+    assert "large sums" in body
+    assert "the run is stopped" in body
+    assert "Decide until" in body
+    assert "Approve" not in body
+
+
+@pytest.mark.parametrize("hostile_text", HOSTILE_TEXTS)
+def test_hostile_wait_text_is_escaped(hostile_text: str) -> None:
+    """R-C3: escaped, and what cannot be seen is made visible."""
+    wait = replace(
+        make_wait(),
+        arguments_json=dump({hostile_text: hostile_text}),
+        tool=hostile_text,
+        path=(hostile_text, hostile_text),
+        note=hostile_text,
+        policy=hostile_text,
+    )
+    harmless = pages.decision_form(make_wait(), ["approve", "deny"]).body
+
+    body = pages.decision_form(wait, ["approve", "deny"]).body
+
+    assert {hostile_text: hostile_text} == shown_arguments(body)
+    assert harmless.count("<form") == body.count("<form")
+    assert harmless.count("<input") == body.count("<input")
+    assert "<script" not in body
+    assert "<img" not in body
+    assert all(char.isprintable() or char == "\n" for char in body)
+    body.encode()
+
+
+@settings(deadline=None)
+@given(
+    st.dictionaries(
+        TEXTS,
+        st.recursive(
+            TEXTS | st.integers() | st.booleans() | st.none(),
+            lambda inner: st.lists(inner) | st.dictionaries(TEXTS, inner),
+            max_leaves=8,
+        ),
+    )
+)
+def test_page_shows_arbitrary_arguments_completely(
+    arguments: dict[str, Any],
+) -> None:
+    """R-C3: complete, however strange."""
+    wait = replace(make_wait(), arguments_json=dump(arguments))
+
+    body = pages.decision_form(wait, ["approve"]).body
+
+    assert arguments == shown_arguments(body)
+    assert all(char.isprintable() or char == "\n" for char in body)
+
+
+def test_long_arguments_are_not_cut() -> None:
+    """R-C3: never a hidden part."""
+    wait = replace(make_wait(), arguments_json=dump({"code": "x" * 300_000 + "rm -rf"}))
+
+    assert "rm -rf" in pages.decision_form(wait, ["approve"]).body
+
+
+def test_arguments_that_are_nested_to_the_limit_are_shown() -> None:
+    deep: Any = 1
+    for _ in range(198):
+        deep = [deep]
+    wait = replace(make_wait(), arguments_json=dump({"a": deep}))
+
+    assert {"a": deep} == shown_arguments(pages.decision_form(wait, ["approve"]).body)
+
+
+@pytest.mark.parametrize("hostile_text", HOSTILE_TEXTS)
+def test_hostile_decision_text_is_escaped(hostile_text: str) -> None:
+    decision = Decision(
+        id="x",
+        wait_id=make_wait().id,
+        kind="approve",
+        at=MOMENT,
+        digest="d",
+        by=hostile_text,
+        reason=hostile_text,
+        arguments=dump({"a": hostile_text}),
+    )
+
+    for page in (
+        pages.already_decided(decision),
+        pages.decision_recorded(decision, woken=True),
+    ):
+        assert "<form" not in page.body
+        assert "<script" not in page.body
+        assert {"a": hostile_text} == shown_arguments(page.body)
+        assert all(char.isprintable() or char == "\n" for char in page.body)
+
+
+def test_problem_page_has_the_status_and_headers() -> None:
+    problem = replace(
+        problems.from_slug("internal"), detail="<b>", headers={"retry-after": "5"}
+    )
+
+    page = pages.problem_page(problem)
+
+    assert (500, "5") == (page.status, page.headers["retry-after"])
+    assert "&lt;b&gt;" in page.body
+    assert "no-store" == page.headers["cache-control"]
+
+
+def test_every_wait_kind_and_decision_kind_has_a_page() -> None:
+    kinds: tuple[WaitKind, ...] = get_args(WaitKind)
+    for kind in kinds:
+        wait = replace(make_wait(), kind=kind)
+        assert len(VERDICT_KINDS_BY_WAIT[kind]) == pages.decision_form(
+            wait, VERDICT_KINDS_BY_WAIT[kind]
+        ).body.count("<button>")
+    ends: tuple[DecisionKind, ...] = get_args(DecisionKind)
+    for end in ends:
+        stands = Decision(id="x", wait_id="w", kind=end, at=MOMENT, digest="d")
+        assert "Decision</dt>" in pages.already_decided(stands).body

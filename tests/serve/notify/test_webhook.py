@@ -1,0 +1,497 @@
+"""The webhook notifier against real HTTP servers, good ones and bad ones."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import pickle
+import time
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from standardwebhooks import Webhook
+
+from continuations.core import jsontext
+from continuations.errors import ContinuationsError, InvalidInput
+from continuations.serve.notify.delivery import is_loopback
+from continuations.serve.notify.notifier import NotifyFailed
+from continuations.serve.notify.webhook import WebhookNotifier
+from tests.engine.agent_builders import ManualClock
+from tests.serve.notify.receivers import (
+    OTHER_SECRET,
+    PRIVATE_ARGUMENT,
+    SECRET,
+    ReceivedPost,
+    RecordedDelays,
+    WebhookReceiver,
+    make_wait,
+    repeated_responses,
+    serve_socket_script,
+    serve_webhook,
+    trusting_tls_context,
+    unused_port,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from socket import socket
+
+    from continuations.core.waits import Wait
+
+
+def send_event(
+    receiver: WebhookReceiver | str, wait: Wait | None = None, **options: Any
+) -> None:
+    """Tell a webhook of a wait."""
+    options.setdefault("patience", RecordedDelays().retry_policy())
+    url = receiver if isinstance(receiver, str) else receiver.url
+    notifier = WebhookNotifier(url, options.pop("secret", SECRET), **options)
+    asyncio.run(notifier(wait or make_wait()))
+
+
+def send_error(receiver: WebhookReceiver | str, **options: Any) -> NotifyFailed:
+    """Return the error of telling a webhook."""
+    with pytest.raises(NotifyFailed) as caught:
+        send_event(receiver, **options)
+    return caught.value
+
+
+def link_of(wait: Wait) -> str:
+    """Make a link, as an application would."""
+    return f"https://example.com/d/{wait.run_id}"
+
+
+def verify_event(posted: ReceivedPost, secret: str = SECRET) -> Any:
+    """Return the event that the receiver's own library makes of what came."""
+    return Webhook(secret).verify(posted.body, posted.headers)
+
+
+# What is sent ----------------------------------------------------------------------
+
+
+def test_the_event_of_an_open_wait() -> None:
+    """G3: signed as the standard's own library checks it; arguments stay at home."""
+    wait = make_wait(deadline=datetime(2026, 11, 22, 14, tzinfo=UTC))
+    with serve_webhook(WebhookReceiver()) as receiver:
+        send_event(receiver, wait, link=link_of)
+
+    [posted] = receiver.received
+    assert "/hook?key=SECRETPATH" == posted.path
+    assert "application/json" == posted.headers["content-type"]
+    assert {
+        "type": "wait.opened",
+        "timestamp": "2026-11-21T14:00:00.000Z",
+        "data": {
+            "wait_id": wait.id,
+            "run_id": "jane-1",
+            "kind": "approval",
+            "tool": "pay",
+            "path": ["hr", "accounts", "pay"],
+            "deadline": "2026-11-22T14:00:00.000Z",
+            "link": "https://example.com/d/jane-1",
+        },
+    } == verify_event(posted)
+    assert PRIVATE_ARGUMENT.encode() not in posted.body
+
+
+def test_arguments_are_sent_only_if_asked_for() -> None:
+    """R-I5: they may be private."""
+    with serve_webhook(WebhookReceiver()) as receiver:
+        send_event(receiver, with_arguments=True)
+
+    data = verify_event(receiver.received[0])["data"]
+    assert {"to": PRIVATE_ARGUMENT, "cents": 500} == data["arguments"]
+    assert (None, None) == (data["deadline"], data["link"])
+
+
+def test_lone_surrogate_is_sent_as_an_escape() -> None:
+    """Half a surrogate pair is what some models say."""
+    with serve_webhook(WebhookReceiver()) as receiver:
+        send_event(
+            receiver, make_wait(arguments_json='{"a":"\\ud800 é"}'), with_arguments=True
+        )
+
+    assert {"a": "\ud800 é"} == verify_event(receiver.received[0])["data"]["arguments"]
+
+
+def test_repeated_event_has_the_same_id() -> None:
+    """R-F2: the same id and the same event each time; another wait has another."""
+    with serve_webhook(WebhookReceiver()) as receiver:
+        for wait in (make_wait(), make_wait(), make_wait(id="approval-01kaj.b@jane-1")):
+            send_event(receiver, wait)
+
+    first, again, other = receiver.received
+    assert first.headers["webhook-id"] == again.headers["webhook-id"]
+    assert first.headers["webhook-id"] != other.headers["webhook-id"]
+    assert first.body == again.body
+    # A full stop would leave open what was signed.
+    assert "." not in other.headers["webhook-id"]
+
+
+def test_event_is_signed_with_both_secrets_during_rotation() -> None:
+    """R-G4: a receiver that knows either of them believes it; a third does not."""
+    with serve_webhook(WebhookReceiver()) as receiver:
+        send_event(receiver, secret=[OTHER_SECRET, SECRET])
+
+    [posted] = receiver.received
+    assert 2 == len(posted.headers["webhook-signature"].split(" "))
+    assert verify_event(posted, SECRET) == verify_event(posted, OTHER_SECRET)
+    with pytest.raises(Exception, match="No matching signature"):
+        verify_event(posted, "whsec_" + "dGhpcmQh" * 4)
+
+
+def test_each_attempt_is_signed_at_its_own_time() -> None:
+    """R-G4: receivers refuse what is older than five minutes."""
+    clock = ManualClock()
+
+    def later() -> None:
+        clock.seconds += 3600
+
+    with serve_webhook(WebhookReceiver((500, {}), on_post=later)) as receiver:
+        send_event(receiver, clock=clock)
+
+    first, second = (
+        int(each.headers["webhook-timestamp"]) for each in receiver.received
+    )
+    assert 3600 == second - first
+    assert int(datetime(2026, 1, 1, tzinfo=UTC).timestamp()) == first
+    signatures = {each.headers["webhook-signature"] for each in receiver.received}
+    assert 2 == len(signatures)
+
+
+# What is answered ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504, 599])
+def test_temporary_status_is_retried(status: int) -> None:
+    """R-F2: with growing pauses, until it is taken."""
+    pauses = RecordedDelays()
+    with serve_webhook(WebhookReceiver((status, {}), (status, {}))) as receiver:
+        send_event(receiver, retry_policy=pauses.retry_policy())
+
+    assert 3 == len(receiver.received)
+    assert [0.25, 0.5] == pauses.slept
+
+
+@pytest.mark.parametrize("status", [304, 400, 401, 403, 404, 409, 410, 418, 422])
+def test_other_status_is_final(status: int) -> None:
+    """R-F2: what was refused for good is not sent again, and reported."""
+    with serve_webhook(WebhookReceiver((status, {}))) as receiver:
+        error = send_error(receiver)
+
+    assert (1, False) == (len(receiver.received), error.retryable)
+    assert f"it answered {status}" in str(error)
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_is_not_followed(status: int) -> None:
+    """It would carry the event to whom nobody configured."""
+    with serve_webhook(WebhookReceiver()) as elsewhere:
+        told = {"location": elsewhere.url}
+        with serve_webhook(WebhookReceiver((status, told))) as receiver:
+            error = send_error(receiver)
+
+    assert (1, 0) == (len(receiver.received), len(elsewhere.received))
+    assert elsewhere.url not in str(error)
+
+
+def test_attempts_are_bounded() -> None:
+    """R-F2: then it is reported, and may be told again."""
+    with serve_webhook(WebhookReceiver(*repeated_responses(503, 5))) as receiver:
+        error = send_error(receiver)
+
+    assert (3, True) == (len(receiver.received), error.retryable)
+    assert ("jane-1", make_wait().id) == (error.run_id, error.wait_id)
+
+
+@pytest.mark.parametrize(
+    ("header_value", "delay"),
+    [
+        ("2", 2.25),
+        (format_datetime(ManualClock().now() + timedelta(seconds=3)), 3.25),
+        (format_datetime(ManualClock().now() - timedelta(seconds=3)), 0.25),
+        ("soon", 0.25),
+        ("-5", 0.25),
+        ("٣", 0.25),
+        ("Sat, 21 Nov 2026 14:00:00", 0.25),
+    ],
+)
+def test_retry_after_is_honoured(header_value: str, delay: float) -> None:
+    """RFC 9110, 10.2.3: seconds or a date; nonsense is no reason to fail."""
+    pauses = RecordedDelays()
+    header = header_value.encode().decode("latin-1")
+    with serve_webhook(WebhookReceiver((429, {"retry-after": header}))) as receiver:
+        send_event(receiver, retry_policy=pauses.retry_policy(), clock=ManualClock())
+
+    assert [delay] == pauses.slept
+
+
+@pytest.mark.parametrize("header_value", ["3600", "9" * 400, "9" * 5000])
+def test_retry_after_beyond_the_time_limit_stops_the_retries(header_value: str) -> None:
+    """The run's worker waits for us."""
+    pauses = RecordedDelays()
+    with serve_webhook(
+        WebhookReceiver((503, {"retry-after": header_value}))
+    ) as receiver:
+        error = send_error(receiver, retry_policy=pauses.retry_policy())
+
+    assert (1, [], True) == (len(receiver.received), pauses.slept, error.retryable)
+
+
+# Bad lines -------------------------------------------------------------------------
+
+
+def test_refused_connection_is_retried() -> None:
+    """R-F2: reported, after all attempts."""
+    pauses = RecordedDelays()
+    url = f"http://127.0.0.1:{unused_port()}/SECRETPATH"
+    error = send_error(url, retry_policy=pauses.retry_policy())
+
+    assert 2 == len(pauses.slept)
+    assert error.retryable
+    assert "ConnectionRefusedError" in str(error)
+
+
+def test_invalid_host_name_is_a_typed_error() -> None:
+    """R-F2: typed, whatever the resolver raises."""
+    error = send_error(f"https://{'a' * 80}.example/")
+
+    assert "no host" in str(error)
+
+
+def close_after_ten_bytes(line: socket) -> None:
+    """Read a little and go."""
+    line.recv(10)
+
+
+def hangs_up_in_the_answer(line: socket) -> None:
+    """Go in the middle of a header."""
+    line.recv(65536)
+    line.sendall(b"HTTP/1.1 200 OK\r\ncontent-le")
+
+
+def echo_request(line: socket) -> None:
+    """Say what a receiver that echoes might."""
+    line.sendall(line.recv(65536))
+
+
+def respond_with_endless_headers(line: socket) -> None:
+    """Send more headers than anybody needs."""
+    line.recv(65536)
+    line.sendall(b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 1000)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [close_after_ten_bytes, echo_request, respond_with_endless_headers],
+)
+def test_broken_connection_is_retried(script: Callable[[socket], None]) -> None:
+    """R-F2: tried again, then reported, and nothing of what came is told."""
+    with serve_socket_script(script) as server:
+        url = f"http://127.0.0.1:{server.server_address[1]}/SECRETPATH"
+        error = send_error(url)
+
+    assert (3, True) == (server.calls, error.retryable)
+    assert "jane-1@" not in str(error)
+    assert "SECRETPATH" not in str(error)
+
+
+def test_a_body_is_not_read() -> None:
+    """However long it is, the status has said it all."""
+
+    def endless(line: socket) -> None:
+        line.recv(65536)
+        line.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+        for _ in range(1000):
+            line.sendall(b"x" * 65536)
+
+    with serve_socket_script(endless) as server:
+        send_event(f"http://127.0.0.1:{server.server_address[1]}/")
+
+    assert 1 == server.calls
+
+
+def never_respond(line: socket) -> None:
+    """Say nothing until the other side goes."""
+    while line.recv(65536):
+        pass
+
+
+def respond_byte_by_byte(line: socket) -> None:
+    """Send a byte now and then, so that no time-out between two bytes passes."""
+    line.recv(65536)
+    line.sendall(b"HTTP/1.1 200 OK\r\na: ")
+    for _ in range(1000):
+        line.sendall(b"b")
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("script", [never_respond, respond_byte_by_byte])
+def test_silent_receiver_times_out(script: Callable[[socket], None]) -> None:
+    """R-F2: a receiver that says nothing, or little at a time, is cut off."""
+    with serve_socket_script(script) as server:
+        url = f"http://127.0.0.1:{server.server_address[1]}/"
+        before = time.monotonic()
+        error = send_error(
+            url, timeout=0.2, retry_policy=RecordedDelays(max_attempts=2).retry_policy()
+        )
+
+    assert time.monotonic() - before < 5
+    assert "did not answer within 0.2 s" in str(error)
+
+
+def test_cancelled_notification_closes_the_connection() -> None:
+    """R-F2: the thread that waits there is woken."""
+    gone: list[float] = []
+
+    def waiting(line: socket) -> None:
+        never_respond(line)
+        gone.append(time.monotonic())
+
+    async def cancelled(url: str) -> None:
+        async with asyncio.timeout(0.2):
+            await WebhookNotifier(url, SECRET, timeout=60)(make_wait())
+
+    with serve_socket_script(waiting) as server:
+        url = f"http://127.0.0.1:{server.server_address[1]}/"
+        with pytest.raises(TimeoutError):
+            asyncio.run(cancelled(url))
+        until = time.monotonic() + 5
+        while not gone and time.monotonic() < until:
+            time.sleep(0.01)
+
+    assert gone
+
+
+# TLS -------------------------------------------------------------------------------
+
+
+def test_event_is_sent_over_tls() -> None:
+    """The certificate is checked, by the name in the URL."""
+    with serve_webhook(WebhookReceiver(), tls=True) as receiver:
+        send_event(receiver, tls=trusting_tls_context())
+
+    assert verify_event(receiver.received[0])
+
+
+def test_untrusted_certificate_is_rejected() -> None:
+    """R-F2: final: asking again makes it no better known."""
+    with serve_webhook(WebhookReceiver(), tls=True) as receiver:
+        error = send_error(receiver)
+
+    assert ([], False) == (receiver.received, error.retryable)
+    assert "certificate is not trusted" in str(error)
+
+
+# What is refused at once -----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://example.com/hook",
+        "http://localhost.example.com/hook",
+        "http://127.0.0.1.example.com/hook",
+        "ftp://example.com/",
+        "example.com/hook",
+        "https://",
+        "https:///hook",
+        "https://kim:word@example.com/",
+        "https://example.com:99999/",
+        "https://example.com/a b",
+        "https://example.com/\r\nx: y",
+        "https://[::1/",
+        "https://exämple.com/",
+    ],
+)
+def test_invalid_url_is_rejected(url: str) -> None:
+    """Refused when it is given, and not quoted: it may be a secret."""
+    with pytest.raises(InvalidInput) as caught:
+        WebhookNotifier(url, SECRET)
+
+    assert "word" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "secret",
+    ["", "whsec_", "whsec_short", "whsec_!!!", SECRET.removeprefix("whsec_"), [], "é"],
+)
+def test_invalid_secret_is_rejected(secret: Any) -> None:
+    """Refused when it is given, and not quoted."""
+    with pytest.raises(InvalidInput) as caught:
+        WebhookNotifier("https://example.com/", secret)
+
+    assert "short" not in str(caught.value)
+
+
+@pytest.mark.parametrize("timeout", [0, -1, float("inf"), float("nan")])
+def test_invalid_timeout_is_rejected(timeout: float) -> None:
+    """Refused when it is given."""
+    with pytest.raises(InvalidInput):
+        WebhookNotifier("https://example.com/", SECRET, timeout=timeout)
+
+
+@pytest.mark.parametrize(
+    ("host", "is_here"),
+    [
+        ("127.0.0.1", True),
+        ("127.8.9.1", True),
+        ("::1", True),
+        ("localhost", True),
+        ("0.0.0.0", False),  # noqa: S104 - nothing is bound
+        ("10.0.0.1", False),
+        ("example.com", False),
+        ("", False),
+    ],
+)
+def test_is_loopback_recognizes_local_hosts(host: str, is_here: bool) -> None:
+    """There, and only there, plain http is well."""
+    assert is_here == is_loopback(host)
+
+
+# Secrets ---------------------------------------------------------------------------
+
+
+def test_secrets_are_in_no_repr_or_error() -> None:
+    """R-I5: neither repr, nor errors, nor what comes with them."""
+    notifier = WebhookNotifier("https://example.com/hook?key=SECRETPATH", SECRET)
+    with serve_webhook(WebhookReceiver((400, {"x": "y"}))) as receiver:
+        error = send_error(receiver, link=link_of)
+
+    told = repr(notifier), str(error), repr(error), repr(vars(error))
+    for secret in ("SECRETPATH", SECRET, "/d/", PRIVATE_ARGUMENT, "c2VjcmV0"):
+        assert not [text for text in told if secret in text]
+    assert "<WebhookNotifier https://example.com>" == repr(notifier)
+
+
+def test_error_survives_pickling() -> None:
+    """As all errors of ours do."""
+    error = NotifyFailed(make_wait(), "nobody was there", retryable=True)
+    again = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
+
+    assert isinstance(again, ContinuationsError)
+    assert (str(error), vars(error)) == (str(again), vars(again))
+
+
+def test_exception_of_the_link_function_is_reported() -> None:
+    """R-F2: the application's own fault is reported like any other, and kept."""
+
+    def link(_: Wait) -> str:
+        raise KeyError("no such page")
+
+    with serve_webhook(WebhookReceiver()) as receiver:
+        error = send_error(receiver, link=link)
+
+    assert ([], False) == (receiver.received, error.retryable)
+    assert isinstance(error.__cause__, KeyError)
+
+
+def test_the_body_is_compact_json() -> None:
+    """Whoever signs bytes had better know them."""
+    with serve_webhook(WebhookReceiver()) as receiver:
+        send_event(receiver)
+
+    body = receiver.received[0].body
+    assert body == jsontext.dump(json.loads(body)).encode()

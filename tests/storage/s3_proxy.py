@@ -1,0 +1,458 @@
+"""An HTTP server that stands before an S3 and spoils what it is told to spoil.
+
+Behind it is a small S3 of its own, `Bucket`, or a real server, `Upstream`. Every
+request is counted by kind, as S3 bills it, and a *plan* says what goes wrong::
+
+    with S3Front(Bucket(), script(lost_reply(), refused(503, "SlowDown"))) as front:
+        store = S3Store("bucket", endpoint=front.url)
+        …
+        assert {"PUT": 3} == front.counts
+
+As a proxy it makes the requests of any store countable, also those of other processes.
+"""
+
+from __future__ import annotations
+
+import http.client
+import random
+import sys
+import threading
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
+from hashlib import md5
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socket import SHUT_RDWR
+from socketserver import TCPServer
+from typing import TYPE_CHECKING, Any, Protocol, cast
+from urllib.parse import parse_qs, unquote, urlsplit
+from xml.sax.saxutils import escape
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import TracebackType
+    from typing import Self, TypeAlias
+
+__all__ = [
+    "FakeS3",
+    "Fault",
+    "RealServer",
+    "Reply",
+    "Request",
+    "S3Proxy",
+    "error_response",
+    "fault_sequence",
+    "fixed_body",
+    "lost_reply",
+    "lost_request",
+    "no_fault",
+    "random_faults",
+    "truncated_body",
+]
+
+SERVER_DATE = "Sat, 21 Nov 2026 12:00:00 GMT"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One request as it came over the wire; kind is how S3 counts it."""
+
+    number: int
+    kind: str  # PUT, GET, HEAD, LIST, DELETE
+    target: str
+    headers: Mapping[str, str]  # names in lower case
+    body: bytes
+
+    @property
+    def key(self) -> str:
+        """The object's name, without its bucket."""
+        return unquote(urlsplit(self.target).path.lstrip("/").partition("/")[2])
+
+    def query_parameter(self, name: str, default: str = "") -> str:
+        """Return one parameter of the query."""
+        query = parse_qs(urlsplit(self.target).query)
+        return query.get(name, [default])[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What goes back; `sent` of the body's bytes, then silence or the end."""
+
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    body: bytes = b""
+    hang_up: bool = False
+    sent: int | None = None
+    stall_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """What goes wrong with one request."""
+
+    forwarded: bool = True
+    times: int = 1
+    reply: Callable[[Reply], Reply] = lambda real: real
+
+
+Plan: TypeAlias = "Callable[[Request], Fault]"
+
+
+class Backend(Protocol):
+    """What answers when nothing goes wrong."""
+
+    def handle(self, request: Request) -> Reply:
+        """Do what is asked."""
+        ...
+
+    def close(self) -> None:
+        """Let go of whatever is open; nobody asks any more."""
+        ...
+
+
+# What can go wrong ------------------------------------------------------------
+
+
+def no_fault() -> Fault:
+    """Let it go well."""
+    return Fault()
+
+
+def lost_request() -> Fault:
+    """Hang up before anything was done."""
+    return Fault(forwarded=False, reply=lambda _: Reply(hang_up=True))
+
+
+def lost_reply() -> Fault:
+    """Do it, and hang up."""
+    return Fault(reply=lambda _: Reply(hang_up=True))
+
+
+def error_response(
+    status: int, code: str = "", *, landed: bool = False, **headers: str
+) -> Fault:
+    """Answer with an error of S3's, in spite of having done it if `landed`."""
+    text = f"<Error><Code>{code}</Code><Message>as told</Message></Error>"
+    sent = {name.replace("_", "-"): value for name, value in headers.items()}
+    reply = Reply(status=status, headers=sent, body=text.encode() if code else b"")
+    return Fault(forwarded=landed, reply=lambda _: reply)
+
+
+def fixed_body(body: bytes, **headers: str) -> Fault:
+    """Answer with 200 and anything."""
+    sent = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Fault(forwarded=False, reply=lambda _: Reply(headers=sent, body=body))
+
+
+def truncated_body(sent: int, stall: float = 0.0) -> Fault:
+    """Do it and send so many bytes of the body, then wait and hang up."""
+
+    def reply(real: Reply) -> Reply:
+        return Reply(
+            status=real.status,
+            headers=real.headers,
+            body=real.body,
+            sent=sent,
+            stall_seconds=stall,
+        )
+
+    return Fault(reply=reply)
+
+
+def fault_sequence(*faults: Fault) -> Plan:
+    """Plan these faults for the first requests; afterwards all goes well."""
+    left = list(faults)
+    return lambda _: left.pop(0) if left else Fault()
+
+
+def random_faults(seed: int, rate: float) -> Plan:
+    """Spoil such a share of all requests, by the number of the request alone.
+
+    A request or its reply is lost, comes late or twice, or ends in a 500 or 503.
+    """
+
+    def plan(request: Request) -> Fault:
+        dice = random.Random(f"{seed} {request.number}")  # noqa: S311 -- repeatable
+        if dice.random() >= rate:
+            return Fault()
+        return dice.choice(
+            (
+                lost_request(),
+                lost_reply(),
+                Fault(reply=lambda real: _late(real, dice.uniform(0, 0.02))),
+                Fault(times=2),
+                error_response(500, "InternalError"),
+                error_response(500, "InternalError", landed=True),
+                error_response(503, "SlowDown"),
+                truncated_body(1),
+            )
+        )
+
+    return plan
+
+
+def _late(real: Reply, seconds: float) -> Reply:
+    threading.Event().wait(seconds)
+    return real
+
+
+# What stands behind -----------------------------------------------------------
+
+
+class FakeS3:
+    """A small S3 with one bucket of any name; `honours` the condition or overwrites."""
+
+    def __init__(self, *, honors_conditions: bool = True) -> None:
+        self.bodies: dict[str, bytes] = {}
+        self.metadata: dict[str, dict[str, str]] = {}
+        self._honors_conditions = honors_conditions
+        self._lock = threading.Lock()
+
+    def handle(self, request: Request) -> Reply:
+        """Do what is asked, one request at a time."""
+        with self._lock:
+            match request.kind:
+                case "PUT":
+                    return self._put(request)
+                case "LIST":
+                    return self._list(request)
+                case "DELETE":
+                    self.bodies.pop(request.key, None)
+                    return Reply(status=204)
+                case _:
+                    return self._get(request.key)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _put(self, request: Request) -> Reply:
+        conditional = request.headers.get("if-none-match") == "*"
+        if conditional and self._honors_conditions and request.key in self.bodies:
+            return _error(412, "PreconditionFailed")
+        self.bodies[request.key] = request.body
+        self.metadata[request.key] = {
+            name: value
+            for name, value in request.headers.items()
+            if name.startswith("x-amz-meta-")
+        }
+        return Reply(headers={"ETag": _etag(request.body)})
+
+    def _get(self, key: str) -> Reply:
+        if key not in self.bodies:
+            return _error(404, "NoSuchKey")
+        body = self.bodies[key]
+        return Reply(headers={"ETag": _etag(body), **self.metadata[key]}, body=body)
+
+    def _list(self, request: Request) -> Reply:
+        most = int(request.query_parameter("max-keys", "1000"))
+        start, after = (
+            request.query_parameter("prefix"),
+            request.query_parameter("start-after"),
+        )
+        found = [
+            _listed(key, self.bodies[key])
+            for key in sorted(self.bodies)
+            if key.startswith(start) and key > after
+        ]
+        more = str(len(found) > most).lower()
+        listed = f"<IsTruncated>{more}</IsTruncated>{''.join(found[:most])}"
+        return Reply(body=f"<ListBucketResult>{listed}</ListBucketResult>".encode())
+
+
+class RealServer:
+    """A real server; requests pass through with their signatures."""
+
+    def __init__(self, url: str) -> None:
+        self._place = urlsplit(url).netloc
+        self._idle: list[http.client.HTTPConnection] = []
+
+    def handle(self, request: Request) -> Reply:
+        """Ask the server behind."""
+        try:
+            line = self._idle.pop()
+        except IndexError:
+            line = http.client.HTTPConnection(self._place)
+        method = "GET" if request.kind == "LIST" else request.kind
+        line.request(method, request.target, request.body, dict(request.headers))
+        answer = line.getresponse()
+        body = answer.read()
+        self._idle.append(line)
+        dropped = {"connection", "transfer-encoding", "content-length"}
+        headers = {k: v for k, v in answer.getheaders() if k.lower() not in dropped}
+        if method == "HEAD":
+            headers["Content-Length"] = answer.getheader("content-length", "0")
+        return Reply(status=answer.status, headers=headers, body=body)
+
+    def close(self) -> None:
+        """Close the connections to the server behind."""
+        while self._idle:
+            self._idle.pop().close()
+
+
+def _error(status: int, code: str) -> Reply:
+    return error_response(status, code).reply(Reply())
+
+
+def _listed(key: str, body: bytes) -> str:
+    facts = f"<Key>{escape(key)}</Key><Size>{len(body)}</Size>"
+    time = "<LastModified>2026-11-21T12:00:00.000Z</LastModified>"
+    return f"<Contents>{facts}{time}<ETag>{_etag(body)}</ETag></Contents>"
+
+
+def _etag(body: bytes) -> str:
+    return f'"{md5(body).hexdigest()}"'  # noqa: S324 -- as S3 does
+
+
+# The wire ---------------------------------------------------------------------
+
+
+class S3Proxy:
+    """The server; `plan` may be replaced at any time, `counts` cleared."""
+
+    def __init__(self, backend: Backend, plan: Plan | None = None) -> None:
+        self.backend = backend
+        self.plan: Plan = plan or fault_sequence()
+        self.requests: list[Request] = []
+        self.counts: Counter[str] = Counter()
+        self.connections = 0
+        self._noting = threading.Lock()
+        self._server = _Server(("127.0.0.1", 0), self)
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def __enter__(self) -> Self:
+        threading.Thread(
+            target=lambda: self._server.serve_forever(poll_interval=0.05), daemon=True
+        ).start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._server.shutdown()
+        self._server.hang_up()
+        self._server.server_close()
+        self.backend.close()
+
+    def reset(self, backend: Backend, *faults: Fault) -> None:
+        """Forget what was, and go on with another backend and script."""
+        with self._noting:
+            self.backend, self.plan = backend, fault_sequence(*faults)
+            self.requests.clear()
+            self.counts.clear()
+
+    def handle(self, kind: str, handler: _Handler) -> Reply:
+        """Note one request and return what is to be sent back."""
+        headers = {name.lower(): value for name, value in handler.headers.items()}
+        body = handler.rfile.read(int(headers.get("content-length", 0)))
+        with self._noting:
+            request = Request(
+                number=len(self.requests) + 1,
+                kind=kind,
+                target=handler.path,
+                headers=headers,
+                body=body,
+            )
+            self.requests.append(request)
+            self.counts[kind] += 1
+            fault = self.plan(request)
+        replies = [Reply()]
+        if fault.forwarded:
+            replies = [self.backend.handle(request) for _ in range(fault.times)]
+        return fault.reply(replies[0])
+
+    def wait(self, seconds: float) -> None:
+        """Wait, but not beyond the end of the server."""
+        self._server.closing.wait(seconds)
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 1024
+
+    def __init__(self, address: tuple[str, int], proxy: S3Proxy) -> None:
+        super().__init__(address, _Handler)
+        self.front = proxy
+        self.closing = threading.Event()
+        self._open: set[Any] = set()
+        self._all_gone = threading.Condition()
+
+    def server_bind(self) -> None:
+        # HTTPServer's own asks the name service who 127.0.0.1 is.
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = "127.0.0.1", self.server_address[1]
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._all_gone:
+            self._open.add(request)
+            self.front.connections += 1
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        super().shutdown_request(request)
+        with self._all_gone:
+            self._open.discard(request)
+            self._all_gone.notify_all()
+
+    def hang_up(self) -> None:
+        """End every connection and wait until its thread has let go of it."""
+        self.closing.set()
+        with self._all_gone:
+            for request in self._open:
+                with suppress(OSError):
+                    request.shutdown(SHUT_RDWR)
+            self._all_gone.wait_for(lambda: not self._open, timeout=5)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        # A client that goes away is a test's business; anything else is a fault here.
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    wbufsize = -1  # head and body in one packet
+
+    def do_PUT(self) -> None:
+        self._do("PUT")
+
+    def do_GET(self) -> None:
+        self._do("LIST" if "list-type" in self.path else "GET")
+
+    def do_HEAD(self) -> None:
+        self._do("HEAD")
+
+    def do_DELETE(self) -> None:
+        self._do("DELETE")
+
+    def handle_expect_100(self) -> bool:
+        self.send_response_only(100)
+        self.end_headers()
+        self.wfile.flush()
+        return True
+
+    def _do(self, kind: str) -> None:
+        proxy = cast("_Server", self.server).front
+        reply = proxy.handle(kind, self)
+        if reply.hang_up:
+            self.close_connection = True
+            return
+        self.send_response_only(reply.status)
+        headers = {"Date": SERVER_DATE, "Content-Length": str(len(reply.body))}
+        # With capitals, as servers written in Go send every name.
+        sent = {name.title(): value for name, value in reply.headers.items()}
+        for name, value in (headers | sent).items():
+            self.send_header(name, value)
+        self.end_headers()
+        if kind != "HEAD":
+            self.wfile.write(reply.body[: reply.sent])
+        if reply.sent is not None:
+            self.wfile.flush()
+            proxy.wait(reply.stall_seconds)
+            self.close_connection = True
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its name
+        """Say nothing: what came is `S3Front.requests`."""

@@ -1,0 +1,710 @@
+"""Whatever S3 or the way to it answers, each verb says what the contract says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from continuations_storage import (
+    AlreadyExists,
+    Damaged,
+    Denied,
+    Inconclusive,
+    NotFound,
+    StorageError,
+    Throttled,
+    Unavailable,
+    Unsafe,
+)
+from continuations_storage.retry_policy import RetryPolicy
+from continuations_storage.s3 import S3Store
+from continuations_storage.s3client import ClientSettings, create_client
+from tests.storage.s3_proxy import (
+    FakeS3,
+    Fault,
+    Reply,
+    S3Proxy,
+    error_response,
+    fixed_body,
+    lost_reply,
+    lost_request,
+    no_fault,
+    truncated_body,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Iterator
+    from typing import Any
+
+    from continuations_storage.s3requests import S3Client
+
+pytestmark = pytest.mark.usefixtures("s3_environment")
+
+BODY = b"0123456789"
+OTHER_BODY = b"another's"
+CAPTIVE_PORTAL_PAGE = b"<html><body>Welcome! Please log in.</body></html>"
+ERROR_BODY_WITH_STATUS_200 = b"<Error><Code>InternalError</Code></Error>"
+
+
+@dataclass
+class RecordedDelays:
+    """Time that passes only by sleeping."""
+
+    now: float = 0.0
+    slept: list[float] = field(default_factory=list[float])
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+
+    def retry_policy(self, seconds: float = 1000.0) -> RetryPolicy:
+        return RetryPolicy(
+            max_attempts=4,
+            max_seconds=seconds,
+            clock=lambda: self.now,
+            sleep=self.sleep,
+            random_fraction=lambda: 1.0,
+        )
+
+
+@pytest.fixture(scope="module")
+def proxy() -> Iterator[S3Proxy]:
+    with S3Proxy(FakeS3()) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def client(proxy: S3Proxy) -> Iterator[S3Client]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ACCESS_KEY_ID", "test")
+        patch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+        yield create_client(
+            ClientSettings(
+                endpoint=proxy.url, region="us-east-1", timeout=0.25, connections=4
+            )
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """What went wrong in turn, what the verb then says, and what it cost."""
+
+    name: str
+    faults: tuple[Fault, ...] = ()
+    expected: type[StorageError] | object
+    expected_requests: dict[str, int]
+    expected_text: str = ""
+    key_exists: bool = False
+
+
+def outcome(work: Coroutine[Any, Any, object]) -> tuple[object, str]:
+    try:
+        return asyncio.run(work), ""
+    except StorageError as error:
+        return type(error), str(error)
+
+
+def assert_case(case: Case, proxy: S3Proxy, work: Coroutine[Any, Any, object]) -> None:
+    ends, said = outcome(work)
+
+    assert (case.expected, case.expected_requests) == (ends, Counter(proxy.counts)), (
+        said
+    )
+    assert case.expected_text in said
+
+
+def case_name(case: Case) -> str:
+    return case.name
+
+
+MANY = 40
+CREATED = "made"
+
+CREATES = [
+    Case(name="all well", expected=CREATED, expected_requests={"PUT": 1}),
+    Case(
+        name="taken",
+        key_exists=True,
+        expected=AlreadyExists,
+        expected_requests={"PUT": 1},
+    ),
+    # Lost on the way.
+    Case(
+        name="request lost",
+        faults=(lost_request(),),
+        expected=CREATED,
+        expected_requests={"PUT": 2},
+    ),
+    Case(
+        name="reply lost",
+        faults=(lost_reply(),),
+        expected=CREATED,
+        expected_requests={"PUT": 2, "HEAD": 1},
+    ),
+    Case(
+        name="reply lost each time",
+        faults=(lost_reply(),) * 4,
+        expected=CREATED,
+        expected_requests={"PUT": 4, "HEAD": 1},
+    ),
+    Case(
+        name="reply lost, and that of the read-back",
+        faults=(lost_reply(), no_fault(), lost_reply()),
+        expected=CREATED,
+        expected_requests={"PUT": 2, "HEAD": 2},
+    ),
+    Case(
+        name="every reply lost",
+        faults=(lost_reply(),) * MANY,
+        expected=Inconclusive,
+        expected_requests={"PUT": 4, "HEAD": 3},
+        expected_text="when read back",
+    ),
+    Case(
+        name="every request lost, and the key is free",
+        faults=(lost_request(),) * 4,
+        expected=Inconclusive,
+        expected_requests={"PUT": 4, "HEAD": 1},
+    ),
+    Case(
+        name="request lost, then taken by another",
+        faults=(lost_request(),),
+        key_exists=True,
+        expected=AlreadyExists,
+        expected_requests={"PUT": 2, "HEAD": 1},
+    ),
+    Case(
+        name="reply lost, then taken, then gone when read back",
+        faults=(lost_reply(), no_fault(), error_response(404)),
+        expected=Inconclusive,
+        expected_requests={"PUT": 2, "HEAD": 1},
+    ),
+    Case(
+        name="reply lost, then taken, but reading is not permitted",
+        faults=(lost_reply(), no_fault(), error_response(403)),
+        expected=Inconclusive,
+        expected_requests={"PUT": 2, "HEAD": 1},
+    ),
+    Case(
+        name="reply lost, then the credentials are gone, then back",
+        faults=(lost_reply(), error_response(403, "AccessDenied")),
+        expected=CREATED,
+        expected_requests={"PUT": 2, "HEAD": 1},
+    ),
+    # 409: another write is under way.
+    Case(
+        name="conflict",
+        faults=(error_response(409, "ConditionalRequestConflict"),) * 2,
+        expected=CREATED,
+        expected_requests={"PUT": 3},
+    ),
+    Case(
+        name="conflict, then taken",
+        faults=(error_response(409, "ConditionalRequestConflict"),),
+        key_exists=True,
+        expected=AlreadyExists,
+        expected_requests={"PUT": 2},
+    ),
+    Case(
+        name="conflict for ever",
+        faults=(error_response(409, "ConditionalRequestConflict"),) * MANY,
+        expected=Unavailable,
+        expected_requests={"PUT": 4},
+        expected_text="ConditionalRequestConflict",
+    ),
+    # 5xx.
+    Case(
+        name="500",
+        faults=(error_response(500, "InternalError"),),
+        expected=CREATED,
+        expected_requests={"PUT": 2},
+    ),
+    Case(
+        name="500 after it landed",
+        faults=(error_response(500, "InternalError", landed=True),),
+        expected=CREATED,
+        expected_requests={"PUT": 2, "HEAD": 1},
+    ),
+    Case(
+        name="500 hidden in a 200",
+        faults=(fixed_body(ERROR_BODY_WITH_STATUS_200),),
+        expected=CREATED,
+        expected_requests={"PUT": 2},
+    ),
+    Case(
+        name="502 of a proxy",
+        faults=(error_response(502),),
+        expected=CREATED,
+        expected_requests={"PUT": 2},
+    ),
+    Case(
+        name="some new 5xx",
+        faults=(error_response(599),),
+        expected=CREATED,
+        expected_requests={"PUT": 2},
+    ),
+    Case(
+        name="slow down",
+        faults=(error_response(503, "SlowDown"),),
+        expected=CREATED,
+        expected_requests={"PUT": 2},
+    ),
+    Case(
+        name="slow down, for ever",
+        faults=(error_response(503, "SlowDown"),) * MANY,
+        expected=Throttled,
+        expected_requests={"PUT": 4},
+    ),
+    Case(
+        name="429 for ever",
+        faults=(error_response(429),) * MANY,
+        expected=Throttled,
+        expected_requests={"PUT": 4},
+    ),
+    Case(
+        name="500, then slow down for ever: may have landed",
+        faults=(
+            error_response(500, "InternalError"),
+            *[error_response(503, "SlowDown")] * MANY,
+        ),
+        expected=Inconclusive,
+        expected_requests={"PUT": 4, "HEAD": 3},
+    ),
+    Case(
+        name="not implemented",
+        faults=(error_response(501, "NotImplemented"),),
+        expected=Unsafe,
+        expected_requests={"PUT": 1},
+        expected_text="checksums='when_required'",
+    ),
+    Case(
+        name="full",
+        faults=(error_response(507),),
+        expected=Unavailable,
+        expected_requests={"PUT": 1},
+    ),
+    # Who asks.
+    Case(
+        name="forbidden",
+        faults=(error_response(403, "AccessDenied"),),
+        expected=Denied,
+        expected_requests={"PUT": 1},
+        expected_text="s3:ListBucket",
+    ),
+    Case(
+        name="expired",
+        faults=(error_response(400, "ExpiredToken"),),
+        expected=Denied,
+        expected_requests={"PUT": 1},
+        expected_text="get new ones",
+    ),
+    Case(
+        name="clock",
+        faults=(error_response(403, "RequestTimeTooSkewed"),),
+        expected=Unavailable,
+        expected_requests={"PUT": 1},
+        expected_text="clock is wrong",
+    ),
+    # Where.
+    Case(
+        name="no bucket",
+        faults=(error_response(404, "NoSuchBucket"),),
+        expected=Unavailable,
+        expected_requests={"PUT": 1},
+        expected_text="make it",
+    ),
+    Case(
+        name="some new 4xx",
+        faults=(error_response(418, "Teapot"),),
+        expected=Unavailable,
+        expected_requests={"PUT": 1},
+        expected_text="418 Teapot",
+    ),
+    Case(
+        name="malformed",
+        faults=(error_response(400, "InvalidArgument"),),
+        expected=Unavailable,
+        expected_requests={"PUT": 1},
+        expected_text="path_style",
+    ),
+    Case(
+        name="too large",
+        faults=(error_response(400, "EntityTooLarge"),),
+        expected=Unavailable,
+        expected_requests={"PUT": 1},
+        expected_text="larger",
+    ),
+    # On the way.
+    Case(
+        name="body broken on the way",
+        faults=(error_response(400, "BadDigest"),),
+        expected=CREATED,
+        expected_requests={"PUT": 2},
+    ),
+    Case(
+        name="a hotel's login page",
+        faults=(fixed_body(CAPTIVE_PORTAL_PAGE),),
+        expected=CREATED,
+        expected_requests={"PUT": 2},
+    ),
+    Case(
+        name="a hotel's login page for ever",
+        faults=(fixed_body(CAPTIVE_PORTAL_PAGE),) * MANY,
+        expected=Inconclusive,
+        expected_requests={"PUT": 4, "HEAD": 3},
+        expected_text="not one of S3's",
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CREATES, ids=case_name)
+def test_create_maps_each_response(
+    case: Case, proxy: S3Proxy, client: S3Client
+) -> None:
+    """R-E1, R-E2, R-E3: never a false conflict, a false success, a second body."""
+    bucket = FakeS3()
+    if case.key_exists:
+        bucket.bodies["p/a"], bucket.metadata["p/a"] = OTHER_BODY, {}
+    proxy.reset(bucket, *case.faults)
+    store = S3Store(
+        "bucket", "p", client=client, retry_policy=RecordedDelays().retry_policy()
+    )
+
+    async def create() -> object:
+        time = await store.create("a", BODY)
+        assert time is not None
+        assert "2026-11-21T12:00:00+00:00" == time.isoformat()
+        return CREATED
+
+    assert_case(case, proxy, create())
+    if case.expected is CREATED:
+        assert BODY == bucket.bodies["p/a"]
+    if case.key_exists:
+        assert OTHER_BODY == bucket.bodies["p/a"]
+    makers = [r.headers["x-amz-meta-maker"] for r in proxy.requests if r.kind == "PUT"]
+    assert 1 == len(set(makers))
+
+
+WRONG_CHECKSUM = {"ETag": '"x"', "x_amz_checksum_crc32": "AAAAAA=="}
+
+
+def truncated_error_response() -> Fault:
+    """A 404 of which only the first bytes come: urllib3's error comes through."""
+    whole = error_response(404, "NoSuchKey")
+
+    def half(real: Reply) -> Reply:
+        return replace(whole.reply(real), sent=1)
+
+    return replace(whole, reply=half)
+
+
+READS = [
+    Case(name="all well", expected=BODY, expected_requests={"GET": 1}),
+    Case(
+        name="missing",
+        faults=(error_response(404, "NoSuchKey"),),
+        expected=NotFound,
+        expected_requests={"GET": 1},
+    ),
+    Case(
+        name="missing, and listing is not permitted",
+        faults=(error_response(403, "AccessDenied"),),
+        expected=Denied,
+        expected_requests={"GET": 1},
+        expected_text="s3:ListBucket",
+    ),
+    Case(
+        name="a 404 that is not S3's",
+        faults=(error_response(404),),
+        expected=Unavailable,
+        expected_requests={"GET": 1},
+    ),
+    Case(
+        name="no bucket",
+        faults=(error_response(404, "NoSuchBucket"),),
+        expected=Unavailable,
+        expected_requests={"GET": 1},
+    ),
+    Case(
+        name="half a refusal",
+        faults=(truncated_error_response(),) * 2,
+        expected=BODY,
+        expected_requests={"GET": 3},
+    ),
+    Case(
+        name="lost",
+        faults=(lost_reply(),) * 2,
+        expected=BODY,
+        expected_requests={"GET": 3},
+    ),
+    Case(
+        name="half a body",
+        faults=(truncated_body(5),),
+        expected=BODY,
+        expected_requests={"GET": 2},
+    ),
+    Case(
+        name="half a body for ever",
+        faults=(truncated_body(5),) * MANY,
+        expected=Unavailable,
+        expected_requests={"GET": 4},
+    ),
+    Case(
+        name="a body that stops coming",
+        faults=(truncated_body(5, stall=2.0),),
+        expected=BODY,
+        expected_requests={"GET": 2},
+    ),
+    Case(
+        name="500",
+        faults=(error_response(500, "X"),),
+        expected=BODY,
+        expected_requests={"GET": 2},
+    ),
+    Case(
+        name="slow down, for ever",
+        faults=(error_response(503, "SlowDown"),) * MANY,
+        expected=Throttled,
+        expected_requests={"GET": 4},
+    ),
+    Case(
+        name="broken on the way",
+        faults=(fixed_body(BODY, **WRONG_CHECKSUM),),
+        expected=BODY,
+        expected_requests={"GET": 2},
+    ),
+    Case(
+        name="broken where it lies",
+        faults=(fixed_body(BODY, **WRONG_CHECKSUM),) * MANY,
+        expected=Damaged,
+        expected_requests={"GET": 4},
+    ),
+    Case(
+        name="a hotel's login page for ever",
+        faults=(fixed_body(CAPTIVE_PORTAL_PAGE),) * MANY,
+        expected=Unavailable,
+        expected_requests={"GET": 4},
+        expected_text="not one of S3's",
+    ),
+    Case(
+        name="archived",
+        faults=(error_response(403, "InvalidObjectState"),),
+        expected=Unavailable,
+        expected_requests={"GET": 1},
+        expected_text="restore it first",
+    ),
+]
+
+
+@pytest.mark.parametrize("case", READS, ids=case_name)
+def test_read_maps_each_response(case: Case, proxy: S3Proxy, client: S3Client) -> None:
+    """R-E2, R-E5, R-E7: the whole body or an error, and "missing" only if it is."""
+    bucket = FakeS3()
+    bucket.bodies["a"], bucket.metadata["a"] = BODY, {}
+    proxy.reset(bucket, *case.faults)
+    store = S3Store(
+        "bucket", client=client, retry_policy=RecordedDelays().retry_policy()
+    )
+
+    assert_case(case, proxy, store.read("a"))
+
+
+def listing(*keys: str, more: bool = False) -> Fault:
+    found = "".join(f"<Contents><Key>{key}</Key></Contents>" for key in keys)
+    truncated = f"<IsTruncated>{str(more).lower()}</IsTruncated>"
+    return fixed_body(
+        f"<ListBucketResult>{truncated}{found}</ListBucketResult>".encode()
+    )
+
+
+LISTINGS = [
+    Case(name="all well", expected=["a", "b"], expected_requests={"LIST": 1}),
+    Case(
+        name="broken off",
+        faults=(truncated_body(60), fixed_body(b"<ListBucketResult><IsTrun")),
+        expected=["a", "b"],
+        expected_requests={"LIST": 3},
+    ),
+    Case(
+        name="broken off for ever",
+        faults=(fixed_body(b"<ListBucketResult><IsTrun"),) * MANY,
+        expected=Unavailable,
+        expected_requests={"LIST": 4},
+    ),
+    Case(
+        name="a hotel's login page is not an empty listing",
+        faults=(fixed_body(CAPTIVE_PORTAL_PAGE),) * MANY,
+        expected=Unavailable,
+        expected_requests={"LIST": 4},
+        expected_text="not one of S3's",
+    ),
+    Case(
+        name="an empty page that is not the last",
+        faults=(listing(more=True),),
+        expected=["a", "b"],
+        expected_requests={"LIST": 2},
+    ),
+    Case(
+        name="a short page that is not the last",
+        faults=(listing("p/a", more=True),),
+        expected=["a", "b"],
+        expected_requests={"LIST": 2},
+    ),
+    Case(
+        name="names that are no keys",
+        faults=(listing("p/", "p/a", "p/a b", "p/c/"),),
+        expected=["a"],
+        expected_requests={"LIST": 1},
+    ),
+    Case(
+        name="out of order",
+        faults=(listing("p/b", "p/a"),),
+        expected=Unsafe,
+        expected_requests={"LIST": 1},
+        expected_text="directory bucket",
+    ),
+    Case(
+        name="of another prefix",
+        faults=(listing("q/b"),),
+        expected=Unsafe,
+        expected_requests={"LIST": 1},
+    ),
+    Case(
+        name="forbidden",
+        faults=(error_response(403, "AccessDenied"),),
+        expected=Denied,
+        expected_requests={"LIST": 1},
+    ),
+    Case(
+        name="500",
+        faults=(error_response(500),),
+        expected=["a", "b"],
+        expected_requests={"LIST": 2},
+    ),
+]
+
+
+@pytest.mark.parametrize("case", LISTINGS, ids=case_name)
+def test_listing_maps_each_response(
+    case: Case, proxy: S3Proxy, client: S3Client
+) -> None:
+    """R-E2, R-E5, R-E9: what is not listed is not there."""
+    bucket = FakeS3()
+    bucket.bodies.update({"p/a": BODY, "p/b": BODY, "q": BODY})
+    proxy.reset(bucket, *case.faults)
+    store = S3Store(
+        "bucket", "p", client=client, retry_policy=RecordedDelays().retry_policy()
+    )
+
+    assert_case(case, proxy, store.keys(""))
+
+
+DELETES = [
+    Case(name="all well", expected=None, expected_requests={"DELETE": 1}),
+    Case(
+        name="lost",
+        faults=(lost_reply(),),
+        expected=None,
+        expected_requests={"DELETE": 2},
+    ),
+    Case(
+        name="missing, says a look-alike",
+        faults=(error_response(404, "NoSuchKey"),),
+        expected=None,
+        expected_requests={"DELETE": 1},
+    ),
+    Case(
+        name="no bucket",
+        faults=(error_response(404, "NoSuchBucket"),),
+        expected=Unavailable,
+        expected_requests={"DELETE": 1},
+    ),
+    Case(
+        name="forbidden",
+        faults=(error_response(403, "AccessDenied"),),
+        expected=Denied,
+        expected_requests={"DELETE": 1},
+    ),
+    Case(
+        name="conflict",
+        faults=(error_response(409, "OperationAborted"),),
+        expected=None,
+        expected_requests={"DELETE": 2},
+    ),
+]
+
+
+@pytest.mark.parametrize("case", DELETES, ids=case_name)
+def test_delete_maps_each_response(
+    case: Case, proxy: S3Proxy, client: S3Client
+) -> None:
+    proxy.reset(FakeS3(), *case.faults)
+    store = S3Store(
+        "bucket", client=client, retry_policy=RecordedDelays().retry_policy()
+    )
+
+    assert_case(case, proxy, store.delete("a"))
+
+
+REDIRECTS = [
+    error_response(301, "PermanentRedirect"),
+    error_response(400, "AuthorizationHeaderMalformed"),
+    error_response(400, "IllegalLocationConstraintException"),
+]
+
+
+@pytest.mark.parametrize("fault", REDIRECTS)
+def test_another_region_is_named_as_the_reason(
+    fault: Fault, proxy: S3Proxy, client: S3Client
+) -> None:
+    proxy.reset(FakeS3())
+    proxy.plan = lambda _: fault
+    store = S3Store(
+        "bucket", client=client, retry_policy=RecordedDelays().retry_policy()
+    )
+
+    # botocore looks for the region by itself, so requests are not counted here.
+    for work in (store.read("a"), store.create("a", b"")):
+        ends, said = outcome(work)
+        assert Unavailable is ends
+        assert "pass region=" in said
+
+
+def test_delays_grow_and_honor_retry_after(proxy: S3Proxy, client: S3Client) -> None:
+    slow = error_response(503, "SlowDown")
+    asked = error_response(503, "SlowDown", Retry_After="7")
+    until = error_response(503, "SlowDown", Retry_After="Sat, 21 Nov 2026 12:00:09 GMT")
+    proxy.reset(FakeS3(), slow, asked, until)
+    waits = RecordedDelays()
+    store = S3Store("bucket", client=client, retry_policy=waits.retry_policy())
+
+    asyncio.run(store.create("a", b""))
+
+    assert [0.1, 7.2, 9.4] == pytest.approx(waits.slept)
+
+
+def test_retry_after_beyond_the_time_limit_fails_at_once(
+    proxy: S3Proxy, client: S3Client
+) -> None:
+    proxy.reset(FakeS3(), error_response(503, "SlowDown", Retry_After="3600"))
+    waits = RecordedDelays()
+    store = S3Store(
+        "bucket", client=client, retry_policy=waits.retry_policy(seconds=30)
+    )
+
+    assert Throttled is outcome(store.create("a", b""))[0]
+    assert ([], {"PUT": 1}) == (waits.slept, Counter(proxy.counts))
+
+
+def test_invalid_date_header_gives_no_time(proxy: S3Proxy, client: S3Client) -> None:
+    for told in ("soon", "", "Sat, 21 Nov 2026 12:00:00 -0000"):
+        proxy.reset(FakeS3(), fixed_body(b"", ETag='"x"', Date=told))
+        store = S3Store(
+            "bucket", client=client, retry_policy=RecordedDelays().retry_policy()
+        )
+
+        assert asyncio.run(store.create("a", b"")) is None

@@ -1,0 +1,123 @@
+"""The agents of the torture: the office of tests/engine, with tools that tell more.
+
+Every turn of the model leaves a line with a digest of what the model was sent, so
+that "the same messages reach the model" can be read off a file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from continuations import (
+    Agent,
+    Answer,
+    ApprovalPolicy,
+    Approve,
+    AsyncRunner,
+    ModelError,
+    ToolContext,
+    tool,
+)
+from continuations.models.scripted import ScriptedModel
+from tests import effect_log, sample_app, scripts
+from tests.run_environment import RunEnvironment
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from continuations.models.interface import ModelRequest
+    from continuations_storage import Store
+    from tests.scripts import Line
+
+RUN = "r1"
+
+
+def make_act_tool(store: Store) -> Any:
+    """Return the tool `act`, which can also cancel its own run in a store."""
+
+    @tool
+    async def act(what: str, ctx: ToolContext, then: str = "") -> str:
+        """Do something that must not be repeated on a guess."""
+        sample_app.record_effect("act", what, ctx)
+        if then == "cancel":
+            await AsyncRunner([], store=store).cancel(ctx.run_id, by="kim")
+        sample_app.act_after_effect(then)
+        return f"acted {what}"
+
+    return act
+
+
+def verify_booking(what: str, ctx: ToolContext) -> Answer | Approve:
+    """Say of a booking that was cut off what the ledger says."""
+    environment = RunEnvironment(Path(os.environ["TEST_FOLDER"]))
+    keys = [line["key"] for line in environment.effects()]
+    return Answer(f"booked {what}") if ctx.idempotency_key in keys else Approve()
+
+
+@tool(verify=verify_booking)
+def book(what: str, ctx: ToolContext) -> str:
+    """Do something that can be looked up afterwards."""
+    sample_app.record_effect("book", what, ctx)
+    return f"booked {what}"
+
+
+@tool(approval=ApprovalPolicy(expires_after=3600, on_denied="stop"))
+def rush(what: str, ctx: ToolContext) -> str:
+    """Do something that a person must agree to in time."""
+    sample_app.record_effect("rush", what, ctx)
+    return f"rushed {what}"
+
+
+def conversation_digest(messages: Sequence[Mapping[str, Any]]) -> str:
+    """Return the digest of a conversation."""
+    text = json.dumps(messages, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def make_root_agent(
+    script: Mapping[str, Sequence[Line]], store: Store, *, model_down: bool = False
+) -> Agent:
+    """Return boss > left, right > clerk; with `down` no model answers twice."""
+    turns = 0
+
+    def rule(request: ModelRequest) -> Any:
+        nonlocal turns
+        turns += 1
+        messages = [message.data for message in request.messages]
+        task, turn = scripts.first_user_message(messages), scripts.turn_count(messages)
+        effect_log.append_line(
+            effect_log.TURNS_VARIABLE,
+            task=task,
+            turn=turn,
+            digest=conversation_digest(messages),
+        )
+        if model_down and turns > 1:
+            msg = "It is down."
+            raise ModelError(msg)
+        return scripts.assistant_message(script[task][turn], turn)
+
+    model = ScriptedModel(rule)
+    tools = [
+        make_act_tool(store),
+        sample_app.pay,
+        sample_app.read,
+        sample_app.push,
+        book,
+        rush,
+    ]
+    clerk = Agent("clerk", instructions="You are clerk.", tools=tools, model=model)
+    workers = [
+        Agent("worker", instructions=text, tools=[*tools, clerk], model=model)
+        for text in ("One.", "Two.")
+    ]
+    left, right = workers[0].as_tool(name="left"), workers[1].as_tool(name="right")
+    return Agent(
+        "boss",
+        instructions="You are boss.",
+        tools=[*tools, left, right],
+        model=model,
+    )

@@ -1,0 +1,288 @@
+"""The table of scenarios: what happens in which process, and what it must come to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from continuations import Answer, Approve, Deny
+from tests.torture.workspace import CrashPoint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from continuations import Wait
+    from continuations.core.decisions import Verdict
+    from tests.scripts import Line
+
+    DecisionRule: TypeAlias = "Callable[[Wait, bool], Verdict]"
+
+Verb = Literal["start", "resume", "decide", "cancel", "send"]
+FinalStatus = Literal["finished", "failed", "cancelled"]
+RESULT_VERBS = {
+    "act": "acted",
+    "pay": "paid",
+    "read": "read",
+    "push": "pushed",
+    "book": "booked",
+    "rush": "rushed",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one process does; `dies` and `down` belong to the story itself.
+
+    `count` is how many waits are decided, `later` how many seconds after the step
+    before it is; with `down` no model answers.
+    """
+
+    verb: Verb
+    decide_count: int = 99
+    seconds_later: float = 1
+    crash_point: CrashPoint | None = None
+    model_down: bool = False
+
+
+def true_decision(wait: Wait, happened: bool) -> Verdict:
+    """Say yes; of a call that was cut off, say what the ledger says."""
+    if wait.kind == "unknown" and happened:
+        return Answer(f"{RESULT_VERBS[wait.tool]} {wait.arguments['what']}", by="kim")
+    return Approve(by="kim")
+
+
+def approve_with_edit(wait: Wait, happened: bool) -> Verdict:
+    """Say yes to something else."""
+    if wait.kind == "unknown":
+        return true_decision(wait, happened)
+    return Approve(by="kim", arguments={**wait.arguments, "what": "less"})
+
+
+def deny(wait: Wait, happened: bool) -> Verdict:
+    """Say no to what asks, and leave alone what was cut off."""
+    if wait.kind == "unknown" and happened:
+        return true_decision(wait, happened)
+    return Deny(by="kim", reason="Not today.")
+
+
+def deny_only_pay(wait: Wait, happened: bool) -> Verdict:
+    """Say no to paying, the truth of everything else."""
+    return deny(wait, happened) if wait.tool == "pay" else true_decision(wait, happened)
+
+
+def deny_the_first(wait: Wait, happened: bool) -> Verdict:
+    """Leave alone what was cut off first, tell the truth of what is cut off later."""
+    return (deny if wait.arguments["what"] == "1" else true_decision)(wait, happened)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """A run from its start to its end, step by step.
+
+    `effects` are all that may happen, each once; in a run that is cancelled or fails
+    some may be missing. `by` is the call with which people move the run on. In a
+    story that `varies` the conversation depends on when the process died.
+    """
+
+    name: str
+    script: dict[str, list[Line]]
+    steps: tuple[Step, ...]
+    effects: tuple[str, ...]
+    decide: DecisionRule = true_decision
+    final_status: FinalStatus = "finished"
+    resume_with: Literal["resume", "start"] = "resume"
+    waits_end_by: Literal["decide", "cancel", "wait"] = "decide"
+    sends_message: bool = False
+    conversation_varies: bool = False
+    parallel: bool = False
+
+
+START, DECIDE, RESUME = Step("start"), Step("decide"), Step("resume")
+RESUME_LATER = Step("resume", seconds_later=60)
+DEEP_SCRIPT: dict[str, list[Line]] = {
+    "go": [[["left", {"input": "A"}], ["push", {"what": "1"}]], "all"],
+    "A": [[["clerk", {"input": "C"}], ["act", {"what": "2"}]], "A done"],
+    "C": [[["pay", {"what": "3"}], ["read", {"what": "4"}]], "C done"],
+}
+WIDE_SCRIPT: dict[str, list[Line]] = {
+    "go": [
+        [
+            ["pay", {"what": "1"}],
+            ["pay", {"what": "2"}],
+            ["left", {"input": "A"}],
+            ["right", {"input": "B"}],
+        ],
+        "all",
+    ],
+    "A": [[["pay", {"what": "3"}], ["clerk", {"input": "C"}]], "A done"],
+    "B": [[["pay", {"what": "4"}]], "B done"],
+    "C": [[["pay", {"what": "5"}]], "C done"],
+}
+PAYMENT_SCRIPT: dict[str, list[Line]] = {
+    "go": [[["act", {"what": "1"}]], [["pay", {"what": "2"}]], "end"]
+}
+TWO_PAYMENTS_SCRIPT: dict[str, list[Line]] = {
+    "go": [
+        [["left", {"input": "A"}]],
+        [["pay", {"what": "2"}]],
+        [["push", {"what": "3"}]],
+        "end",
+    ],
+    "A": [[["pay", {"what": "1"}]], "A done"],
+}
+
+
+def crash_in_tool(name: str, tool: str, moment: Literal["before", "after"]) -> Scenario:
+    """Return a story in which a process dies in a tool, in a child."""
+    happens = not name.endswith("deny")
+    script: dict[str, list[Line]] = {
+        "go": [[["left", {"input": "A"}]], [["act", {"what": "2"}]], "end"],
+        "A": [[[tool, {"what": "1"}]], "A done"],
+    }
+    settles = () if tool == "book" else (DECIDE, RESUME)
+    return Scenario(
+        name=name,
+        script=script,
+        # The third line: two turns, then the tool.
+        steps=(
+            Step("start", crash_point=CrashPoint("line", 3, moment)),
+            RESUME_LATER,
+            *settles,
+        ),
+        effects=(*([f"{tool} 1"] if happens else []), "act 2"),
+        decide=deny_the_first if name.endswith("deny") else true_decision,
+    )
+
+
+SCENARIOS = (
+    Scenario(
+        name="plain",
+        script={
+            "go": [
+                [["act", {"what": "1"}]],
+                [["push", {"what": "2"}]],
+                [["read", {"what": "3"}]],
+                [["book", {"what": "4"}]],
+                "end",
+            ]
+        },
+        steps=(START,),
+        effects=("act 1", "push 2", "read 3", "book 4"),
+    ),
+    Scenario(
+        name="one approval",
+        script=PAYMENT_SCRIPT,
+        steps=(START, DECIDE, RESUME),
+        effects=("act 1", "pay 2"),
+    ),
+    Scenario(
+        name="depth 3",
+        script=DEEP_SCRIPT,
+        steps=(START, DECIDE, RESUME),
+        effects=("push 1", "act 2", "pay 3", "read 4"),
+        parallel=True,
+    ),
+    Scenario(
+        name="five waits",
+        script=WIDE_SCRIPT,
+        steps=(START, Step("decide", 2), RESUME, DECIDE, RESUME),
+        effects=("pay 1", "pay 2", "pay 3", "pay 4", "pay 5"),
+        parallel=True,
+    ),
+    Scenario(
+        name="edit",
+        script=PAYMENT_SCRIPT,
+        steps=(START, DECIDE, RESUME),
+        effects=("act 1", "pay less"),
+        decide=approve_with_edit,
+    ),
+    Scenario(
+        name="deny",
+        script=PAYMENT_SCRIPT,
+        steps=(START, DECIDE, RESUME),
+        effects=("act 1",),
+        decide=deny_only_pay,
+    ),
+    Scenario(
+        name="deny stops",
+        script={"go": [[["act", {"what": "1"}], ["rush", {"what": "2"}]], "end"]},
+        steps=(START, DECIDE, RESUME),
+        effects=("act 1",),
+        decide=lambda w, h: (true_decision if w.tool == "act" else deny)(w, h),
+        final_status="failed",
+    ),
+    Scenario(
+        name="expiry",
+        script={
+            "go": [[["left", {"input": "A"}]], [["act", {"what": "2"}]], "end"],
+            "A": [[["rush", {"what": "1"}]], "A done"],
+        },
+        steps=(START, Step("resume", seconds_later=4000)),
+        effects=("act 2",),
+        waits_end_by="wait",
+    ),
+    Scenario(
+        name="cancel",
+        script=WIDE_SCRIPT,
+        steps=(START, Step("cancel")),
+        effects=(),
+        final_status="cancelled",
+        waits_end_by="cancel",
+        parallel=True,
+    ),
+    Scenario(
+        name="cancel while it works",
+        script={
+            "go": [[["left", {"input": "A"}], ["pay", {"what": "9"}]], "end"],
+            "A": [[["act", {"what": "1", "then": "cancel"}]], "A done"],
+        },
+        steps=(START,),
+        effects=("act 1",),
+        final_status="cancelled",
+        waits_end_by="cancel",
+        parallel=True,
+    ),
+    Scenario(
+        name="two turns",
+        script=TWO_PAYMENTS_SCRIPT,
+        steps=(START, DECIDE, RESUME, DECIDE, RESUME),
+        effects=("pay 1", "pay 2", "push 3"),
+    ),
+    crash_in_tool("unknown, answer", "act", "after"),
+    crash_in_tool("unknown, approve", "act", "before"),
+    crash_in_tool("unknown, deny", "act", "before"),
+    crash_in_tool("unknown, verify finds it", "book", "after"),
+    crash_in_tool("unknown, verify finds nothing", "book", "before"),
+    Scenario(
+        name="start again",
+        script=PAYMENT_SCRIPT,
+        steps=(START, START, DECIDE, START),
+        effects=("act 1", "pay 2"),
+        resume_with="start",
+    ),
+    Scenario(
+        name="message",
+        script=PAYMENT_SCRIPT,
+        steps=(START, Step("send"), DECIDE, RESUME),
+        effects=("act 1", "pay 2"),
+        sends_message=True,
+        conversation_varies=True,
+    ),
+    Scenario(
+        name="model down",
+        script=TWO_PAYMENTS_SCRIPT,
+        steps=(Step("start", model_down=True), RESUME, DECIDE, RESUME, DECIDE, RESUME),
+        effects=("pay 1", "pay 2", "push 3"),
+    ),
+    Scenario(
+        name="a tool raises",
+        script={
+            "go": [[["left", {"input": "A"}]], [["act", {"what": "2"}]], "end"],
+            "A": [[["act", {"what": "1", "then": "raise:no"}]], "A done"],
+        },
+        steps=(START,),
+        effects=("act 1", "act 2"),
+        conversation_varies=True,
+    ),
+)
+BY_NAME = {story.name: story for story in SCENARIOS}

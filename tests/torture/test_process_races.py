@@ -1,0 +1,187 @@
+"""Races of real processes on files, and hosts whose clocks are apart.
+
+Those of tests/engine (test_races.py, test_claims.py) are not here again; with
+TORTURE=1, and in `make torture`, they are run in many rounds as well.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import pytest
+
+from continuations import (
+    ApprovalPolicy,
+    Approve,
+    Finished,
+    Runner,
+    Suspended,
+    tool,
+)
+from continuations.errors import ClockOff
+from tests import effect_log
+from tests.engine import agent_builders
+from tests.engine.run_command import ClockAhead
+from tests.run_environment import RunEnvironment, wait_until
+from tests.torture.races import RACES
+from tests.torture.run_all import run_module, summary_table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.scripts import Script
+
+COVERED_IN_ENGINE_TESTS = {"4 resumers", "50 deciders"}
+ALL_RACES = os.environ.get("TORTURE") == "1"
+RACE_NAMES = [
+    name for name in RACES if ALL_RACES or name not in COVERED_IN_ENGINE_TESTS
+]
+ROUNDS = ["--rounds", "100" if ALL_RACES else "3"]
+SEED = ["--seed", os.environ.get("TORTURE_SEED", "1")]
+
+PAY: Script = {"go": [[["act", {"what": "1"}]], [["pay", {"what": "2"}]], "end"]}
+SLOW: Script = {
+    "go": [
+        [["act", {"what": "1", "then": "sleep:1.5"}]],
+        [["pay", {"what": "2"}]],
+        "end",
+    ]
+}
+# A claim of 30 s lasts: a quarter of it is 7.5.
+CLOCK_OFFSETS = ("7", "-7")
+EXCESSIVE_OFFSETS = ("9", "-9", "60", "-60")
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> RunEnvironment:
+    """Return an empty world."""
+    return RunEnvironment(tmp_path)
+
+
+@pytest.mark.parametrize("kind", RACE_NAMES)
+def test_race_keeps_the_promises(kind: str) -> None:
+    """R-A1, R-A2, R-A5, R-A12, R-F4, R-F6, X-05, X-14, PA-12, EF-20, EF-21."""
+    tally = run_module("races", kind, *ROUNDS, *SEED)
+
+    assert [] == tally["wrong"], summary_table([tally])
+    assert tally["trials"] == tally["ended"] > 0
+
+
+@pytest.mark.parametrize(("one", "other"), [CLOCK_OFFSETS, CLOCK_OFFSETS[::-1]])
+def test_hosts_with_small_clock_offsets_work_normally(
+    environment: RunEnvironment, one: str, other: str
+) -> None:
+    """Section 5 "Clocks": within a quarter of a claim all goes as it should."""
+    # Given a run on a host whose clock is off, in a tool
+    started = environment.spawn("start", "r1", "go", script=SLOW, skewed=one)
+    wait_until(environment.effect_names)
+
+    # When a host whose clock is off the other way looks at it
+    busy = environment.resume(SLOW, skewed=other)
+    swept = environment.run("sweep", script=SLOW, skewed=other)
+
+    # Then it waits its turn
+    assert ("RunBusy", [], {}) == (busy["raised"], swept["resumed"], swept["failed"])
+    [wait] = started.wait_for_result()["waits"]
+
+    # And goes on with it when that has come
+    environment.approve(wait)
+    assert "Finished" == environment.resume(SLOW, skewed=other)["kind"]
+    assert (["act 1", "pay 2"], ["go 0", "go 1", "go 2"]) == (
+        environment.effect_names(),
+        environment.turns(),
+    )
+
+
+@pytest.mark.parametrize("skewed", EXCESSIVE_OFFSETS)
+@pytest.mark.parametrize("command", ["resume", "sweep"])
+def test_host_with_wrong_clock_gets_clock_off(
+    environment: RunEnvironment, skewed: str, command: str
+) -> None:
+    """Section 5 "Clocks": `ClockOff`, nothing claimed; others are not held up."""
+    # Given a decided run
+    [wait] = environment.start(PAY)["waits"]
+    environment.approve(wait)
+    before = environment.keys("runs")
+
+    # When a host whose clock is wrong is asked to go on with it
+    if command == "resume":
+        assert "ClockOff" == environment.resume(PAY, skewed=skewed)["raised"]
+    else:
+        swept = environment.run("sweep", script=PAY, skewed=skewed)
+        # One that is behind does not even see that anything is due.
+        assert {"r1": "ClockOff"} == swept["failed"] or skewed.startswith("-")
+
+    # Then it has claimed nothing and run nothing, and a sound host goes on at once
+    assert (before, ["act 1"]) == (environment.keys("runs"), environment.effect_names())
+    assert "Finished" == environment.resume(PAY)["kind"]
+    assert ["act 1", "pay 2"] == environment.effect_names()
+
+
+@pytest.mark.parametrize("skewed", EXCESSIVE_OFFSETS)
+def test_host_with_wrong_clock_starts_nothing(
+    environment: RunEnvironment, skewed: str
+) -> None:
+    """Section 5 "Clocks": not a first version either, and the id stays free."""
+    assert "ClockOff" == environment.start(PAY, skewed=skewed)["raised"]
+
+    assert ([], []) == (environment.keys("runs"), environment.turns())
+    assert "Suspended" == environment.start(PAY)["kind"]
+
+
+@pytest.mark.parametrize("command", ["resume", "sweep"])
+def test_host_with_fast_clock_expires_nothing(
+    environment: RunEnvironment, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """R-F4: a deadline is not over because one machine's clock says so."""
+    monkeypatch.setenv(effect_log.TURNS_VARIABLE, str(environment.folder / "turns"))
+    script: Script = {"go": [[["pay", {}]], "end"]}
+
+    @tool(approval=ApprovalPolicy(expires_after=600))
+    def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    sound = agent_builders.make_runner(script, pay, store=environment.store)
+    outcome = sound.start("go", run_id="r1")
+    assert isinstance(outcome, Suspended)
+    before = environment.keys("runs")
+
+    # When a host that is an hour ahead looks at it
+    ahead = agent_builders.make_runner(
+        script, pay, store=environment.store, clock=ClockAhead(3600)
+    )
+    with suppress(ClockOff):
+        _ = ahead.sweep() if command == "sweep" else ahead.resume("r1")
+
+    # Then the wait is open, and what a person says counts
+    assert before == environment.keys("runs")
+    sound.decide(outcome.waits[0].id, Approve())
+    assert isinstance(sound.resume("r1"), Finished)
+
+
+@pytest.mark.parametrize("posted", [False, True])
+@pytest.mark.parametrize("command", ["resume", "sweep"])
+def test_host_with_fast_clock_takes_over_nothing(
+    environment: RunEnvironment, command: str, posted: bool
+) -> None:
+    """R-A5, promise 3: a claim is not over because one machine's clock says so."""
+    # Given a worker in a tool, and perhaps a message for its run
+    holder = environment.spawn("start", "r1", "go", script=SLOW)
+    wait_until(environment.effect_names)
+    if posted:
+        Runner([], store=environment.store).send("r1", "Hurry.")
+
+    # When a host that is an hour ahead finds the run
+    words = ["r1"] if command == "resume" else []
+    theirs = environment.run(command, *words, script=SLOW, skewed="3600")
+
+    mine = holder.wait_for_result()
+
+    # Then it is told so, and the worker goes on
+    failed = [theirs.get("raised")] if words else [*theirs["failed"].values()]
+    assert ["ClockOff"] == failed
+    assert ("Suspended", "approval") == (mine["kind"], mine["waits"][0]["kind"])
+    assert ["act 1"] == environment.effect_names()

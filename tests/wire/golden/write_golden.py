@@ -1,0 +1,376 @@
+"""Writes the golden bytes of format 1, once; what exists is never written again.
+
+    python -m tests.wire.golden.write_golden
+
+Each shape is two files: `v1-<shape>.bin`, and beside it what a reader must find in it
+as `v1-<shape>.json`, described from the value before it was encoded. A format that was
+released is for ever: these files are only ever added to. (Before the first release:
+delete the .bin and .json files by hand and run this again.)
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass, fields, is_dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from continuations.core import messages as said
+from continuations.core.calls import Started
+from continuations.core.decisions import Decision, DecisionKind
+from continuations.core.delta import diff
+from continuations.core.draft import Draft
+from continuations.core.events import (
+    Approved,
+    CallRaised,
+    CallReturned,
+    CallStarted,
+    Denied,
+    ModelReplied,
+    OutcomeUnknown,
+    RunStopped,
+    UserMessageAdded,
+)
+from continuations.core.messages import Message
+from continuations.core.run import Budget, Claim, Failure
+from continuations.core.state import ROOT_FRAME_ID, RunState
+from continuations.core.usage import Usage
+from continuations.wire.continuation import Continuation
+from continuations.wire.records import (
+    CancelRequest,
+    InboxMessage,
+    encode_cancel_request,
+    encode_decision,
+    encode_inbox_message,
+    encode_wait,
+)
+from continuations.wire.versions import VersionHeader, VersionObject, encode_version
+from tests.core.rows import (
+    MOMENT,
+    RUN,
+    admitted_event,
+    apply_events,
+    deepest_frame,
+    entered_event,
+    gated_event,
+    make_decision,
+    make_wait,
+    nested_agents,
+    new_state,
+    reply_with_calls,
+    reply_with_text,
+    state_with_call_in,
+)
+
+if TYPE_CHECKING:
+    from continuations.core.waits import Wait
+
+FOLDER = Path(__file__).parent
+# What breaks other formats, and what a provider may send that nobody here knows of.
+ODD_TEXT = "caf\u00e9 e\u0301 \u2028 \x00 \u202e \U0001f9d1\u200d\U0001f680 \ud800"
+ODD_REPLY = (
+    '{"z":1.10,"role":"assistant","content":null,"reasoning":[{"k":"\\ud83d\\ude00"}],'
+    '"tool_calls":[{"id":"call_1","type":"function","function":{"name":"balance",'
+    '"arguments":"{\\"account\\": 12345678901234567890}"},"extra":{"__proto__":{}}}]}'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class GoldenObject:
+    """One golden object: its bytes, and the value that it was made from."""
+
+    data: bytes
+    value: object
+
+
+# Values -----------------------------------------------------------------------
+
+
+def full_wait() -> Wait:
+    """Return a wait with every field."""
+    return replace(
+        make_wait("c3"),
+        arguments_json='{"cents":500,"note":"\u00e9"}',
+        deadline=MOMENT + timedelta(hours=72),
+        valid_for=3600,
+        policy="large sums",
+        denial_stops=True,
+        expiry_stops=True,
+        note="The approval was older than its 3600 s.",
+    )
+
+
+def running() -> RunState:
+    """Return a run under a claim, one call started, one finished."""
+    reply = ModelReplied(
+        frame_id=ROOT_FRAME_ID,
+        message=Message.from_json(ODD_REPLY),
+        usage=Usage(
+            requests=1,
+            input_tokens=1234,
+            output_tokens=56,
+            cached_tokens=78,
+            reasoning_tokens=9,
+        ),
+    )
+    state = new_state(said.system_message(ODD_TEXT), said.user_message("Onboard Jane"))
+    state = apply_events(
+        state, UserMessageAdded(number=1, message=said.user_message("today")), reply
+    )
+    state = apply_events(
+        state, replace(admitted_event("c3", repeatable=True), verifiable=True)
+    )
+    state = apply_events(
+        state, CallStarted(call_id="c3"), CallReturned(call_id="c3", content=ODD_TEXT)
+    )
+    state = apply_events(
+        state,
+        reply_with_calls("transfer", "balance"),
+        admitted_event("c5"),
+        admitted_event("c4"),
+    )
+    failed = CallRaised(call_id="c4", code="exception", content="ERROR: it broke")
+    state = apply_events(
+        state, CallStarted(call_id="c4"), failed, CallStarted(call_id="c5")
+    )
+    claim = Claim(
+        worker="w-1",
+        until=datetime(2026, 11, 21, 9, 31, tzinfo=UTC),
+        attempt=2,
+    )
+    return replace(state, run=replace(state.run, claim=claim))
+
+
+def waiting() -> RunState:
+    """Return a run that is suspended, with a wait three agents deep."""
+    state = nested_agents(3)
+    (wait,) = state.waits.values()
+    asked = replace(full_wait(), call_id=wait.call_id, path=("hr", "agent", "agent"))
+    run = replace(state.run, status="suspended")
+    return replace(state, run=run, waits={wait.id: asked})
+
+
+def unknown() -> RunState:
+    """Return a run whose worker died inside a call, which `verify` did not see."""
+    run_state = apply_events(run_with_started_call(), interrupted_event())
+    call = replace(run_state.calls["c3"], verifiable=True)
+    state = replace(cast("Any", call.state), checked=True)
+    calls = {**run_state.calls, "c3": replace(call, state=state)}
+    return replace(
+        run_state, calls=calls, run=replace(run_state.run, status="suspended")
+    )
+
+
+def run_with_started_call() -> RunState:
+    """Return a run with a call under way."""
+    return apply_events(
+        new_state(),
+        reply_with_calls("transfer"),
+        admitted_event("c3"),
+        CallStarted(call_id="c3"),
+    )
+
+
+def interrupted_event() -> OutcomeUnknown:
+    """Return that the outcome of that call is not known."""
+    return OutcomeUnknown(call_id="c3", wait=make_wait("c3", kind="unknown"))
+
+
+def edited() -> RunState:
+    """Return a run whose call was approved with other arguments."""
+    edit = Approved(call_id="c3", digest="d2", arguments='{"cents":5}')
+    return apply_events(
+        new_state(max_turns=7),
+        reply_with_calls("transfer", "a"),
+        gated_event("c3"),
+        edit,
+    )
+
+
+def cancelled() -> RunState:
+    """Return a run that was cancelled while an agent below had calls open."""
+    state = apply_events(
+        new_state(),
+        reply_with_calls("free", "agent"),
+        admitted_event("c4"),
+        entered_event("c4"),
+    )
+    state = apply_events(
+        state, reply_with_calls("gated", "free", frame=deepest_frame(state))
+    )
+    state = apply_events(
+        state, gated_event(state.frames[deepest_frame(state)].open_call_ids[0])
+    )
+    return apply_events(
+        state, RunStopped(failure=Failure(code="cancelled", message="by kim: no more"))
+    )
+
+
+def finished() -> RunState:
+    """Return a run that came to its end, with a denial on the way."""
+    state = apply_events(new_state(), reply_with_calls("transfer"), gated_event("c3"))
+    no = Denied(call_id="c3", decision=make_decision(reason="over budget"))
+    return apply_events(state, no, reply_with_text("I could not pay Jane. " * 20))
+
+
+def bounded() -> RunState:
+    """Return a run with a budget, of which it has used some."""
+    state = new_state()
+    budget = Budget(requests=20, tokens=100_000)
+    spent = Usage(requests=1, input_tokens=10)
+    return replace(state, run=replace(state.run, budget=budget, usage=spent))
+
+
+def version_with_changed_logs() -> VersionObject:
+    """Return a version that keeps, adds to and rewrites logs, and lost rows."""
+    base = apply_events(new_state(), reply_with_calls("agent", "agent"))
+    base = apply_events(
+        base,
+        admitted_event("c3"),
+        entered_event("c3"),
+        admitted_event("c4"),
+        entered_event("c4"),
+    )
+    base = apply_events(base, reply_with_calls("free", frame="f7"))
+    new = apply_events(base, reply_with_text("below", frame="f5"), admitted_event("c9"))
+    draft = Draft(new)
+    draft.start_log(
+        "f7", (*new.logs["f7"].messages[:1], said.user_message("a summary"))
+    )
+    draft.append("f7", said.user_message("more"))
+    draft.append(ROOT_FRAME_ID, said.user_message("and more"))
+    new = replace(draft.to_run_state(), manifest='{"agents":{"hr":{}}}')
+    return make_version(base, new)
+
+
+def make_version(base: RunState | None, new: RunState) -> VersionObject:
+    """Return a version object with every header field."""
+    header = VersionHeader(
+        run_id=RUN,
+        number=6,
+        root=3,
+        base=4 if base else 0,
+        base_digest=bytes(range(16)) if base else None,
+        status=new.run.status,
+        at=MOMENT,
+        claimed_until=MOMENT if base else None,
+        markers=("due/1", "due/2") if base else (),
+    )
+    delta = diff(base, new)
+    return VersionObject(
+        header, replace(delta, removed_ids=tuple(sorted(delta.removed_ids))), b""
+    )
+
+
+def decision_of_kind(kind: DecisionKind) -> Decision:
+    """Return a decision of a kind, with what such a one holds."""
+    return Decision(
+        id="01decision",
+        wait_id="w1",
+        kind=kind,
+        at=MOMENT,
+        digest="d1",
+        by=None if kind in ("expire", "cancel") else "kim@example.com",
+        reason=ODD_TEXT if kind == "deny" else None,
+        arguments="{}" if kind == "approve" else None,
+        value="null" if kind == "answer" else None,
+        marker="due/1",
+    )
+
+
+# Shapes -----------------------------------------------------------------------
+
+
+def golden_objects() -> dict[str, GoldenObject]:
+    """Return every golden object by its name."""
+    made: dict[str, GoldenObject] = {}
+    for make in (running, waiting, unknown, edited, cancelled, finished, bounded):
+        whole = Continuation(make(), 12)
+        made[make.__name__] = GoldenObject(whole.to_bytes(), whole)
+    for name, made_version in (
+        ("version-full", make_version(None, state_with_call_in(Started()))),
+        ("version-delta", version_with_changed_logs()),
+    ):
+        data = encode_version(made_version.header, made_version.delta)
+        made[name] = GoldenObject(data, made_version)
+    for name, wait in (("wait", full_wait()), ("wait-bare", make_wait("c3"))):
+        made[name] = GoldenObject(encode_wait(wait), wait)
+    kinds: tuple[DecisionKind, ...] = ("approve", "deny", "answer", "expire", "cancel")
+    for kind in kinds:
+        record = decision_of_kind(kind)
+        made[f"decision-{kind}"] = GoldenObject(encode_decision(record, RUN), record)
+    letter = InboxMessage(
+        id="01letter",
+        number=3,
+        at=MOMENT,
+        message=said.user_message(ODD_TEXT),
+        by="kim",
+        marker="due/1",
+    )
+    made["message"] = GoldenObject(encode_inbox_message(letter, RUN), letter)
+    wish = CancelRequest(
+        id="01wish", at=MOMENT, by="kim", reason="no more", marker="due/1"
+    )
+    made["cancellation"] = GoldenObject(encode_cancel_request(wish, RUN), wish)
+    return made
+
+
+def describe(value: object) -> Any:
+    """Return a value as JSON tells it, every field by name."""
+    match value:
+        case Continuation():
+            told: Any = {"version": value.version, "table": describe(value.run_state)}
+        case Message():
+            told = value.text
+        case datetime():
+            told = value.isoformat()
+        case dict():
+            items = cast("dict[str, object]", value).items()
+            told = {key: describe(inner) for key, inner in items}
+        case tuple():
+            told = [describe(inner) for inner in cast("tuple[object, ...]", value)]
+        case None | str() | int():
+            told = value
+        case bytes():
+            told = value.hex()
+        case _:
+            told = _row(value)
+    return told
+
+
+def _row(value: object) -> dict[str, Any]:
+    assert is_dataclass(value)
+    # What follows from the rest, or is of the bytes and not of what they say.
+    left_out = (
+        ("agenda", "digest") if isinstance(value, RunState | VersionObject) else ()
+    )
+    told = {
+        field.name: describe(getattr(value, field.name))
+        for field in fields(value)
+        if field.name not in left_out
+    }
+    return {"type": type(value).__name__, **told}
+
+
+def write_missing(folder: Path) -> list[str]:
+    """Write the shapes that are not there yet; return their names."""
+    written: list[str] = []
+    for name, shape in golden_objects().items():
+        data, story = folder / f"v1-{name}.bin", folder / f"v1-{name}.json"
+        if data.exists():
+            continue
+        text = json.dumps(describe(shape.value), indent=1) + "\n"
+        # "x" makes sure of it: nothing that exists is ever opened for writing.
+        with data.open("xb") as file:
+            file.write(shape.data)
+        with story.open("x", encoding="ascii") as file:
+            file.write(text)
+        written.append(name)
+    return written
+
+
+if __name__ == "__main__":
+    names = write_missing(FOLDER)
+    sys.stdout.write(f"written: {', '.join(names) or 'nothing; all of them exist'}\n")

@@ -1,0 +1,212 @@
+"""Every shape of every row of format 1: by chance, bare, and with all its fields."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields as fields_of
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from hypothesis import strategies as st
+
+from continuations.core import messages as said
+from continuations.core.calls import (
+    CallRow,
+    Errored,
+    Nested,
+    Proposed,
+    Ready,
+    Refused,
+    Returned,
+    Started,
+    Unknown,
+    Waiting,
+)
+from continuations.core.delta import Delta, LogDelta
+from continuations.core.frames import FrameRow
+from continuations.core.run import RUN_STATUSES, Budget, Claim, Failure, RunRow
+from continuations.core.usage import Usage
+from continuations.core.waits import WAIT_KINDS, Wait
+from tests.core.rows import MOMENT, make_wait, run_row
+
+TEXT = st.text(st.characters(exclude_categories=()), max_size=12)
+OPTIONAL_TEXT = st.none() | TEXT
+OBJECT = st.dictionaries(TEXT, TEXT, max_size=2).map(json.dumps)
+OPTIONAL_OBJECT = st.none() | OBJECT
+# What is no JSON object, though some of it looks like one.
+NOT_OBJECTS = ["", "[]", "{", '{"n": NaN}', '{"n": 1e999}', "[" * 10_000, "{} {}"]
+COUNT = st.integers(0, 2**64 - 1)
+TIME = st.integers(0, 253_402_300_799_999).map(
+    lambda ms: datetime.fromtimestamp(ms // 1000, UTC).replace(
+        microsecond=ms % 1000 * 1000
+    )
+)
+STATE = (
+    st.sampled_from([Proposed(), Ready(), Started()])
+    | st.builds(Waiting, TEXT)
+    | st.builds(Nested, TEXT)
+    | st.builds(Unknown, TEXT, st.booleans())
+    | st.builds(Returned, TEXT)
+    | st.builds(Errored, TEXT, TEXT)
+    | st.builds(Refused, TEXT, TEXT)
+)
+CALL = st.builds(
+    CallRow,
+    id=TEXT,
+    frame=TEXT,
+    tool=TEXT,
+    provider_id=TEXT,
+    written=TEXT,
+    state=STATE,
+    arguments=OPTIONAL_OBJECT,
+    original=OPTIONAL_OBJECT,
+    meaning=OPTIONAL_TEXT,
+    approved=OPTIONAL_TEXT,
+    approved_until=st.none() | TIME,
+    repeatable=st.booleans(),
+    verifiable=st.booleans(),
+    attempts=COUNT,
+)
+CALL_WITH_RAW_ARGUMENTS = CALL.map(
+    lambda row: replace(row, raw_arguments=row.arguments or row.raw_arguments)
+)
+FRAME = st.builds(
+    FrameRow,
+    id=TEXT,
+    agent=TEXT,
+    call=OPTIONAL_TEXT,
+    depth=COUNT,
+    turns=COUNT,
+    max_turns=st.none() | COUNT,
+    open=st.lists(TEXT, max_size=3).map(tuple),
+)
+WAIT = st.builds(
+    Wait,
+    id=TEXT,
+    run_id=TEXT,
+    call_id=TEXT,
+    kind=st.sampled_from(sorted(WAIT_KINDS)),
+    path=st.lists(TEXT, max_size=3).map(tuple),
+    tool=TEXT,
+    arguments_json=OBJECT,
+    schema_json=OBJECT,
+    digest=TEXT,
+    created_at=TIME,
+    deadline=st.none() | TIME,
+    valid_for=st.none() | COUNT,
+    policy=OPTIONAL_TEXT,
+    denial_stops=st.booleans(),
+    expiry_stops=st.booleans(),
+    note=OPTIONAL_TEXT,
+)
+USAGE = st.builds(Usage, **{field.name: COUNT for field in fields_of(Usage)})
+RUN = st.builds(
+    RunRow,
+    id=TEXT,
+    birth=TEXT,
+    agent=TEXT,
+    created_at=TIME,
+    input_digest=TEXT,
+    status=st.sampled_from(sorted(RUN_STATUSES)),
+    next_id=COUNT,
+    inbox=COUNT,
+    claim=st.none() | st.builds(Claim, worker=TEXT, until=TIME, attempt=COUNT),
+    usage=USAGE,
+    budget=st.none() | st.builds(Budget, requests=st.none() | COUNT, tokens=COUNT),
+    output=OPTIONAL_TEXT,
+    doubtful=st.booleans(),
+    failure=st.none() | st.builds(Failure, code=TEXT, message=TEXT),
+)
+MESSAGE = st.builds(said.user_message, TEXT) | st.builds(said.tool_message, TEXT, TEXT)
+LOG = st.builds(
+    LogDelta, id=COUNT, keep=COUNT, add=st.lists(MESSAGE, max_size=3).map(tuple)
+)
+DELTA = st.builds(
+    Delta,
+    run=RUN,
+    manifest=OPTIONAL_TEXT,
+    frames=st.lists(FRAME, max_size=2).map(tuple),
+    calls=st.lists(CALL | CALL_WITH_RAW_ARGUMENTS, max_size=2).map(tuple),
+    waits=st.lists(WAIT, max_size=2).map(tuple),
+    logs=st.dictionaries(TEXT, LOG, max_size=2),
+    gone=st.lists(TEXT, max_size=3).map(lambda ids: tuple(sorted(ids))),
+)
+
+# By hand
+
+MINIMAL_DELTA = Delta(
+    run=run_row(),
+    manifest=None,
+    frames=(FrameRow(id="f1", agent="hr", parent_call_id=None),),
+    calls=(
+        CallRow(
+            id="c3",
+            frame_id="f1",
+            tool="t",
+            tool_call_id="p0",
+            raw_arguments="",
+            state=Waiting("w1"),
+        ),
+    ),
+    waits=(make_wait("c3"),),
+    logs={"f1": LogDelta(id=2, keep_count=0, added=())},
+    removed_ids=(),
+)
+FULL_DELTA = Delta(
+    run=replace(
+        run_row(),
+        budget=Budget(requests=10, tokens=1000),
+        status="suspended",
+        last_inbox_number=4,
+        claim=Claim(worker="w", until=MOMENT, attempt=2),
+        usage=Usage(
+            requests=1,
+            input_tokens=2,
+            output_tokens=3,
+            cached_tokens=4,
+            reasoning_tokens=5,
+        ),
+        output="out",
+        history_lost=True,
+        failure=Failure(code="denied", message="no"),
+    ),
+    manifest="{}",
+    frames=(
+        FrameRow(
+            id="f1",
+            agent="hr",
+            parent_call_id="c2",
+            depth=1,
+            turns=2,
+            max_turns=3,
+            open_call_ids=("c3",),
+        ),
+    ),
+    calls=(
+        replace(
+            MINIMAL_DELTA.calls[0],
+            arguments="{}",
+            original_arguments='{"a":1}',
+            contract_digest="m",
+            approved_digest="d",
+            approved_until=MOMENT,
+            repeatable=True,
+            verifiable=True,
+            attempts=7,
+            state=Unknown("w1", verify_tried=True),
+        ),
+    ),
+    waits=(
+        replace(
+            make_wait("c3"),
+            deadline=MOMENT,
+            valid_for=60,
+            policy="large sums",
+            denial_stops=True,
+            expiry_stops=True,
+            note="again",
+        ),
+    ),
+    logs={"f1": LogDelta(id=2, keep_count=3, added=(said.user_message("hi"),))},
+    removed_ids=("c1", "f9"),
+)
