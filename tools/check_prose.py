@@ -2,7 +2,7 @@
 
 Usage: `python tools/check_prose.py [--count] [PATH ...]`. Without a path, the whole
 project is checked. The rules are listed in CONTRIBUTING.md. Justified exceptions are in
-`tools/prose_exceptions.toml`; at most 20 are allowed, and each one must still be needed.
+`tools/prose_exceptions.toml`; at most 20 are allowed, and each must still be needed.
 """
 
 from __future__ import annotations
