@@ -335,7 +335,7 @@ def test_silent_receiver_times_out(script: Callable[[socket], None]) -> None:
         url = f"http://127.0.0.1:{server.server_address[1]}/"
         before = time.monotonic()
         error = send_error(
-            url, timeout=0.2, retry_policy=RecordedDelays(max_attempts=2).retry_policy()
+            url, timeout=0.2, retry_policy=RecordedDelays(attempts=2).retry_policy()
         )
 
     assert time.monotonic() - before < 5
