@@ -230,9 +230,7 @@ def test_stands_for_each_kind_of_marker(
 
 @pytest.mark.parametrize("status", sorted(ENDED_STATUSES))
 @pytest.mark.parametrize("kind", "demcgr")
-def test_no_marker_stands_after_the_run_has_ended(
-    status: RunStatus, kind: str
-) -> None:
+def test_no_marker_stands_after_the_run_has_ended(status: RunStatus, kind: str) -> None:
     marker = marker_of(kind, "9" if kind in "gm" else make_ulid(1))
 
     assert not markers.is_needed(marker, 2, run_at_wait(status))
