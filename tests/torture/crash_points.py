@@ -332,7 +332,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     names = [story.name for story in SCENARIOS]
     parser = argparse.ArgumentParser(prog="python -m tests.torture.crash_points")
     parser.add_argument("names", nargs="*")
-    parser.add_argument("--max-trials", type=int, help="trials per scenario; default: all")
+    parser.add_argument(
+        "--max-trials", type=int, help="trials per scenario; default: all"
+    )
     parser.add_argument("--seed", default="1")
     parser.add_argument("--seconds", type=float, help="the most for each story")
     parser.add_argument("--only", help="one trial: '1/after operation 7/hand'")

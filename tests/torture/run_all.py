@@ -67,9 +67,7 @@ def all_jobs(options: argparse.Namespace) -> list[tuple[str, ...]]:
     """Return all that is to be done, as words for `told`; the longest first."""
     seed = ["--seed", options.seed]
     limits = (
-        []
-        if options.max_trials is None
-        else ["--max-trials", str(options.max_trials)]
+        [] if options.max_trials is None else ["--max-trials", str(options.max_trials)]
     )
     limit = [] if options.seconds is None else ["--seconds", str(options.seconds)]
     rounds = str(options.rounds)
@@ -85,7 +83,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.torture.run_all")
     parser.add_argument("--seconds", type=float, help="the most for each story or race")
     parser.add_argument("--rounds", type=int, default=50, help="of each kind of race")
-    parser.add_argument("--max-trials", type=int, help="trials per scenario; default: all")
+    parser.add_argument(
+        "--max-trials", type=int, help="trials per scenario; default: all"
+    )
     parser.add_argument("--seed", default="1")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args(arguments)
