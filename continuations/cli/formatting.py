@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from continuations.cli.wait_status import decision_text
@@ -116,7 +115,6 @@ def wait_table_lines(waits: Sequence[WaitSummary]) -> Iterator[str]:
 def run_json(continuation: Continuation, ends: Mapping[str, str]) -> dict[str, Any]:
     """Return a run as JSON values; `ends` tells what ended waits that are over."""
     report: dict[str, Any] = jsontext.parse(continuation.to_json())
-    report["run"]["usage"] = asdict(continuation.usage)
     for wait in report["waits"]:
         wait["ended"] = ends.get(wait["id"])
     return report
