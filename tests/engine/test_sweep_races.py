@@ -31,7 +31,9 @@ class DecisionInProgress:
         wait = start_and_get_wait(self.runner)
         ulid = make_ulid(1, self.clock.now())
         self._marker = markers.for_decision(wait.id, self.clock.now(), ulid)
-        said = build_decision(wait, Approve(by="kim"), now=self.clock.now(), ulid=ulid)
+        said = build_decision(
+            wait, Approve(by="kim"), now=self.clock.now(), decision_id=ulid
+        )
         self._decision = replace(said, marker=self._marker.key)
         asyncio.run(markers.create(Objects(self.store), self._marker))
 

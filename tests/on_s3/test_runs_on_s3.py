@@ -131,7 +131,9 @@ def billed_requests(counts: Counter[str]) -> int:
 def test_ten_thousand_waits_are_listed_in_at_most_11_requests(bucket: str) -> None:
     """R-F3, section 9: at most 11 listings, and not one object is read."""
     behind = FakeS3()
-    ids = [f"approval-{ulid.ulid(n, bytes(10))}@r-{n % 7}" for n in range(10_000)]
+    ids = [
+        f"approval-{ulid.encode_ulid(n, bytes(10))}@r-{n % 7}" for n in range(10_000)
+    ]
     behind.bodies.update({f"runs/waits/{wait_id}": b"" for wait_id in ids})
     with S3Proxy(behind) as front:
         url = f"s3://{bucket}/runs"
