@@ -13,11 +13,12 @@ from continuations.ledger import markers
 from continuations.ledger.decisions import build_decision, record_decision
 from continuations.ledger.objects import Objects
 from continuations_storage.faults import Crash, FaultyStore, at, crashed
-from tests.engine.agent_builders import ManualClock, make_boss
+from tests.clocks import ManualClock
+from tests.engine.agent_builders import make_boss
 from tests.engine.payment_agent import PAY_SCRIPT, make_pay_tool, start_and_get_wait
-from tests.engine.test_request_cost import StoreWithListingTime
 from tests.ledger.fake_clock import make_ulid
 from tests.ledger.interleaving import InterleavingStore
+from tests.stores import StoreWithListingTime
 
 
 class DecisionInProgress:
