@@ -10,8 +10,8 @@ from continuations.core.ulid import (
     LENGTH,
     RANDOM_BYTES,
     NotUlid,
-    milliseconds_of,
     encode_ulid,
+    milliseconds_of,
 )
 
 TIMES = st.integers(0, 2**48 - 1)

@@ -13,8 +13,8 @@ from continuations.ledger.objects import Objects
 from continuations.ledger.run_overview import (
     RunOverview,
     RunProgress,
-    read_progress,
     read_overview,
+    read_progress,
 )
 from continuations_storage import MemoryStore
 from continuations_storage.contract import Page
