@@ -33,7 +33,7 @@ def repair_run(runner: Runner, report: IntegrityReport) -> int | None:
             Objects(runner.store),
             report.run_id,
             now=now,
-            new_ulid=lambda: ports.ids.ulid(now),
+            new_ulid=lambda: ports.ids.new_ulid(now),
         )
     )
     return repaired.number if repaired.number > report.newest_number else None
