@@ -111,11 +111,13 @@ def expiry_acts_without_a_recorded_decision() -> Patches:
         kind: DecisionKind,
         *,
         now: datetime,
-        ulid: str,
+        decision_id: str,
         reason: str | None = None,
     ) -> Decision:
         del objects, reason
-        return Decision(id=ulid, wait_id=wait.id, kind=kind, at=now, digest=wait.digest)
+        return Decision(
+            id=decision_id, wait_id=wait.id, kind=kind, at=now, digest=wait.digest
+        )
 
     yield patch(decisions.close_wait, close_wait, only_in=(arrival_reducer,))
 
@@ -125,9 +127,10 @@ def a_decision_is_taken_after_the_deadline() -> Patches:
     original = decisions.build_decision
 
     def build_decision(
-        wait: Wait, verdict: Verdict, *, now: datetime, ulid: str
+        wait: Wait, verdict: Verdict, *, now: datetime, decision_id: str
     ) -> Decision:
-        return original(replace(wait, deadline=None), verdict, now=now, ulid=ulid)
+        unlimited = replace(wait, deadline=None)
+        return original(unlimited, verdict, now=now, decision_id=decision_id)
 
     yield patch(decisions.build_decision, build_decision)
 
