@@ -21,7 +21,6 @@ from tests.simulation.mutants.conditions import canceller_dies
 from tests.simulation.mutants.mutant import mutant, mutants_in, patch
 
 if TYPE_CHECKING:
-    from continuations.ledger.objects import Objects
     from collections.abc import Iterable
     from datetime import datetime
 
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from continuations.engine.ports import Ports
     from continuations.ledger.arrivals import Arrivals
     from continuations.ledger.layout import Marker
+    from continuations.ledger.objects import Objects
     from continuations.wire.records import CancelRequest
     from tests.simulation.mutants.mutant import Patches
 

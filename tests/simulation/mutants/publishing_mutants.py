@@ -28,11 +28,11 @@ from tests.simulation.mutants.conditions import two_cancellers_die
 from tests.simulation.mutants.mutant import mutant, mutants_in, patch
 
 if TYPE_CHECKING:
-    from continuations.engine.journal import StoreJournal
     from collections.abc import Iterable
 
     from continuations.core.state import RunState
     from continuations.core.waits import Wait
+    from continuations.engine.journal import StoreJournal
     from continuations.ledger.arrivals import Arrivals
     from continuations.wire.records import CancelRequest
     from tests.simulation.mutants.mutant import Patches
