@@ -33,7 +33,7 @@ def repair_run(runner: Runner, examination: IntegrityReport) -> int | None:
             Objects(runner.store),
             examination.run_id,
             now=now,
-            new_ulid=lambda: machine.ids.ulid(now),
+            new_ulid=lambda: machine.ids.new_ulid(now),
         )
     )
     return mended.number if mended.number > examination.newest_number else None

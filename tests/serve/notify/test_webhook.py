@@ -18,7 +18,7 @@ from continuations.errors import ContinuationsError, InvalidInput
 from continuations.serve.notify.delivery import is_loopback
 from continuations.serve.notify.notifier import NotifyFailed
 from continuations.serve.notify.webhook import WebhookNotifier
-from tests.engine.agent_builders import ManualClock
+from tests.clocks import ManualClock
 from tests.serve.notify.receivers import (
     OTHER_SECRET,
     PRIVATE_ARGUMENT,
@@ -45,7 +45,7 @@ def send_event(
     receiver: WebhookReceiver | str, wait: Wait | None = None, **options: Any
 ) -> None:
     """Tell a webhook of a wait."""
-    options.setdefault("patience", RecordedDelays().retry_policy())
+    options.setdefault("retry_policy", RecordedDelays().retry_policy())
     url = receiver if isinstance(receiver, str) else receiver.url
     notifier = WebhookNotifier(url, options.pop("secret", SECRET), **options)
     asyncio.run(notifier(wait or make_wait()))

@@ -99,9 +99,16 @@ def decision_is_read_then_overwritten() -> Patches:
 )
 def expiry_acts_without_a_recorded_decision() -> Patches:
     async def close(
-        _objects: Objects, wait: Wait, kind: DecisionKind, *, now: datetime, ulid: str
+        _objects: Objects,
+        wait: Wait,
+        kind: DecisionKind,
+        *,
+        now: datetime,
+        decision_id: str,
     ) -> Decision:
-        return Decision(id=ulid, wait_id=wait.id, kind=kind, at=now, digest=wait.digest)
+        return Decision(
+            id=decision_id, wait_id=wait.id, kind=kind, at=now, digest=wait.digest
+        )
 
     yield Patch(arrival_reducer, "close_wait", close)
 
@@ -113,8 +120,11 @@ def expiry_acts_without_a_recorded_decision() -> Patches:
 def a_decision_is_taken_after_the_deadline() -> Patches:
     real = deciding.build_decision
 
-    def record(wait: Wait, verdict: Verdict, *, now: datetime, ulid: str) -> Decision:
-        return real(replace(wait, deadline=None), verdict, now=now, ulid=ulid)
+    def record(
+        wait: Wait, verdict: Verdict, *, now: datetime, decision_id: str
+    ) -> Decision:
+        unlimited = replace(wait, deadline=None)
+        return real(unlimited, verdict, now=now, decision_id=decision_id)
 
     yield Patch(deciding, "record", record)
 
