@@ -71,7 +71,7 @@ Verdict: TypeAlias = Approve | Deny | Answer
 
 VerdictKind = Literal["approve", "deny", "answer"]
 # Looked up by the exact type: an object that only resembles a verdict is not one.
-VERDICT_KINDS: dict[type[Verdict], VerdictKind] = {
+VERDICT_KINDS: dict[type[object], VerdictKind] = {
     Approve: "approve",
     Deny: "deny",
     Answer: "answer",
