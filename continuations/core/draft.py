@@ -145,6 +145,11 @@ class Draft:
         """Remove a wait that has ended."""
         self._waits.remove(wait_id)
 
+    @property
+    def logs(self) -> Mapping[str, MessageLog]:
+        """The messages by frame id."""
+        return self._logs.rows
+
     def log(self, frame_id: str) -> MessageLog:
         """Return the messages of a frame."""
         return self._logs.rows[frame_id]
@@ -153,11 +158,15 @@ class Draft:
         """Start a frame's log, or replace it by a log with a new id."""
         number = self.run.next_id
         self.run = replace(self.run, next_id=number + 1)
-        self._logs.put(frame_id, MessageLog(number, messages))
+        self.put_log(frame_id, MessageLog(number, messages))
 
     def append(self, frame_id: str, *messages: Message) -> None:
         """Add messages to the end of a frame's log."""
-        self._logs.put(frame_id, self.log(frame_id).appended(*messages))
+        self.put_log(frame_id, self.log(frame_id).appended(*messages))
+
+    def put_log(self, frame_id: str, log: MessageLog) -> None:
+        """Add or replace the log of a frame."""
+        self._logs.put(frame_id, log)
 
     def _set_runnable(self, row_id: str, *, runnable: bool) -> None:
         listed = row_id in self._runnable.rows
