@@ -284,7 +284,7 @@ def test_the_report_shows_rows_messages_and_waits() -> None:
     report = json.loads(Continuation(state, 9).to_json())
 
     assert ("jane-1", 9, "running", None) == tuple(
-        report["run"][name] for name in ("id", "version", "status", "failure")
+        report[name] for name in ("run_id", "version", "status", "failure")
     )
     assert (
         state.logs[ROOT_FRAME_ID].messages[0].data == report["frames"][0]["messages"][0]
