@@ -46,13 +46,19 @@ def public_names() -> Iterator[tuple[str, Any]]:
                 yield f"{path}.{each}", getattr(whole, each)
 
 
+def is_documented_kind(value: object) -> bool:
+    """Return whether a value is a class or a function."""
+    return inspect.isclass(value) or inspect.isfunction(value)
+
+
 def defined_in(module: Any) -> list[str]:
     """Return the public classes and functions that a module defines."""
+    contents: dict[str, Any] = vars(module)
     return [
         name
-        for name, value in vars(module).items()
+        for name, value in contents.items()
         if not name.startswith("_")
-        and (inspect.isclass(value) or inspect.isfunction(value))
+        and is_documented_kind(value)
         and value.__module__ == module.__name__
     ]
 
@@ -78,7 +84,7 @@ NAMES = dict(public_names())
 FUNCTIONS = {
     path: (function, documented)
     for name, value in NAMES.items()
-    if inspect.isclass(value) or inspect.isfunction(value)
+    if is_documented_kind(value)
     for path, function, documented in functions(name, value)
 }
 
@@ -95,8 +101,7 @@ def test_every_exported_class_and_function_is_checked() -> None:
     lost = [
         value.__name__
         for value in exported
-        if (inspect.isclass(value) or inspect.isfunction(value))
-        and id(value) not in checked
+        if is_documented_kind(value) and id(value) not in checked
     ]
 
     assert [] == lost
