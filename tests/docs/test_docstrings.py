@@ -53,7 +53,7 @@ def is_documented_kind(value: object) -> bool:
 
 def defined_in(module: Any) -> list[str]:
     """Return the public classes and functions that a module defines."""
-    contents: dict[str, Any] = vars(module)
+    contents: dict[str, Any] = module.__dict__
     return [
         name
         for name, value in contents.items()
