@@ -351,7 +351,7 @@ def test_policy_gets_the_properties_by_name() -> None:
     assert [False, True] == [asyncio.run(made.needs_approval(each)) for each in asked]
 
     def in_a(**arguments: Any) -> bool:
-        return arguments["city"] == "a"
+        return bool(arguments["city"] == "a")
 
     everything = make_tool(approval=in_a)
     assert asyncio.run(everything.needs_approval(asked[0]))
