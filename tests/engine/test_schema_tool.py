@@ -22,7 +22,8 @@ from continuations.authoring.tool import Tool
 from continuations_storage import MemoryStore
 from continuations_storage.faults import Crash, FaultyStore, crashed, on
 from tests import effect_log, scripts
-from tests.engine.agent_builders import ManualClock, make_boss, root_tool_results
+from tests.clocks import ManualClock
+from tests.engine.agent_builders import make_boss, root_tool_results
 from tests.engine.payment_agent import single_wait, start_and_get_wait
 
 if TYPE_CHECKING:
