@@ -31,7 +31,7 @@ runner = Runner(Agent("clerk", model=ScriptedModel(["Done."])), store="memory:")
         (("show", "no-such-run", "--store", "memory:"), 5),
         (("start", "Go.", "--run-id", "r1", "--app", "app:runner"), 0),
     ],
-    ids=lambda value: " ".join(value) if isinstance(value, tuple) else str(value),
+    ids=["no command", "help", "unknown command", "waiting", "unknown run", "start"],
 )
 def test_both_programs_have_the_same_name_output_and_exit_code(
     tmp_path: Path, arguments: tuple[str, ...], exit_code: int
