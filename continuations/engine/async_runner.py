@@ -80,6 +80,9 @@ class AsyncRunner:
 
     @cached_property
     def _worker_factory(self) -> WorkerFactory:
+        return self._make_worker_factory()
+
+    def _make_worker_factory(self) -> WorkerFactory:
         from continuations.engine.worker_factory import WorkerFactory
 
         return WorkerFactory(self._agents, self._objects, self._ports, self._options)

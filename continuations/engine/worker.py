@@ -83,7 +83,9 @@ class Worker:
         sent_at = clock.now()
         overview = await read_overview(self.objects, self.run_id)
         clock_reading = ClockReading(sent_at, overview.store_time, clock.now())
-        loaded = await self.versions.load_newest(overview.newest_number)
+        if overview.newest_number == 0:
+            raise self.versions.run_not_found_error()
+        loaded = await self.versions.load(overview.newest_number)
         state = loaded.state
         if state.run.status in ENDED_STATUSES:
             return self._outcome(loaded, find_code_changes(state, self.agent_registry))
