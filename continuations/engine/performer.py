@@ -16,7 +16,6 @@ from continuations.authoring.errors import (
     PolicyFailed,
     ResultNotSerializable,
 )
-from continuations.authoring.subagent import AgentTool
 from continuations.core import jsontext, transcript
 from continuations.core.actions import AskModel, VerifyOutcome
 from continuations.core.calls import Unknown
@@ -46,8 +45,8 @@ from continuations.errors import ModelError, TranscriptInvalid
 from continuations.models.interface import ModelReply, ModelRequest, ToolSpec
 
 if TYPE_CHECKING:
-    from continuations.authoring.agent import Agent, AnyTool
-    from continuations.authoring.tool import Tool
+    from continuations.authoring.agent import Agent
+    from continuations.authoring.tool_protocol import ToolProtocol
     from continuations.core.actions import RunTool
     from continuations.core.calls import CallRow
     from continuations.core.decisions import Verdict
@@ -88,7 +87,7 @@ class Performer:
             names = ", ".join(agent.tools_by_name) or "none"
             text = f"there is no tool {call.tool!r}. The tools are: {names}."
             return _rejection(call, "unknown_tool", text)
-        if isinstance(tool, AgentTool) and self._is_too_deep(state, call):
+        if tool.sub_agent is not None and self._is_too_deep(state, call):
             text = f"{self.max_depth} levels of agents are the most."
             return _rejection(call, "depth", text)
         try:
@@ -104,10 +103,10 @@ class Performer:
             arguments=arguments,
             contract_digest=tool.contract_digest,
             repeatable=tool.repeatable,
-            verifiable=tool.verify is not None,
+            verifiable=tool.verifiable,
         )
         # An idempotent tool, too: a call made anew has a new key.
-        acts = not isinstance(tool, AgentTool) and not tool.read_only
+        acts = tool.sub_agent is None and not tool.read_only
         doubtful = state.run.history_lost and acts
         if not asks and not doubtful:
             return CallAccepted(**seen)
@@ -132,16 +131,16 @@ class Performer:
         """Return the intent to run a ready call, or the way into its agent."""
         call = state.calls[call_id]
         tool = self.stack_binding.unchanged_tool(state, call)
-        if not isinstance(tool, AgentTool):
+        agent = tool.sub_agent
+        if agent is None:
             return CallStarted(call_id=call_id)
-        messages = first_messages(
-            tool.agent, tool.first_user_message(call.arguments or "{}")
-        )
         return SubAgentStarted(
             call_id=call_id,
-            agent=tool.agent.name,
-            messages=messages,
-            max_turns=tool.agent.max_turns,
+            agent=agent.name,
+            messages=first_messages(
+                agent, agent.first_user_message(call.arguments or "{}")
+            ),
+            max_turns=agent.max_turns,
         )
 
     # In the world ------------------------------------------------------------
@@ -189,7 +188,7 @@ class Performer:
 
     async def _run_tool(self, state: RunState, call: CallRow, fence: int) -> Event:
         tool = self.stack_binding.unchanged_tool(state, call)
-        assert not isinstance(tool, AgentTool)  # noqa: S101 - agents are entered
+        assert tool.sub_agent is None
         arguments = call.arguments or "{}"
         if call.approved_digest is not None:
             # The last look before the call: what runs is what was approved.
@@ -221,7 +220,7 @@ class Performer:
         return until is not None and self.ports.clock.now() > until
 
     def _tool_context(
-        self, state: RunState, call: CallRow, tool: Tool[Any, Any], fence: int
+        self, state: RunState, call: CallRow, tool: ToolProtocol, fence: int
     ) -> ToolContext:
         deadline = None
         if tool.timeout is not None:
@@ -238,11 +237,7 @@ class Performer:
 
     async def _verify(self, state: RunState, call: CallRow, fence: int) -> Event:
         tool = self.stack_binding.tool(state, call)
-        if (
-            tool is None
-            or isinstance(tool, AgentTool)
-            or tool.contract_digest != call.contract_digest
-        ):
+        if tool is None or tool.contract_digest != call.contract_digest:
             return Unverified(call_id=call.id)
         context = self._tool_context(state, call, tool, fence)
         try:
@@ -255,7 +250,11 @@ class Performer:
         return self._verification_event(state, call, tool, found)
 
     def _verification_event(
-        self, state: RunState, call: CallRow, tool: AnyTool, verdict: Verdict | None
+        self,
+        state: RunState,
+        call: CallRow,
+        tool: ToolProtocol,
+        verdict: Verdict | None,
     ) -> Event:
         """Return what a tool's own check established."""
         assert isinstance(call.state, Unknown)  # noqa: S101 - nothing else is verified
@@ -391,7 +390,7 @@ def _error_text(error: BaseException) -> str:
 
 
 def _tool_failure(
-    call: CallRow, tool: AnyTool, error: BaseException, *, timed_out: bool
+    call: CallRow, tool: ToolProtocol, error: BaseException, *, timed_out: bool
 ) -> CallRaised:
     if timed_out:
         text = (

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from continuations.authoring.agent import AnyTool
+    from continuations.authoring.tool_protocol import ToolProtocol
     from continuations.core.calls import CallRow
     from continuations.core.decisions import DecisionKind, Verdict
     from continuations.core.events import CallEvent, Event
@@ -162,7 +162,7 @@ def wait_id_is_derived_from_its_call() -> Patches:
     def new_wait(
         state: RunState,
         call: CallRow,
-        tool: AnyTool | None,
+        tool: ToolProtocol | None,
         *,
         kind: WaitKind,
         now: datetime,

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from continuations.authoring.context import ToolContext
-    from continuations.authoring.tool import Tool
+    from continuations.authoring.tool_protocol import ToolProtocol
     from continuations.core.calls import CallRow
     from continuations.core.draft import Draft
     from continuations.core.events import Event
@@ -199,7 +199,7 @@ def _changed_tool_context(change: ContextChange) -> Patches:
         self: Performer,
         state: RunState,
         call: CallRow,
-        tool: Tool[Any, Any],
+        tool: ToolProtocol,
         fence: int,
     ) -> ToolContext:
         return change(original(self, state, call, tool, fence), call)
