@@ -135,7 +135,9 @@ def test_function_is_replaced_in_every_module_that_imported_it() -> None:
 
 def test_only_in_replaces_the_imported_copies_alone() -> None:
     """A mutant can spoil one caller and leave the others alone."""
-    some = patch(publishing.publish_waits, publishing.publish_waits, only_in=(sweeping,))
+    some = patch(
+        publishing.publish_waits, publishing.publish_waits, only_in=(sweeping,)
+    )
 
     assert [sweeping] == [place.owner for place in some.places]
     with pytest.raises(InvalidMutantError, match="not imported by all"):
