@@ -6,7 +6,7 @@ import asyncio
 import logging
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from continuations.authoring import callables
 from continuations.authoring.context import ToolContext
@@ -41,6 +41,7 @@ from continuations.engine.new_run import (
     first_messages,
     new_wait,
 )
+from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
 from continuations.errors import ModelError, TranscriptInvalid
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class Performer:
     stack_binding: StackBinding
     ports: Ports
     model_registry: ModelRegistry
-    context: Any = None
+    run_options: RunOptions = DEFAULT_RUN_OPTIONS
     max_depth: int | None = None
 
     # In this process, at once ------------------------------------------------
@@ -229,7 +230,7 @@ class Performer:
             fence=fence,
             attempt=max(call.attempts, 1),
             deadline=deadline,
-            context=self.context,
+            context=self.run_options.context,
         )
 
     async def _verify(self, state: RunState, call: CallRow, fence: int) -> Event:
