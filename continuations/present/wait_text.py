@@ -39,8 +39,8 @@ WAIT_WORDS: Mapping[str, WaitWords] = {
     "unknown": WaitWords(
         title="Did this call take effect?",
         subject="Did {tool} take effect?",
-        explanation="A tool call was started, and its outcome is unknown. Check whether "
-        "it took effect before you decide.",
+        explanation="A tool call was started, and its outcome is unknown. Before you "
+        "decide, check whether it took effect.",
     ),
 }
 

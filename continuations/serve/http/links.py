@@ -98,8 +98,8 @@ class Links:
         base_url: The public URL of the HTTP API, with its mount prefix.
         previous: The secret before the last rotation. Links that it signed remain
             valid until they expire.
-        valid_for: How long a link is valid after the wait's deadline, or from now if
-            the wait has none. A link outlives the deadline so that a late reader sees
+        valid_for: How long a link is valid after the wait's deadline; without a
+            deadline, from now. A link outlives the deadline so that a late reader sees
             why the call cannot be decided. 7 days by default.
         clock: The clock for expiry; the system clock by default.
 

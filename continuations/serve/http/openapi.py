@@ -1,7 +1,7 @@
 """The OpenAPI 3.1 document of the HTTP API.
 
-Its schemas are those of `docs/schemas/continuations.schema.json`. The tests validate the
-document, and every response of the API against the document.
+Its schemas are those of `docs/schemas/continuations.schema.json`. The tests validate
+the document, and every response of the API against the document.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _form_body(kind: str, **fields: _Json) -> _Json:
     }
 
 
-# What the form of a link page sends; every other body is JSON and in the schema file.
+# The form of a link page. Every other body is JSON and in the schema file.
 _LINK_FORM: _Json = {
     "oneOf": [
         _form_body("approve"),

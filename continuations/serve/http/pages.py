@@ -1,8 +1,8 @@
 """HTML pages for signed links, without scripts, images or external resources.
 
 A page shows text from models and tools. All text is HTML-escaped, and invisible
-characters are shown as escapes, so a call cannot forge its own page. Arguments are shown
-whole, never shortened.
+characters are shown as escapes, so a call cannot forge its own page. Arguments are
+shown whole, never shortened.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An `HttpApi` with a run that waits for an approval, and the requests of its clients."""
+"""An `HttpApi` whose runs wait for an approval, and the requests of its clients."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from continuations import Wait
-    from continuations.authoring.agent import AnyTool
+    from continuations.authoring.tool_protocol import ToolProtocol
     from continuations_storage import Store
 
 SECRET = "0123456789abcdef" * 2
@@ -92,7 +92,7 @@ class ApiFixture:
         )
         return AsyncRunner(agents, store=store, clock=self.clock)
 
-    def _make_pay(self, record: sample_app.Record) -> AnyTool:
+    def _make_pay(self, record: sample_app.Record) -> ToolProtocol:
         @tool(approval=self.policy or True)
         async def pay(cents: int, note: str, ctx: ToolContext) -> str:
             """Pay."""

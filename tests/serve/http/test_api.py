@@ -72,7 +72,7 @@ def verify_without_name(_: Request) -> str:
     "verify", [None, verify_bearer, verify_nobody, verify_without_name]
 )
 def test_unidentified_request_is_rejected(method: str, path: str, verify: Any) -> None:
-    """Without a verifier or without a name, every route but the public ones is closed."""
+    """Without a verifier or without a name, only the public routes are open."""
 
     async def scenario() -> None:
         fixture = ApiFixture(options={"verify": verify})
@@ -528,7 +528,9 @@ def test_options_tells_the_methods_and_head_has_no_body() -> None:
         before = await fixture.keys()
 
         for route in ROUTES:
-            path = route.path.format(wait_id="x", run_id="jane-1", token="x")
+            path = route.path.format_map(
+                {"run_id": "jane-1", "wait_id": "x", "token": "x"}
+            )
             options = await fixture.request("OPTIONS", path)
             assert (204, route.methods) == (options.status, options.headers["allow"])
             head = await fixture.request("HEAD", path)

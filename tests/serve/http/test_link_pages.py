@@ -393,7 +393,7 @@ def test_one_of_a_hundred_form_submissions_wins() -> None:
 
 
 def test_link_token_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
-    """Whoever has a link can decide, so a log must not contain it."""
+    """A link is a credential, so a log must not contain it."""
 
     async def scenario() -> None:
         fixture = ApiFixture()

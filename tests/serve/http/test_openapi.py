@@ -1,4 +1,4 @@
-"""The document says what the desk does, no less and no more."""
+"""The OpenAPI document describes every response of the API, and no other."""
 
 from __future__ import annotations
 
