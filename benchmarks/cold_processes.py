@@ -29,13 +29,13 @@ Runner([], store=sys.argv[1]).decide(sys.argv[2], Approve(by="kim"))
 """
 _RESUME = """
 import sys
-from benchmarks import clerk
-clerk.resume(sys.argv[1], sys.argv[2])
+from benchmarks import approval_agent
+approval_agent.resume_until_stamp(sys.argv[1], sys.argv[2])
 """
 _BASELINE = """
 import sys
-from benchmarks import floor, stamp
-floor.resume(sys.argv[1], lambda number: stamp.stamp_and_exit() or "")
+from benchmarks import baseline, stamp
+baseline.resume(sys.argv[1], lambda number: stamp.write_time_and_exit() or "")
 """
 
 

@@ -27,8 +27,10 @@ _INPUT = [
     {"role": "system", "content": "You keep the notes."},
     {"role": "user", "content": "Note every number there is."},
 ]
-_OURS = "import sys; from benchmarks import turn; turn.ours(sys.argv[1], sys.argv[2])"
-_BASELINE = "from benchmarks import turn; turn.floor()"
+_OURS = (
+    "import sys; from benchmarks import turn; turn.run_ours(sys.argv[1], sys.argv[2])"
+)
+_BASELINE = "from benchmarks import turn; turn.run_baseline()"
 
 
 def rows() -> Iterator[Row]:

@@ -74,7 +74,7 @@ _EXPORTS_BY_MODULE = {
     "continuations.engine.outcomes": ["Failed", "Finished", "Outcome", "Suspended"],
     "continuations.engine.async_runner": ["AsyncRunner"],
     "continuations.engine.storeless": ["resume", "resume_async", "run", "run_async"],
-    "continuations.engine.sweeping": ["Swept"],
+    "continuations.engine.sweeping": ["SweepResult"],
     "continuations.engine.sync_runner": ["Runner"],
     "continuations.errors": [
         "AgentChanged",

@@ -298,7 +298,7 @@ class _RuntimeApi(_QuietHandler):
         request_id, event = self.owner.events.get()
         headers = {
             "lambda-runtime-aws-request-id": request_id,
-            "lambda-runtime-deadline-ms": str(int(self.owner.taken() * 1000)),
+            "lambda-runtime-deadline-ms": str(int(self.owner.start_timeout() * 1000)),
             "lambda-runtime-invoked-function-arn": self.owner.arn,
             "content-type": "application/json",
             "content-length": str(len(event)),

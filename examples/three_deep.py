@@ -3,7 +3,7 @@
 Accounts wants to transfer money (the third level), HR wants to grant access (the
 second). Both calls wait in one paused run.
 
-    python examples/three_deep.py        the whole demonstration (see director.py)
+    python examples/three_deep.py        the whole demonstration (see three_deep_demo.py)
 
 By hand, each command being a process of its own (the state is in the folder .demo):
 
@@ -13,7 +13,7 @@ By hand, each command being a process of its own (the state is in the folder .de
     approve WAIT           or: deny WAIT
     resume onboard-jane    go on with what was decided
 
-Kill any of them (SIGKILL) at any moment and repeat its command with --wait, which waits
+Kill any of them (SIGKILL) at any moment and repeat its command with --wait-if-busy, which waits
 for the claim of the dead process to end. If it died in the middle of a transfer, then
 nobody can know whether that happened: the run comes back with a wait that says so.
 Look into the ledger and settle it:
@@ -126,7 +126,7 @@ def start_or_resume(options: argparse.Namespace) -> None:
                 outcome = runner.resume(options.words[1], context=options.ledger)
             break
         except (RunBusy, StaleRun):
-            if not options.wait:
+            if not options.wait_if_busy:
                 raise
             time.sleep(0.2)
     print_outcome(outcome)
@@ -209,13 +209,15 @@ def main() -> None:
     parser.add_argument("--store", default="file:.demo/runs")
     parser.add_argument("--ledger", type=Path, default=Path(".demo/ledger.txt"))
     parser.add_argument("--lease", type=float, default=5.0)
-    parser.add_argument("--wait", action="store_true", help="while the run is busy")
+    parser.add_argument(
+        "--wait-if-busy", action="store_true", help="while the run is busy"
+    )
     parser.add_argument(
         "--offline", action="store_true", default="OPENAI_API_KEY" not in os.environ
     )
     options = parser.parse_intermixed_args()
     if not options.words:
-        runpy.run_path(str(HERE / "director.py"), run_name="__main__")
+        runpy.run_path(str(HERE / "three_deep_demo.py"), run_name="__main__")
         return
     try:
         run_command(options)

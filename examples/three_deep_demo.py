@@ -2,7 +2,7 @@
 
 It is started by `python examples/three_deep.py`. It has no agents and moves no run on:
 it starts processes, decides which decision comes next, and reads what is in the store.
-A process that somebody kills meanwhile is started again with --wait, so try that: it
+A process that somebody kills meanwhile is started again with --wait-if-busy, so try that: it
 ends the same. Options, such as `--lease 2`, are handed on to every process.
 """
 
@@ -81,10 +81,13 @@ class Demo:
         }
 
     def run_step(self, *words: str) -> None:
-        """Run a command of three_deep.py; if it is killed, again with --wait."""
+        """Run a command of three_deep.py; if it is killed, again with --wait-if-busy."""
         options = ["--ledger", str(self.effects_file), *self.options]
         self.run(
-            str(HERE / "three_deep.py"), *words, options=options, retry_option="--wait"
+            str(HERE / "three_deep.py"),
+            *words,
+            options=options,
+            retry_option="--wait-if-busy",
         )
 
     def run(self, *program: str, options: list[str], retry_option: str = "") -> None:

@@ -6,7 +6,7 @@ It ends with one of these codes:
     1    the run failed; of `cancel`: it had already ended another way; of `doctor`:
          something is damaged and was not repaired
     2    the command line is wrong: an option, the application, an ambiguous name
-    4    another process holds the run: try later, or give `--wait`
+    4    another process holds the run: try later, or give `--wait-if-busy`
     5    any other error of the library; stderr names it
     130  Ctrl-C
 

@@ -292,7 +292,9 @@ def approve(
     ] = None,
     run_again: Annotated[
         bool,
-        typer.Option("--again", help="Of an unknown outcome: it did not happen, run."),
+        typer.Option(
+            "--run-again", help="Of an unknown outcome: it did not happen, run."
+        ),
     ] = False,
     app: App = None,
     store: StoreUrl = None,
@@ -301,7 +303,7 @@ def approve(
     if wait.startswith("unknown-") and not run_again:
         msg = (
             "This call was started and may have happened; to approve it is to run it "
-            "once more. Say --again if it did not happen, `answer` if it did."
+            "once more. Give --run-again if it did not happen, `answer` if it did."
         )
         raise UsageError(msg)
     edited: Any = None if arguments is None else parse_arguments(arguments)
@@ -366,7 +368,7 @@ def _advance(
     timeout: float | None,
 ) -> None:
     if timeout is not None and not wait_if_busy:
-        msg = "--timeout bounds --wait: give both, or neither."
+        msg = "--timeout needs --wait-if-busy. Add it, or leave --timeout out."
         raise UsageError(msg)
     if wait_if_busy:
         outcome = wait_until_free(

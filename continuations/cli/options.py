@@ -38,12 +38,14 @@ Reason = Annotated[str | None, typer.Option(help="Why; a denial's is told the mo
 WaitIfBusy = Annotated[
     bool,
     typer.Option(
-        "--wait",
+        "--wait-if-busy",
         help="While another process holds the run, keep trying. Not for people.",
     ),
 ]
 Timeout = Annotated[
     float | None,
-    typer.Option(min=0, metavar="SECONDS", help="How long --wait keeps trying."),
+    typer.Option(
+        min=0, metavar="SECONDS", help="How long --wait-if-busy keeps trying."
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]

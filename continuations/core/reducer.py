@@ -117,8 +117,9 @@ def _add_user_message(draft: Draft, event: UserMessageAdded) -> None:
     ):
         msg = "a message never stands between a call and its result, nor for either"
         raise IllegalTransition(msg)
-    if event.number != draft.run.last_inbox_number + 1:
-        msg = f"message {event.number} does not follow message {draft.run.last_inbox_number}"
+    last = draft.run.last_inbox_number
+    if event.number != last + 1:
+        msg = f"inbox message {event.number} does not follow inbox message {last}"
         raise IllegalTransition(msg)
     draft.put_run(replace(draft.run, last_inbox_number=event.number))
     draft.append(ROOT_FRAME_ID, event.message)

@@ -45,63 +45,63 @@ class StorageError(Exception):
 class AlreadyExists(StorageError):
     """Somebody else created the key before; the first body stands."""
 
-    happened = "exists already; its first body stands, nothing was written"
+    summary = "exists already; its first body stands, nothing was written"
     next_step = "Read the key to see what stands there."
 
 
 class NotFound(StorageError):
     """There is no such key, and the store is sure of it."""
 
-    happened = "does not exist"
+    summary = "does not exist"
     next_step = "It was never created, or it was deleted; list its prefix to see."
 
 
 class Denied(StorageError):
     """The store will not tell: the key is missing or you are not permitted."""
 
-    happened = "missing or not permitted; nothing was written"
+    summary = "missing or not permitted; nothing was written"
     next_step = "Check who this process runs as and what the store lets it do."
 
 
 class Throttled(StorageError):
     """The store asks for fewer requests; nothing was written."""
 
-    happened = "the store asked to slow down; nothing was written"
+    summary = "the store asked to slow down; nothing was written"
     next_step = "Wait a little and ask again."
 
 
 class Unavailable(StorageError):
     """The store could not be reached or failed; nothing was written."""
 
-    happened = "the store is not available; nothing was written"
+    summary = "the store is not available; nothing was written"
     next_step = "Mend what the reason names and ask again; asking again is safe."
 
 
 class Inconclusive(StorageError):
     """The create may or may not have landed, and reading it back did not tell."""
 
-    happened = "the reply was lost, so the body may or may not be stored"
+    summary = "the reply was lost, so the body may or may not be stored"
     next_step = "Read the key when the store answers again: it tells who won."
 
 
 class Damaged(StorageError):
     """The store holds something under the key but cannot give its bytes whole."""
 
-    happened = "is damaged in the store; it was left untouched"
+    summary = "is damaged in the store; it was left untouched"
     next_step = "Check the disk or bucket and restore the object from a backup."
 
 
 class Unsafe(StorageError):
     """The store does not honour put-if-absent, so it must not be used."""
 
-    happened = "this store cannot keep the promise that a create never overwrites"
+    summary = "this store cannot keep the promise that a create never overwrites"
     next_step = "Use another store; with this one two processes could both win."
 
 
 class InvalidKey(StorageError, ValueError):
     """The text is not a key that every store can hold; nothing was done."""
 
-    happened = "is not a legal key"
+    summary = "is not a legal key"
     next_step = (
         "Keys are segments of 1 to 255 of [A-Za-z0-9._@=~-], joined by '/', "
         "none of them '.' or '..', 900 bytes in all."
@@ -111,7 +111,7 @@ class InvalidKey(StorageError, ValueError):
 class Unsupported(StorageError, ValueError):
     """The store's URL names a store that this version does not have."""
 
-    happened = "cannot open such a store"
+    summary = "cannot open such a store"
     next_step = "Use file:path, memory:, memory:name or s3://bucket/prefix."
 
     def __init__(self, url: str, detail: str = "") -> None:

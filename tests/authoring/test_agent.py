@@ -61,9 +61,9 @@ def test_tools_agents_and_functions_are_usable() -> None:
     child = Agent("child")
     agent = Agent("a", tools=[balance, plain_balance, child, child.as_tool("second")])
 
-    assert ["balance", "plain", "child", "second"] == list(agent.tools_by_name)
+    assert ["balance", "plain_balance", "child", "second"] == list(agent.tools_by_name)
     assert balance is agent.get_tool("balance")
-    assert isinstance(agent.get_tool("plain"), Tool)
+    assert isinstance(agent.get_tool("plain_balance"), Tool)
     assert isinstance(agent.get_tool("child"), AgentTool)
     assert agent.get_tool("missing") is None
 

@@ -208,7 +208,7 @@ def test_times_are_timedeltas() -> None:
     [
         (ApprovalPolicy(), None),
         (ApprovalPolicy(name="big sums"), "big sums"),
-        (ApprovalPolicy(when=is_big_async), "later"),
+        (ApprovalPolicy(when=is_big_async), "is_big_async"),
         (ApprovalPolicy(when=lambda: True), None),
         (ApprovalPolicy(when=AboveLimit()), None),
     ],

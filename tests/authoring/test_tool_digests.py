@@ -197,7 +197,7 @@ def buy(
 ) -> None:
     "Buy."
 
-print(buy.meaning, buy.wording, Agent("a").as_tool().meaning)
+print(buy.contract_digest, buy.description_digest, Agent("a").as_tool().contract_digest)
 print(buy.effective_arguments('{"items":[{}],"names":["one","two","three","four"]}'))
 """
 

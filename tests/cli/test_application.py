@@ -228,13 +228,13 @@ def test_timeout_without_wait_is_a_usage_error(cli: CommandLine) -> None:
 
     code, _, err = start(cli, "patient_written:boss", "--timeout", "1")
 
-    assert (2, True) == (code, "--timeout bounds --wait" in err)
+    assert (2, True) == (code, "--timeout needs --wait-if-busy" in err)
 
 
 def test_wait_option_does_not_wait_for_approvals(cli: CommandLine) -> None:
     cli.write_file("people_written.py", payroll_app.APP_SOURCE)
 
-    assert (0, "Suspended", "") == start(cli, "people_written:boss", "--wait")
+    assert (0, "Suspended", "") == start(cli, "people_written:boss", "--wait-if-busy")
 
 
 def test_invalid_command_line_has_exit_code_2(cli: CommandLine) -> None:

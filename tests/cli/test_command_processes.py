@@ -84,8 +84,10 @@ def test_repeated_start_after_a_kill_finishes_the_run(cli: CommandLine) -> None:
 
     # When the same command is given again, and then the first one is killed
     hasty = cli.run_in_process(*SLOW_START_COMMAND)
-    bounded = cli.run_in_process(*SLOW_START_COMMAND, "--wait", "--timeout", "0.1")
-    patient = cli.start_process(*SLOW_START_COMMAND, "--wait")
+    bounded = cli.run_in_process(
+        *SLOW_START_COMMAND, "--wait-if-busy", "--timeout", "0.1"
+    )
+    patient = cli.start_process(*SLOW_START_COMMAND, "--wait-if-busy")
     assert patient.stderr is not None
     waiting = patient.stderr.readline()
     kill_process(first)
@@ -107,7 +109,7 @@ def test_resume_waits_for_a_run_that_is_held(cli: CommandLine) -> None:
     assert first.stdout is not None
     assert "asking\n" == first.stdout.readline()
     cli.write_file("quick", "")
-    waiter = cli.start_process("resume", "s1", "--app", "slow:runner", "--wait")
+    waiter = cli.start_process("resume", "s1", "--app", "slow:runner", "--wait-if-busy")
 
     # When that one dies
     kill_process(first)
@@ -137,7 +139,7 @@ def test_claimed_run_is_shown_and_cancelled_at_its_next_commit(
         cancelled.exit_code,
         "stops at its next commit" in cancelled.out,
     )
-    last = cli.run_in_process("resume", "s1", "--app", "slow:runner", "--wait")
+    last = cli.run_in_process("resume", "s1", "--app", "slow:runner", "--wait-if-busy")
     assert (1, "Failed") == (last.exit_code, last.lines[0])
 
 

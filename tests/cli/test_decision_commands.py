@@ -266,7 +266,9 @@ def test_answer_settles_a_call_with_unknown_outcome(cli: CommandLine) -> None:
     assert -9 == died.exit_code
 
     # When it is resumed, it waits for somebody who knows; who answers
-    waits = cli.run_in_process("resume", "u1", "--app", "dying:runner", "--wait")
+    waits = cli.run_in_process(
+        "resume", "u1", "--app", "dying:runner", "--wait-if-busy"
+    )
     [row] = json.loads(cli("waiting", "--json").out)
     answered = cli("answer", row["id"], "42")
 

@@ -88,7 +88,7 @@ def test_transfer_of_a_killed_process_is_not_repeated(
         process.kill()
 
     # When: its command is repeated.
-    resume = ["resume", "onboard-jane", f"--ledger={ledger}", "--wait"]
+    resume = ["resume", "onboard-jane", f"--ledger={ledger}", "--wait-if-busy"]
     printed = example_output(EXAMPLE, *resume, folder=tmp_path)
 
     # Then: it says that it does not know, and runs nothing until somebody tells.

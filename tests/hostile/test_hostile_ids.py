@@ -184,13 +184,15 @@ def test_command_with_invalid_id_prints_one_error_line(
     """R-E6: a code, one line, nothing of the id that could move a cursor."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CONTINUATIONS_BY", "kim")
-    code = "from tests.hostile import shop\nagent = shop.agent()\n"
-    (tmp_path / "shop_written.py").write_text(code)
+    code = (
+        "from tests.hostile import sample_store\nagent = sample_store.sample_agent()\n"
+    )
+    (tmp_path / "sample_app_module.py").write_text(code)
     folder = sample_store.copy_template(tmp_path)
     before = sample_store.store_bodies(folder)
     options = ["--store", f"file:{folder}"]
     if words[0] in ("resume", "start"):
-        options += ["--app", "shop_written:agent"]
+        options += ["--app", "sample_app_module:agent"]
     for name in every_nth(COMMAND_LINE_IDS, 3, len(words[0])):
         if words[0] == "start" and VALID_RUN_ID.fullmatch(name):
             continue

@@ -51,9 +51,9 @@ async def due_markers(place: Objects, now: datetime) -> list[Marker]:
     ],
 )
 def test_a_marker_says_when_why_and_which_run(
-    marker: Marker, letter: str, what: str
+    marker: Marker, kind: str, target: str
 ) -> None:
-    assert (letter, what, RUN) == (marker.kind, marker.target, marker.run_id)
+    assert (kind, target, RUN) == (marker.kind, marker.target, marker.run_id)
     assert int(MOMENT.timestamp() * 1000) == marker.due_ms
     assert marker == layout.parse_marker(marker.key)
 
@@ -189,9 +189,9 @@ def run_at_wait(status: RunStatus = "suspended", *, inbox: int = 0) -> RunState:
     return replace(state, run=replace(state.run, last_inbox_number=inbox))
 
 
-def marker_of(letter: str, what: str) -> Marker:
-    """Return a marker of a reason."""
-    return Marker(1, letter, what, "n", RUN)
+def marker_of(kind: str, target: str) -> Marker:
+    """Return a marker of one kind."""
+    return Marker(1, kind, target, "n", RUN)
 
 
 @pytest.mark.parametrize(
@@ -229,16 +229,14 @@ def test_stands_for_each_kind_of_marker(
 
 
 @pytest.mark.parametrize("status", sorted(ENDED_STATUSES))
-@pytest.mark.parametrize("letter", "demcgr")
-def test_no_marker_stands_after_the_run_has_ended(
-    status: RunStatus, letter: str
-) -> None:
-    marker = marker_of(letter, "9" if letter in "gm" else make_ulid(1))
+@pytest.mark.parametrize("kind", "demcgr")
+def test_no_marker_stands_after_the_run_has_ended(status: RunStatus, kind: str) -> None:
+    marker = marker_of(kind, "9" if kind in "gm" else make_ulid(1))
 
     assert not markers.is_needed(marker, 2, run_at_wait(status))
 
 
-@pytest.mark.parametrize("letter", "demcgr")
-def test_every_marker_stands_while_the_run_has_no_version(letter: str) -> None:
+@pytest.mark.parametrize("kind", "demcgr")
+def test_every_marker_stands_while_the_run_has_no_version(kind: str) -> None:
     """Its starter is about to write it, or died before."""
-    assert markers.is_needed(marker_of(letter, "1"), 0, None)
+    assert markers.is_needed(marker_of(kind, "1"), 0, None)

@@ -211,7 +211,7 @@ def _not_covered(
         frame_id=_frame_of(evidence, wait.run_id, wait.call_id),
         call_id=wait.call_id,
         arguments=wait.arguments_json,
-        contract_digest=tool.meaning,
+        contract_digest=tool.contract_digest,
     )
     if not digest == wait.digest == decision.digest:
         return "the digest of the decision is not that of the call"

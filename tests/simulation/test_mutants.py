@@ -27,7 +27,9 @@ SEARCH_LIMIT = int(os.environ.get("PLANTED_SEEDS", "0"))
 REFRESH = (
     "Did the schedules change? python -m tests.simulation.mutants.find_seeds --find"
 )
-_each_mutant = pytest.mark.parametrize("fault", MUTANTS, ids=lambda fault: fault.name)
+_each_mutant = pytest.mark.parametrize(
+    "mutant", MUTANTS, ids=lambda mutant: mutant.name
+)
 
 # The rules of the protocol that a user is promised by name.
 PROMISED_RULES = {

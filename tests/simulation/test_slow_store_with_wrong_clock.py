@@ -28,9 +28,9 @@ SLOW_REPLY_SECONDS = 12.6
 class SlowRepliesForStarter(FaultSchedule):
     """The replies to one process's creates take long, nothing else goes wrong."""
 
-    def operation(self, name: str, dice: random.Random, verb: str) -> OperationPlan:
+    def plan_operation(self, name: str, rng: random.Random, verb: str) -> OperationPlan:
         """Return how an operation goes."""
-        del dice
+        del rng
         slow = name.startswith("starter") and verb == "create"
         return OperationPlan(
             None, "before", 0.01, SLOW_REPLY_SECONDS if slow else 0.01, 0.0

@@ -53,7 +53,7 @@ class TestS3StoreOverUnreliableConnection:
     """R-E1: one request in five is lost, late, doubled, cut off or told to fail."""
 
     @pytest.fixture(params=range(2))
-    def front(
+    def proxy(
         self, s3_server: str, request: pytest.FixtureRequest
     ) -> Iterator[S3Proxy]:
         with S3Proxy(RealServer(s3_server), random_faults(request.param, 0.2)) as proxy:

@@ -1,6 +1,6 @@
 """Kill, or freeze, a process at every point of a story, and see how the run ends.
 
-`python -m tests.torture.crash_points NAME [--share 8] [--seed 1] [--only POINT]` prints one
+`python -m tests.torture.crash_points NAME [--max-trials 8] [--seed 1] [--only POINT]` prints one
 line of JSON for each story. Every life is a forked child on a copy of the store as it
 stood before its step; who comes after is another child, which knows nothing of it.
 """
@@ -317,7 +317,7 @@ def run_scenario_trials(name: str, options: argparse.Namespace) -> Tally:
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         torture = ScenarioTrials(BY_NAME[name], Path(folder), SharedClock())
         torture.record_scenario()
-        trials = sample_trials(torture.trials, options.share, dice)
+        trials = sample_trials(torture.trials, options.max_trials, dice)
         if options.only:
             trials = [Trial.parse(options.only)]
         if options.seconds is not None:
@@ -332,7 +332,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     names = [story.name for story in SCENARIOS]
     parser = argparse.ArgumentParser(prog="python -m tests.torture.crash_points")
     parser.add_argument("names", nargs="*")
-    parser.add_argument("--share", type=int, help="so many trials, not all")
+    parser.add_argument(
+        "--max-trials", type=int, help="trials per scenario; default: all"
+    )
     parser.add_argument("--seed", default="1")
     parser.add_argument("--seconds", type=float, help="the most for each story")
     parser.add_argument("--only", help="one trial: '1/after operation 7/hand'")

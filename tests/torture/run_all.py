@@ -23,7 +23,15 @@ from tests.torture.scenarios import SCENARIOS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-COLUMNS = ("points", "trials", "killed", "frozen", "ended", "unknown", "doubles")
+COLUMNS = (
+    "points",
+    "trials",
+    "killed",
+    "frozen",
+    "passed",
+    "unknown",
+    "duplicate_effects",
+)
 
 
 def run_module(module: str, *arguments: str) -> dict[str, Any]:
@@ -38,7 +46,7 @@ def run_module(module: str, *arguments: str) -> dict[str, Any]:
     lines = done.stdout.splitlines()
     if done.returncode or not lines:
         wrong = f"{module} {arguments} came to {done.returncode}"
-        return {"name": arguments[0], "seconds": 0.0, "wrong": [wrong]}
+        return {"name": arguments[0], "seconds": 0.0, "violations": [wrong]}
     found: dict[str, Any] = json.loads(lines[-1])
     return found
 
@@ -58,12 +66,14 @@ def summary_table(tallies: Iterable[dict[str, Any]]) -> str:
 def all_jobs(options: argparse.Namespace) -> list[tuple[str, ...]]:
     """Return all that is to be done, as words for `told`; the longest first."""
     seed = ["--seed", options.seed]
-    share = [] if options.share is None else ["--share", str(options.share)]
+    limits = (
+        [] if options.max_trials is None else ["--max-trials", str(options.max_trials)]
+    )
     limit = [] if options.seconds is None else ["--seconds", str(options.seconds)]
     rounds = str(options.rounds)
     stories = sorted(SCENARIOS, key=lambda story: -len(story.steps))
     return [
-        *(("points", s.name, *seed, *share, *limit) for s in stories),
+        *(("crash_points", s.name, *seed, *limits, *limit) for s in stories),
         *(("races", name, "--rounds", rounds, *seed, *limit) for name in RACES),
     ]
 
@@ -73,7 +83,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.torture.run_all")
     parser.add_argument("--seconds", type=float, help="the most for each story or race")
     parser.add_argument("--rounds", type=int, default=50, help="of each kind of race")
-    parser.add_argument("--share", type=int, help="trials of each story, not all")
+    parser.add_argument(
+        "--max-trials", type=int, help="trials per scenario; default: all"
+    )
     parser.add_argument("--seed", default="1")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args(arguments)
@@ -84,10 +96,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for job in jobs:
             tally = job.result()
             tallies.append(tally)
-            wrong = len(tally["wrong"])
+            wrong = len(tally["violations"])
             print_line(f"{tally['name']}: {tally['seconds']:.0f} s, {wrong} wrong")
     print_line(summary_table(tallies))
-    wrongs = [each for tally in tallies for each in tally["wrong"]]
+    wrongs = [each for tally in tallies for each in tally["violations"]]
     for each in wrongs:
         print_line(f"WRONG {each}")
     print_line(

@@ -18,7 +18,7 @@ import pytest
 from tests.torture.run_all import run_module, summary_table
 from tests.torture.scenarios import BY_NAME
 
-MAX_TRIALS = [] if os.environ.get("TORTURE") == "1" else ["--share", "4"]
+MAX_TRIALS = [] if os.environ.get("TORTURE") == "1" else ["--max-trials", "4"]
 SEED = ["--seed", os.environ.get("TORTURE_SEED", "1")]
 
 
@@ -30,10 +30,10 @@ def test_crash_at_every_point_keeps_the_promises(name: str) -> None:
     X-13, X-14; PA-08, PA-10, PA-12, PA-32; EF-14, EF-16, EF-18, EF-19, EF-21;
     SL-10. Which of them a story is about is in its name.
     """
-    tally = run_module("points", name, *MAX_TRIALS, *SEED)
+    tally = run_module("crash_points", name, *MAX_TRIALS, *SEED)
 
-    assert [] == tally["wrong"], summary_table([tally])
-    assert tally["trials"] == tally["ended"] > 0
-    assert 0 == tally["doubles"]
+    assert [] == tally["violations"], summary_table([tally])
+    assert tally["trials"] == tally["passed"] > 0
+    assert 0 == tally["duplicate_effects"]
     # Who was to die did, but for parallel frames: their number of calls varies.
-    assert tally["missed"] <= (tally["trials"] / 2 if BY_NAME[name].parallel else 0)
+    assert tally["not_killed"] <= (tally["trials"] / 2 if BY_NAME[name].parallel else 0)

@@ -9,29 +9,29 @@ from tests.run_environment import ROOT
 
 CHILD_SCRIPT = """
 import os
-from tests.torture import forks
-from tests.torture.process_actor import People
-from tests.torture.workspace import Place, SharedClock
-from tests.torture.crash_points import warmed
+from tests.torture import child_processes
+from tests.torture.process_actor import ProcessActor
+from tests.torture.workspace import SharedClock, Workspace
+from tests.torture.crash_points import warm_up
 from tests.torture.scenarios import BY_NAME
 from continuations.engine import portal
 from continuations_storage import MemoryStore
 from pathlib import Path
 import tempfile
 
-warmed()
+warm_up()
 assert portal._thread is not None and portal._thread.is_alive()
 
 def works() -> None:
     assert portal._thread is None
-    warmed()
+    warm_up()
 
 def forks_again() -> None:
-    warmed()
-    assert forks.done(works) == 0
+    warm_up()
+    assert child_processes.run_in_child(works) == 0
 
-assert [0, 0, 0] == [forks.done(each) for each in (works, forks_again, works)]
-warmed()
+assert [0, 0, 0] == [child_processes.run_in_child(each) for each in (works, forks_again, works)]
+warm_up()
 print("fine")
 """
 

@@ -78,7 +78,7 @@ class SharedTimeStore:
 class FreezingStore(FaultyStore):
     """Freezes its process where a plan would have it killed."""
 
-    async def _suffer(self, fault: Fault | None, moment: Moment, key: str) -> None:
+    async def _apply_fault(self, fault: Fault | None, moment: Moment, key: str) -> None:
         if fault is None or not fault.kill:
             await super()._apply_fault(fault, moment, key)
         elif fault.moment == moment:

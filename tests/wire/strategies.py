@@ -53,15 +53,15 @@ STATE = (
 CALL = st.builds(
     CallRow,
     id=TEXT,
-    frame=TEXT,
+    frame_id=TEXT,
     tool=TEXT,
-    provider_id=TEXT,
-    written=TEXT,
+    tool_call_id=TEXT,
+    raw_arguments=TEXT,
     state=STATE,
     arguments=OPTIONAL_OBJECT,
-    original=OPTIONAL_OBJECT,
-    meaning=OPTIONAL_TEXT,
-    approved=OPTIONAL_TEXT,
+    original_arguments=OPTIONAL_OBJECT,
+    contract_digest=OPTIONAL_TEXT,
+    approved_digest=OPTIONAL_TEXT,
     approved_until=st.none() | TIME,
     repeatable=st.booleans(),
     verifiable=st.booleans(),
@@ -74,11 +74,11 @@ FRAME = st.builds(
     FrameRow,
     id=TEXT,
     agent=TEXT,
-    call=OPTIONAL_TEXT,
+    parent_call_id=OPTIONAL_TEXT,
     depth=COUNT,
     turns=COUNT,
     max_turns=st.none() | COUNT,
-    open=st.lists(TEXT, max_size=3).map(tuple),
+    open_call_ids=st.lists(TEXT, max_size=3).map(tuple),
 )
 WAIT = st.builds(
     Wait,
@@ -103,23 +103,23 @@ USAGE = st.builds(Usage, **{field.name: COUNT for field in fields_of(Usage)})
 RUN = st.builds(
     RunRow,
     id=TEXT,
-    birth=TEXT,
+    run_nonce=TEXT,
     agent=TEXT,
     created_at=TIME,
     input_digest=TEXT,
     status=st.sampled_from(sorted(RUN_STATUSES)),
     next_id=COUNT,
-    inbox=COUNT,
+    last_inbox_number=COUNT,
     claim=st.none() | st.builds(Claim, worker=TEXT, until=TIME, attempt=COUNT),
     usage=USAGE,
     budget=st.none() | st.builds(Budget, requests=st.none() | COUNT, tokens=COUNT),
     output=OPTIONAL_TEXT,
-    doubtful=st.booleans(),
+    history_lost=st.booleans(),
     failure=st.none() | st.builds(Failure, code=TEXT, message=TEXT),
 )
 MESSAGE = st.builds(said.user_message, TEXT) | st.builds(said.tool_message, TEXT, TEXT)
 LOG = st.builds(
-    LogDelta, id=COUNT, keep=COUNT, add=st.lists(MESSAGE, max_size=3).map(tuple)
+    LogDelta, id=COUNT, keep_count=COUNT, added=st.lists(MESSAGE, max_size=3).map(tuple)
 )
 DELTA = st.builds(
     Delta,
@@ -129,7 +129,7 @@ DELTA = st.builds(
     calls=st.lists(CALL | CALL_WITH_RAW_ARGUMENTS, max_size=2).map(tuple),
     waits=st.lists(WAIT, max_size=2).map(tuple),
     logs=st.dictionaries(TEXT, LOG, max_size=2),
-    gone=st.lists(TEXT, max_size=3).map(lambda ids: tuple(sorted(ids))),
+    removed_ids=st.lists(TEXT, max_size=3).map(lambda ids: tuple(sorted(ids))),
 )
 
 # By hand

@@ -63,7 +63,7 @@ HEADERS = st.builds(
     base_digest=st.none() | st.binary(max_size=16),
     status=st.sampled_from(sorted(RUN_STATUSES)),
     at=TIME,
-    until=st.none() | TIME,
+    claimed_until=st.none() | TIME,
     markers=st.lists(TEXT, max_size=2).map(tuple),
 )
 

@@ -45,7 +45,7 @@ def send_event(
     receiver: WebhookReceiver | str, wait: Wait | None = None, **options: Any
 ) -> None:
     """Tell a webhook of a wait."""
-    options.setdefault("patience", RecordedDelays().retry_policy())
+    options.setdefault("retry_policy", RecordedDelays().retry_policy())
     url = receiver if isinstance(receiver, str) else receiver.url
     notifier = WebhookNotifier(url, options.pop("secret", SECRET), **options)
     asyncio.run(notifier(wait or make_wait()))
@@ -335,7 +335,7 @@ def test_silent_receiver_times_out(script: Callable[[socket], None]) -> None:
         url = f"http://127.0.0.1:{server.server_address[1]}/"
         before = time.monotonic()
         error = send_error(
-            url, timeout=0.2, retry_policy=RecordedDelays(max_attempts=2).retry_policy()
+            url, timeout=0.2, retry_policy=RecordedDelays(attempts=2).retry_policy()
         )
 
     assert time.monotonic() - before < 5

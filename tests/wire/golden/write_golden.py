@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from continuations.core import messages as said
-from continuations.core.calls import Started
+from continuations.core.calls import CallRow, Nested, Started, Unknown, Waiting
 from continuations.core.decisions import Decision, DecisionKind
-from continuations.core.delta import diff
+from continuations.core.delta import Delta, LogDelta, diff
 from continuations.core.draft import Draft
 from continuations.core.events import (
     Approved,
@@ -33,8 +33,9 @@ from continuations.core.events import (
     RunStopped,
     UserMessageAdded,
 )
+from continuations.core.frames import FrameRow, MessageLog
 from continuations.core.messages import Message
-from continuations.core.run import Budget, Claim, Failure
+from continuations.core.run import Budget, Claim, Failure, RunRow
 from continuations.core.state import ROOT_FRAME_ID, RunState
 from continuations.core.usage import Usage
 from continuations.wire.continuation import Continuation
@@ -156,7 +157,7 @@ def unknown() -> RunState:
     """Return a run whose worker died inside a call, which `verify` did not see."""
     run_state = apply_events(run_with_started_call(), interrupted_event())
     call = replace(run_state.calls["c3"], verifiable=True)
-    state = replace(cast("Any", call.state), checked=True)
+    state = replace(cast("Any", call.state), verify_tried=True)
     calls = {**run_state.calls, "c3": replace(call, state=state)}
     return replace(
         run_state, calls=calls, run=replace(run_state.run, status="suspended")
@@ -317,41 +318,78 @@ def golden_objects() -> dict[str, GoldenObject]:
     return made
 
 
-def describe(value: object) -> Any:
-    """Return a value as JSON tells it, every field by name."""
+# The descriptions in the .json files are frozen, like the bytes. They use the names
+# that format 1 was described with: for each class, its name there and the fields that
+# have another name there. A field that maps to None is not part of a description: it
+# follows from the other fields or from the bytes. Classes and fields that are not in
+# this table have the same name there as in the code.
+FORMAT_1_NAMES: dict[type, tuple[str, dict[str, str | None]]] = {
+    RunState: ("Table", {"runnable": None}),
+    RunRow: (
+        "RunRow",
+        {
+            "run_nonce": "birth",
+            "last_inbox_number": "inbox",
+            "history_lost": "doubtful",
+        },
+    ),
+    FrameRow: ("FrameRow", {"parent_call_id": "call", "open_call_ids": "open"}),
+    CallRow: (
+        "CallRow",
+        {
+            "frame_id": "frame",
+            "tool_call_id": "provider_id",
+            "raw_arguments": "written",
+            "original_arguments": "original",
+            "contract_digest": "meaning",
+            "approved_digest": "approved",
+        },
+    ),
+    Waiting: ("Waiting", {"wait_id": "wait"}),
+    Nested: ("Nested", {"frame_id": "frame"}),
+    Unknown: ("Unknown", {"wait_id": "wait", "verify_tried": "checked"}),
+    MessageLog: ("Log", {}),
+    Delta: ("Delta", {"removed_ids": "gone"}),
+    LogDelta: ("LogDelta", {"keep_count": "keep", "added": "add"}),
+    VersionObject: ("VersionObject", {"digest": None}),
+    VersionHeader: ("Header", {"claimed_until": "until"}),
+    CancelRequest: ("Cancellation", {}),
+    InboxMessage: ("Letter", {}),
+}
+
+
+def describe(value: object) -> Any:  # noqa: PLR0911 - one row for each type
+    """Return the JSON description of a value, in the names of `FORMAT_1_NAMES`."""
     match value:
         case Continuation():
-            told: Any = {"version": value.version, "table": describe(value.run_state)}
+            return {"version": value.version, "table": describe(value.run_state)}
         case Message():
-            told = value.text
+            return value.text
         case datetime():
-            told = value.isoformat()
+            return value.isoformat()
         case dict():
             items = cast("dict[str, object]", value).items()
-            told = {key: describe(inner) for key, inner in items}
+            return {key: describe(inner) for key, inner in items}
         case tuple():
-            told = [describe(inner) for inner in cast("tuple[object, ...]", value)]
+            return [describe(inner) for inner in cast("tuple[object, ...]", value)]
         case None | str() | int():
-            told = value
+            return value
         case bytes():
-            told = value.hex()
+            return value.hex()
         case _:
-            told = _row(value)
-    return told
+            return _describe_row(value)
 
 
-def _row(value: object) -> dict[str, Any]:
+def _describe_row(value: object) -> dict[str, Any]:
     assert is_dataclass(value)
-    # What follows from the rest, or is of the bytes and not of what they say.
-    left_out = (
-        ("agenda", "digest") if isinstance(value, RunState | VersionObject) else ()
-    )
-    told = {
-        field.name: describe(getattr(value, field.name))
-        for field in fields(value)
-        if field.name not in left_out
-    }
-    return {"type": type(value).__name__, **told}
+    cls = type(value)
+    class_name, field_names = FORMAT_1_NAMES.get(cls, (cls.__name__, {}))
+    described: dict[str, Any] = {"type": class_name}
+    for field in fields(value):
+        name = field_names.get(field.name, field.name)
+        if name is not None:
+            described[name] = describe(getattr(value, field.name))
+    return described
 
 
 def write_missing(folder: Path) -> list[str]:
