@@ -105,4 +105,4 @@ def follow_advice(case: Case, scene: Scene) -> None:
 
 def dedent(code: str) -> str:
     """Return code that was written as a block of a table."""
-    return textwrap.dedent(code).strip()
+    return textwrap.dedent(code.strip("\n")).strip()

@@ -122,7 +122,7 @@ AGENTS = Area(
         Case(
             "agent-output-type",
             InvalidInput,
-            "run(talker(output_type=lambda: 5), TASK)",
+            "run(talker(output_type=5), TASK)",
             'run(talker("5", output_type=int), TASK)',
             names=("talker", "output_type"),
         ),
@@ -136,7 +136,7 @@ AGENTS = Area(
         Case(
             "agent-input-type",
             InvalidInput,
-            'run(clerk(Agent("hr", input_type=lambda: 5)), TASK)',
+            'run(clerk(Agent("hr", input_type=5)), TASK)',
             'run(clerk(talker(input_type=int), pay), TASK)',
             names=("hr", "input_type"),
         ),

@@ -9,23 +9,49 @@ import json
 import os
 import re
 import sys
+import time
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from html import unescape
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import continuations
-from continuations import Agent, Failed, Finished, Runner, Suspended, tool
+from continuations import (
+    Agent,
+    ApprovalPolicy,
+    Failed,
+    Finished,
+    Runner,
+    Suspended,
+    tool,
+)
 from continuations.cli import main
+from continuations.models.openai_chat import OpenAIChat
 from continuations.models.scripted import ScriptedModel, ToolCall
-from continuations_storage import MemoryStore
+from continuations.serve.aws_lambda import handler
+from continuations.serve.notify.mail import EmailNotifier
+from continuations.serve.notify.webhook import WebhookNotifier
+from continuations_storage import MemoryStore, SyncStore, faults
+from continuations_storage.retry_policy import RetryPolicy
+from continuations_storage.s3 import S3Store
 from tests.errors import names
 from tests.errors.case import Shown, dedent
+from tests.model_server import ModelServer
+from tests.serve.notify.receivers import (
+    MailServer,
+    WebhookReceiver,
+    serve_mail,
+    serve_socket_script,
+    serve_webhook,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, MutableMapping
     from pathlib import Path
+    from socket import socket
 
-    from continuations import Outcome, Wait
+    from continuations import Model, Outcome, Verdict, Wait
 
 # Texts that no error may repeat: the task, an argument, and secrets of all kinds.
 TASK = "Pay Jane what nobody may read in a log"
@@ -88,10 +114,13 @@ def talker(*lines: Any, **options: Any) -> Agent:
     return Agent("talker", model=ScriptedModel(list(lines) or ["done"]), **options)
 
 
-class Scene:
-    """The names that the code of one case may use."""
+class Scene(contextlib.ExitStack):
+    """The names that the code of one case may use; leaving it undoes what it changed."""
 
     def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.callback(_restore_mapping, os.environ, dict(os.environ))
+        self.callback(_restore_mapping, sys.modules, dict(sys.modules))
         self.folder = folder
         self.clock = SettableClock()
         self.store = MemoryStore()
@@ -132,6 +161,137 @@ class Scene:
         outcome = (runner or self.runner).start(TASK, run_id=run_id)
         assert isinstance(outcome, Suspended)
         return outcome.waits[0]
+
+    # What a machine lacks ------------------------------------------------------
+
+    def patch(self, target: Any, name: str, value: object) -> None:
+        """Replace an attribute until the case is over."""
+        self.callback(setattr, target, name, getattr(target, name))
+        setattr(target, name, value)
+
+    def without_module(self, name: str, *importers: str) -> None:
+        """Let a module be as if it were not installed."""
+        for each in (name, *importers):
+            sys.modules.pop(each, None)
+        modules: dict[str, Any] = sys.modules
+        modules[name] = None
+
+    def without_openai(self) -> None:
+        """Take away what a machine may know of OpenAI: no key, no other URL."""
+        for name in [name for name in os.environ if name.startswith("OPENAI_")]:
+            del os.environ[name]
+
+    def without_aws(self) -> None:
+        """Take away what a machine may know of AWS: no credentials, no profile."""
+        for name in [name for name in os.environ if name.startswith("AWS_")]:
+            del os.environ[name]
+        os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
+        for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+            os.environ[name] = os.devnull
+
+    def fake_s3(self, **methods: Any) -> SyncStore:
+        """Return an S3 store whose client answers as a case says."""
+        once = RetryPolicy(max_attempts=1)
+        client: Any = SimpleNamespace(**methods)
+        return SyncStore(S3Store("bucket", client=client, retry_policy=once))
+
+    def provider(self, *replies: Mapping[str, Any], **options: Any) -> Model:
+        """Return a model of a provider that answers with one reply after another.
+
+        The model has no retries of its own.
+        """
+        left = list(replies)
+        server = self.enter_context(ModelServer(lambda *_: left.pop(0), key=API_KEY))
+        given: dict[str, Any] = {"max_retries": 0, **options}
+        return OpenAIChat(
+            "gpt-5-mini", base_url=server.url, api_key=API_KEY, **given
+        )
+
+    def webhook(self, status: int, *, delay: float = 0.0, timeout: float = 5.0) -> Any:
+        """Return the notifier of a webhook with one answer; 0 is no HTTP."""
+        once = RetryPolicy(max_attempts=1)
+        if status == 0 or delay:
+            script = partial(_send_rubbish, delay)
+            server = self.enter_context(serve_socket_script(script))
+            url = f"http://127.0.0.1:{server.server_address[1]}/in"
+        else:
+            receiver = WebhookReceiver((status, {}))
+            url = self.enter_context(serve_webhook(receiver)).url
+        return WebhookNotifier(url, HOOK_SECRET, timeout=timeout, retry_policy=once)
+
+    def mail(self, reply: str, *, only: str = "") -> Any:
+        """Return the notifier of a mail server that says no, to all or to one."""
+        once = RetryPolicy(max_attempts=1)
+        replies = {"RCPT" if only else "MAIL": [reply] if reply else []}
+        server = self.enter_context(serve_mail(MailServer(replies)))
+        to = [only or "jo@b.example", "kim@b.example"]
+        sender = "runs@b.example"
+        return EmailNotifier(
+            "127.0.0.1", server.port, sender, to, security="none", retry_policy=once
+        )
+
+    def handler(self, **options: Any) -> Callable[[object], Any]:
+        """Return a Lambda handler on the store; raise `Shown` for an HTTP problem."""
+        given: dict[str, Any] = {"verify": lambda _: "kim", **options}
+        handle = handler(store=self.store, clock=self.clock, **given)
+        self.callback(handle.close)
+
+        def call(event: object) -> Any:
+            answer = handle(event, _LambdaContext())
+            if "statusCode" in answer:
+                raise_if_problem(answer["statusCode"], answer["body"])
+            return answer
+
+        return call
+
+    # Decisions -----------------------------------------------------------------
+
+    def end(self, verdict: Verdict | None) -> Outcome:
+        """Decide a call whose denial or expiry ends the run; `None` lets it expire."""
+        policy = ApprovalPolicy(
+            expires_after=60, on_denied="stop", on_expired="stop"
+        )
+        return self._decide(verdict, policy)
+
+    def decided(self, verdict: Verdict, *, slow: bool = False) -> str:
+        """Decide a call; return the tool message. Slow: it starts after its time."""
+        policy = ApprovalPolicy(valid_for=5)
+        return raise_if_error(self._decide(verdict, policy, slow=slow))
+
+    def expired(self) -> str:
+        """Let the time for a decision pass; return the tool message."""
+        return raise_if_error(self._decide(None, ApprovalPolicy(expires_after=60)))
+
+    def settled(self, verdict: Verdict) -> str:
+        """Decide a call of unknown outcome; return the tool message."""
+        plan = faults.on("create", faults.crashed("before"), prefix="runs/", skip=2)
+        agent = clerk(book, script=[ToolCall("book", {"room": "5"}), "done"])
+        store = MemoryStore()
+        dying = Runner(agent, store=faults.FaultyStore(store, plan), clock=self.clock)
+        with contextlib.suppress(faults.Crash):
+            dying.start(TASK, run_id="jane-1")
+        self.clock.advance(31)
+        runner = Runner(agent, store=store, clock=self.clock)
+        waits = runner.resume("jane-1").continuation.waits
+        runner.decide(waits[0].id, verdict)
+        return raise_if_error(runner.resume("jane-1"))
+
+    def _decide(
+        self, verdict: Verdict | None, policy: ApprovalPolicy, *, slow: bool = False
+    ) -> Outcome:
+        agent = clerk(tool(pay.function, name="pay", approval=policy))
+        store = _SlowStore(self.clock) if slow else MemoryStore()
+        runner = Runner(agent, store=store, clock=self.clock)
+        wait = self.start("jane-1", runner)
+        if verdict is None:
+            self.clock.advance(61)
+        else:
+            runner.decide(wait.id, verdict)
+        if isinstance(store, _SlowStore):
+            store.delay = 6
+        return runner.resume("jane-1")
+
+    # Other ways in -------------------------------------------------------------
 
     def http(
         self,
@@ -192,6 +352,44 @@ class Scene:
         return out.getvalue()
 
 
+def _send_rubbish(delay: float, connection: socket) -> None:
+    time.sleep(delay)
+    connection.recv(1)
+    connection.sendall(b"rubbish\r\n\r\n")
+
+
+class _LambdaContext:
+    """The context of an invocation that has a minute left."""
+
+    aws_request_id = "1111-2222"
+    invoked_function_arn = "arn:aws:lambda:eu-central-1:123456789012:function:f:live"
+
+    def get_remaining_time_in_millis(self) -> int:
+        """Return how long the invocation may still last."""
+        return 60_000
+
+
+class _SlowStore(MemoryStore):
+    """A store of which each version takes some seconds, once it is told to."""
+
+    def __init__(self, clock: SettableClock) -> None:
+        super().__init__()
+        self._slow_clock = clock
+        self.delay = 0.0
+
+    async def create(self, key: str, body: bytes) -> datetime | None:
+        """Put the body if the key is absent."""
+        if "/v/" in key:
+            self._slow_clock.advance(self.delay)
+        return await super().create(key, body)
+
+
+def _restore_mapping(mapping: MutableMapping[str, Any], before: dict[str, Any]) -> None:
+    for name in [name for name in mapping if name not in before]:
+        del mapping[name]
+    mapping.update(before)
+
+
 def raise_if_problem(status: int, body: str) -> None:
     """Raise `Shown` for an answer that tells of a problem, as JSON or as a page."""
     if status < 400:
@@ -246,11 +444,3 @@ def raise_if_error(outcome: Outcome) -> str:
     return text
 
 
-def without_aws_environment() -> None:
-    """Take away what a machine may know of AWS: no credentials, no profile."""
-    for name in [name for name in os.environ if name.startswith("AWS_")]:
-        del os.environ[name]
-    os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
-    os.environ["AWS_CONFIG_FILE"] = os.environ["AWS_SHARED_CREDENTIALS_FILE"] = (
-        os.devnull
-    )
