@@ -1,7 +1,11 @@
-"""A small office: a boss, two workers of one name, and a clerk below each.
+"""The sample application of the tests: boss > left, right (both "worker") > clerk.
 
-Each tool adds its effect to the ledger first and then does what `then` says. What the
-model says comes from the script in the environment, or from the model server.
+Every agent has the same tools. A tool records its effect first and then does what its
+argument `then` says. A test chooses the model, where effects are recorded, and the
+tools:
+
+    effects: list[Effect] = []
+    [boss] = make_agents(scripted_model(script), record=effects.append)
 """
 
 from __future__ import annotations
@@ -10,82 +14,95 @@ import json
 import os
 import signal
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from continuations import Agent, Answer, Approve, Deny, ToolContext, tool
 from tests import effect_log, scripts
+from tests.effect_log import Effect
+from tests.scripts import call
 
 if TYPE_CHECKING:
-    from continuations.models.scripted import ScriptedModel
+    from continuations import Model
+    from continuations.authoring.agent import AnyTool
+    from tests.scripts import Script
 
-
-def record_effect(name: str, argument: str, ctx: ToolContext) -> None:
-    """Add an effect to the ledger."""
-    effect_log.append_line(
-        effect_log.EFFECTS_VARIABLE,
-        tool=name,
-        what=argument,
-        run=ctx.run_id,
-        call=ctx.call_id,
-        key=ctx.idempotency_key,
-        fence=ctx.fence,
-        attempt=ctx.attempt,
-        pid=os.getpid(),
-    )
+Record: TypeAlias = Callable[[Effect], None]
+ToolMaker: TypeAlias = "Callable[[Record], AnyTool | Callable[..., Any]]"
 
 
 def act_after_effect(then: str) -> None:
-    """Do what a script wants after the effect: die, die-once, sleep:2, raise."""
+    """Do one of `die`, `die-once`, `sleep:<seconds>`, `raise:<message>`, or nothing."""
     verb, _, rest = then.partition(":")
     if verb == "sleep":
         time.sleep(float(rest))
     if verb == "raise":
         raise RuntimeError(rest)
     if verb == "die-once":
-        fuse = Path(os.environ["TEST_FOLDER"]) / "burnt"
-        if fuse.exists():
+        already_died = Path(os.environ["TEST_FOLDER"]) / "already-died"
+        if already_died.exists():
             return
-        fuse.touch()
+        already_died.touch()
         verb = "die"
     if verb == "die":
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-@tool
-def act(what: str, ctx: ToolContext, then: str = "") -> str:
-    """Do something that must not be repeated on a guess."""
-    record_effect("act", what, ctx)
-    act_after_effect(then)
-    return f"acted {what}"
+def make_act(record: Record) -> AnyTool:
+    """Return `act`, which may not be repeated."""
+
+    @tool
+    def act(what: str, ctx: ToolContext, then: str = "") -> str:
+        """Act; not repeatable."""
+        record(Effect.of("act", what, ctx))
+        act_after_effect(then)
+        return f"acted {what}"
+
+    return act
 
 
-@tool(approval=True)
-def pay(what: str, ctx: ToolContext, then: str = "") -> str:
-    """Do something that a person must agree to."""
-    record_effect("pay", what, ctx)
-    act_after_effect(then)
-    return f"paid {what}"
+def make_pay(record: Record) -> AnyTool:
+    """Return `pay`, which needs an approval."""
+
+    @tool(approval=True)
+    def pay(what: str, ctx: ToolContext, then: str = "") -> str:
+        """Pay; a person must approve."""
+        record(Effect.of("pay", what, ctx))
+        act_after_effect(then)
+        return f"paid {what}"
+
+    return pay
 
 
-@tool(read_only=True)
-def read(what: str, ctx: ToolContext, then: str = "") -> str:
-    """Read something."""
-    record_effect("read", what, ctx)
-    act_after_effect(then)
-    return f"read {what}"
+def make_read(record: Record) -> AnyTool:
+    """Return `read`, which is read-only."""
+
+    @tool(read_only=True)
+    def read(what: str, ctx: ToolContext, then: str = "") -> str:
+        """Read."""
+        record(Effect.of("read", what, ctx))
+        act_after_effect(then)
+        return f"read {what}"
+
+    return read
 
 
-@tool(idempotent=True)
-def push(what: str, ctx: ToolContext, then: str = "") -> str:
-    """Do something that may be repeated under one key."""
-    record_effect("push", what, ctx)
-    act_after_effect(then)
-    return f"pushed {what}"
+def make_push(record: Record) -> AnyTool:
+    """Return `push`, which is idempotent."""
+
+    @tool(idempotent=True)
+    def push(what: str, ctx: ToolContext, then: str = "") -> str:
+        """Push; repeatable with the same idempotency key."""
+        record(Effect.of("push", what, ctx))
+        act_after_effect(then)
+        return f"pushed {what}"
+
+    return push
 
 
 def verify_booking() -> Answer | Approve | Deny | None:
-    """Say of a call that was cut off what the environment says of it."""
+    """Return the verdict that TEST_VERIFY names, for a booking with unknown outcome."""
     match os.environ.get("TEST_VERIFY"):
         case "answer":
             return Answer("it did happen")
@@ -99,36 +116,80 @@ def verify_booking() -> Answer | Approve | Deny | None:
             return None
 
 
-@tool(verify=verify_booking)
-def book(what: str, ctx: ToolContext, then: str = "") -> str:
-    """Do something that can be looked up afterwards."""
-    record_effect("book", what, ctx)
-    act_after_effect(then)
-    return f"booked {what}"
+def make_book(record: Record) -> AnyTool:
+    """Return `book`, which has a `verify` function."""
+
+    @tool(verify=verify_booking)
+    def book(what: str, ctx: ToolContext, then: str = "") -> str:
+        """Book; the booking can be looked up afterwards."""
+        record(Effect.of("book", what, ctx))
+        act_after_effect(then)
+        return f"booked {what}"
+
+    return book
 
 
-def agents() -> list[Agent]:
-    """Return the root agent: boss > left, right (both named worker) > clerk."""
-    script = os.environ.get("TEST_SCRIPT")
-    over_http = os.environ.get("TEST_HTTP")
-    model = (
-        "gpt-5-mini"
-        if over_http or not script
-        else scripts.scripted_model(json.loads(script))
-    )
-    return make_agents(model)
+DEFAULT_TOOLS: Sequence[ToolMaker] = (
+    make_act,
+    make_pay,
+    make_read,
+    make_push,
+    make_book,
+)
+
+# Every kind of call in every kind of place: parallel, nested, approved, in a row.
+FULL_SCRIPT: Script = {
+    "go": [
+        [call("left", input="A"), call("act", what="1"), call("right", input="B")],
+        [call("push", what="2"), call("pay", what="3")],
+        "all done",
+    ],
+    "A": [[call("clerk", input="C"), call("read", what="4")], "A done"],
+    "B": [[call("pay", what="5")], [call("book", what="6")], "B done"],
+    "C": [[call("pay", what="7"), call("act", what="8")], "C done"],
+}
+FULL_SCRIPT_EFFECTS = [
+    *("act 1", "act 8", "book 6", "pay 3", "pay 5", "pay 7", "push 2", "read 4")
+]
 
 
-def make_agents(model: str | ScriptedModel) -> list[Agent]:
-    """Return the same of a model."""
-    tools = [act, pay, read, push, book]
-    clerk = Agent("clerk", instructions="You are clerk.", tools=tools, model=model)
-    left = Agent("worker", instructions="One.", tools=[*tools, clerk], model=model)
-    right = Agent("worker", instructions="Two.", tools=[*tools, clerk], model=model)
+def make_agents(
+    model: Model | str | None,
+    *,
+    record: Record = effect_log.record,
+    tools: Sequence[ToolMaker] = DEFAULT_TOOLS,
+) -> list[Agent]:
+    """Return the root agents: one, `boss`.
+
+    Args:
+        model: The model of every agent.
+        record: Called with each effect, before the tool does anything else; for
+            example a list's `append`. By default the effect log of the environment.
+        tools: Functions that make a tool from `record`.
+
+    Returns:
+        A list with the agent `boss`.
+    """
+    made: list[Any] = [make_tool(record) for make_tool in tools]
+    clerk = Agent("clerk", instructions="You are clerk.", tools=made, model=model)
+    left = Agent("worker", instructions="One.", tools=[*made, clerk], model=model)
+    right = Agent("worker", instructions="Two.", tools=[*made, clerk], model=model)
     boss = Agent(
         "boss",
         instructions="You are boss.",
-        tools=[*tools, left.as_tool(name="left"), right.as_tool(name="right")],
+        tools=[*made, left.as_tool(name="left"), right.as_tool(name="right")],
         model=model,
     )
     return [boss]
+
+
+def agents() -> list[Agent]:
+    """Return the agents for a process of its own.
+
+    The model follows the script in TEST_SCRIPT; with TEST_HTTP, or without a script,
+    it is the model server's.
+    """
+    script = os.environ.get("TEST_SCRIPT")
+    if os.environ.get("TEST_HTTP") or not script:
+        return make_agents("gpt-5-mini")
+    return make_agents(scripts.scripted_model(json.loads(script)))

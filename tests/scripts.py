@@ -1,17 +1,18 @@
-"""One script for every frame of a tree: the first user message says which part.
+"""Scripts for the models of a tree of agents: one part for each task.
 
-    {"go": [[["left", {"input": "L"}]], "all done"], "L": ["left done"]}
+    {"go": [[call("left", input="L")], "all done"], "L": ["left done"]}
 
-A line is a text, or a list of calls `[tool, arguments]` or `[tool, arguments, id]`.
-The k-th line is said while the conversation has k assistant messages, so a model of
-any process says the right one. Every turn adds a line to the ledger of turns.
+The first user message of a conversation selects the part. A part is a list of replies;
+a reply is a text, a list of calls, a whole message or an error. The conversation's
+number of assistant messages selects the reply, so a model of any process gives the same
+one. Every turn is recorded in the log of turns.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from continuations.models.interface import ModelReply
 from continuations.models.scripted import ScriptedModel
@@ -21,10 +22,31 @@ if TYPE_CHECKING:
     from continuations.models.interface import ModelRequest
     from tests.model_server import Rule
 
+
+class ScriptedCall(NamedTuple):
+    """A tool call of a script; a tuple, so that JSON can hold a script."""
+
+    tool: str
+    arguments: Mapping[str, Any] | str
+    call_id: str | None = None
+
+
 Line: TypeAlias = (
     "str | Sequence[Sequence[Any]] | Mapping[str, Any] | BaseException | ModelReply"
 )
 Script: TypeAlias = Mapping[str, Sequence[Line]]
+# A function of the conversation serves as a script as well.
+NextLine: TypeAlias = Callable[[Sequence[Mapping[str, Any]]], Line]
+
+
+def call(tool: str, /, **arguments: Any) -> ScriptedCall:
+    """Return a call of a tool; its id is made from turn and place."""
+    return ScriptedCall(tool, arguments)
+
+
+def call_with_id(tool: str, call_id: str, /, **arguments: Any) -> ScriptedCall:
+    """Return a call of a tool with the provider's id."""
+    return ScriptedCall(tool, arguments, call_id)
 
 
 def first_user_message(messages: Sequence[Mapping[str, Any]]) -> str:
@@ -45,54 +67,69 @@ def assistant_message(line: Line, turn: int) -> dict[str, Any]:
         return {"role": "assistant", "content": line}
     assert not isinstance(line, BaseException | ModelReply)
     calls = [
-        _tool_call(call, f"call_{turn}_{place}") for place, call in enumerate(line)
+        _tool_call(scripted, f"call_{turn}_{place}")
+        for place, scripted in enumerate(line)
     ]
     return {"role": "assistant", "content": None, "tool_calls": calls}
 
 
-def _tool_call(call: Sequence[Any], default_id: str) -> dict[str, Any]:
-    name, arguments, *rest = call
+def _tool_call(scripted: Sequence[Any], default_id: str) -> dict[str, Any]:
+    name, arguments, call_id = ScriptedCall(*scripted)
     text = arguments if isinstance(arguments, str) else json.dumps(arguments)
     return {
-        "id": rest[0] if rest else default_id,
+        "id": default_id if call_id is None else call_id,
         "type": "function",
         "function": {"name": name, "arguments": text},
     }
 
 
-def scripted_model(script: Script) -> ScriptedModel:
-    """Return a model of this process that says its lines, and notes each turn."""
+def next_line(script: Script | NextLine, messages: Sequence[Mapping[str, Any]]) -> Line:
+    """Return the line of a script that a conversation has come to."""
+    if callable(script):
+        return script(messages)
+    return script[first_user_message(messages)][turn_count(messages)]
 
-    def rule(request: ModelRequest) -> Any:
+
+def scripted_model(
+    script: Script | NextLine,
+    record_turn: Callable[[str, int], None] = effect_log.append_turn,
+) -> ScriptedModel:
+    """Return a model of this process that follows a script.
+
+    `record_turn` is called with each turn's task and number, before the reply.
+    """
+
+    def next_reply(request: ModelRequest) -> Any:
         messages = [message.data for message in request.messages]
         task, turn = first_user_message(messages), turn_count(messages)
-        effect_log.append_line(effect_log.TURNS_VARIABLE, task=task, turn=turn)
-        line = script[task][turn]
+        record_turn(task, turn)
+        line = next_line(script, messages)
         return (
             line
             if isinstance(line, BaseException | ModelReply)
             else assistant_message(line, turn)
         )
 
-    return ScriptedModel(rule)
+    return ScriptedModel(next_reply)
 
 
-def server_rule(script: Script) -> Rule:
-    """Return the same for the model server."""
+def server_rule(script: Script | NextLine) -> Rule:
+    """Return a rule with which the model server follows a script."""
 
-    def answer(messages: list[dict[str, Any]], _model: str) -> Mapping[str, Any]:
-        line = script[first_user_message(messages)][turn_count(messages)]
+    def next_reply(messages: list[dict[str, Any]], _model: str) -> Mapping[str, Any]:
+        line = next_line(script, messages)
         if isinstance(line, str):
             return {"content": line}
         if isinstance(line, Mapping):
             return line
         assert not isinstance(line, BaseException | ModelReply)
-        calls = [_server_tool_call(call) for call in line]
+        calls = [_server_tool_call(scripted) for scripted in line]
         return {"content": None, "tool_calls": calls}
 
-    return answer
+    return next_reply
 
 
-def _server_tool_call(call: Sequence[Any]) -> dict[str, Any]:
-    names = ("name", "arguments", "id")
-    return dict(zip(names, call, strict=False))
+def _server_tool_call(scripted: Sequence[Any]) -> dict[str, Any]:
+    name, arguments, call_id = ScriptedCall(*scripted)
+    described = {"name": name, "arguments": arguments}
+    return described if call_id is None else {**described, "id": call_id}

@@ -1,4 +1,7 @@
-"""Outcomes, waits and decisions as lines to read, everything foreign made visible."""
+"""Format outcomes, waits and decisions as lines of text, and runs as JSON values.
+
+Text of models, tools and people is escaped, so that it cannot imitate other lines.
+"""
 
 from __future__ import annotations
 
@@ -18,21 +21,18 @@ if TYPE_CHECKING:
 
     from continuations import Continuation, Decision, Outcome, Usage, Wait, WaitSummary
 
-# Up to this many characters arguments stand on one line, beyond it one to a line.
-_MAX_LINE = 100
+# Longer JSON is laid out with one value per line.
+_MAX_INLINE_CHARS = 100
 
 
 def outcome_lines(outcome: Outcome) -> Iterator[str]:
-    """Say how a run ended or stands; the first line is the outcome's name alone."""
+    """Yield an outcome; the first line is the name of its class alone."""
     yield type(outcome).__name__
     yield f"run: {escape_invisible(outcome.run_id)}"
     match outcome:
         case Finished():
-            text = outcome.output
             yield "output:"
-            yield indent_escaped(
-                text if isinstance(text, str) else _output_text(outcome)
-            )
+            yield indent_escaped(_output_text(outcome))
             yield f"usage: {usage_text(outcome.usage)}"
         case Failed():
             yield f"error: {escape_invisible(outcome.error.code)}"
@@ -42,13 +42,17 @@ def outcome_lines(outcome: Outcome) -> Iterator[str]:
 
 
 def _output_text(outcome: Finished) -> str:
-    # Of a declared type: its text as the model said it.
+    if isinstance(outcome.output, str):
+        return outcome.output
+    # An output of a declared type is shown as the text that the model wrote.
     return outcome.continuation.output or ""
 
 
 def _suspended_lines(outcome: Suspended) -> Iterator[str]:
+    run_id = escape_invisible(outcome.run_id)
     if not outcome.waits:
-        yield "waits: none; resume it"
+        yield "waits: none"
+        yield f"next: continuations resume {run_id}"
         return
     yield "waits:"
     for wait in outcome.waits:
@@ -57,8 +61,8 @@ def _suspended_lines(outcome: Suspended) -> Iterator[str]:
 
 
 def wait_lines(wait: Wait, indent: str = "") -> Iterator[str]:
-    """Say all that a decider needs of a wait, but for its id and schema."""
-    facts = {
+    """Yield the fields of a wait that a person needs to decide, without the id."""
+    fields = {
         "kind": wait.kind,
         "path": " > ".join(wait.path),
         "tool": wait.tool,
@@ -67,27 +71,27 @@ def wait_lines(wait: Wait, indent: str = "") -> Iterator[str]:
         "since": utc_text(wait.created_at),
         "deadline": utc_text(wait.deadline) if wait.deadline else None,
         "valid for": f"{wait.valid_for} s" if wait.valid_for is not None else None,
-        "if denied": "the run is stopped" if wait.denial_stops else None,
-        "if expired": "the run is stopped" if wait.expiry_stops else None,
+        "if denied": "the run stops" if wait.denial_stops else None,
+        "if expired": "the run stops" if wait.expiry_stops else None,
     }
-    for name, fact in facts.items():
-        if fact is not None:
-            yield f"{indent}{name}: {escape_invisible(fact)}"
+    for name, value in fields.items():
+        if value is not None:
+            yield f"{indent}{name}: {escape_invisible(value)}"
     yield from json_field_lines("arguments", wait.arguments_json, indent)
 
 
 def json_field_lines(name: str, text: str, indent: str = "") -> Iterator[str]:
-    """Say a JSON text whole, on one line or one value to a line."""
-    shown = escape_invisible(text)
-    if len(shown) <= _MAX_LINE:
-        yield f"{indent}{name}: {shown}"
+    """Yield a JSON text in full, on one line or with one value per line."""
+    escaped = escape_invisible(text)
+    if len(escaped) <= _MAX_INLINE_CHARS:
+        yield f"{indent}{name}: {escaped}"
         return
     yield f"{indent}{name}:"
     yield indent_escaped(indented_json(text), f"{indent}  ")
 
 
 def decision_lines(decision: Decision, run_id: str) -> Iterator[str]:
-    """Say which decision stands, and what comes next."""
+    """Yield the recorded decision and the next command."""
     yield escape_invisible(decision_text(decision))
     yield f"wait: {escape_invisible(decision.wait_id)}"
     if decision.reason is not None:
@@ -100,9 +104,9 @@ def decision_lines(decision: Decision, run_id: str) -> Iterator[str]:
 
 
 def wait_table_lines(waits: Sequence[WaitSummary]) -> Iterator[str]:
-    """Say which waits are open, one to a line, the id first."""
-    # Not rich's table: it takes two seconds for 10,000 waits, and cuts what is wide.
-    rows: list[tuple[str, ...]] = [("wait", "run", "kind", "since")]
+    """Yield a table of waits, one per line, the id first."""
+    # Not rich's table: it takes two seconds for 10,000 waits and cuts wide cells.
+    rows: list[tuple[str, ...]] = [("WAIT", "RUN", "KIND", "SINCE")]
     rows += [
         (wait.id, wait.run_id, wait.kind, utc_text(wait.created_at)) for wait in waits
     ]
@@ -113,22 +117,32 @@ def wait_table_lines(waits: Sequence[WaitSummary]) -> Iterator[str]:
         yield "  ".join(cell.ljust(width) for cell, width in cells).rstrip()
 
 
-def run_json(continuation: Continuation, ends: Mapping[str, str]) -> dict[str, Any]:
-    """Return a run as JSON values; `ends` tells what ended waits that are over."""
+def wait_summary_json(wait: WaitSummary) -> dict[str, Any]:
+    """Return a wait summary as JSON values."""
+    return {
+        "id": wait.id,
+        "run_id": wait.run_id,
+        "kind": wait.kind,
+        "since": wait.created_at.isoformat(),
+    }
+
+
+def run_json(continuation: Continuation, endings: Mapping[str, str]) -> dict[str, Any]:
+    """Return a run as JSON values; `endings` says how closed waits ended, by id."""
     report: dict[str, Any] = jsontext.parse(continuation.to_json())
     report["run"]["usage"] = asdict(continuation.usage)
     for wait in report["waits"]:
-        wait["ended"] = ends.get(wait["id"])
+        wait["ended"] = endings.get(wait["id"])
     return report
 
 
 def ascii_json(value: object) -> str:
-    """Return JSON in ASCII: whatever cannot be seen is an escape."""
+    """Return JSON in ASCII: every invisible character is a JSON escape."""
     return json.dumps(value, ensure_ascii=True)
 
 
 def usage_text(usage: Usage) -> str:
-    """Return what a run has cost so far, in words."""
+    """Return the model usage of a run as text."""
     return (
         f"{usage.requests} requests, {usage.input_tokens} tokens in, "
         f"{usage.output_tokens} out"
@@ -136,5 +150,5 @@ def usage_text(usage: Usage) -> str:
 
 
 def utc_text(time: datetime) -> str:
-    """Return a time to the second, in UTC."""
+    """Return a UTC time to the second."""
     return f"{time:%Y-%m-%dT%H:%M:%SZ}"

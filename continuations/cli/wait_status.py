@@ -1,4 +1,4 @@
-"""How the waits of a version stand now: a decided one is never shown as open."""
+"""Find out which waits of a version are already closed, so none is shown as open."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def wait_endings(runner: Runner, waits: Sequence[Wait]) -> dict[str, str]:
-    """Return what ended each of the waits that are over, by their ids."""
-    found = portal.run_until_complete(_find_endings(runner, waits))
-    return {wait.id: end for wait, end in zip(waits, found, strict=True) if end}
+    """Return how each closed wait ended, by wait id; open waits are left out."""
+    endings = portal.run_until_complete(_find_endings(runner, waits))
+    return {wait.id: end for wait, end in zip(waits, endings, strict=True) if end}
 
 
 async def _find_endings(runner: Runner, waits: Sequence[Wait]) -> list[str | None]:
@@ -35,12 +35,12 @@ async def _find_ending(runner: Runner, wait_id: str) -> str | None:
     except Cancelled:
         return "cancelled"
     except WaitNotFound:
-        return "over"
+        return "closed"
     return None
 
 
 def decision_text(decision: object) -> str:
-    """Return a decision in words: what, by whom, when."""
+    """Return the kind, the person and the time of a decision as text."""
     if not isinstance(decision, Decision):
         return "decided"
     by = f" by {decision.by}" if decision.by else ""

@@ -17,7 +17,7 @@ class NotUlid(ValueError):
     """A text that is not a ULID."""
 
 
-def ulid(milliseconds: int, randomness: bytes) -> str:
+def encode_ulid(milliseconds: int, randomness: bytes) -> str:
     """Return the ULID of a time and ten random bytes."""
     number = milliseconds << 80 | int.from_bytes(randomness, "big")
     digits = [_ALPHABET[number >> 5 * place & 31] for place in range(LENGTH)]

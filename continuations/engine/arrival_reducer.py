@@ -133,7 +133,7 @@ class ArrivalReducer:
             self.stack_binding.tool(state, call),
             kind=wait.kind,
             now=now,
-            ulid=self.ports.ids.ulid(now),
+            ulid=self.ports.ids.new_ulid(now),
             note=note,
         )
         return Reopened(call_id=call.id, wait=again)
@@ -158,7 +158,7 @@ class ArrivalReducer:
                 self.stack_binding.tool(state, call),
                 kind="unknown",
                 now=now,
-                ulid=self.ports.ids.ulid(now),
+                ulid=self.ports.ids.new_ulid(now),
                 note="The process that ran it died before it could say what happened.",
             )
             state = advance(state, OutcomeUnknown(call_id=call.id, wait=wait))
@@ -196,7 +196,7 @@ async def expire_waits(
     late = [wait for wait in state.waits.values() if is_past_deadline(wait, now)]
     return {
         wait.id: await close_wait(
-            objects, wait, "expire", now=now, ulid=ports.ids.ulid(now)
+            objects, wait, "expire", now=now, decision_id=ports.ids.new_ulid(now)
         )
         for wait in late
     }

@@ -232,13 +232,12 @@ class AsyncRunner:
         `WaitExpired`, `Cancelled` and `StoreError`. Moves nothing on: `resume` does.
         """
         now = self._ports.clock.now()
-        ulid = self._ports.ids.ulid(now)
         return await deciding.decide(
             self._objects,
             wait_id,
             verdict,
             now=now,
-            ulid=ulid,
+            decision_id=self._ports.ids.new_ulid(now),
             check_digest=check_digest,
         )
 

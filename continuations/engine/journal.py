@@ -10,7 +10,7 @@ from continuations.errors import ClockOff, StaleRun, StoreUnavailable
 from continuations.ledger import claims, layout, markers
 from continuations.ledger.arrivals import read_cancel_request
 from continuations.ledger.claims import ClockReading, Lease
-from continuations.ledger.run_overview import read_newest_and_cancelled
+from continuations.ledger.run_overview import read_progress
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -99,7 +99,7 @@ class StoreJournal:
         # Those of the last pause, which is over as soon as another version stands.
         named = loaded.marker_keys if loaded else ()
         self.pause_markers = tuple(key for key in named if layout.is_pause_marker(key))
-        self._worker_id = ports.ids.ulid(ports.clock.now())
+        self._worker_id = ports.ids.new_ulid(ports.clock.now())
 
     @property
     def holds_a_claim(self) -> bool:
@@ -195,7 +195,7 @@ class StoreJournal:
         """Make the marker of a version that could go on, and stops for want of time."""
         await self.ensure_guarded()
         now = self._ports.clock.now()
-        run_id, ulid = self._versions.run_id, self._ports.ids.ulid(now)
+        run_id, ulid = self._versions.run_id, self._ports.ids.new_ulid(now)
         marker = markers.for_pause(run_id, self.version_number + 1, now, ulid)
         await markers.create(self._objects, marker)
         self._guarding_markers = (*self._guarding_markers, marker.key)
@@ -208,7 +208,7 @@ class StoreJournal:
             self._versions.run_id,
             self.version_number + 1,
             lease.until,
-            self._ports.ids.ulid(now),
+            self._ports.ids.new_ulid(now),
         )
         told = ClockReading(
             now, await markers.create(self._objects, marker), clock.now()
@@ -245,10 +245,10 @@ class StoreJournal:
 
     async def _check_still_newest(self) -> CancelRequest | None:
         run_id = self._versions.run_id
-        newest, cancelled = await read_newest_and_cancelled(self._objects, run_id)
-        if newest != self.version_number:
+        progress = await read_progress(self._objects, run_id)
+        if progress.newest_number != self.version_number:
             raise self._versions.stale_error(self.version_number)
-        return await self._read_cancel_request() if cancelled else None
+        return await self._read_cancel_request() if progress.may_be_cancelled else None
 
     async def _read_cancel_request(self) -> CancelRequest | None:
         return await read_cancel_request(self._objects, self._versions.run_id)

@@ -117,7 +117,7 @@ class Performer:
             tool,
             kind="approval",
             now=now,
-            ulid=self.ports.ids.ulid(now),
+            ulid=self.ports.ids.new_ulid(now),
             arguments=arguments,
             note=_HISTORY_LOST_NOTE if doubtful else None,
         )
@@ -274,7 +274,7 @@ class Performer:
                 now = self.ports.clock.now()
                 wait = state.waits[call.state.wait_id]
                 decision = Decision(
-                    id=self.ports.ids.ulid(now),
+                    id=self.ports.ids.new_ulid(now),
                     wait_id=wait.id,
                     kind="deny",
                     at=now,

@@ -51,7 +51,7 @@ class SystemClock:
 class IdGenerator(Protocol):
     """Where ids that nobody can guess come from."""
 
-    def ulid(self, now: datetime) -> str:
+    def new_ulid(self, now: datetime) -> str:
         """Return a new ULID of a time, lower case."""
         ...
 
@@ -59,9 +59,9 @@ class IdGenerator(Protocol):
 class SystemIdGenerator:
     """ULIDs from the operating system's randomness."""
 
-    def ulid(self, now: datetime) -> str:
+    def new_ulid(self, now: datetime) -> str:
         """Return a new ULID."""
-        return ulid.ulid(to_milliseconds(now), os.urandom(ulid.RANDOM_BYTES))
+        return ulid.encode_ulid(to_milliseconds(now), os.urandom(ulid.RANDOM_BYTES))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ class Ports:
         cls, *, clock: Clock | None, ids: IdGenerator | None, notify: Notify | None
     ) -> Ports:
         """Return the machine's ports, but for those given; raises `InvalidInput`."""
-        for given, methods in ((clock, ("now", "elapsed")), (ids, ("ulid",))):
+        for given, methods in ((clock, ("now", "elapsed")), (ids, ("new_ulid",))):
             lacking = [name for name in methods if not hasattr(given, name)]
             if given is not None and lacking:
                 msg = f"A {type(given).__name__} has no method {lacking[0]}"

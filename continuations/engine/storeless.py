@@ -87,7 +87,7 @@ async def run_async(
     _check_agent(agent)
     ports = Ports()
     now = ports.clock.now()
-    ulid = ports.ids.ulid(now)
+    ulid = ports.ids.new_ulid(now)
     state = new_run.initial_state(
         agent,
         new_run.first_messages(agent, input),
@@ -168,6 +168,6 @@ def _decisions_from_answers(
             )
             raise WaitNotFound(msg, run_id=state.run.id, wait_id=str(wait_id))
         found[wait_id] = build_decision(
-            wait, verdict, now=now, ulid=ports.ids.ulid(now)
+            wait, verdict, now=now, decision_id=ports.ids.new_ulid(now)
         )
     return found

@@ -94,7 +94,9 @@ class Worker:
         before = clock.now()
         seen = await read_overview(self.objects, self.run_id)
         told = ClockReading(before, seen.store_time, clock.now())
-        loaded = await self.versions.load_newest(seen.newest_number)
+        if seen.newest_number == 0:
+            raise self.versions.run_not_found_error()
+        loaded = await self.versions.load(seen.newest_number)
         if loaded.state.run.status in ENDED_STATUSES:
             return self._outcome(loaded, self._code_changes(loaded.state))
         claims.check_free(loaded.state.run, clock.now())
@@ -138,7 +140,7 @@ class Worker:
     async def request_cancel(self, by: str | None, reason: str | None) -> None:
         """Record the wish to end the run; a crash leaves it recorded or not."""
         now = self.ports.clock.now()
-        ulid = self.ports.ids.ulid(now)
+        ulid = self.ports.ids.new_ulid(now)
         wish = CancelRequest(id=ulid, at=now, by=by, reason=reason)
         await inbox.record_cancel_request(self.objects, self.run_id, wish)
 
@@ -148,7 +150,7 @@ class Worker:
         await self._check_accepts_messages(0)
         now = self.ports.clock.now()
         letter = InboxMessage(
-            id=self.ports.ids.ulid(now), number=0, at=now, message=message, by=by
+            id=self.ports.ids.new_ulid(now), number=0, at=now, message=message, by=by
         )
         posted = await inbox.post(self.objects, self.run_id, letter)
         await self._check_accepts_messages(posted.number)
@@ -362,7 +364,7 @@ class Worker:
                 wait,
                 "cancel",
                 now=now,
-                ulid=self.ports.ids.ulid(now),
+                decision_id=self.ports.ids.new_ulid(now),
                 reason=reason,
             )
             for wait in before.waits.values()

@@ -51,7 +51,7 @@ class WorkerFactory:
         """Return the first state of a new run; raises `InvalidInput`."""
         root = self._find_root_agent(agent)
         now = self._ports.clock.now()
-        birth = self._ports.ids.ulid(now)
+        birth = self._ports.ids.new_ulid(now)
         return new_run.initial_state(
             root,
             new_run.first_messages(root, agent_input),

@@ -49,7 +49,7 @@ async def decide(
     verdict: Verdict,
     *,
     now: datetime,
-    ulid: str,
+    decision_id: str,
     check_digest: DigestCheck | None = None,
 ) -> Decision:
     """Record a decision; returns the one that stands, which says the same.
@@ -64,19 +64,26 @@ async def decide(
     wait = await find_open_wait(objects, wait_id)
     if wait is None:
         return await _decide_closed_wait(
-            objects, wait_id, verdict, now=now, ulid=ulid, check_digest=check_digest
+            objects,
+            wait_id,
+            verdict,
+            now=now,
+            decision_id=decision_id,
+            check_digest=check_digest,
         )
     if check_digest is not None:
         check_digest(wait.digest)
     try:
-        wanted = build_decision(wait, verdict, now=now, ulid=ulid)
+        wanted = build_decision(wait, verdict, now=now, decision_id=decision_id)
     except (DecisionRefused, WaitExpired):
         # A crash may have left the object of a wait that is decided: what stands then
         # is that, and not what could be said of an open one.
         if await read_decision(objects, wait_id) is None:
             raise
-        return await _decide_closed_wait(objects, wait_id, verdict, now=now, ulid=ulid)
-    marker = markers.for_decision(wait_id, now, ulid)
+        return await _decide_closed_wait(
+            objects, wait_id, verdict, now=now, decision_id=decision_id
+        )
+    marker = markers.for_decision(wait_id, now, decision_id)
     wanted = replace(wanted, marker=marker.key)
     await markers.create(objects, marker)
     stands = await record_decision(objects, wanted)
@@ -146,7 +153,7 @@ async def close_wait(
     kind: DecisionKind,
     *,
     now: datetime,
-    ulid: str,
+    decision_id: str,
     reason: str | None = None,
 ) -> Decision:
     """End a wait without a person: by its deadline or with its run.
@@ -154,13 +161,18 @@ async def close_wait(
     Returns the decision that stands: a person's, if it came first.
     """
     wanted = Decision(
-        id=ulid, wait_id=wait.id, kind=kind, at=now, digest=wait.digest, reason=reason
+        id=decision_id,
+        wait_id=wait.id,
+        kind=kind,
+        at=now,
+        digest=wait.digest,
+        reason=reason,
     )
     return await record_decision(objects, wanted)
 
 
 def build_decision(
-    wait: Wait, verdict: Verdict, *, now: datetime, ulid: str
+    wait: Wait, verdict: Verdict, *, now: datetime, decision_id: str
 ) -> Decision:
     """Return the record of a verdict on a wait.
 
@@ -174,7 +186,9 @@ def build_decision(
     if isinstance(verdict, Approve) and verdict.arguments is not None:
         _check_arguments(wait, verdict.arguments)
     try:
-        return _decision_from_verdict(wait.id, wait.digest, verdict, now=now, ulid=ulid)
+        return _decision_from_verdict(
+            wait.id, wait.digest, verdict, now=now, decision_id=decision_id
+        )
     except jsontext.NotJson as error:
         raise _refused_error(wait, f"what it says cannot be stored: {error}") from None
 
@@ -230,7 +244,7 @@ async def _decide_closed_wait(
     verdict: Verdict,
     *,
     now: datetime,
-    ulid: str,
+    decision_id: str,
     check_digest: DigestCheck | None = None,
 ) -> Decision:
     """Answer a decision of a wait that is over: the same again, or too late."""
@@ -244,13 +258,13 @@ async def _decide_closed_wait(
     if type(verdict) in _VERDICT_TYPES:
         with suppress(jsontext.NotJson):
             said = _decision_from_verdict(
-                wait_id, stands.digest, verdict, now=now, ulid=ulid
+                wait_id, stands.digest, verdict, now=now, decision_id=decision_id
             )
     return _recorded_or_raise(stands, said)
 
 
 def _decision_from_verdict(
-    wait_id: str, digest: str, verdict: Verdict, *, now: datetime, ulid: str
+    wait_id: str, digest: str, verdict: Verdict, *, now: datetime, decision_id: str
 ) -> Decision:
     """Return a verdict as a record; raises `NotJson`."""
     arguments = value = None
@@ -260,7 +274,7 @@ def _decision_from_verdict(
     if isinstance(verdict, Answer):
         kind, value = "answer", jsontext.canonical(verdict.value)
     return Decision(
-        id=ulid,
+        id=decision_id,
         wait_id=wait_id,
         kind=kind,
         at=now,

@@ -30,6 +30,18 @@ class RunOverview:
     store_time: datetime | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunProgress:
+    """The newest version's number, and whether a cancel request may exist.
+
+    `may_be_cancelled` is a hint: if it is True, read the cancel request to be sure.
+    If it is False, no cancel request existed at the time of the listing.
+    """
+
+    newest_number: int
+    may_be_cancelled: bool
+
+
 async def read_overview(objects: Objects, run_id: str) -> RunOverview:
     """Look at a run in one request, or in a few if very much came to it."""
     page = await objects.keys(layout.run_prefix(run_id), limit=_PAGE_LIMIT)
@@ -43,11 +55,14 @@ async def read_overview(objects: Objects, run_id: str) -> RunOverview:
     return RunOverview(newest_number=newest, arrival_keys=arrived, store_time=told)
 
 
-async def read_newest_and_cancelled(objects: Objects, run_id: str) -> tuple[int, bool]:
-    """Return the newest number, and whether there may be a wish to end the run."""
+async def read_progress(objects: Objects, run_id: str) -> RunProgress:
+    """Read in one request whether a run changed since a worker's last version."""
     after = layout.key_before_cancel_request(run_id)
     page = await objects.keys(layout.run_prefix(run_id), after, limit=2)
     newest = layout.newest_version_number(page, run_id)
-    if newest == 0:  # strangers stand in between, and may hide the wish as well
-        return await Versions(objects, run_id).newest_number(), True
-    return newest, layout.cancel_request_key(run_id) in page
+    if newest == 0:
+        # Foreign keys sort between the two, and may hide the cancel request as well.
+        newest = await Versions(objects, run_id).newest_number()
+        return RunProgress(newest_number=newest, may_be_cancelled=True)
+    cancelled = layout.cancel_request_key(run_id) in page
+    return RunProgress(newest_number=newest, may_be_cancelled=cancelled)

@@ -76,20 +76,12 @@ class Versions:
             return None
         return self._decode_header(number, await self._read(number))
 
-    async def load_newest(self, newest_number: int | None = None) -> LoadedVersion:
-        """Return the newest version, of a number that may be known.
-
-        Raises `RunNotFound`.
-        """
-        if newest_number is None:
-            newest_number = await self.newest_number()
-        if newest_number == 0:
-            msg = (
-                f"There is no run {self.run_id!r} in this store. Check the id and the "
-                "store's URL; list what waits with `continuations waiting`."
-            )
-            raise RunNotFound(msg, run_id=self.run_id)
-        return await self.load(newest_number)
+    async def load_newest(self) -> LoadedVersion:
+        """Return the newest version; raises `RunNotFound` and `Corrupt`."""
+        number = await self.newest_number()
+        if number == 0:
+            raise self.run_not_found_error()
+        return await self.load(number)
 
     async def load(self, number: int) -> LoadedVersion:
         """Return one version.
@@ -210,6 +202,15 @@ class Versions:
         return LoadedVersion(
             number, root, state, (*chain, new), marker_keys, store_time
         )
+
+    def run_not_found_error(self) -> RunNotFound:
+        """Return the error for a run that has no version."""
+        msg = (
+            f"run {self.run_id} was not found: this store has no version of it. Check "
+            "the run id and the store's URL, or list open waits with "
+            "`continuations waiting`."
+        )
+        return RunNotFound(msg, run_id=self.run_id)
 
     def _not_found_error(self, number: int) -> RunNotFound:
         msg = f"Run {self.run_id!r} has no version {number} in this store."

@@ -1,8 +1,7 @@
-"""Agents of this process, with a store in memory and a clock that a test moves."""
+"""Agents and runners of this process, and what their outcomes contain."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from continuations import Agent, Runner
@@ -13,22 +12,6 @@ if TYPE_CHECKING:
 
     from continuations import Outcome
     from tests.scripts import Script
-
-
-class ManualClock:
-    """Both clocks of a machine, standing still until they are moved."""
-
-    def __init__(self) -> None:
-        self._start = datetime(2026, 1, 1, tzinfo=UTC)
-        self.seconds = 0.0
-
-    def now(self) -> datetime:
-        """Return the wall clock's time."""
-        return self._start + timedelta(seconds=self.seconds)
-
-    def elapsed(self) -> float:
-        """Return the other clock's time."""
-        return self.seconds
 
 
 def should_pause_after(calls: int) -> Callable[[], bool]:

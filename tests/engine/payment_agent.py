@@ -25,9 +25,7 @@ def make_pay_tool(policy: Any = True) -> Any:
 
     def pay(cents: int, to: str = "kim") -> str:
         """Pay."""
-        effect_log.append_line(
-            effect_log.EFFECTS_VARIABLE, tool="pay", what=f"{cents} {to}"
-        )
+        effect_log.append_effect("pay", f"{cents} {to}")
         return f"paid {cents} to {to}"
 
     return tool(pay, approval=policy)

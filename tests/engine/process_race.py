@@ -1,7 +1,8 @@
-"""Processes forked from one interpreter, which all do one thing at one moment.
+"""Processes forked from one interpreter that all do the same thing at the same time.
 
-`python -m tests.engine.process_race COUNT WHAT...` loads everything first and then forks:
-that is quicker than an interpreter for each, and they are close enough to race.
+`python -m tests.engine.process_race COUNT COMMAND...` imports everything first and then
+forks. That is faster than an interpreter for each, and the processes run closely enough
+together to race.
 """
 
 from __future__ import annotations

@@ -1,11 +1,15 @@
-"""One command on a store, in an interpreter of its own: what it came to, as JSON.
+"""One command on a store, in its own interpreter; prints the result as JSON.
 
-`python -m tests.engine.run_command start r1 go`. The environment says the rest: TEST_STORE,
-TEST_APP (a module with `agents()`), TEST_LEASE in seconds and
-TEST_FAULT, `7 before` or `7 after`: SIGKILL at the seventh storage operation.
-TEST_AHEAD: the clock is so many seconds ahead, and the store does not tell.
-TEST_SKEWED: the same, and the store does tell. TEST_PAUSE_AFTER: it has time for so
-many steps.
+Usage: `python -m tests.engine.run_command start r1 go`. The environment has the options:
+
+- TEST_STORE: the store's URL.
+- TEST_APP: `module:function`, which returns the agents, or `none`.
+- TEST_LEASE: the length of a claim in seconds.
+- TEST_ATTEMPTS: `max_attempts`.
+- TEST_FAULT: `7 before` or `7 after`: SIGKILL at the seventh storage operation.
+- TEST_AHEAD: the clock is so many seconds ahead, and the store tells no time.
+- TEST_SKEWED: the clock is so many seconds ahead, and the store tells the time.
+- TEST_PAUSE_AFTER: `should_pause` returns True after so many questions.
 """
 
 from __future__ import annotations
@@ -15,7 +19,6 @@ import json
 import os
 import sys
 from dataclasses import asdict
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,13 +36,13 @@ from continuations import (
     resume,
     run,
 )
-from continuations.engine.ports import SystemClock
 from tests import scripts
+from tests.clocks import OffsetClock
 from tests.engine import agent_builders
+from tests.stores import StoreWithoutTime
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from datetime import datetime
 
     from continuations import Decision, Outcome, Wait
     from continuations.core.decisions import Verdict
@@ -96,35 +99,12 @@ def decision_to_json(decision: Decision) -> dict[str, Any]:
 
 def load_agents() -> list[Agent]:
     """Return the agents of the app that the environment names."""
-    name = os.environ.get("TEST_APP", "tests.sample_app")
-    if name == "none":
+    app = os.environ.get("TEST_APP", "tests.sample_app:agents")
+    if app == "none":
         return []
-    found: list[Agent] = importlib.import_module(name).agents()
+    module, _, function = app.partition(":")
+    found: list[Agent] = getattr(importlib.import_module(module), function)()
     return found
-
-
-class ClockAhead(SystemClock):
-    """A clock that is some seconds ahead."""
-
-    def __init__(self, seconds: float) -> None:
-        self._by = timedelta(seconds=seconds)
-
-    def now(self) -> datetime:
-        """Return a time in the future."""
-        return super().now() + self._by
-
-
-class StoreWithoutTime:
-    """A store that does not tell the time."""
-
-    def __init__(self, inner: Store) -> None:
-        self._inner = inner
-        self.read, self.keys = inner.read, inner.keys
-        self.delete, self.probe = inner.delete, inner.probe
-
-    async def create(self, key: str, body: bytes) -> None:
-        """Put the body, and say nothing."""
-        await self._inner.create(key, body)
 
 
 def open_test_store() -> Store:
@@ -152,7 +132,7 @@ def make_runner() -> Runner:
         store=open_test_store(),
         lease=lease,
         max_attempts=attempts,
-        clock=ClockAhead(float(ahead)),
+        clock=OffsetClock(float(ahead)),
     )
 
 

@@ -30,8 +30,8 @@ from continuations.models.interface import ModelReply
 from continuations_storage import MemoryStore
 from continuations_storage.faults import Crash, FaultyStore, at, crashed
 from tests import sample_app, scripts
+from tests.clocks import ManualClock
 from tests.engine import agent_builders
-from tests.engine.agent_builders import ManualClock
 
 if TYPE_CHECKING:
     from continuations import Agent
@@ -63,7 +63,7 @@ def script_with_usage(script: Script, tokens: int) -> Script:
 
 
 def make_boss(script: Script) -> Agent:
-    """Return the boss of the office, in this process."""
+    """Return the sample application with a script."""
     return sample_app.make_agents(scripts.scripted_model(script))[0]
 
 

@@ -19,8 +19,8 @@ from continuations import (
     tool,
 )
 from continuations_storage import MemoryStore
+from tests.clocks import ManualClock
 from tests.engine import agent_builders
-from tests.engine.agent_builders import ManualClock
 from tests.run_environment import wait_until
 
 if TYPE_CHECKING:

@@ -9,6 +9,8 @@ import pytest
 if TYPE_CHECKING:
     from tests.run_environment import RunEnvironment
 
+APP = "tests.engine.app_variants:versioned_agents"
+
 
 @pytest.mark.parametrize(
     "code", ["schema", "vanished", "version", "renamed", "child", "no agent"]
@@ -18,16 +20,12 @@ def test_change_of_the_pending_call_raises_agent_changed_and_writes_nothing(
 ) -> None:
     """R-A4, R-H1, R-H2, R-C1, SL-L15: typed, and resumable with the old code."""
     # Given an approved call
-    [wait] = environment.run(
-        "start", "r1", "go", app="tests.engine.apps.versioned_code"
-    )["waits"]
+    [wait] = environment.run("start", "r1", "go", app=APP)["waits"]
     environment.approve(wait)
     before = environment.objects()
 
     # When it is resumed by code in which it is another call, or none
-    told = environment.run(
-        "resume", "r1", app="tests.engine.apps.versioned_code", code=code
-    )
+    told = environment.run("resume", "r1", app=APP, code=code)
 
     # Then that is told by name, and every byte of the store is as it was
     assert ("AgentChanged", "r1") == (told["raised"], told["run_id"])
@@ -35,25 +33,21 @@ def test_change_of_the_pending_call_raises_agent_changed_and_writes_nothing(
     assert [] == environment.effects()
 
     # And a sweep by that code does no harm either
-    swept = environment.run("sweep", app="tests.engine.apps.versioned_code", code=code)
+    swept = environment.run("sweep", app=APP, code=code)
     assert {"r1": "AgentChanged"} == swept["failed"]
 
     # When the old code is back
-    ended = environment.run("resume", "r1", app="tests.engine.apps.versioned_code")
+    ended = environment.run("resume", "r1", app=APP)
     assert ("Finished", ["pay 5"]) == (ended["kind"], environment.effect_names())
     assert len(set(environment.turns())) == len(environment.turns())
 
 
 def test_denied_call_resumes_without_its_tool(environment: RunEnvironment) -> None:
     """R-H2: an operator gets the run going without the old code."""
-    [wait] = environment.run(
-        "start", "r1", "go", app="tests.engine.apps.versioned_code"
-    )["waits"]
+    [wait] = environment.run("start", "r1", "go", app=APP)["waits"]
     environment.deny(wait)
 
-    ended = environment.run(
-        "resume", "r1", app="tests.engine.apps.versioned_code", code="vanished"
-    )
+    ended = environment.run("resume", "r1", app=APP, code="vanished")
 
     assert ("Finished", []) == (ended["kind"], environment.effect_names())
     assert "missing boss/child/pay" in ended["changes"]
@@ -67,20 +61,14 @@ def test_change_beside_the_pending_call_is_reported_and_resumes(
     environment: RunEnvironment, code: str, change: str
 ) -> None:
     """R-H1, R-H3: a changed prompt or policy; the report comes once."""
-    [wait] = environment.run(
-        "start", "r1", "go", app="tests.engine.apps.versioned_code"
-    )["waits"]
+    [wait] = environment.run("start", "r1", "go", app=APP)["waits"]
 
     # When it is only looked at, it still waits: no policy takes a wait back (R-C6)
-    undecided = environment.run(
-        "resume", "r1", app="tests.engine.apps.versioned_code", code=code
-    )
+    undecided = environment.run("resume", "r1", app=APP, code=code)
     assert "Suspended" == undecided["kind"]
 
     environment.approve(wait)
-    ended = environment.run(
-        "resume", "r1", app="tests.engine.apps.versioned_code", code=code
-    )
+    ended = environment.run("resume", "r1", app=APP, code=code)
 
     assert ("Finished", ["pay 5"]) == (ended["kind"], environment.effect_names())
     assert change in ended["changes"]

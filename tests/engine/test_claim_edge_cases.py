@@ -26,11 +26,11 @@ from continuations.ledger.objects import Objects
 from continuations.ledger.versions import Versions
 from continuations_storage import MemoryStore
 from continuations_storage.faults import Crash, FaultyStore, crashed, on
+from tests.clocks import ManualClock
 from tests.engine import agent_builders
-from tests.engine.agent_builders import ManualClock
 from tests.engine.payment_agent import make_payment_runner, start_and_get_wait
-from tests.engine.test_request_cost import StoreWithListingTime
 from tests.ledger.interleaving import InterleavingStore
+from tests.stores import StoreWithListingTime
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -13,8 +13,8 @@ from continuations.engine.ports import SystemClock
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore, on, refused
 from tests import effect_log
+from tests.clocks import ManualClock
 from tests.engine import agent_builders
-from tests.engine.agent_builders import ManualClock
 from tests.run_environment import wait_until
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def test_a_failed_renewal_stops_the_work(environment: RunEnvironment) -> None:
         """Sleep over a renewal."""
         import asyncio  # noqa: PLC0415 - only here
 
-        effect_log.append_line(effect_log.EFFECTS_VARIABLE, tool="nap", what="")
+        effect_log.append_effect("nap")
         await asyncio.sleep(0.6)
         return "slept"
 
@@ -186,9 +186,7 @@ def test_claim_is_renewed_before_a_call_begins_late(
         """Use up nearly all of a claim."""
         claim: Any = Runner([], store=store).look("r").run_state.run.claim
         left = (claim.until - clock.now()).total_seconds()
-        effect_log.append_line(
-            effect_log.EFFECTS_VARIABLE, tool="late", what=str(left > 3)
-        )
+        effect_log.append_effect("late", str(left > 3))
         clock.seconds += 29.5
         return str(n)
 

@@ -2,7 +2,7 @@
 
 In one process: `crashed` makes a store dead from one operation on, as if nobody were
 there to do the rest. A new runner on the store below is the process that comes after.
-`test_kills.py` does the same to real processes, at fewer places.
+`test_sigkill.py` does the same to real processes, at fewer places.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from continuations import (
-    Agent,
     AlreadyDecided,
     Answer,
     Approve,
@@ -26,46 +25,21 @@ from continuations import (
 from continuations_storage import MemoryStore
 from continuations_storage.faults import Crash, FaultyStore, at, crashed
 from tests import sample_app, scripts
-from tests.engine.agent_builders import ManualClock
+from tests.clocks import ManualClock
+from tests.sample_app import FULL_SCRIPT_EFFECTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Literal
 
-    from continuations import Outcome, Wait
+    from continuations import Agent, Outcome, Wait
     from continuations_storage import Store
     from tests.run_environment import RunEnvironment
 
-# Every kind of call in every kind of place: parallel, nested, gated, in a row.
-SCRIPT: scripts.Script = {
-    "go": [
-        [["left", {"input": "A"}], ["act", {"what": "1"}], ["right", {"input": "B"}]],
-        [["push", {"what": "2"}], ["pay", {"what": "3"}]],
-        "all done",
-    ],
-    "A": [[["clerk", {"input": "C"}], ["read", {"what": "4"}]], "A done"],
-    "B": [[["pay", {"what": "5"}]], [["book", {"what": "6"}]], "B done"],
-    "C": [[["pay", {"what": "7"}], ["act", {"what": "8"}]], "C done"],
-}
-EVERY_EFFECT = [
-    *("act 1", "act 8", "book 6", "pay 3", "pay 5", "pay 7", "push 2", "read 4")
-]
 
-
-def make_agent_tree() -> Agent:
-    """Return the office with the script of this file."""
-    tools = [
-        sample_app.act,
-        sample_app.pay,
-        sample_app.read,
-        sample_app.push,
-        sample_app.book,
-    ]
-    model = scripts.scripted_model(SCRIPT)
-    clerk = Agent("clerk", tools=tools, model=model)
-    workers = [Agent("worker", tools=[*tools, clerk], model=model) for _ in "12"]
-    left, right = workers[0].as_tool(name="left"), workers[1].as_tool(name="right")
-    return Agent("boss", tools=[*tools, left, right], model=model)
+def make_boss() -> Agent:
+    """Return the sample application with the full script."""
+    return sample_app.make_agents(scripts.scripted_model(sample_app.FULL_SCRIPT))[0]
 
 
 def decide_truthfully(runner: Runner, wait: Wait, environment: RunEnvironment) -> None:
@@ -122,7 +96,7 @@ def run_to_end(
 ) -> Outcome:
     """Let the story happen once, as the process that will crash does it."""
     return resume_to_end(
-        Runner(make_agent_tree(), store=store, clock=clock), environment, clock
+        Runner(make_boss(), store=store, clock=clock), environment, clock
     )
 
 
@@ -137,7 +111,7 @@ def test_a_crash_at_every_storage_operation(
     # Given how the story ends when nothing happens
     quiet = FaultyStore(MemoryStore())
     end = run_to_end(environment, ManualClock(), quiet)
-    assert EVERY_EFFECT == sorted(environment.effect_names())
+    assert FULL_SCRIPT_EFFECTS == sorted(environment.effect_names())
     count = len(quiet.operations)
     deaths = 0
 
@@ -155,7 +129,7 @@ def test_a_crash_at_every_storage_operation(
             deaths += 1
 
         # And another one comes
-        runner = Runner(make_agent_tree(), store=below, clock=clock)
+        runner = Runner(make_boss(), store=below, clock=clock)
         after = recovery(runner, environment, clock)
         if isinstance(after, Suspended):
             after = resume_to_end(runner, environment, clock)
@@ -170,7 +144,7 @@ def test_a_crash_at_every_storage_operation(
             each for each in environment.effect_names() if each[:4] in {"push", "read"}
         ]
         others = [each for each in environment.effect_names() if each not in repeatable]
-        assert EVERY_EFFECT == sorted({*environment.effect_names()}), where
+        assert FULL_SCRIPT_EFFECTS == sorted({*environment.effect_names()}), where
         assert len(others) == len(set(others)), where
         assert len(repeatable) <= 3, where
         # And a crash makes at most the turns that were under way be asked again

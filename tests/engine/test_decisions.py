@@ -23,7 +23,8 @@ from continuations import (
 )
 from continuations_storage import MemoryStore
 from tests import scripts
-from tests.engine.agent_builders import ManualClock, root_tool_results
+from tests.clocks import ManualClock
+from tests.engine.agent_builders import root_tool_results
 from tests.engine.payment_agent import (
     make_pay_tool,
     make_payment_runner,

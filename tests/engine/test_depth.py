@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests import scripts
-from tests.engine.apps import recursive_agents
+from tests.engine import app_variants
 from tests.model_server import ModelServer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from tests.run_environment import RunEnvironment
 
 
-def recursive_agents_rule(
-    messages: list[dict[str, Any]], _model: str
-) -> Mapping[str, Any]:
-    """Answer over HTTP what the circle's script says."""
-    line = recursive_agents.next_line(messages)
-    if isinstance(line, str):
-        return {"content": line}
-    call: Any = line
-    [[name, arguments]] = call
-    return {"content": None, "tool_calls": [{"name": name, "arguments": arguments}]}
+RECURSIVE_APP = "tests.engine.app_variants:recursive_agents"
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[ModelServer]:
     """Return a strict chat completions server for the module."""
-    with ModelServer(recursive_agents_rule) as running:
+    with ModelServer(scripts.server_rule(app_variants.recursive_line)) as running:
         yield running
 
 
@@ -41,7 +32,7 @@ def test_deepest_tool_runs_and_every_level_returns_its_result(
 ) -> None:
     """R-A11, R-B1, SL-06 to SL-09, SL-11, SL-14: over HTTP, three processes."""
     asked_before = len(server.requests)
-    over_http = {"app": "tests.engine.apps.recursive_agents", "http": "1"}
+    over_http = {"app": RECURSIVE_APP, "http": "1"}
     environment.extra_variables.update(server.environment)
 
     # Given a stack that waits in its deepest frame, and the process that made it gone
@@ -80,15 +71,13 @@ def test_run_with_a_thousand_levels_suspends_and_resumes(
 ) -> None:
     """R-B1, R-I4: no recursion limit, no depth limit; two agents in a circle."""
     # Given a thousand frames that wait, each for the one below
-    waiting = environment.run(
-        "start", "r1", "1000", app="tests.engine.apps.recursive_agents"
-    )
+    waiting = environment.run("start", "r1", "1000", app=RECURSIVE_APP)
     [wait] = waiting["waits"]
     assert 1002 == len(wait["path"])
 
     # When they are decided and resumed elsewhere
     environment.approve(wait)
-    ended = environment.run("resume", "r1", app="tests.engine.apps.recursive_agents")
+    ended = environment.run("resume", "r1", app=RECURSIVE_APP)
 
     # Then a result has come up through all of them, and no turn was repeated
     assert "paid x " + " ".join(map(str, range(1001))) == ended["output"]
@@ -99,12 +88,10 @@ def test_run_with_a_thousand_levels_suspends_and_resumes(
 
 def test_denial_is_returned_through_every_level(environment: RunEnvironment) -> None:
     """X-01, X-02, SL-L1, SL-L3: at depth 50 nothing runs, and every parent goes on."""
-    [wait] = environment.run(
-        "start", "r1", "50", app="tests.engine.apps.recursive_agents"
-    )["waits"]
+    [wait] = environment.run("start", "r1", "50", app=RECURSIVE_APP)["waits"]
 
     environment.deny(wait, reason="Too dear.")
-    ended = environment.run("resume", "r1", app="tests.engine.apps.recursive_agents")
+    ended = environment.run("resume", "r1", app=RECURSIVE_APP)
 
     assert ended["output"].startswith("DENIED: a person refused this call.")
     assert ended["output"].endswith(" ".join(map(str, range(51))))

@@ -75,7 +75,7 @@ def test_an_empty_edit_is_an_edit(environment: RunEnvironment) -> None:
     @tool(approval=True)
     def pay(cents: int = 1) -> str:
         """Pay."""
-        effect_log.append_line(effect_log.EFFECTS_VARIABLE, tool="pay", what=str(cents))
+        effect_log.append_effect("pay", str(cents))
         return "paid"
 
     runner = Runner(make_boss(PAY_SCRIPT, pay), store=MemoryStore())
@@ -100,7 +100,7 @@ def test_an_edit_that_the_tool_refuses_opens_a_new_wait(
     @tool(approval=True)
     def pay(cents: Annotated[int, AfterValidator(even)]) -> str:
         """Pay."""
-        effect_log.append_line(effect_log.EFFECTS_VARIABLE, tool="pay", what=str(cents))
+        effect_log.append_effect("pay", str(cents))
         return f"paid {cents}"
 
     script: Script = {"go": [[["pay", {"cents": 4}]], "end"]}
@@ -156,7 +156,7 @@ def test_values_that_the_tool_adds_to_an_edit_open_a_new_wait(
     ) -> str:
         """Pay."""
         what = f"{cents} {order.cents} {order.target} {account}"
-        effect_log.append_line(effect_log.EFFECTS_VARIABLE, tool="pay", what=what)
+        effect_log.append_effect("pay", what)
         return "paid"
 
     asked = {"order": {"cents": 1}, "cents": 5, "account": "mine"}
@@ -198,9 +198,7 @@ def test_defaults_that_the_wait_shows_are_part_of_the_edit(
     @tool(approval=True)
     def pay(cents: int, currency: str = "EUR") -> str:
         """Pay."""
-        effect_log.append_line(
-            effect_log.EFFECTS_VARIABLE, tool="pay", what=f"{cents} {currency}"
-        )
+        effect_log.append_effect("pay", f"{cents} {currency}")
         return "paid"
 
     script: Script = {"go": [[["pay", {"cents": 5, "currency": "USD"}]], "end"]}

@@ -24,7 +24,8 @@ from continuations.ledger.arrivals import read_cancel_request, read_decision
 from continuations.ledger.objects import Objects
 from continuations_storage import MemoryStore
 from continuations_storage.faults import Crash, FaultyStore, at, crashed
-from tests.engine.agent_builders import ManualClock, make_boss
+from tests.clocks import ManualClock
+from tests.engine.agent_builders import make_boss
 from tests.engine.payment_agent import (
     PAY_SCRIPT,
     make_pay_tool,

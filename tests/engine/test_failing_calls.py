@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @tool
 def log_effect(what: str) -> str:
     """Work."""
-    effect_log.append_line(effect_log.EFFECTS_VARIABLE, tool="fine", what=what)
+    effect_log.append_effect("fine", what)
     return f"fine {what}"
 
 
@@ -97,17 +97,17 @@ TOOLS: list[Any] = [
 FAILING_CALLS: dict[str, tuple[list[Any], str]] = {
     "unknown tool": (["nope", {}], "there is no tool 'nope'"),
     "no name": (["", {}], "there is no tool ''"),
-    "invalid JSON": (["fine", '{"what": '], "not executed"),
-    "no object": (["fine", "[1]"], "not executed"),
-    "two values": (["fine", '{"what": "a"}{"what": "b"}'], "not executed"),
-    "wrong type": (["fine", {"what": [1]}], "not executed"),
-    "missing": (["fine", {}], "not executed"),
-    "one too many": (["fine", {"what": "x", "more": 1}], "not executed"),
+    "invalid JSON": (["log_effect", '{"what": '], "not executed"),
+    "no object": (["log_effect", "[1]"], "not executed"),
+    "two values": (["log_effect", '{"what": "a"}{"what": "b"}'], "not executed"),
+    "wrong type": (["log_effect", {"what": [1]}], "not executed"),
+    "missing": (["log_effect", {}], "not executed"),
+    "one too many": (["log_effect", {"what": "x", "more": 1}], "not executed"),
     "sync timeout": (["slow", {}], "did not answer within 0.05 s"),
     "async timeout": (["slow_async", {}], "did not answer within 0.05 s"),
     "unstorable": (["unstorable", {}], "result.a[1].b"),
     "nan": (["not_a_number", {}], "result"),
-    **{f"sync {how}": (["bad", {"how": how}], "the tool failed") for how in ERRORS},
+    **{f"sync {how}": (["fail", {"how": how}], "the tool failed") for how in ERRORS},
     **{f"async {how}": (["fail_async", {"how": how}], "failed") for how in ERRORS},
 }
 
@@ -119,7 +119,10 @@ def test_failing_call_gets_an_error_result_and_siblings_run(
     """R-D1, R-D2, R-D3, EF-25, EF-26, X-08, X-10, SL-L8, SL-L15: one of three."""
     call, said = FAILING_CALLS[what]
     script: Script = {
-        "go": [[["fine", {"what": "1"}], call, ["fine", {"what": "2"}]], "end"]
+        "go": [
+            [["log_effect", {"what": "1"}], call, ["log_effect", {"what": "2"}]],
+            "end",
+        ]
     }
     runner = agent_builders.make_runner(script, *TOOLS)
 
@@ -167,7 +170,7 @@ def test_failed_call_keeps_its_result_over_a_suspension() -> None:
         return "paid"
 
     script: Script = {
-        "go": [[["bad", {"how": "exit"}], ["pay", {}], ["nope", {}]], "end"]
+        "go": [[["fail", {"how": "exit"}], ["pay", {}], ["nope", {}]], "end"]
     }
     store = MemoryStore()
     waiting = Runner(agent_builders.make_boss(script, *TOOLS, pay), store=store).start(
@@ -209,7 +212,7 @@ def test_catch_all_handlers_do_not_stop_a_suspension(
     @swallowing
     def pay(what: str) -> str:
         """Pay."""
-        effect_log.append_line(effect_log.EFFECTS_VARIABLE, tool="pay", what=what)
+        effect_log.append_effect("pay", what)
         return f"paid {what}"
 
     class Wrapped:
@@ -224,9 +227,7 @@ def test_catch_all_handlers_do_not_stop_a_suspension(
             try:
                 return await self._inner.reply(request)
             except BaseException:
-                effect_log.append_line(
-                    effect_log.TURNS_VARIABLE, task="swallowed", turn=0
-                )
+                effect_log.append_turn(task="swallowed", turn=0)
                 raise
 
     script: Script = {
@@ -289,7 +290,7 @@ def test_a_sync_tool_that_hangs_does_not_stop_the_others() -> None:
         gate.wait(20)
         return "late"
 
-    script: Script = {"go": [[["hang", {}], ["fine", {"what": "1"}]], "end"]}
+    script: Script = {"go": [[["hang", {}], ["log_effect", {"what": "1"}]], "end"]}
     before = time.monotonic()
     outcome = agent_builders.make_runner(script, hang, log_effect).start("go")
 

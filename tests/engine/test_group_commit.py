@@ -38,7 +38,7 @@ def test_thirty_children_need_few_versions(environment: RunEnvironment) -> None:
     @tool
     async def work(n: int) -> str:
         """Work."""
-        effect_log.append_line(effect_log.EFFECTS_VARIABLE, tool="work", what=str(n))
+        effect_log.append_effect("work", str(n))
         return f"worked {n}"
 
     model = scripts.scripted_model(SCRIPT)
@@ -67,7 +67,7 @@ def test_a_hundred_waits_come_with_a_few_versions(environment: RunEnvironment) -
     @tool(approval=True)
     def pay(n: int) -> str:
         """Pay."""
-        effect_log.append_line(effect_log.EFFECTS_VARIABLE, tool="pay", what=str(n))
+        effect_log.append_effect("pay", str(n))
         return f"paid {n}"
 
     calls = [["pay", {"n": n}] for n in range(100)]

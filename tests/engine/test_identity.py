@@ -233,7 +233,7 @@ def test_wait_of_a_run_in_another_store_is_not_found(
 @tool(approval=True)
 def pay(what: str) -> str:
     """Pay."""
-    effect_log.append_line(effect_log.EFFECTS_VARIABLE, tool="pay", what=what)
+    effect_log.append_effect("pay", what)
     return f"paid {what}"
 
 

@@ -68,9 +68,7 @@ def test_results_stand_in_the_order_of_the_calls(environment: RunEnvironment) ->
         following = turns.setdefault(number + 1, asyncio.Event())
         if number < 3:
             await following.wait()
-        effect_log.append_line(
-            effect_log.EFFECTS_VARIABLE, tool="after", what=str(number)
-        )
+        effect_log.append_effect("after", str(number))
         mine.set()
         return f"number {number}"
 
@@ -141,7 +139,7 @@ def endless_script() -> dict[str, Any]:
 @tool
 def again() -> str:
     """Ask to be called again."""
-    effect_log.append_line(effect_log.EFFECTS_VARIABLE, tool="again", what="")
+    effect_log.append_effect("again")
     return "again"
 
 
@@ -265,8 +263,7 @@ def test_run_is_resumable_after_a_model_error(environment: RunEnvironment) -> No
     down = [True]
 
     def flaky(messages: list[dict[str, Any]], model: str) -> Mapping[str, Any]:
-        effect_log.append_line(
-            effect_log.TURNS_VARIABLE,
+        effect_log.append_turn(
             task=scripts.first_user_message(messages),
             turn=scripts.turn_count(messages),
         )
@@ -289,7 +286,7 @@ def test_run_is_resumable_after_a_model_error(environment: RunEnvironment) -> No
     @tool
     def work(what: str) -> str:
         """Work."""
-        effect_log.append_line(effect_log.EFFECTS_VARIABLE, tool="work", what=what)
+        effect_log.append_effect("work", what)
         return "worked"
 
     with ModelServer(flaky) as server:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -13,8 +12,9 @@ from continuations import Finished, Runner, Suspended
 from continuations.ledger import layout
 from continuations_storage import FileStore, MemoryStore
 from continuations_storage.faults import Crash, FaultyStore, at, crashed
-from tests import sample_app
-from tests.engine.agent_builders import ManualClock, should_pause_after
+from tests import sample_app, scripts
+from tests.clocks import ManualClock
+from tests.engine.agent_builders import should_pause_after
 
 if TYPE_CHECKING:
     from continuations import Agent, Outcome
@@ -44,10 +44,9 @@ def always_pause() -> bool:
 
 
 @pytest.fixture
-def agent(monkeypatch: pytest.MonkeyPatch) -> Agent:
-    """Return the boss of the office."""
-    monkeypatch.setenv("TEST_SCRIPT", json.dumps(SCRIPT))
-    return sample_app.agents()[0]
+def agent() -> Agent:
+    """Return the sample application."""
+    return sample_app.make_agents(scripts.scripted_model(SCRIPT))[0]
 
 
 def markers(store: Store) -> list[str]:

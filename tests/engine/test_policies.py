@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 def over_three(cents: int) -> bool:
     """Ask a person about more than three."""
-    effect_log.append_line(effect_log.TURNS_VARIABLE, task="policy", turn=cents)
+    effect_log.append_turn(task="policy", turn=cents)
     return cents > 3
 
 
@@ -142,9 +142,7 @@ def agent_with_description(text: str, *, strict: bool) -> Agent:
 
     @tool(approval=ApprovalPolicy(strict=strict), description=text)
     def pay(cents: int, ctx: ToolContext) -> str:
-        effect_log.append_line(
-            effect_log.EFFECTS_VARIABLE, tool="pay", what=str(cents), key=ctx.call_id
-        )
+        effect_log.append_effect("pay", str(cents), key=ctx.call_id)
         return "paid"
 
     return make_boss(PAY_SCRIPT, pay)

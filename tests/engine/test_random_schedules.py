@@ -10,6 +10,7 @@ import asyncio
 import random
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -35,9 +36,9 @@ from continuations import (
 from continuations.models.scripted import ScriptedModel
 from continuations_storage import MemoryStore
 from continuations_storage.faults import Crash, FaultyStore, at, crashed, on
-from tests import effect_log, scripts
-from tests.engine.agent_builders import ManualClock
-from tests.engine.test_crash_at_every_operation import SCRIPT
+from tests import effect_log, sample_app, scripts
+from tests.clocks import ManualClock
+from tests.effect_log import Effect
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from continuations.models.scripted import ScriptedReply
     from continuations_storage import Store
     from tests.run_environment import RunEnvironment
+    from tests.sample_app import Record
 
 
 # Without dice -----------------------------------------------------------------------
@@ -75,7 +77,7 @@ class DecidingStore:
 @tool(approval=True)
 def pay() -> str:
     """Pay."""
-    effect_log.append_line(effect_log.EFFECTS_VARIABLE, tool="pay", what="")
+    effect_log.append_effect("pay")
     return "paid"
 
 
@@ -158,7 +160,7 @@ class RandomSchedule:
 
     dice: random.Random
     clock: ManualClock = field(default_factory=ManualClock)
-    effects: list[tuple[str, str, str]] = field(default_factory=list[Any])
+    effects: list[Effect] = field(default_factory=list[Effect])
     accepted_messages: set[str] = field(default_factory=set[str])
     attempted_messages: set[str] = field(default_factory=set[str])
     flaky: bool = True
@@ -168,11 +170,11 @@ class RandomSchedule:
         if self.dice.random() < 0.4:
             await asyncio.sleep(self.dice.random() * 0.004)
 
-    def make_tool(self, name: str, **options: Any) -> Any:
-        """Return a tool that notes its effect."""
+    def make_tool(self, name: str, record: Record, **options: Any) -> Any:
+        """Return a tool that records its effect and then takes a random time."""
 
         async def effect(what: str, ctx: ToolContext) -> str:
-            self.effects.append((name, what, ctx.idempotency_key))
+            record(Effect.of(name, what, ctx))
             await self.yield_randomly()
             return f"{name} {what}"
 
@@ -185,27 +187,23 @@ class RandomSchedule:
         if self.flaky and self.dice.random() < 0.08:
             return ModelError("down")
         turn = scripts.turn_count(messages)
-        return scripts.assistant_message(
-            SCRIPT[scripts.first_user_message(messages)][turn], turn
-        )
+        line = scripts.next_line(sample_app.FULL_SCRIPT, messages)
+        return scripts.assistant_message(line, turn)
 
     def make_runner(self, store: Store) -> AsyncRunner:
-        """Return a runner of the tree of test_crash_everywhere.py."""
-        model = ScriptedModel(self.reply)
-        tools = [
-            self.make_tool("act"),
-            self.make_tool("pay", approval=True),
-            self.make_tool("read", read_only=True),
-            self.make_tool("push", idempotent=True),
-            self.make_tool("book"),
-        ]
-        clerk = Agent("clerk", tools=tools, model=model)
-        left, right = (
-            Agent("worker", tools=[*tools, clerk], model=model) for _ in "12"
+        """Return a runner of the sample application, with this schedule's tools."""
+        agents = sample_app.make_agents(
+            ScriptedModel(self.reply),
+            record=self.effects.append,
+            tools=[
+                partial(self.make_tool, "act"),
+                partial(self.make_tool, "pay", approval=True),
+                partial(self.make_tool, "read", read_only=True),
+                partial(self.make_tool, "push", idempotent=True),
+                partial(self.make_tool, "book"),
+            ],
         )
-        below = [left.as_tool(name="left"), right.as_tool(name="right")]
-        boss = Agent("boss", tools=[*tools, *below], model=model)
-        return AsyncRunner(boss, store=store, clock=self.clock)
+        return AsyncRunner(agents, store=store, clock=self.clock)
 
     async def run_worker(self, number: int, below: MemoryStore) -> None:
         """Do some things with the run, and perhaps die of one."""
@@ -309,9 +307,9 @@ async def run_schedule(schedule: RandomSchedule) -> None:
     outcome = await schedule.finish(runner)
 
     # Each effect once, but for what may be repeated, and that under one key
-    once = [e[:2] for e in schedule.effects if e[0] not in ("push", "read")]
+    once = [e.name for e in schedule.effects if e.tool not in ("push", "read")]
     assert sorted(set(once)) == sorted(once)
-    assert 8 >= len({key for _, _, key in schedule.effects})
+    assert 8 >= len({effect.key for effect in schedule.effects})
     # Each message that was taken is read, and once
     said = [m for m in outcome.continuation.root.messages if m["role"] == "user"]
     texts = [str(message["content"]) for message in said[1:]]
@@ -329,6 +327,5 @@ async def run_schedule(schedule: RandomSchedule) -> None:
 def test_random_schedules_keep_every_promise(seed: int) -> None:
     """Promises 1 to 4, R-A12, R-E10, R-F9: no seed is known that breaks one."""
     for each in range(seed, seed + 10):
-        asyncio.run(
-            asyncio.wait_for(run_schedule(RandomSchedule(random.Random(each))), 60)
-        )
+        schedule = RandomSchedule(random.Random(each))  # noqa: S311 - repeatable
+        asyncio.run(asyncio.wait_for(run_schedule(schedule), 60))

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 @tool(approval=True)
 def pay(what: str, note: str | None = None) -> dict[str, Any]:
     """Pay."""
-    effect_log.append_line(effect_log.EFFECTS_VARIABLE, tool="pay", what=what)
+    effect_log.append_effect("pay", what)
     return {"paid": what, "note": note}
 
 

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from continuations import Answer, Approve, ClockOff, Finished, Runner, Suspended, tool
-from continuations_storage import MemoryStore
-from continuations_storage.contract import Page
 from continuations_storage.faults import Crash, FaultyStore, at, crashed
+from tests.clocks import ManualClock
 from tests.engine import agent_builders
-from tests.engine.agent_builders import ManualClock
+from tests.stores import StoreWithListingTime
 
 if TYPE_CHECKING:
     from continuations import Outcome
@@ -23,20 +22,6 @@ if TYPE_CHECKING:
 
 MOMENTS: tuple[Moment, ...] = ("before", "after")
 SCRIPT: Script = {"go": [[["pay", {"what": "x"}]], "end"]}
-
-
-class StoreWithListingTime(MemoryStore):
-    """Tells the time of its own clock with every listing and every create."""
-
-    def __init__(self, clock: ManualClock) -> None:
-        super().__init__(clock.now)
-        self._time = clock
-
-    async def keys(self, prefix: str, after: str = "", limit: int = 1000) -> list[str]:
-        page = Page(await super().keys(prefix, after, limit))
-        # As S3 does: in whole seconds.
-        page.store_time = self._time.now().replace(microsecond=0)
-        return page
 
 
 def make_payment_runner(store: Store, clock: ManualClock, paid: list[str]) -> Runner:

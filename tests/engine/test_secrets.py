@@ -25,6 +25,7 @@ from continuations.models.openai_chat import OpenAIChat
 from tests import effect_log, scripts
 from tests.engine.agent_builders import root_tool_results
 from tests.model_server import ModelServer
+from tests.stores import keys_and_bodies
 
 if TYPE_CHECKING:
     from tests.run_environment import RunEnvironment
@@ -49,9 +50,7 @@ class SecretContext:
 def pay(ctx: ToolContext) -> str:
     """Pay with the context's secret."""
     assert CONTEXT_SECRET == ctx.context.secret
-    effect_log.append_line(
-        effect_log.EFFECTS_VARIABLE, tool="pay", what=str(len(repr(ctx)))
-    )
+    effect_log.append_effect("pay", str(len(repr(ctx))))
     assert CONTEXT_SECRET not in repr(ctx)
     return "paid"
 
@@ -62,7 +61,7 @@ def return_context(ctx: ToolContext) -> Any:
     return {"desk": ctx.context}
 
 
-SCRIPT: Script = {"go": [[["grab", {}], ["pay", {}]], "end"]}
+SCRIPT: Script = {"go": [[["return_context", {}], ["pay", {}]], "end"]}
 
 
 def test_no_secret_is_in_any_byte_log_or_repr(
@@ -111,20 +110,6 @@ def test_no_secret_is_in_any_byte_log_or_repr(
     # Then none of them is there
     for secret in (CLIENT_SECRET, ENVIRONMENT_SECRET, CONTEXT_SECRET):
         assert [] == [body for body in everything if secret.encode() in body]
-
-
-def keys_and_bodies(objects: dict[str, bytes]) -> list[bytes]:
-    """Return the keys and bodies of a store, also without their compression."""
-    from backports import zstd  # noqa: PLC0415 - only here
-
-    found = [key.encode() for key in objects]
-    for body in objects.values():
-        found.append(body)
-        frame = body.find(b"\x28\xb5\x2f\xfd")
-        if frame >= 0:
-            found.append(zstd.ZstdDecompressor().decompress(body[frame:]))
-    assert len(found) > 2 * len(objects)
-    return found
 
 
 def test_errors_do_not_repeat_what_a_provider_s_error_says() -> None:

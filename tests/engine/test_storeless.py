@@ -72,7 +72,7 @@ def test_four_processes_pass_a_run_on_as_bytes(environment: RunEnvironment) -> N
 @tool(approval=True)
 def pay(what: str) -> str:
     """Pay."""
-    effect_log.append_line(effect_log.EFFECTS_VARIABLE, tool="pay", what=what)
+    effect_log.append_effect("pay", what)
     return f"paid {what}"
 
 

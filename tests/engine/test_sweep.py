@@ -18,8 +18,9 @@ from continuations import (
 from continuations_storage import MemoryStore
 from continuations_storage.faults import Crash, FaultyStore, crashed, on
 from tests import effect_log
+from tests.clocks import ManualClock
 from tests.engine import agent_builders
-from tests.engine.agent_builders import ManualClock, root_tool_results
+from tests.engine.agent_builders import root_tool_results
 
 if TYPE_CHECKING:
     from tests.run_environment import RunEnvironment
@@ -29,14 +30,14 @@ if TYPE_CHECKING:
 @tool(approval=ApprovalPolicy(expires_after=3600))
 def pay() -> str:
     """Pay."""
-    effect_log.append_line(effect_log.EFFECTS_VARIABLE, tool="pay", what="")
+    effect_log.append_effect("pay")
     return "paid"
 
 
 @tool
 def work() -> str:
     """Work."""
-    effect_log.append_line(effect_log.EFFECTS_VARIABLE, tool="work", what="")
+    effect_log.append_effect("work")
     return "worked"
 
 

@@ -13,11 +13,12 @@ from continuations.ledger import markers
 from continuations.ledger.decisions import build_decision, record_decision
 from continuations.ledger.objects import Objects
 from continuations_storage.faults import Crash, FaultyStore, at, crashed
-from tests.engine.agent_builders import ManualClock, make_boss
+from tests.clocks import ManualClock
+from tests.engine.agent_builders import make_boss
 from tests.engine.payment_agent import PAY_SCRIPT, make_pay_tool, start_and_get_wait
-from tests.engine.test_request_cost import StoreWithListingTime
 from tests.ledger.fake_clock import make_ulid
 from tests.ledger.interleaving import InterleavingStore
+from tests.stores import StoreWithListingTime
 
 
 class DecisionInProgress:
@@ -31,7 +32,9 @@ class DecisionInProgress:
         wait = start_and_get_wait(self.runner)
         ulid = make_ulid(1, self.clock.now())
         self._marker = markers.for_decision(wait.id, self.clock.now(), ulid)
-        said = build_decision(wait, Approve(by="kim"), now=self.clock.now(), ulid=ulid)
+        said = build_decision(
+            wait, Approve(by="kim"), now=self.clock.now(), decision_id=ulid
+        )
         self._decision = replace(said, marker=self._marker.key)
         asyncio.run(markers.create(Objects(self.store), self._marker))
 

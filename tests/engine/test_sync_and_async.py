@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 @tool(approval=True)
 def pay() -> str:
     """Pay."""
-    effect_log.append_line(effect_log.EFFECTS_VARIABLE, tool="pay", what="")
+    effect_log.append_effect("pay")
     return "paid"
 
 

@@ -9,7 +9,8 @@ import pytest
 from continuations import Answer, Finished
 from continuations_storage import MemoryStore
 from continuations_storage.faults import Crash, FaultyStore, crashed, on
-from tests.engine.agent_builders import ManualClock, root_tool_results
+from tests.clocks import ManualClock
+from tests.engine.agent_builders import root_tool_results
 from tests.engine.payment_agent import make_payment_runner, single_wait
 
 if TYPE_CHECKING:

@@ -21,10 +21,10 @@ from continuations import (
     StoreUnavailable,
 )
 from continuations_storage import FileStore
-from tests.engine.run_command import StoreWithoutTime
 from tests.hostile import sample_store
 from tests.hostile.recorded_app import RUN, RecordedApp
 from tests.hostile.sampling import every_nth
+from tests.stores import StoreWithoutTime
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -49,7 +49,9 @@ def repair_run(store: Store, app: RecordedApp) -> int:
     now = app.clock.now()
 
     def dice() -> str:
-        return ulid.ulid(to_milliseconds(now), next(_ULID_NUMBERS).to_bytes(10, "big"))
+        return ulid.encode_ulid(
+            to_milliseconds(now), next(_ULID_NUMBERS).to_bytes(10, "big")
+        )
 
     planted = asyncio.run(repair(Objects(store), RUN, now=now, new_ulid=dice))
     return planted.number

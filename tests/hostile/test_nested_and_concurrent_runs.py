@@ -26,9 +26,9 @@ from continuations.ledger.doctor import check_integrity
 from continuations.ledger.objects import Objects
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import FileStore
-from tests.engine.test_secrets import keys_and_bodies
 from tests.hostile import sample_store
 from tests.hostile.editable_store import EditableStore
+from tests.stores import keys_and_bodies
 
 if TYPE_CHECKING:
     from collections.abc import Callable

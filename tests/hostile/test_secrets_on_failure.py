@@ -32,10 +32,10 @@ from continuations import (
 from continuations.models.openai_chat import OpenAIChat
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import FileStore
-from tests.engine.test_secrets import keys_and_bodies
 from tests.hostile import sample_store
 from tests.hostile.editable_store import EditableStore
 from tests.model_server import ModelServer
+from tests.stores import keys_and_bodies
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

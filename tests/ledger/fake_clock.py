@@ -42,4 +42,6 @@ class FakeClock:
 
 def make_ulid(number: int, at: datetime = MOMENT) -> str:
     """Return the ULID of a moment and a number in place of dice."""
-    return ulid.ulid(to_milliseconds(at), number.to_bytes(ulid.RANDOM_BYTES, "big"))
+    return ulid.encode_ulid(
+        to_milliseconds(at), number.to_bytes(ulid.RANDOM_BYTES, "big")
+    )

@@ -78,9 +78,11 @@ def test_arrivals_hold_decisions_messages_and_cancel_request() -> None:
         loaded = await store_suspended_run(place, *waits)
 
         # When two are decided, two messages are posted and it is cancelled
-        yes = await decide(place, waits[0].id, Approve(), now=MOMENT, ulid=make_ulid(1))
+        yes = await decide(
+            place, waits[0].id, Approve(), now=MOMENT, decision_id=make_ulid(1)
+        )
         told = await decide(
-            place, waits[1].id, Answer(0), now=MOMENT, ulid=make_ulid(2)
+            place, waits[1].id, Answer(0), now=MOMENT, decision_id=make_ulid(2)
         )
         first = await post(place, RUN, make_inbox_message(1))
         second = await post(place, RUN, make_inbox_message(2))
@@ -105,7 +107,7 @@ def test_handled_decisions_and_messages_are_not_returned_again() -> None:
         place = make_objects()
         wait = make_wait(1)
         await store_suspended_run(place, wait)
-        await decide(place, wait.id, Approve(), now=MOMENT, ulid=make_ulid(1))
+        await decide(place, wait.id, Approve(), now=MOMENT, decision_id=make_ulid(1))
         for number in (1, 2, 3):
             await post(place, RUN, make_inbox_message(number))
 
@@ -127,7 +129,11 @@ def test_arrivals_cost_one_listing_and_one_read_each() -> None:
         loaded = await store_suspended_run(place, *waits)
         for number in (1, 2):
             await decide(
-                place, waits[number].id, Deny(), now=MOMENT, ulid=make_ulid(number)
+                place,
+                waits[number].id,
+                Deny(),
+                now=MOMENT,
+                decision_id=make_ulid(number),
             )
         store.operations.clear()
 
@@ -188,7 +194,9 @@ def test_a_decision_for_another_call_is_refused() -> None:
         place = make_objects()
         wait = make_wait()
         loaded = await store_suspended_run(place, wait)
-        stands = await decide(place, wait.id, Approve(), now=MOMENT, ulid=make_ulid(1))
+        stands = await decide(
+            place, wait.id, Approve(), now=MOMENT, decision_id=make_ulid(1)
+        )
 
         # Given a version whose wait is for other arguments
         other = replace(wait, digest="f" * 64)
@@ -210,7 +218,7 @@ def test_decided_waits_lists_decisions_only() -> None:
         waits = [make_wait(1), make_wait(2, "unknown"), make_wait(3)]
         await store_suspended_run(place, *waits)
         for wait in waits[:2]:
-            await decide(place, wait.id, Deny(), now=MOMENT, ulid=make_ulid(1))
+            await decide(place, wait.id, Deny(), now=MOMENT, decision_id=make_ulid(1))
         await post(place, RUN, make_inbox_message(1))
         await record_cancel_request(place, RUN, make_cancel_request())
         await place.create(f"{layout.arrivals_prefix(RUN)}d-readme", b"")
@@ -229,7 +237,9 @@ def test_decision_deleted_before_reading_is_corrupt() -> None:
         inner = MemoryStore()
         wait = make_wait()
         loaded = await store_suspended_run(Objects(inner), wait)
-        await decide(Objects(inner), wait.id, Approve(), now=MOMENT, ulid=make_ulid(1))
+        await decide(
+            Objects(inner), wait.id, Approve(), now=MOMENT, decision_id=make_ulid(1)
+        )
         key = layout.decision_key(wait.id)
         visits = InterleavingStore(inner, 2, partial(inner.delete, key))
 
@@ -265,7 +275,7 @@ def test_a_decision_under_another_waits_key_is_refused() -> None:
         place = Objects(store)
         one, two = make_wait(1), make_wait(2)
         loaded = await store_suspended_run(place, one, two)
-        await decide(place, one.id, Approve(), now=MOMENT, ulid=make_ulid(1))
+        await decide(place, one.id, Approve(), now=MOMENT, decision_id=make_ulid(1))
         await copy_object(
             store, layout.decision_key(one.id), layout.decision_key(two.id)
         )
@@ -287,7 +297,7 @@ def test_a_decision_of_another_run_is_refused() -> None:
         mine, theirs = make_wait(1), make_wait(1, run_id="kim-1")
         loaded = await store_suspended_run(place, mine)
         await store_suspended_run(place, theirs, run_id="kim-1")
-        await decide(place, theirs.id, Approve(), now=MOMENT, ulid=make_ulid(1))
+        await decide(place, theirs.id, Approve(), now=MOMENT, decision_id=make_ulid(1))
         await copy_object(
             store, layout.decision_key(theirs.id), layout.decision_key(mine.id)
         )
@@ -370,7 +380,9 @@ def test_an_object_of_another_kind_is_refused() -> None:
         place = make_objects()
         wait = make_wait()
         loaded = await store_suspended_run(place, wait)
-        stands = await decide(place, wait.id, Deny(), now=MOMENT, ulid=make_ulid(1))
+        stands = await decide(
+            place, wait.id, Deny(), now=MOMENT, decision_id=make_ulid(1)
+        )
         await place.create(layout.cancel_request_key(RUN), encode_decision(stands, RUN))
 
         with pytest.raises(FormatError):

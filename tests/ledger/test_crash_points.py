@@ -95,7 +95,7 @@ async def drop_done_markers(store: MemoryStore) -> list[str]:
 def decide_action(verdict: Verdict, number: int, wait: str) -> StoreAction:
     """Return the deed of deciding a wait."""
     return lambda place: decide(
-        place, wait, verdict, now=MOMENT, ulid=make_ulid(number, MOMENT)
+        place, wait, verdict, now=MOMENT, decision_id=make_ulid(number, MOMENT)
     )
 
 
@@ -158,7 +158,7 @@ def test_decide_repeated_after_any_crash_records_one_decision(
                 wait,
                 verdict,
                 now=seconds_after_start(1),
-                ulid=make_ulid(2),
+                decision_id=make_ulid(2),
             )
 
             # Then its decision stands, with its marker, and nothing is shown as open

@@ -75,7 +75,7 @@ async def decide_wait(
         wait or make_wait_id(),
         given,
         now=now,
-        ulid=make_ulid(ulid_number, now),
+        decision_id=make_ulid(ulid_number, now),
     )
 
 
@@ -306,14 +306,19 @@ RIVALS = [
     Rival(
         kind="expire",
         end_wait=lambda place, wait: close_wait(
-            place, wait, "expire", now=MOMENT, ulid=make_ulid(50)
+            place, wait, "expire", now=MOMENT, decision_id=make_ulid(50)
         ),
         error=WaitExpired,
     ),
     Rival(
         kind="cancel",
         end_wait=lambda place, wait: close_wait(
-            place, wait, "cancel", now=MOMENT, ulid=make_ulid(50), reason="enough"
+            place,
+            wait,
+            "cancel",
+            now=MOMENT,
+            decision_id=make_ulid(50),
+            reason="enough",
         ),
         error=Cancelled,
     ),
@@ -881,7 +886,7 @@ def test_close_leaves_no_marker_and_no_wait_object() -> None:
             make_wait(),
             "cancel",
             now=seconds_after_start(1),
-            ulid=make_ulid(3),
+            decision_id=make_ulid(3),
             reason="enough",
         )
 
@@ -1189,7 +1194,7 @@ def test_close_works_over_a_damaged_decision() -> None:
         await place.create(layout.decision_key(make_wait_id()), b"")
         damaged = layout.decision_key(make_wait_id())
         made = await close_wait(
-            place, make_wait(), "cancel", now=MOMENT, ulid=make_ulid(1)
+            place, make_wait(), "cancel", now=MOMENT, decision_id=make_ulid(1)
         )
 
         assert "cancel" == made.kind
@@ -1226,7 +1231,7 @@ def test_decide_during_an_erase_raises() -> None:
 
 def test_a_record_is_made_without_a_store() -> None:
     wait = make_wait(deadline=seconds_after_start(60))
-    made = build_decision(wait, APPROVE, now=MOMENT, ulid=make_ulid(1))
+    made = build_decision(wait, APPROVE, now=MOMENT, decision_id=make_ulid(1))
 
     assert (make_ulid(1), wait.id, wait.digest) == (made.id, made.wait_id, made.digest)
     assert made.marker is None
@@ -1246,7 +1251,7 @@ now = datetime(2026, 11, 21, 9, 31, tzinfo=UTC)
 place = Objects(open_store({store!r}))
 made = asyncio.run(
     decide(place, {wait!r}, Approve(by="kim", arguments=arguments), now=now,
-           ulid={ulid!r})
+           decision_id={ulid!r})
 )
 dear = ["openai", "boto3", "pydantic", "pydantic_core", "httpx", "httpx2",
         "jsonschema_rs", "continuations.authoring", "continuations.models",

@@ -504,7 +504,7 @@ async def decide_wait(store: Store, wait_id: str, verdict: Approve | Deny) -> No
         wait_id,
         verdict,
         now=seconds_after_start(1),
-        ulid=make_ulid(77),
+        decision_id=make_ulid(77),
     )
 
 
@@ -623,7 +623,7 @@ def test_a_wait_that_cannot_be_decided_gets_a_new_id(what: str, way: str) -> Non
             again,
             Deny(),
             now=seconds_after_start(70),
-            ulid=make_ulid(5),
+            decision_id=make_ulid(5),
         )
         assert "deny" == stands.kind
 

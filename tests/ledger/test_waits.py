@@ -121,7 +121,7 @@ def test_mend_does_not_list_a_decided_wait() -> None:
         place = make_objects()
         open_wait, decided = make_wait(1), make_wait(2)
         await store_suspended_run(place, open_wait, decided)
-        await decide(place, decided.id, Deny(), now=MOMENT, ulid=make_ulid(1))
+        await decide(place, decided.id, Deny(), now=MOMENT, decision_id=make_ulid(1))
 
         await waits.recreate_missing(place, [open_wait, decided])
 
@@ -142,7 +142,9 @@ def test_mend_interleaved_with_decide_lists_no_decided_wait() -> None:
         # When it is decided right before a request of somebody who mends
         async def visitor() -> None:
             place = Objects(inner)
-            await decide(place, wait.id, Approve(), now=MOMENT, ulid=make_ulid(1))
+            await decide(
+                place, wait.id, Approve(), now=MOMENT, decision_id=make_ulid(1)
+            )
 
         store = InterleavingStore(inner, number, visitor)
         await waits.recreate_missing(Objects(store), [wait])
@@ -279,7 +281,9 @@ def test_another_waits_object_under_its_key_is_refused(run_id: str) -> None:
             await waits.read(place, large.id)
         before = await all_keys(place)
         with pytest.raises(Corrupt):
-            await decide(place, large.id, Approve(), now=MOMENT, ulid=make_ulid(1))
+            await decide(
+                place, large.id, Approve(), now=MOMENT, decision_id=make_ulid(1)
+            )
         assert before == await all_keys(place)
 
     run_async(story())

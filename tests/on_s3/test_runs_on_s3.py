@@ -23,10 +23,11 @@ from continuations.core import ulid
 from continuations_storage.faults import Crash, FaultyStore, at, crashed
 from continuations_storage.retry_policy import RetryPolicy
 from continuations_storage.s3 import S3Store
-from tests import sample_app
+from tests import effect_log, sample_app
+from tests.clocks import ManualClock
 from tests.engine import agent_builders
-from tests.engine.agent_builders import ManualClock
 from tests.storage.s3_proxy import FakeS3, RealServer, S3Proxy, random_faults
+from tests.stores import StoreWithoutTime
 
 if TYPE_CHECKING:
     from continuations import Outcome
@@ -49,22 +50,6 @@ PRICE_PER_THOUSAND = {
     "DELETE": 0.0,
 }
 MOMENTS: tuple[Moment, ...] = ("before", "after")
-
-
-class StoreWithoutTime:
-    """A store that tells no time: a test's clock is its own."""
-
-    def __init__(self, inner: Store) -> None:
-        self._inner = inner
-        self.read, self.delete, self.probe = inner.read, inner.delete, inner.probe
-
-    async def create(self, key: str, body: bytes) -> None:
-        """Put the body."""
-        await self._inner.create(key, body)
-
-    async def keys(self, prefix: str, after: str = "", limit: int = 1000) -> list[str]:
-        """List the keys."""
-        return list(await self._inner.keys(prefix, after, limit))
 
 
 # What it costs --------------------------------------------------------------
@@ -97,13 +82,15 @@ def test_approval_cycle_needs_14_or_15_billed_requests(
         asyncio.run(store().probe())
         since()
         outcome = agent_builders.make_runner(
-            ONE_TOOL, sample_app.pay, store=store()
+            ONE_TOOL, sample_app.make_pay(effect_log.record), store=store()
         ).start("go")
         assert isinstance(outcome, Suspended)
         since()
         Runner([], store=store()).decide(outcome.waits[0].id, Approve(by="kim"))
         since()
-        runner = agent_builders.make_runner(ONE_TOOL, sample_app.pay, store=store())
+        runner = agent_builders.make_runner(
+            ONE_TOOL, sample_app.make_pay(effect_log.record), store=store()
+        )
         assert isinstance(runner.resume(outcome.run_id), Finished)
         since()
 
@@ -131,7 +118,9 @@ def billed_requests(counts: Counter[str]) -> int:
 def test_ten_thousand_waits_are_listed_in_at_most_11_requests(bucket: str) -> None:
     """R-F3, section 9: at most 11 listings, and not one object is read."""
     behind = FakeS3()
-    ids = [f"approval-{ulid.ulid(n, bytes(10))}@r-{n % 7}" for n in range(10_000)]
+    ids = [
+        f"approval-{ulid.encode_ulid(n, bytes(10))}@r-{n % 7}" for n in range(10_000)
+    ]
     behind.bodies.update({f"runs/waits/{wait_id}": b"" for wait_id in ids})
     with S3Proxy(behind) as front:
         url = f"s3://{bucket}/runs"

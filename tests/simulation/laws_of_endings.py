@@ -88,7 +88,7 @@ def same_end_as_uninterrupted(evidence: Evidence) -> str | None:
     for story in evidence.runs.values():
         if not story.ended or _was_influenced(evidence, story):
             continue
-        expected = undisturbed_end(evidence.environment.tree_of_run[story.run_id])
+        expected = uninterrupted_end(evidence.environment.tree_of_run[story.run_id])
         found = _final_state(story)
         if found != expected:
             return f"{story.run_id} ended as {found}, not as {expected}"
@@ -96,7 +96,7 @@ def same_end_as_uninterrupted(evidence: Evidence) -> str | None:
 
 
 @cache
-def undisturbed_end(tree: str) -> tuple[str, ...]:
+def uninterrupted_end(tree: str) -> tuple[str, ...]:
     """Return how a tree's run ends when nothing happens and everybody says yes."""
     from tests.simulation.simulate import run_uninterrupted  # noqa: PLC0415 - in a circle
 

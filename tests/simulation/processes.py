@@ -93,10 +93,10 @@ class Process:
         LAST_CLOCK_SAMPLE.set(self._sample_clocks())
         return self.environment.loop.time() - self._started_at
 
-    def ulid(self, now: datetime) -> str:
+    def new_ulid(self, now: datetime) -> str:
         """Return a new ULID of this process's dice."""
         randomness = self.rng.randbytes(ulid.RANDOM_BYTES)
-        return ulid.ulid(to_milliseconds(now), randomness)
+        return ulid.encode_ulid(to_milliseconds(now), randomness)
 
     # Fate ----------------------------------------------------------------------
 

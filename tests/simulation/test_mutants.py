@@ -1,7 +1,7 @@
-"""What is taken out of the protocol is noticed by a law of the simulation.
+"""Each mutant, a deliberate bug in the protocol, breaks a law of the simulation.
 
-Each fault is tried with the seed that is known to catch it; with PLANTED_SEEDS=5000
-in the environment it is searched for in so many schedules instead.
+Each mutant runs with the one seed that is known to notice it. With MUTANT_SEEDS=5000
+in the environment that many schedules are searched instead.
 """
 
 from __future__ import annotations
@@ -11,94 +11,219 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from continuations.engine import publishing, worker
+from continuations.engine.journal import StoreJournal
+from continuations.ledger import claims, doctor
+from continuations.ledger.claims import Lease
 from tests.simulation.laws import LAWS
+from tests.simulation.laws_of_effects import started_once
 from tests.simulation.mutants.find_seeds import (
-    MUTANTS,
     find_seed,
     laws_broken_with,
     laws_broken_without,
 )
+from tests.simulation.mutants.mutant import (
+    InvalidMutantError,
+    Mutant,
+    mutant,
+    patch,
+    unique_mutants,
+)
+from tests.simulation.mutants.registry import MUTANTS, PROMISED_RULES
 from tests.simulation.mutants.seeds import SEEDS
 
 if TYPE_CHECKING:
-    from tests.simulation.mutants.mutant import Mutant
+    from collections.abc import Callable
+    from datetime import datetime
 
-SEARCH_LIMIT = int(os.environ.get("PLANTED_SEEDS", "0"))
+    from continuations.core.run import RunRow
+    from tests.simulation.mutants.mutant import Patches, Place
+
+SEARCH_LIMIT = int(os.environ.get("MUTANT_SEEDS", "0"))
 REFRESH = (
-    "Did the schedules change? python -m tests.simulation.mutants.find_seeds --find"
+    "Did the random draws change? python -m tests.simulation.mutants.find_seeds --find"
 )
-_each_mutant = pytest.mark.parametrize(
-    "mutant", MUTANTS, ids=lambda mutant: mutant.name
-)
-
-# The rules of the protocol that a user is promised by name.
-PROMISED_RULES = {
-    "the fence is not skipped": "a_version_is_overwritten",
-    "wait ids are not derived from calls": "wait_id_is_derived_from_its_call",
-    "each create has its own maker's id": "all_creates_of_a_process_share_one_maker_id",
-    "the version before its wait objects": "waits_are_listed_before_their_version",
-    "the marker before the decision": "a_marker_is_made_after_its_decision",
-    "an answer is folded in once": "a_decision_is_applied_twice",
-    "a result before the next turn": "result_is_committed_with_the_next_turn",
-    "a lost reply is not trusted": "lost_reply_counts_as_success",
-    "a renewal is checked": "a_claim_is_renewed_without_a_check",
-    "a rewritten log has a new id": "a_log_id_is_used_again_after_a_rewrite",
-    "a timeout must win its create": "expiry_acts_without_a_recorded_decision",
-    "the commit before people are told": "notification_precedes_the_version",
-}
+_each_mutant = pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: m.name)
 
 
 @_each_mutant
 def test_every_mutant_breaks_a_law(mutant: Mutant) -> None:
-    """R-A1 to R-A12, R-B5, R-E1, R-F1, R-F4, R-F6, R-F9: each rule is held by a law.
+    """Promises 1 to 4: a law notices each missing rule of the protocol.
 
-    The same schedule without the fault breaks none.
+    The same schedule without the mutant breaks no law.
     """
     if SEARCH_LIMIT:
         assert find_seed(mutant, SEARCH_LIMIT) is not None
         return
     seed, law = SEEDS[mutant.name]
 
-    assert law in mutant.laws
     assert law in laws_broken_with(mutant, seed), f"{REFRESH} {mutant.name}"
     assert frozenset() == laws_broken_without(mutant, seed)
 
 
 @_each_mutant
 def test_mutant_is_applied_and_reverted(mutant: Mutant) -> None:
-    """No fault outlives its test."""
-    places = [(swap.owner, swap.attribute) for swap in mutant.patches()]
-    before = [_attribute_of(*place) for place in places]
+    """No mutant outlives its test."""
+    places = [place for each in mutant.patches() for place in each.places]
+    before = [_value_at(place) for place in places]
 
     with mutant.applied():
-        planted = [_attribute_of(*place) for place in places]
-    after = [_attribute_of(*place) for place in places]
+        applied = [_value_at(place) for place in places]
+    after = [_value_at(place) for place in places]
 
     assert places
-    assert all(
-        is_there is not was for is_there, was in zip(planted, before, strict=True)
-    )
-    assert all(is_there is was for is_there, was in zip(after, before, strict=True))
+    assert all(new is not old for new, old in zip(applied, before, strict=True))
+    assert all(new is old for new, old in zip(after, before, strict=True))
 
 
-def _attribute_of(where: object, name: str) -> object:
-    # As it stands there: asking for a method would make a new one each time.
-    return vars(where).get(name)
+@_each_mutant
+def test_mutant_of_a_renamed_function_cannot_be_registered(
+    mutant: Mutant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Renaming any function that a mutant replaces fails the import of the mutants."""
+    for each in mutant.patches():
+        definition = each.places[0]
+        with monkeypatch.context() as renamed:
+            for place in each.places:
+                renamed.setattr(place.owner, f"{place.attribute}_renamed", None, False)
+                renamed.delattr(place.owner, place.attribute)
+            with pytest.raises(InvalidMutantError, match=mutant.name):
+                mutant.check()
+        assert _value_at(definition) is not None
+    mutant.check()
 
 
-def test_mutant_registry_is_complete_and_unique() -> None:
-    """A fault that is lost would no longer be looked for."""
-    names = [fault.name for fault in MUTANTS]
+def _value_at(place: Place) -> object:
+    # Not getattr: it would make a new bound object of a method or property.
+    return vars(place.owner).get(place.attribute)
 
-    assert 60 <= len(names)
-    assert sorted(set(names)) == sorted(names)
+
+# The list of mutants ----------------------------------------------------------------
+
+
+def test_mutants_and_seeds_match() -> None:
+    """A mutant without a seed, or a seed without its mutant, would test nothing."""
+    names = [each.name for each in MUTANTS]
+
+    assert 83 <= len(names)
     assert set(names) == set(SEEDS)
-    assert set(PROMISED_RULES.values()) <= set(names)
+    for each in MUTANTS:
+        assert SEEDS[each.name][1] in each.law_names
+    assert set(PROMISED_RULES.values()) <= set(MUTANTS)
 
 
 def test_every_law_is_broken_by_a_mutant() -> None:
-    """A law that no fault breaks would say nothing."""
-    broken = [laws_broken_with(fault, SEEDS[fault.name][0]) for fault in MUTANTS]
+    """A law that no mutant breaks might hold for wrong code too."""
+    broken = [laws_broken_with(each, SEEDS[each.name][0]) for each in MUTANTS]
 
-    assert {law for fault in MUTANTS for law in fault.laws} <= set(LAWS)
     assert set(LAWS) == set().union(*broken)
+
+
+# Registration -----------------------------------------------------------------------
+
+
+def _check_free(run: RunRow, now: datetime) -> None:
+    del run, now
+
+
+def test_function_is_replaced_in_every_module_that_imported_it() -> None:
+    """An imported copy of a function would keep the mutant from having an effect."""
+    owners = [place.owner for place in patch(claims.check_free, _check_free).places]
+
+    assert [claims, doctor] == owners
+
+
+def test_only_in_replaces_the_imported_copies_alone() -> None:
+    """A mutant can spoil one caller and leave the others alone."""
+    some = patch(publishing.publish_waits, publishing.publish_waits, only_in=(worker,))
+
+    assert [worker] == [place.owner for place in some.places]
+    with pytest.raises(InvalidMutantError, match="not imported by all"):
+        patch(publishing.publish_waits, publishing.publish_waits, only_in=(claims,))
+
+
+def test_property_is_replaced_by_a_property() -> None:
+    """A plain function in its place would be true for every caller."""
+
+    def can_start_call(self: Lease) -> bool:
+        del self
+        return False
+
+    [place] = patch(Lease.can_start_call, can_start_call).places
+
+    assert (Lease, "can_start_call") == (place.owner, place.attribute)
+    assert isinstance(patch(Lease.can_start_call, can_start_call).replacement, property)
+
+
+def _without_parameters() -> None:
+    return None
+
+
+async def _coroutine(run: RunRow, now: datetime) -> None:
+    del run, now
+
+
+def _other_names(_run: RunRow, _now: datetime) -> None:
+    return None
+
+
+@pytest.mark.parametrize("replacement", [_without_parameters, _coroutine, _other_names])
+def test_replacement_with_another_signature_is_refused(
+    replacement: Callable[..., object],
+) -> None:
+    """A caller that passes other arguments would fail for the wrong reason."""
+    with pytest.raises(InvalidMutantError, match="differ in their parameters"):
+        patch(claims.check_free, replacement)
+
+
+def test_function_that_is_not_found_under_its_own_name_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The code no longer calls such a function."""
+    original = claims.check_free
+    monkeypatch.setattr(claims, "check_free", _check_free)
+
+    with pytest.raises(InvalidMutantError, match="check_free is not the function"):
+        patch(original, _check_free)
+
+
+def test_mutant_that_patches_one_place_twice_is_refused() -> None:
+    """The second patch would hide the first."""
+
+    def twice() -> Patches:
+        yield patch(claims.check_free, _check_free)
+        yield patch(claims.check_free, _check_free)
+
+    with pytest.raises(InvalidMutantError, match="twice patches one place twice"):
+        mutant("A bug.", breaks=(started_once,))(twice)
+
+
+def test_mutant_that_breaks_no_law_is_refused() -> None:
+    """Nothing could notice it."""
+
+    def no_law(evidence: object) -> str | None:
+        del evidence
+        return None
+
+    def free_claims() -> Patches:
+        yield patch(claims.check_free, _check_free)
+
+    for laws in ((), (no_law,)):
+        with pytest.raises(InvalidMutantError, match="not all of them are laws"):
+            mutant("A bug.", breaks=laws)(free_claims)
+
+
+def test_two_mutants_of_one_name_are_refused() -> None:
+    """One of them would never run."""
+    with pytest.raises(InvalidMutantError, match="registered twice"):
+        unique_mutants(MUTANTS, MUTANTS[:1])
+
+
+def test_mutated_code_differs_while_the_mutant_is_applied() -> None:
+    """The patch reaches the callers."""
+    [each] = [m for m in MUTANTS if m.name == "a_claim_has_no_guard"]
+    original = StoreJournal.ensure_guarded
+
+    with each.applied():
+        assert StoreJournal.ensure_guarded is not original
+    assert StoreJournal.ensure_guarded is original

@@ -154,7 +154,7 @@ async def _repair_repeatedly(actor: Actor, rounds: int, seconds: float) -> None:
 
 async def _repair(actor: Actor, run_id: str) -> object:
     now = actor.process.now()
-    ulid = partial(actor.process.ulid, now)
+    ulid = partial(actor.process.new_ulid, now)
     return await doctor.repair(
         Objects(actor.store_client), run_id, now=now, new_ulid=ulid
     )

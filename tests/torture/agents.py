@@ -1,4 +1,4 @@
-"""The agents of the torture: the office of tests/engine, with tools that tell more.
+"""The agents of the torture: the sample application, with tools that record more.
 
 Every turn of the model leaves a line with a digest of what the model was sent, so
 that "the same messages reach the model" can be read off a file.
@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from continuations import (
-    Agent,
     Answer,
     ApprovalPolicy,
     Approve,
@@ -24,11 +23,13 @@ from continuations import (
 )
 from continuations.models.scripted import ScriptedModel
 from tests import effect_log, sample_app, scripts
+from tests.effect_log import Effect
 from tests.run_environment import RunEnvironment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from continuations import Agent
     from continuations.models.interface import ModelRequest
     from continuations_storage import Store
     from tests.scripts import Line
@@ -42,7 +43,7 @@ def make_act_tool(store: Store) -> Any:
     @tool
     async def act(what: str, ctx: ToolContext, then: str = "") -> str:
         """Do something that must not be repeated on a guess."""
-        sample_app.record_effect("act", what, ctx)
+        effect_log.record(Effect.of("act", what, ctx))
         if then == "cancel":
             await AsyncRunner([], store=store).cancel(ctx.run_id, by="kim")
         sample_app.act_after_effect(then)
@@ -61,14 +62,14 @@ def verify_booking(what: str, ctx: ToolContext) -> Answer | Approve:
 @tool(verify=verify_booking)
 def book(what: str, ctx: ToolContext) -> str:
     """Do something that can be looked up afterwards."""
-    sample_app.record_effect("book", what, ctx)
+    effect_log.record(Effect.of("book", what, ctx))
     return f"booked {what}"
 
 
 @tool(approval=ApprovalPolicy(expires_after=3600, on_denied="stop"))
 def rush(what: str, ctx: ToolContext) -> str:
     """Do something that a person must agree to in time."""
-    sample_app.record_effect("rush", what, ctx)
+    effect_log.record(Effect.of("rush", what, ctx))
     return f"rushed {what}"
 
 
@@ -89,8 +90,7 @@ def make_root_agent(
         turns += 1
         messages = [message.data for message in request.messages]
         task, turn = scripts.first_user_message(messages), scripts.turn_count(messages)
-        effect_log.append_line(
-            effect_log.TURNS_VARIABLE,
+        effect_log.append_turn(
             task=task,
             turn=turn,
             digest=conversation_digest(messages),
@@ -100,24 +100,15 @@ def make_root_agent(
             raise ModelError(msg)
         return scripts.assistant_message(script[task][turn], turn)
 
-    model = ScriptedModel(rule)
-    tools = [
-        make_act_tool(store),
-        sample_app.pay,
-        sample_app.read,
-        sample_app.push,
-        book,
-        rush,
-    ]
-    clerk = Agent("clerk", instructions="You are clerk.", tools=tools, model=model)
-    workers = [
-        Agent("worker", instructions=text, tools=[*tools, clerk], model=model)
-        for text in ("One.", "Two.")
-    ]
-    left, right = workers[0].as_tool(name="left"), workers[1].as_tool(name="right")
-    return Agent(
-        "boss",
-        instructions="You are boss.",
-        tools=[*tools, left, right],
-        model=model,
+    [boss] = sample_app.make_agents(
+        ScriptedModel(rule),
+        tools=[
+            lambda _: make_act_tool(store),
+            sample_app.make_pay,
+            sample_app.make_read,
+            sample_app.make_push,
+            lambda _: book,
+            lambda _: rush,
+        ],
     )
+    return boss

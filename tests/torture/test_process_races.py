@@ -22,8 +22,8 @@ from continuations import (
 )
 from continuations.errors import ClockOff
 from tests import effect_log
+from tests.clocks import OffsetClock
 from tests.engine import agent_builders
-from tests.engine.run_command import ClockAhead
 from tests.run_environment import RunEnvironment, wait_until
 from tests.torture.races import RACES
 from tests.torture.run_all import run_module, summary_table
@@ -151,7 +151,7 @@ def test_host_with_fast_clock_expires_nothing(
 
     # When a host that is an hour ahead looks at it
     ahead = agent_builders.make_runner(
-        script, pay, store=environment.store, clock=ClockAhead(3600)
+        script, pay, store=environment.store, clock=OffsetClock(3600)
     )
     with suppress(ClockOff):
         _ = ahead.sweep() if command == "sweep" else ahead.resume("r1")

@@ -13,7 +13,7 @@ from continuations.engine.ports import SystemClock
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.serve.http.api import HttpApi, Request, Response
 from continuations.serve.http.links import Links
-from tests.engine.agent_builders import ManualClock
+from tests.clocks import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from continuations.errors import InvalidInput
 from continuations.serve.http.links import LinkInvalid, LinkPayload, Links
-from tests.engine.agent_builders import ManualClock
+from tests.clocks import ManualClock
 from tests.ledger.fake_clock import MOMENT
 from tests.ledger.runs import make_wait
 from tests.serve.http.api_fixture import BASE_URL, SECRET, ApiFixture, form_request

@@ -18,7 +18,7 @@ from continuations.errors import ContinuationsError, InvalidInput
 from continuations.serve.notify.delivery import is_loopback
 from continuations.serve.notify.notifier import NotifyFailed
 from continuations.serve.notify.webhook import WebhookNotifier
-from tests.engine.agent_builders import ManualClock
+from tests.clocks import ManualClock
 from tests.serve.notify.receivers import (
     OTHER_SECRET,
     PRIVATE_ARGUMENT,

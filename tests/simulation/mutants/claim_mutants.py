@@ -1,6 +1,6 @@
-"""Faults of claims: who may move a run on, and for how long."""
+"""Bugs of claims: which worker may advance a run, and for how long."""
 
-# A fault reaches into the room that it spoils.
+# A mutant replaces private functions.
 # pyright: reportPrivateUsage=false
 
 from __future__ import annotations
@@ -13,12 +13,31 @@ from continuations.engine.journal import StoreJournal
 from continuations.engine.worker import Worker
 from continuations.errors import StaleRun
 from continuations.ledger import claims
+from continuations.ledger.arrivals import read_cancel_request
 from continuations.ledger.claims import Lease
+from tests.simulation.laws_of_decisions import cancelled_with_its_run, not_expired_early
+from tests.simulation.laws_of_effects import (
+    finished_never_runs_again,
+    nothing_starts_without_claim,
+    started_once,
+    turn_asked_once,
+)
+from tests.simulation.laws_of_endings import (
+    listed_waits_are_open,
+    no_run_stranded,
+    same_end_as_uninterrupted,
+)
+from tests.simulation.laws_of_runs import (
+    cancellation_noticed_soon,
+    gives_up_only_without_progress,
+    notified_after_commit,
+    versions_are_linear,
+)
 from tests.simulation.mutants.conditions import (
     clocks_differ_and_workers_freeze,
     giving_up_is_slow,
 )
-from tests.simulation.mutants.mutant import Patch, mutant, mutants_in
+from tests.simulation.mutants.mutant import mutant, mutants_in, patch
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -26,213 +45,221 @@ if TYPE_CHECKING:
     from continuations.core.run import RunRow, RunStatus
     from continuations.core.state import RunState
     from continuations.ledger.arrivals import Arrivals
+    from continuations.ledger.claims import ClockReading
     from continuations.ledger.objects import Objects
     from continuations.wire.records import CancelRequest
     from tests.simulation.mutants.mutant import Patches
 
 
-# Claims ---------------------------------------------------------------------
-
-
 @mutant(
-    "A claim that still lasts is taken over.",
-    "started_once",
-    "finished_never_runs_again",
-    "turn_asked_once",
-    "same_end_as_uninterrupted",
+    "A claim that has not ended is taken over.",
+    breaks=(
+        started_once,
+        finished_never_runs_again,
+        turn_asked_once,
+        same_end_as_uninterrupted,
+    ),
 )
 def a_live_claim_is_taken_over() -> Patches:
-    def check_free(_run: RunRow, _now: datetime) -> None:
-        return
+    def check_free(run: RunRow, now: datetime) -> None:
+        del run, now
 
-    yield Patch(claims, "check_free", check_free)
+    yield patch(claims.check_free, check_free)
+
+
+def _always(self: Lease) -> bool:
+    del self
+    return True
 
 
 @mutant(
-    "Calls begin without a look at the clock.",
-    "nothing_starts_without_claim",
+    "A call starts without a check of the time that is left of the claim.",
+    breaks=(nothing_starts_without_claim,),
 )
 def clock_is_not_checked() -> Patches:
-    yield Patch(Lease, "can_start_call", property(lambda _: True))
+    yield patch(Lease.can_start_call, _always)
 
 
 @mutant(
-    "A claim is never renewed, and the work goes on after it.",
-    "nothing_starts_without_claim",
+    "A claim is never renewed, and work continues after its end.",
+    breaks=(nothing_starts_without_claim,),
 )
 def a_claim_is_never_renewed() -> Patches:
-    yield Patch(Lease, "can_start_call", property(lambda _: True))
-    yield Patch(StoreJournal, "seconds_to_renewal", None)
+    def seconds_to_renewal(self: StoreJournal) -> float | None:
+        del self
+        return None
+
+    yield patch(Lease.can_start_call, _always)
+    yield patch(StoreJournal.seconds_to_renewal, seconds_to_renewal)
 
 
 @mutant(
-    "A claim is renewed without a look whether its commit won.",
-    "nothing_starts_without_claim",
-    "turn_asked_once",
-    "started_once",
-    "finished_never_runs_again",
+    "A claim is renewed although its commit lost.",
+    breaks=(
+        nothing_starts_without_claim,
+        turn_asked_once,
+        started_once,
+        finished_never_runs_again,
+    ),
 )
 def a_claim_is_renewed_without_a_check() -> Patches:
-    real = StoreJournal.commit
+    original = StoreJournal.commit
 
     async def commit(
         self: StoreJournal, state: RunState, *, progressed: bool
     ) -> CancelRequest | None:
         lease = Lease.start_now(self._ports.clock, self._lease_seconds)
         try:
-            return await real(self, state, progressed=progressed)
+            return await original(self, state, progressed=progressed)
         except StaleRun:
             if self._lease is None:
                 raise
             self._lease = lease
             return None
 
-    yield Patch(StoreJournal, "commit", commit)
+    yield patch(StoreJournal.commit, commit)
 
 
 @mutant(
-    "A claim is measured from when its reply came, not from before it was sent.",
-    "nothing_starts_without_claim",
+    "A claim is measured from its reply, not from before its request.",
+    breaks=(nothing_starts_without_claim,),
 )
 def a_claim_is_measured_from_its_reply() -> Patches:
-    real = StoreJournal.commit
+    original = StoreJournal.commit
 
     async def commit(
         self: StoreJournal, state: RunState, *, progressed: bool
     ) -> CancelRequest | None:
-        cancellation = await real(self, state, progressed=progressed)
+        cancel_request = await original(self, state, progressed=progressed)
         self._lease = Lease.start_now(self._ports.clock, self._lease_seconds)
-        return cancellation
+        return cancel_request
 
-    yield Patch(StoreJournal, "commit", commit)
+    yield patch(StoreJournal.commit, commit)
 
 
 @mutant(
-    "A claim is used to its last moment, though clocks differ.",
-    "nothing_starts_without_claim",
+    "A claim is used to its last moment, although clocks differ.",
+    breaks=(nothing_starts_without_claim,),
     condition=clocks_differ_and_workers_freeze,
 )
 def a_claim_is_used_to_its_last_moment() -> Patches:
-    yield Patch(Lease, "can_start_call", property(lambda lease: lease.left > 0))
+    def can_start_call(self: Lease) -> bool:
+        return self.seconds_left > 0
+
+    yield patch(Lease.can_start_call, can_start_call)
 
 
 @mutant(
-    "A worker whose clock is wrong claims all the same.",
-    "nothing_starts_without_claim",
-    "not_expired_early",
+    "A worker whose clock is wrong claims the run anyway.",
+    breaks=(nothing_starts_without_claim, not_expired_early),
 )
 def a_wrong_clock_is_not_refused() -> Patches:
-    def check_clock(*_: object) -> None:
-        return
+    def check_clock(reading: ClockReading, lease_seconds: float, run_id: str) -> None:
+        del reading, lease_seconds, run_id
 
-    yield Patch(claims, "check_clock", check_clock)
+    yield patch(claims.check_clock, check_clock)
 
 
 @mutant(
-    "What came guards a claim, whatever the store's time is.",
-    "not_expired_early",
-    "nothing_starts_without_claim",
+    "Arrivals guard a claim, so that no guard tells the store's time.",
+    breaks=(not_expired_early, nothing_starts_without_claim),
 )
 def arrivals_guard_a_claim_with_a_wrong_clock() -> Patches:
-    real = StoreJournal.ensure_guarded
+    original = StoreJournal.ensure_guarded
 
     async def ensure_guarded(self: StoreJournal) -> None:
         self._guarding_markers = self._guarding_markers or self._arrival_markers
-        await real(self)
+        await original(self)
 
-    yield Patch(StoreJournal, "ensure_guarded", ensure_guarded)
+    yield patch(StoreJournal.ensure_guarded, ensure_guarded)
 
 
-@mutant(
-    "Attempts are not counted.",
-    "no_run_stranded",
-)
+@mutant("Attempts are not counted.", breaks=(no_run_stranded,))
 def attempts_are_not_counted() -> Patches:
-    def next_attempt(_run: RunRow) -> int:
+    def next_attempt(run: RunRow) -> int:
+        del run
         return 1
 
-    yield Patch(claims, "next_attempt", next_attempt)
+    yield patch(claims.next_attempt, next_attempt)
 
 
 @mutant(
-    "Progress does not set the count of attempts back.",
-    "gives_up_only_without_progress",
+    "Progress does not reset the number of attempts.",
+    breaks=(gives_up_only_without_progress,),
 )
 def progress_does_not_reset_attempts() -> Patches:
-    real = StoreJournal.commit
+    original = StoreJournal.commit
 
     async def commit(
         self: StoreJournal, state: RunState, *, progressed: bool
     ) -> CancelRequest | None:
         del progressed
-        return await real(self, state, progressed=False)
+        return await original(self, state, progressed=False)
 
-    yield Patch(StoreJournal, "commit", commit)
+    yield patch(StoreJournal.commit, commit)
 
 
 @mutant(
-    "A run that suspends keeps its claim.",
-    "same_end_as_uninterrupted",
-    "no_run_stranded",
+    "A run keeps its claim while it is suspended.",
+    breaks=(same_end_as_uninterrupted, no_run_stranded),
 )
 def a_suspended_run_keeps_its_claim() -> Patches:
-    real = claims.released
+    original = claims.released
 
     def released(state: RunState, status: RunStatus = "suspended") -> RunState:
-        let_go = real(state, status)
-        return replace(let_go, run=replace(let_go.run, claim=state.run.claim))
+        without_claim = original(state, status)
+        run = replace(without_claim.run, claim=state.run.claim)
+        return replace(without_claim, run=run)
 
-    yield Patch(claims, "released", released)
+    yield patch(claims.released, released)
 
 
 @mutant(
-    "Who loses the number of the last version tells its outcome all the same.",
-    "notified_after_commit",
-    "listed_waits_are_open",
-    "versions_are_linear",
+    "A worker that loses the number of the last version returns its outcome anyway.",
+    breaks=(notified_after_commit, listed_waits_are_open, versions_are_linear),
 )
 def outcome_is_returned_without_its_version() -> Patches:
-    real = StoreJournal.commit_and_release
+    original = StoreJournal.commit_and_release
 
-    async def finish(self: StoreJournal, state: RunState) -> None:
+    async def commit_and_release(self: StoreJournal, state: RunState) -> None:
         try:
-            await real(self, state)
+            await original(self, state)
         except StaleRun:
             assert self.loaded is not None
             self.loaded = replace(self.loaded, state=claims.released(state))
 
-    yield Patch(StoreJournal, "commit_and_release", finish)
+    yield patch(StoreJournal.commit_and_release, commit_and_release)
 
 
 @mutant(
-    "Who works on a run does not look whether it was cancelled.",
-    "cancellation_noticed_soon",
+    "A worker does not check whether its run was cancelled.",
+    breaks=(cancellation_noticed_soon,),
 )
 def cancellation_is_not_checked() -> Patches:
-    async def nothing(_objects: Objects, _run_id: str) -> None:
+    async def read_nothing(objects: Objects, run_id: str) -> CancelRequest | None:
+        del objects, run_id
         return None
 
-    yield Patch(journal, "read_cancel_request", nothing)
-    yield Patch(worker, "read_cancel_request", nothing)
+    yield patch(read_cancel_request, read_nothing, only_in=(journal, worker))
 
 
 @mutant(
-    "Waits are closed as cancelled before the claim of who gives the run up.",
-    "cancelled_with_its_run",
+    "A worker that gives a run up closes its waits before it has a claim.",
+    breaks=(cancelled_with_its_run,),
     condition=giving_up_is_slow,
 )
 def waits_are_closed_before_giving_up_is_claimed() -> Patches:
-    real = Worker._apply_arrivals
+    original = Worker._apply_arrivals
 
-    async def taken_in(
-        self: Worker, state: RunState, arrived: Arrivals, kept: StoreJournal
+    async def apply_arrivals(
+        self: Worker, state: RunState, arrived: Arrivals, journal: StoreJournal
     ) -> RunState:
-        claim, most = state.run.claim, self.options.max_attempts
-        if arrived.cancel_request is None and claim and claim.attempt >= most:
+        claim, max_attempts = state.run.claim, self.options.max_attempts
+        if arrived.cancel_request is None and claim and claim.attempt >= max_attempts:
             return await self._end_after_attempts(state, claim.attempt)
-        return await real(self, state, arrived, kept)
+        return await original(self, state, arrived, journal)
 
-    yield Patch(Worker, "_apply_arrivals", taken_in)
+    yield patch(Worker._apply_arrivals, apply_arrivals)
 
 
 MUTANTS = mutants_in(globals())

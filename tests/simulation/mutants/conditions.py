@@ -1,6 +1,6 @@
-"""Circumstances that no schedule has by itself, and in which some faults do harm."""
+"""Situations that no schedule has by itself, and in which some mutants do harm."""
 
-# A circumstance reaches into the machine that it spoils.
+# A condition replaces private functions.
 # pyright: reportPrivateUsage=false
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from continuations.engine.journal import StoreJournal
 from continuations.engine.worker import Worker
 from tests.simulation import agents, laws_of_endings
 from tests.simulation.actors import Actor
-from tests.simulation.mutants.mutant import Patch
+from tests.simulation.mutants.mutant import patch
 from tests.simulation.processes import Process, current_process
 
 if TYPE_CHECKING:
@@ -34,26 +34,28 @@ if TYPE_CHECKING:
 
 
 def old_results_are_truncated() -> Patches:
-    """Whenever results are appended, those of earlier turns are cut short.
+    """Whenever results are appended, truncate the results of earlier turns.
 
-    Only with results that must be kept before a model reads them: it is to read the
-    cut ones. And a run ends otherwise then than it does uncut.
+    It applies only beside results that must be committed before a model reads them,
+    so that the model reads the truncated ones. Such a run ends differently from an
+    uninterrupted one, so the law about the same end does not apply.
     """
-    real = reducer._append_results
+    original = reducer._append_results
 
-    def append(draft: Draft, frame: FrameRow, rows: list[CallRow]) -> None:
+    def append_results(draft: Draft, frame: FrameRow, rows: list[CallRow]) -> None:
         before = draft.log(frame.id).messages
-        real(draft, frame, rows)
+        original(draft, frame, rows)
         added = draft.log(frame.id).messages[len(before) :]
-        cut = tuple(_truncated(message) for message in before)
-        if cut != before and not any(row.repeatable for row in rows):
-            draft.start_log(frame.id, (*cut, *added))
+        truncated = tuple(_truncated(message) for message in before)
+        if truncated != before and not any(row.repeatable for row in rows):
+            draft.start_log(frame.id, (*truncated, *added))
 
-    def meddled(_evidence: Evidence, _story: RunHistory) -> bool:
+    def was_influenced(evidence: Evidence, history: RunHistory) -> bool:
+        del evidence, history
         return True
 
-    yield Patch(reducer, "_append_results", append)
-    yield Patch(laws_of_endings, "_was_influenced", meddled)
+    yield patch(reducer._append_results, append_results)
+    yield patch(laws_of_endings._was_influenced, was_influenced)
 
 
 def _truncated(message: Message) -> Message:
@@ -64,34 +66,34 @@ def _truncated(message: Message) -> Message:
 
 
 def canceller_dies() -> Patches:
-    """All die as soon as a wish to cancel is recorded, and nobody decides."""
-    real = Worker.cancel
+    """All processes die when a cancel request is recorded, and nobody decides."""
+    original = Worker.cancel
 
     async def cancel(self: Worker) -> Continuation:
-        me = current_process()
-        if not me.environment.faults.stopped:
-            _kill_all_processes(me.environment)
-            await me.die_here()
-        return await real(self)
+        process = current_process()
+        if not process.environment.faults.stopped:
+            _kill_all_processes(process.environment)
+            await process.die_here()
+        return await original(self)
 
-    yield Patch(Worker, "cancel", cancel)
+    yield patch(Worker.cancel, cancel)
 
 
 def two_cancellers_die() -> Patches:
-    """Two cancel a run, one after the other, and all die when that is recorded."""
-    real = Worker.cancel
+    """Two processes cancel a run, one after the other; then all processes die."""
+    original = Worker.cancel
 
     async def cancel(self: Worker) -> Continuation:
-        me = current_process()
-        if me.name == "second":
-            _kill_all_processes(me.environment)
-        if me.name == "second" or me.environment.faults.stopped:
-            return await real(self)
-        second = Actor(me.environment, "second")
+        process = current_process()
+        if process.name == "second":
+            _kill_all_processes(process.environment)
+        if process.name == "second" or process.environment.faults.stopped:
+            return await original(self)
+        second = Actor(process.environment, "second")
         second.process.run(_cancel(second, partial(second.runner.cancel, self.run_id)))
-        return await me.die_here()
+        return await process.die_here()
 
-    yield Patch(Worker, "cancel", cancel)
+    yield patch(Worker.cancel, cancel)
 
 
 def _kill_all_processes(environment: SimEnvironment) -> None:
@@ -105,8 +107,8 @@ async def _cancel(actor: Actor, operation: Callable[[], Awaitable[object]]) -> N
 
 
 def giving_up_is_slow() -> Patches:
-    """Workers freeze in tools; who gives their run up freezes before its last word."""
-    born, real, act = (
+    """Workers freeze in tools; one that gives its run up freezes before its commit."""
+    original_init, original_commit, original_effect = (
         Actor.__init__,
         StoreJournal.commit_and_release,
         agents.perform_effect,
@@ -114,35 +116,34 @@ def giving_up_is_slow() -> Patches:
 
     def init(self: Actor, environment: SimEnvironment, name: str) -> None:
         environment.max_attempts = 1
-        born(self, environment, name)
+        original_init(self, environment, name)
 
-    async def finish(self: StoreJournal, state: RunState) -> None:
+    async def commit_and_release(self: StoreJournal, state: RunState) -> None:
         failure = state.run.failure
         if failure is not None and failure.code == "attempts":
             current_process().freeze(40.0)
             await asyncio.sleep(0)
-        await real(self, state)
+        await original_commit(self, state)
 
-    async def effect(name: str, what: str, ctx: ToolContext, seconds: float) -> str:
-        done = await act(name, what, ctx, seconds)
+    async def perform_effect(
+        name: str, what: str, ctx: ToolContext, seconds: float
+    ) -> str:
+        result = await original_effect(name, what, ctx, seconds)
         if not current_process().environment.faults.stopped:
             current_process().freeze(50.0)
             await asyncio.sleep(0)
-        return done
+        return result
 
-    yield Patch(Actor, "__init__", init)
-    yield Patch(StoreJournal, "commit_and_release", finish)
-    yield Patch(agents, "perform_effect", effect)
-
-
-# Clocks -----------------------------------------------------------------------------
+    yield patch(Actor.__init__, init)
+    yield patch(StoreJournal.commit_and_release, commit_and_release)
+    yield patch(agents.perform_effect, perform_effect)
 
 
 def clocks_differ_and_workers_freeze() -> Patches:
     """All clocks are off by nearly a quarter of a claim, and workers often freeze."""
-    real = StoreJournal.commit
+    original = StoreJournal.commit
 
-    def drawn_skew(self: Process) -> float:
+    def draw_clock_offset(self: Process) -> float:
         if self.environment.faults.stopped:
             return 0.0
         return self.rng.choice((-1, 1)) * self._max_clock_offset
@@ -150,12 +151,12 @@ def clocks_differ_and_workers_freeze() -> Patches:
     async def commit(
         self: StoreJournal, state: RunState, *, progressed: bool
     ) -> CancelRequest | None:
-        wish = await real(self, state, progressed=progressed)
-        me = current_process()
-        if not me.environment.faults.stopped and me.rng.random() < 0.4:
-            me.freeze(16 + 12 * me.rng.random())
+        cancel_request = await original(self, state, progressed=progressed)
+        process = current_process()
+        if not process.environment.faults.stopped and process.rng.random() < 0.4:
+            process.freeze(16 + 12 * process.rng.random())
             await asyncio.sleep(0)
-        return wish
+        return cancel_request
 
-    yield Patch(Process, "_draw_clock_offset", drawn_skew)
-    yield Patch(StoreJournal, "commit", commit)
+    yield patch(Process._draw_clock_offset, draw_clock_offset)
+    yield patch(StoreJournal.commit, commit)

@@ -1,12 +1,12 @@
-"""Faults of driving: when a call or a turn may begin, and what is told of it."""
+"""Bugs of the run loop: when a call or a model turn may begin."""
 
-# A fault reaches into the room that it spoils.
+# A mutant replaces private functions.
 # pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from continuations.core import reducer, transcript
 from continuations.core.actions import AskModel, RunTool
@@ -21,21 +21,28 @@ from continuations.core.events import (
 from continuations.core.plan import plan
 from continuations.core.reducer import advance
 from continuations.core.run import ENDED_STATUSES
+from continuations.core.state import ROOT_FRAME_ID
 from continuations.engine import run_loop
 from continuations.engine.arrival_reducer import ArrivalReducer
 from continuations.engine.journal import StoreJournal
 from continuations.engine.performer import Performer
 from continuations.engine.run_loop import RunLoop
 from continuations.ledger import objects
-from tests.simulation.mutants.mutant import (
-    Patch,
-    mutant,
-    mutants_in,
-    patches_everywhere,
+from tests.simulation.laws_of_decisions import executed_equals_approved
+from tests.simulation.laws_of_effects import (
+    finished_never_runs_again,
+    idempotency_key_stable,
+    model_reads_committed_messages,
+    started_once,
+    transcripts_valid,
+    turn_asked_once,
 )
+from tests.simulation.laws_of_endings import same_end_as_uninterrupted
+from tests.simulation.laws_of_runs import each_message_once, no_foreign_errors
+from tests.simulation.mutants.mutant import mutant, mutants_in, patch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Sequence
     from typing import Any
 
     from continuations.authoring.context import ToolContext
@@ -44,111 +51,119 @@ if TYPE_CHECKING:
     from continuations.core.draft import Draft
     from continuations.core.events import Event
     from continuations.core.frames import FrameRow
+    from continuations.core.messages import Message
     from continuations.core.state import RunState
     from continuations.wire.records import CancelRequest, InboxMessage
     from tests.simulation.mutants.mutant import Patches
 
-    Change = Callable[[ToolContext, CallRow], ToolContext]
+    ContextChange = Callable[[ToolContext, CallRow], ToolContext]
+
+T = TypeVar("T")
 
 
-# What must be durable before an action begins -------------------------------
+# What must be durable before an action begins ---------------------------------------
 
 
-def _events_not_counted_as_new(*kinds: type[Event]) -> Patches:
-    real = RunLoop._apply
+def _not_saved_at_once(*kinds: type[Event]) -> Patches:
+    original = RunLoop._apply
 
     def apply(self: RunLoop, event: Event) -> None:
-        told = self._events_to_save
-        real(self, event)
+        events_to_save = self._events_to_save
+        original(self, event)
         if isinstance(event, kinds):
-            self._events_to_save = told
+            self._events_to_save = events_to_save
 
-    yield Patch(RunLoop, "_apply", apply)
+    yield patch(RunLoop._apply, apply)
 
 
 @mutant(
     "The result of a call that may not be repeated is committed with the next turn.",
-    "model_reads_committed_messages",
+    breaks=(model_reads_committed_messages,),
 )
 def result_is_committed_with_the_next_turn() -> Patches:
-    yield from _events_not_counted_as_new(CallReturned, CallRaised)
+    yield from _not_saved_at_once(CallReturned, CallRaised)
 
 
 @mutant(
-    "What a model said is committed with the next thing that is.",
-    "model_reads_committed_messages",
+    "A model's reply is committed with the next event.",
+    breaks=(model_reads_committed_messages,),
 )
 def model_reply_is_committed_too_late() -> Patches:
-    yield from _events_not_counted_as_new(ModelReplied)
+    yield from _not_saved_at_once(ModelReplied)
 
 
-def _actions_before_commit(*kinds: type[AskModel | RunTool]) -> Patches:
-    real = RunLoop._start_actions
+def _started_before_commit(*kinds: type[AskModel | RunTool]) -> Patches:
+    original = RunLoop._start_actions
 
-    def launch(self: RunLoop) -> bool:
+    def start_actions(self: RunLoop) -> bool:
         for action in plan(self.state):
             if isinstance(action, kinds):
                 self._saves_needed[action] = 0
-        return real(self)
+        return original(self)
 
-    yield Patch(RunLoop, "_start_actions", launch)
+    yield patch(RunLoop._start_actions, start_actions)
 
 
 @mutant(
-    "A call runs while the intent to run it is being committed.",
-    "started_once",
-    "finished_never_runs_again",
-    "executed_equals_approved",
+    "A call runs while its intent is being committed.",
+    breaks=(started_once, finished_never_runs_again, executed_equals_approved),
 )
 def call_runs_before_its_intent_is_committed() -> Patches:
-    yield from _actions_before_commit(RunTool)
+    yield from _started_before_commit(RunTool)
 
 
 @mutant(
     "A model is asked while the results that it reads are being committed.",
-    "model_reads_committed_messages",
+    breaks=(model_reads_committed_messages,),
 )
 def model_is_asked_before_results_are_committed() -> Patches:
-    yield from _actions_before_commit(AskModel)
+    yield from _started_before_commit(AskModel)
 
 
 @mutant(
-    "A commit that ends makes durable what was told after it had begun.",
-    "model_reads_committed_messages",
-    "started_once",
-    "finished_never_runs_again",
-    "turn_asked_once",
+    "A commit counts events as durable that came after it began.",
+    breaks=(
+        model_reads_committed_messages,
+        started_once,
+        finished_never_runs_again,
+        turn_asked_once,
+    ),
 )
 def commit_counts_later_events_as_durable() -> Patches:
-    real = RunLoop._save
+    original = RunLoop._save
 
     async def save(self: RunLoop) -> CancelRequest | None:
-        cancellation = await real(self)
+        cancel_request = await original(self)
         self._events_saved = self._events_to_save
-        return cancellation
+        return cancel_request
 
-    yield Patch(RunLoop, "_save", save)
+    yield patch(RunLoop._save, save)
 
 
 @mutant(
     "Calls begin before the run is claimed.",
-    "started_once",
-    "finished_never_runs_again",
-    "turn_asked_once",
-    "executed_equals_approved",
+    breaks=(
+        started_once,
+        finished_never_runs_again,
+        turn_asked_once,
+        executed_equals_approved,
+    ),
 )
 def calls_begin_before_the_claim() -> Patches:
-    yield from _actions_before_commit(AskModel, RunTool)
-    yield Patch(StoreJournal, "can_start_call", property(lambda _: True))
+    def can_start_call(self: StoreJournal) -> bool:
+        del self
+        return True
+
+    yield from _started_before_commit(AskModel, RunTool)
+    yield patch(StoreJournal.can_start_call, can_start_call)
 
 
-# After a crash --------------------------------------------------------------
+# After a crash ----------------------------------------------------------------------
 
 
 @mutant(
-    "After a crash every started call runs again, also one that may not.",
-    "started_once",
-    "finished_never_runs_again",
+    "After a crash every started call runs again, also one that may not be repeated.",
+    breaks=(started_once, finished_never_runs_again),
 )
 def a_started_call_is_ready_after_a_takeover() -> Patches:
     def with_interrupted_calls(self: ArrivalReducer, state: RunState) -> RunState:
@@ -158,14 +173,12 @@ def a_started_call_is_ready_after_a_takeover() -> Patches:
                 state = advance(state, RepeatAllowed(call_id=call.id))
         return state
 
-    yield Patch(ArrivalReducer, "with_interrupted_calls", with_interrupted_calls)
+    yield patch(ArrivalReducer.with_interrupted_calls, with_interrupted_calls)
 
 
 @mutant(
-    "After a crash a started call is guessed to have failed.",
-    "same_end_as_uninterrupted",
-    "finished_never_runs_again",
-    "started_once",
+    "After a crash a started call counts as failed, by a guess.",
+    breaks=(same_end_as_uninterrupted, finished_never_runs_again, started_once),
 )
 def a_started_call_is_guessed_to_have_failed() -> Patches:
     def with_interrupted_calls(self: ArrivalReducer, state: RunState) -> RunState:
@@ -176,142 +189,151 @@ def a_started_call_is_guessed_to_have_failed() -> Patches:
                 state = advance(state, lost)
         return state
 
-    yield Patch(ArrivalReducer, "with_interrupted_calls", with_interrupted_calls)
+    yield patch(ArrivalReducer.with_interrupted_calls, with_interrupted_calls)
 
 
-def _changed_tool_context(change: Change) -> Patches:
-    real = Performer._tool_context
+def _changed_tool_context(change: ContextChange) -> Patches:
+    original = Performer._tool_context
 
-    def context(
+    def tool_context(
         self: Performer,
         state: RunState,
         call: CallRow,
         tool: Tool[Any, Any],
         fence: int,
     ) -> ToolContext:
-        return change(real(self, state, call, tool, fence), call)
+        return change(original(self, state, call, tool, fence), call)
 
-    yield Patch(Performer, "_tool_context", context)
+    yield patch(Performer._tool_context, tool_context)
 
 
 @mutant(
-    "Each attempt of a call has an idempotency key of its own.",
-    "idempotency_key_stable",
+    "Each attempt of a call has its own idempotency key.",
+    breaks=(idempotency_key_stable,),
 )
 def an_attempt_has_a_new_key() -> Patches:
-    def renamed(context: ToolContext, call: CallRow) -> ToolContext:
+    def with_new_key(context: ToolContext, call: CallRow) -> ToolContext:
         key = f"{context.idempotency_key}-{call.attempts}"
         return replace(context, idempotency_key=key)
 
-    yield from _changed_tool_context(renamed)
+    yield from _changed_tool_context(with_new_key)
 
 
-@mutant("The fence that a tool is given stands still.", "idempotency_key_stable")
+@mutant("The fence of a tool never grows.", breaks=(idempotency_key_stable,))
 def fence_never_grows() -> Patches:
-    def still(context: ToolContext, _call: CallRow) -> ToolContext:
+    def with_first_fence(context: ToolContext, call: CallRow) -> ToolContext:
+        del call
         return replace(context, fence=1)
 
-    yield from _changed_tool_context(still)
+    yield from _changed_tool_context(with_first_fence)
 
 
-# The transcript -------------------------------------------------------------
+# The transcript ---------------------------------------------------------------------
 
 
 def _transcripts_unchecked() -> Patches:
-    def fault_in(_messages: object) -> None:
+    def find_violation(messages: Sequence[Message]) -> str | None:
+        del messages
         return None
 
-    yield from patches_everywhere(transcript.find_violation, fault_in)
+    yield patch(transcript.find_violation, find_violation)
 
 
 @mutant(
     "Results are appended in the order in which the calls ended, unchecked.",
-    "transcripts_valid",
-    "same_end_as_uninterrupted",
+    breaks=(transcripts_valid, same_end_as_uninterrupted),
 )
 def results_are_in_completion_order() -> Patches:
-    real, apply_real = reducer._append_results, RunLoop._apply
+    original_append, original_apply = reducer._append_results, RunLoop._apply
     ended: list[str] = []
 
     def apply(self: RunLoop, event: Event) -> None:
         if isinstance(event, CallReturned | CallRaised):
             ended.append(event.call_id)
-        apply_real(self, event)
+        original_apply(self, event)
 
-    def append(draft: Draft, frame: FrameRow, rows: list[CallRow]) -> None:
-        last = {call: place for place, call in enumerate(ended)}
-        real(draft, frame, sorted(rows, key=lambda row: last.get(row.id, -1)))
+    def append_results(draft: Draft, frame: FrameRow, rows: list[CallRow]) -> None:
+        position = {call_id: number for number, call_id in enumerate(ended)}
+        by_end = sorted(rows, key=lambda row: position.get(row.id, -1))
+        original_append(draft, frame, by_end)
 
-    yield Patch(RunLoop, "_apply", apply)
-    yield Patch(reducer, "_append_results", append)
+    yield patch(RunLoop._apply, apply)
+    yield patch(reducer._append_results, append_results)
     yield from _transcripts_unchecked()
 
 
 @mutant(
-    "A message is taken in between a call and its result, unchecked.",
-    "transcripts_valid",
+    "A message is added between a call and its result, unchecked.",
+    breaks=(transcripts_valid,),
 )
 def message_is_between_a_call_and_its_result() -> Patches:
-    def user(draft: Draft, event: UserMessageAdded) -> None:
+    def add_user_message(draft: Draft, event: UserMessageAdded) -> None:
         draft.put_run(replace(draft.run, last_inbox_number=event.number))
-        draft.append("f1", event.message)
+        draft.append(ROOT_FRAME_ID, event.message)
 
-    def heard(state: RunState, letters: tuple[InboxMessage, ...]) -> RunState:
-        for letter in letters:
+    def with_messages(
+        state: RunState, inbox_messages: tuple[InboxMessage, ...]
+    ) -> RunState:
+        for each in inbox_messages:
             if (
                 state.run.status in ENDED_STATUSES
-                or letter.number != state.run.last_inbox_number + 1
+                or each.number != state.run.last_inbox_number + 1
             ):
                 break
-            said = UserMessageAdded(number=letter.number, message=letter.message)
-            state = advance(state, said)
+            event = UserMessageAdded(number=each.number, message=each.message)
+            state = advance(state, event)
         return state
 
-    yield Patch(reducer, "_add_user_message", user)
-    yield from patches_everywhere(run_loop.with_messages, heard)
+    yield patch(reducer._add_user_message, add_user_message)
+    yield patch(run_loop.with_messages, with_messages)
     yield from _transcripts_unchecked()
 
 
-@mutant("A message is said twice.", "each_message_once")
+@mutant("A message is added twice.", breaks=(each_message_once,))
 def message_is_added_twice() -> Patches:
-    real = run_loop.with_messages
+    original = run_loop.with_messages
 
-    def heard(state: RunState, letters: tuple[InboxMessage, ...]) -> RunState:
-        after = real(state, letters)
-        told = after.run.last_inbox_number - state.run.last_inbox_number
-        for letter in letters[:told]:
+    def with_messages(
+        state: RunState, inbox_messages: tuple[InboxMessage, ...]
+    ) -> RunState:
+        after = original(state, inbox_messages)
+        added = after.run.last_inbox_number - state.run.last_inbox_number
+        for each in inbox_messages[:added]:
             if after.run.status not in ENDED_STATUSES:
                 number = after.run.last_inbox_number + 1
-                again = UserMessageAdded(number=number, message=letter.message)
+                again = UserMessageAdded(number=number, message=each.message)
                 after = advance(after, again)
                 after = replace(
                     after, run=replace(after.run, last_inbox_number=number - 1)
                 )
         return after
 
-    yield from patches_everywhere(real, heard)
+    yield patch(run_loop.with_messages, with_messages)
 
 
 @mutant(
-    "A message counts as read without having been said.",
-    "each_message_once",
+    "A message counts as read, but is never added.",
+    breaks=(each_message_once,),
 )
 def a_message_is_lost() -> Patches:
-    def user(draft: Draft, event: UserMessageAdded) -> None:
+    def add_user_message(draft: Draft, event: UserMessageAdded) -> None:
         draft.put_run(replace(draft.run, last_inbox_number=event.number))
 
-    yield Patch(reducer, "_add_user_message", user)
+    yield patch(reducer._add_user_message, add_user_message)
 
 
-# What callers are told ------------------------------------------------------
+# Errors -----------------------------------------------------------------------------
 
 
-@mutant("Errors of the store come out as they are.", "no_foreign_errors")
+@mutant(
+    "Errors of the storage package reach the caller.",
+    breaks=(no_foreign_errors,),
+)
 def errors_of_the_store_leak() -> Patches:
-    async def translated(verb: Coroutine[Any, Any, object]) -> object:
-        return await verb
+    async def translate_errors(operation: Coroutine[Any, Any, T]) -> T:
+        return await operation
 
-    yield Patch(objects, "_translate_errors", translated)
+    yield patch(objects._translate_errors, translate_errors)
 
 
 MUTANTS = mutants_in(globals())

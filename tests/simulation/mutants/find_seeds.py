@@ -1,8 +1,10 @@
-"""Faults planted in the protocol, each of which a law of the simulation must notice.
+"""Find for each mutant a seed whose schedule breaks an expected law.
 
-The seed that is known to catch a fault stands in `planted_seeds.py`. When schedules
-change, `python -m tests.simulation.mutants.find_seeds --find` searches anew, from 0 on, and
-writes that file; with names of faults behind it, it searches for those alone.
+    python -m tests.simulation.mutants.find_seeds --find [MUTANT ...]
+
+tries the seeds from 0 on for all mutants, or for those that are named, and writes the
+results to `seeds.py`. Run it after a change that alters the random draws of schedules.
+`MUTANT_SEEDS` in the environment is the number of seeds to try (5,000 by default).
 """
 
 from __future__ import annotations
@@ -16,32 +18,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.simulation.agents import TREES
-from tests.simulation.laws_of_endings import undisturbed_end
-from tests.simulation.mutants import (
-    claim_mutants,
-    decision_mutants,
-    drive_mutants,
-    marker_mutants,
-    version_mutants,
-)
+from tests.simulation.laws_of_endings import uninterrupted_end
+from tests.simulation.mutants.registry import MUTANTS
 from tests.simulation.mutants.seeds import SEEDS
 from tests.simulation.simulate import run
 
 if TYPE_CHECKING:
     from tests.simulation.mutants.mutant import Mutant
 
-MUTANTS: tuple[Mutant, ...] = (
-    *version_mutants.MUTANTS,
-    *claim_mutants.MUTANTS,
-    *marker_mutants.MUTANTS,
-    *decision_mutants.MUTANTS,
-    *drive_mutants.MUTANTS,
-)
-MAX_SEEDS = int(os.environ.get("PLANTED_SEEDS", "5000"))
-# A fault may let a schedule go round for ever; the search gives such a seed up.
+MAX_SEEDS = int(os.environ.get("MUTANT_SEEDS", "5000"))
+# A mutant may make a schedule endless; the search then skips the seed.
 SEED_TIMEOUT_SECONDS = 20
 _SEEDS_FILE = Path(__file__).with_name("seeds.py")
-_SEEDS_FILE_HEADER = '''"""For each planted fault a seed that catches it, and the law that breaks.
+_SEEDS_FILE_HEADER = '''"""A seed that notices each mutant, and the law that breaks.
 
 Written by `python -m tests.simulation.mutants.find_seeds --find`.
 """
@@ -51,41 +40,38 @@ SEEDS: dict[str, tuple[int, str]] = {
 
 
 class SeedTimeout(KeyboardInterrupt):
-    """A schedule that goes round; event loops let a KeyboardInterrupt through."""
+    """A schedule took too long; an event loop lets a KeyboardInterrupt pass."""
 
 
 def laws_broken_with(mutant: Mutant, seed: int) -> frozenset[str]:
-    """Return the laws that break in one schedule while a fault is planted."""
-    _cache_undisturbed_ends()
+    """Return the names of the laws that one schedule breaks with a mutant."""
+    _cache_uninterrupted_ends()
     with mutant.applied():
         return frozenset(run(seed).broken)
 
 
 def laws_broken_without(mutant: Mutant, seed: int) -> frozenset[str]:
-    """Return the laws that break in the same schedule without the fault."""
-    _cache_undisturbed_ends()
+    """Return the names of the laws that the same schedule breaks without the mutant."""
+    _cache_uninterrupted_ends()
     with mutant.condition_applied():
         return frozenset(run(seed).broken)
 
 
 @cache
-def _cache_undisturbed_ends() -> None:
-    # How runs end when nothing happens is found out once, and not with a fault.
+def _cache_uninterrupted_ends() -> None:
+    # The expected ends must come from the code without a mutant.
     for tree in TREES:
-        undisturbed_end(tree)
+        uninterrupted_end(tree)
 
 
 def find_seed(mutant: Mutant, max_seeds: int = MAX_SEEDS) -> tuple[int, str] | None:
-    """Return the first seed under which the fault breaks an expected law."""
+    """Return the first seed with which a mutant breaks an expected law, and the law."""
     for seed in range(max_seeds):
-        law = _first_broken(mutant.laws, _laws_broken_in_time(mutant, seed))
+        broken = _laws_broken_in_time(mutant, seed)
+        law = next((name for name in mutant.law_names if name in broken), None)
         if law is not None and not laws_broken_without(mutant, seed):
             return seed, law
     return None
-
-
-def _first_broken(laws: tuple[str, ...], broken: frozenset[str]) -> str | None:
-    return next((law for law in laws if law in broken), None)
 
 
 def _laws_broken_in_time(mutant: Mutant, seed: int) -> frozenset[str]:
@@ -104,23 +90,23 @@ def _laws_broken_in_time(mutant: Mutant, seed: int) -> frozenset[str]:
 
 
 def _find_by_name(name: str) -> tuple[int, str] | None:
-    return next(find_seed(fault) for fault in MUTANTS if fault.name == name)
+    return next(find_seed(mutant) for mutant in MUTANTS if mutant.name == name)
 
 
 def _seeds_source(seeds: dict[str, tuple[int, str]]) -> str:
-    names = [fault.name for fault in MUTANTS if fault.name in seeds]
+    names = [mutant.name for mutant in MUTANTS if mutant.name in seeds]
     lines = [
         f'    "{name}": ({seeds[name][0]}, "{seeds[name][1]}"),\n' for name in names
     ]
     return f"{_SEEDS_FILE_HEADER}{''.join(lines)}}}\n"
 
 
-def main(words: list[str]) -> int:
-    """Search for the seeds of all faults, or of those that are named."""
-    if not words or words[0] != "--find":
+def main(arguments: list[str]) -> int:
+    """Search the seeds of all mutants, or of those that are named."""
+    if not arguments or arguments[0] != "--find":
         sys.stdout.write(f"{__doc__}\n")
         return 2
-    names = words[1:] or [fault.name for fault in MUTANTS]
+    names = arguments[1:] or [mutant.name for mutant in MUTANTS]
     seeds = dict(SEEDS)
     with ProcessPoolExecutor() as pool:
         for name, found in zip(names, pool.map(_find_by_name, names), strict=True):

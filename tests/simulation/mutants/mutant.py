@@ -1,32 +1,171 @@
-"""A fault that is planted in the protocol: what is done wrong, and who must notice.
+"""A mutant: one deliberate bug in the protocol, and the laws that must notice it.
 
-A fault is written as a generator of swaps: each puts something wrong in the place of
-something real, in this process, for as long as the fault is planted.
+A mutant is a generator of patches. Each patch names the function that it replaces by
+the function itself, never by a string:
+
+    @mutant("A claim that has not ended is taken over.", breaks=(started_once,))
+    def a_live_claim_is_taken_over() -> Patches:
+        def check_free(run: RunRow, now: datetime) -> None:
+            del run, now
+
+        yield patch(claims.check_free, check_free)
+
+`@mutant` makes every patch once, when the module is imported, and raises
+`InvalidMutantError` if one would change nothing. So a renamed function, or one with
+new parameters, stops the tests instead of silently disabling its mutant.
 """
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
-from unittest.mock import patch
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, overload
+from unittest import mock
+
+from tests.simulation.laws import LAWS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from types import ModuleType
+
+    from tests.simulation.laws import Law
+
+P = ParamSpec("P")
+
+# Modules that may hold a copy of a function, because they import it by name.
+_SEARCHED_PACKAGES = ("continuations", "continuations_storage", "tests.simulation")
+# A mutant calls the original function through names of its own, which stay.
+_MUTANTS_PACKAGE = __name__.rpartition(".")[0]
+
+
+class InvalidMutantError(Exception):
+    """A mutant would not change what it says that it changes."""
+
+
+# Patches ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An attribute of a module or a class that holds the original."""
+
+    owner: object
+    attribute: str
+
+    def __str__(self) -> str:
+        return f"{getattr(self.owner, '__name__', self.owner)}.{self.attribute}"
 
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """`by` stands where the attribute `name` of a module or a class stood."""
+    """A replacement, and every place where it stands in for the original."""
 
-    owner: object
-    attribute: str
+    places: tuple[Place, ...]
     replacement: object
 
 
 Patches: TypeAlias = Iterator[Patch]
+
+
+@overload
+def patch(original: property, replacement: Callable[[Any], object]) -> Patch: ...
+
+
+@overload
+def patch(
+    original: Callable[P, object],
+    replacement: Callable[P, object],
+    *,
+    only_in: tuple[ModuleType, ...] = (),
+) -> Patch: ...
+
+
+def patch(
+    original: Any, replacement: Any, *, only_in: tuple[ModuleType, ...] = ()
+) -> Patch:
+    """Return the patch of a function, method or property.
+
+    A method or property is replaced in its class, a function in its own module and in
+    every module that imported it.
+
+    Args:
+        original: The function, method or property, as an object.
+        replacement: A function with the same parameters.
+        only_in: Modules that imported the function. If given, only their copies are
+            replaced.
+
+    Raises:
+        InvalidMutantError: The original is nowhere under its own name, a module of
+            `only_in` did not import it, or the two differ in their parameters.
+    """
+    function: Any = original.fget if isinstance(original, property) else original
+    _check_same_signature(function, replacement)
+    places = tuple(_places_of(original, function))
+    if only_in:
+        by_module = [p for p in places if any(p.owner is each for each in only_in)]
+        if len(by_module) != len(only_in):
+            msg = f"{function.__qualname__} was not imported by all of {only_in}"
+            raise InvalidMutantError(msg)
+        places = tuple(by_module)
+    if isinstance(original, property):
+        replacement = property(replacement)
+    return Patch(places, replacement)
+
+
+def _check_same_signature(original: Any, replacement: Any) -> None:
+    ours, theirs = _signature(original), _signature(replacement)
+    if ours != theirs:
+        msg = (
+            f"{original.__qualname__} and its replacement differ in their parameters: "
+            f"{ours} and {theirs}"
+        )
+        raise InvalidMutantError(msg)
+
+
+def _signature(function: Any) -> tuple[object, ...]:
+    parameters = inspect.signature(function).parameters.values()
+    return (
+        inspect.iscoroutinefunction(function),
+        *((p.name, p.kind.name, p.default is not p.empty) for p in parameters),
+    )
+
+
+def _places_of(original: object, function: Any) -> Iterator[Place]:
+    """Yield where an object is; its own definition first."""
+    module_name, qualified_name = function.__module__, function.__qualname__
+    owner_names, _, name = qualified_name.rpartition(".")
+    owner: Any = sys.modules[module_name]
+    for owner_name in filter(None, owner_names.split(".")):
+        owner = getattr(owner, owner_name, None)
+    if owner is None or _own_attribute(owner, name) is not original:
+        msg = f"{module_name}.{qualified_name} is not the function of that name"
+        raise InvalidMutantError(msg)
+    yield Place(owner, name)
+    if owner_names:
+        return
+    for other_name, module in sorted(sys.modules.items()):
+        if not _is_searched(other_name) or module is owner:
+            continue
+        for attribute, value in sorted(vars(module).items()):
+            if value is original:
+                yield Place(module, attribute)
+
+
+def _own_attribute(owner: object, name: str) -> object:
+    # Not getattr: it would make a new object of a method or property.
+    return vars(owner).get(name)
+
+
+def _is_searched(module_name: str) -> bool:
+    return module_name.startswith(_SEARCHED_PACKAGES) and not module_name.startswith(
+        _MUTANTS_PACKAGE
+    )
+
+
+# Mutants ----------------------------------------------------------------------------
 
 
 def _no_patches() -> Patches:
@@ -35,72 +174,114 @@ def _no_patches() -> Patches:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutant:
-    """One fault; `laws` are those of which at least one must break.
+    """A deliberate bug.
 
-    `under` are circumstances in which it does harm and which no schedule has by
-    itself; the code without the fault must bear them.
+    Attributes:
+        name: The name of the generator of its patches.
+        description: What the mutated code does wrong.
+        breaks: Laws of which at least one must break.
+        patches: Makes the patches, anew for each use.
+        condition: Makes patches that create a situation which no schedule has by
+            itself. Code without the mutant keeps all laws in that situation.
     """
 
     name: str
     description: str
-    laws: tuple[str, ...]
+    breaks: tuple[Law, ...]
     patches: Callable[[], Patches]
     condition: Callable[[], Patches] = _no_patches
 
+    @property
+    def law_names(self) -> tuple[str, ...]:
+        """The names of the laws of which at least one must break."""
+        return tuple(law.__name__ for law in self.breaks)
+
+    def check(self) -> None:
+        """Raise `InvalidMutantError` if the mutant cannot be applied as written."""
+        try:
+            patches = [*self.patches(), *self.condition()]
+        except (InvalidMutantError, AttributeError) as error:
+            msg = f"mutant {self.name}: {error}"
+            raise InvalidMutantError(msg) from error
+        places = [(id(p.owner), p.attribute) for each in patches for p in each.places]
+        if len(set(places)) != len(places):
+            msg = f"mutant {self.name} patches one place twice"
+            raise InvalidMutantError(msg)
+        if not self.breaks or any(LAWS.get(law.__name__) != law for law in self.breaks):
+            msg = (
+                f"mutant {self.name} breaks {self.law_names}: not all of them are laws"
+            )
+            raise InvalidMutantError(msg)
+
     @contextmanager
     def condition_applied(self) -> Generator[None]:
-        """Have the circumstances, without the fault."""
+        """Create the situation of the mutant, without its bug."""
         with _applied(self.condition()):
             yield
 
     @contextmanager
     def applied(self) -> Generator[None]:
-        """Have the fault in the code; everything is as it was afterwards."""
+        """Put the bug into the code of this process; take it out again at the end."""
         with self.condition_applied(), _applied(self.patches()):
             yield
 
 
 @contextmanager
-def _applied(swaps: Patches) -> Generator[None]:
-    # All of them first: a generator must find the real things in their places.
-    ready = tuple(swaps)
+def _applied(patches: Patches) -> Generator[None]:
+    # All patches are made before the first is applied: each must find the originals.
+    ready = tuple(patches)
     with ExitStack() as stack:
-        for swap in ready:
-            stack.enter_context(
-                patch.object(swap.owner, swap.attribute, swap.replacement)
-            )
+        for each in ready:
+            for place in each.places:
+                stack.enter_context(
+                    mock.patch.object(place.owner, place.attribute, each.replacement)
+                )
         yield
 
 
 def mutant(
-    description: str, *laws: str, condition: Callable[[], Patches] = _no_patches
+    description: str,
+    *,
+    breaks: tuple[Law, ...],
+    condition: Callable[[], Patches] = _no_patches,
 ) -> Callable[[Callable[[], Patches]], Mutant]:
-    """Make a fault of a generator of swaps; its name is the generator's."""
+    """Make a checked mutant of a generator of patches, with the generator's name.
 
-    def made(swaps: Callable[[], Patches]) -> Mutant:
-        name = swaps.__name__
-        return Mutant(
-            name=name,
+    Raises:
+        InvalidMutantError: A function to replace does not exist or has other
+            parameters, one place is patched twice, or `breaks` names no law.
+    """
+
+    def register(patches: Callable[[], Patches]) -> Mutant:
+        made = Mutant(
+            name=patches.__name__,
             description=description,
-            laws=laws,
-            patches=swaps,
+            breaks=breaks,
+            patches=patches,
             condition=condition,
         )
+        made.check()
+        return made
 
-    return made
-
-
-def patches_everywhere(original: object, replacement: object) -> Patches:
-    """Swap a function in its own module and in all that imported it by name."""
-    for name, module in sorted(sys.modules.items()):
-        if not name.startswith("continuations"):
-            continue
-        for key, value in sorted(vars(module).items()):
-            if value is original:
-                yield Patch(module, key, replacement)
+    return register
 
 
 def mutants_in(names: Mapping[str, object]) -> tuple[Mutant, ...]:
-    """Return the faults of a module, in the order in which they stand there."""
-    found: Iterable[object] = names.values()
-    return tuple(each for each in found if isinstance(each, Mutant))
+    """Return the mutants of a module, in the order of its source."""
+    values: Iterable[object] = names.values()
+    return tuple(value for value in values if isinstance(value, Mutant))
+
+
+def unique_mutants(*groups: tuple[Mutant, ...]) -> tuple[Mutant, ...]:
+    """Return all mutants of some groups.
+
+    Raises:
+        InvalidMutantError: Two mutants have one name or one description.
+    """
+    mutants = tuple(mutant for group in groups for mutant in group)
+    for values in ([m.name for m in mutants], [m.description for m in mutants]):
+        repeated = sorted({value for value in values if values.count(value) > 1})
+        if repeated:
+            msg = f"registered twice: {repeated}"
+            raise InvalidMutantError(msg)
+    return mutants

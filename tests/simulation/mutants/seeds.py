@@ -1,4 +1,4 @@
-"""For each planted fault a seed that catches it, and the law that breaks.
+"""A seed that notices each mutant, and the law that breaks.
 
 Written by `python -m tests.simulation.mutants.find_seeds --find`.
 """

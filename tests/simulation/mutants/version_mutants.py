@@ -1,6 +1,6 @@
-"""Faults of versions: the fence, and replies that were lost."""
+"""Bugs of versions: the create that must fail, and replies that were lost."""
 
-# A fault reaches into the room that it spoils.
+# A mutant replaces private functions.
 # pyright: reportPrivateUsage=false
 
 from __future__ import annotations
@@ -18,8 +18,21 @@ from continuations.ledger import inbox, markers
 from continuations.ledger.claims import Lease
 from continuations.ledger.objects import AlreadyExists, Objects
 from continuations.ledger.versions import LoadedVersion, RebuiltVersion, Versions
+from tests.simulation.laws_of_decisions import one_decision
+from tests.simulation.laws_of_effects import (
+    finished_never_runs_again,
+    model_reads_committed_messages,
+    started_once,
+    turn_asked_once,
+)
+from tests.simulation.laws_of_endings import no_run_stranded
+from tests.simulation.laws_of_runs import (
+    each_message_once,
+    notified_after_commit,
+    versions_are_linear,
+)
 from tests.simulation.mutants.conditions import old_results_are_truncated
-from tests.simulation.mutants.mutant import Patch, mutant, mutants_in
+from tests.simulation.mutants.mutant import mutant, mutants_in, patch
 from tests.simulation.sim_environment import SimStore
 
 if TYPE_CHECKING:
@@ -31,98 +44,89 @@ if TYPE_CHECKING:
     from continuations.wire.records import CancelRequest, InboxMessage
     from tests.simulation.mutants.mutant import Patches
 
+_TWO_HISTORIES = (versions_are_linear, started_once, finished_never_runs_again)
+
 
 def _is_version(key: str) -> bool:
     return "/v/" in key
 
 
-# The fence ------------------------------------------------------------------
+# A number is taken once -------------------------------------------------------------
 
 
-@mutant(
-    "A create of a version overwrites the one that has its number.",
-    "versions_are_linear",
-    "started_once",
-    "finished_never_runs_again",
-)
+@mutant("A version overwrites the one that has its number.", breaks=_TWO_HISTORIES)
 def a_version_is_overwritten() -> Patches:
-    real = Objects.create
+    original = Objects.create
 
     async def create(self: Objects, key: str, body: bytes) -> datetime | None:
         try:
-            return await real(self, key, body)
+            return await original(self, key, body)
         except AlreadyExists:
             if not _is_version(key):
                 raise
         await self.delete(key)
-        return await real(self, key, body)
+        return await original(self, key, body)
 
-    yield Patch(Objects, "create", create)
+    yield patch(Objects.create, create)
 
 
 @mutant(
-    "Whether a number is free is asked by a listing; then it is simply written.",
-    "versions_are_linear",
-    "started_once",
-    "finished_never_runs_again",
+    "A listing tells whether a number is free; then the version is written anyway.",
+    breaks=_TWO_HISTORIES,
 )
 def free_number_is_checked_by_a_listing() -> Patches:
-    real = Objects.create
+    original = Objects.create
 
     async def create(self: Objects, key: str, body: bytes) -> datetime | None:
         if not _is_version(key):
-            return await real(self, key, body)
+            return await original(self, key, body)
         if await self.keys(key, limit=1):
             raise AlreadyExists(key)
         await asyncio.sleep(0)
         await self.delete(key)
         with suppress(AlreadyExists):
-            return await real(self, key, body)
+            return await original(self, key, body)
         return None
 
-    yield Patch(Objects, "create", create)
+    yield patch(Objects.create, create)
 
 
 @mutant(
-    "Who lost a number takes the next one with what it holds, and does not read again.",
-    "versions_are_linear",
-    "started_once",
-    "finished_never_runs_again",
+    "A worker that lost a number takes the next one and does not read the run again.",
+    breaks=_TWO_HISTORIES,
 )
 def stale_worker_takes_the_next_number() -> Patches:
-    real = Versions.append
+    original = Versions.append
 
     async def append(
         self: Versions,
-        before: LoadedVersion | None,
+        previous: LoadedVersion | None,
         state: RunState,
         *,
         at: datetime,
-        markers: tuple[str, ...] = (),
+        marker_keys: tuple[str, ...] = (),
     ) -> LoadedVersion:
         try:
-            return await real(self, before, state, at=at, marker_keys=markers)
+            return await original(self, previous, state, at=at, marker_keys=marker_keys)
         except StaleRun:
             newest = await self.load_newest()
-            return await real(self, newest, state, at=at, marker_keys=markers)
+            return await original(self, newest, state, at=at, marker_keys=marker_keys)
 
-    yield Patch(Versions, "append", append)
+    yield patch(Versions.append, append)
 
 
 @mutant(
-    "Who lost the number of a claim goes on all the same.",
-    "started_once",
-    "finished_never_runs_again",
-    "turn_asked_once",
+    "A worker that lost the number of its claim works anyway.",
+    breaks=(started_once, finished_never_runs_again, turn_asked_once),
 )
 def stale_worker_goes_on() -> Patches:
-    real = StoreJournal.commit
+    original = StoreJournal.commit
 
     async def commit(
         self: StoreJournal, state: RunState, *, progressed: bool
     ) -> CancelRequest | None:
         try:
-            return await real(self, state, progressed=progressed)
+            return await original(self, state, progressed=progressed)
         except StaleRun:
             if self._lease is not None:
                 raise
@@ -130,168 +134,162 @@ def stale_worker_goes_on() -> Patches:
             self._lease = Lease.start_now(clock, self._lease_seconds)
             return None
 
-    yield Patch(StoreJournal, "commit", commit)
+    yield patch(StoreJournal.commit, commit)
 
 
 @mutant(
-    "A process has one maker's id, so that what one of its tasks created looks like "
-    "a success to all of them.",
-    "versions_are_linear",
-    "started_once",
-    "finished_never_runs_again",
-    "one_decision",
+    "All creates of a process have one maker's id, so that the object of one task "
+    "counts as a success for every other task.",
+    breaks=(*_TWO_HISTORIES, one_decision),
 )
 def all_creates_of_a_process_share_one_maker_id() -> Patches:
-    real = SimStore.create
+    original = SimStore.create
 
     def create(
         self: SimStore, key: str, body: bytes, maker: tuple[str, int], at: float
     ) -> datetime:
-        return real(self, key, body, (maker[0], 0), at)
+        return original(self, key, body, (maker[0], 0), at)
 
-    yield Patch(SimStore, "create", create)
+    yield patch(SimStore.create, create)
 
 
 @mutant(
-    "Any process takes an object that is already there for its own earlier try.",
-    "versions_are_linear",
-    "started_once",
-    "finished_never_runs_again",
-    "one_decision",
+    "An object that exists counts as an earlier create of this process.",
+    breaks=(*_TWO_HISTORIES, one_decision),
 )
 def existing_object_counts_as_own_create() -> Patches:
-    real = Objects.create
+    original = Objects.create
 
     async def create(self: Objects, key: str, body: bytes) -> datetime | None:
         with suppress(AlreadyExists):
-            return await real(self, key, body)
+            return await original(self, key, body)
         return None
 
-    yield Patch(Objects, "create", create)
+    yield patch(Objects.create, create)
 
 
-# Lost replies ---------------------------------------------------------------
+# Lost replies -----------------------------------------------------------------------
 
 
 @mutant(
-    "A create whose reply was lost is taken for a success.",
-    "notified_after_commit",
-    "started_once",
-    "one_decision",
-    "versions_are_linear",
-    "no_run_stranded",
+    "A create whose reply was lost counts as a success.",
+    breaks=(
+        notified_after_commit,
+        started_once,
+        one_decision,
+        versions_are_linear,
+        no_run_stranded,
+    ),
 )
 def lost_reply_counts_as_success() -> Patches:
-    real = Objects.create
+    original = Objects.create
 
     async def create(self: Objects, key: str, body: bytes) -> datetime | None:
         with suppress(Inconclusive):
-            return await real(self, key, body)
+            return await original(self, key, body)
         return None
 
-    yield Patch(Objects, "create", create)
+    yield patch(Objects.create, create)
 
 
 @mutant(
-    "A commit whose reply was lost is taken for a failure, and the work goes on.",
-    "started_once",
-    "finished_never_runs_again",
-    "turn_asked_once",
+    "A commit whose reply was lost counts as a failure, and the work continues.",
+    breaks=(started_once, finished_never_runs_again, turn_asked_once),
 )
 def lost_reply_counts_as_failure() -> Patches:
-    real = StoreJournal.commit
+    original = StoreJournal.commit
 
     async def commit(
         self: StoreJournal, state: RunState, *, progressed: bool
     ) -> CancelRequest | None:
         lease = Lease.start_now(self._ports.clock, self._lease_seconds)
         try:
-            return await real(self, state, progressed=progressed)
+            return await original(self, state, progressed=progressed)
         except (Inconclusive, StoreUnavailable):
             self._lease = lease
             return None
 
-    yield Patch(StoreJournal, "commit", commit)
+    yield patch(StoreJournal.commit, commit)
 
 
 @mutant(
-    "After a lost reply the newest version is taken for one's own, whoever made it.",
-    "versions_are_linear",
-    "started_once",
-    "finished_never_runs_again",
+    "After a lost reply the newest version counts as this worker's own.",
+    breaks=_TWO_HISTORIES,
 )
 def newest_version_counts_as_own_after_a_lost_reply() -> Patches:
-    real = Versions.append
+    original = Versions.append
 
     async def append(
         self: Versions,
-        before: LoadedVersion | None,
+        previous: LoadedVersion | None,
         state: RunState,
         *,
         at: datetime,
-        markers: tuple[str, ...] = (),
+        marker_keys: tuple[str, ...] = (),
     ) -> LoadedVersion:
         try:
-            return await real(self, before, state, at=at, marker_keys=markers)
+            return await original(self, previous, state, at=at, marker_keys=marker_keys)
         except (Inconclusive, StoreUnavailable):
-            there = await self.load_newest()
-        last = there.chain[-1]
-        steps = (*there.chain[:-1], RebuiltVersion(last.number, state, last.digest))
-        return replace(there, state=state, chain=steps)
+            newest = await self.load_newest()
+        last = newest.chain[-1]
+        own = RebuiltVersion(last.number, state, last.digest)
+        return replace(newest, state=state, chain=(*newest.chain[:-1], own))
 
-    yield Patch(Versions, "append", append)
+    yield patch(Versions.append, append)
 
 
 @mutant(
-    "A message whose reply was lost is posted once more, under the next number.",
-    "each_message_once",
+    "A message whose reply was lost is posted again under the next number.",
+    breaks=(each_message_once,),
 )
 def a_message_whose_reply_was_lost_is_posted_again() -> Patches:
-    real = inbox.post
+    original = inbox.post
 
-    async def post(objects: Objects, run_id: str, letter: InboxMessage) -> InboxMessage:
+    async def post(
+        objects: Objects, run_id: str, message: InboxMessage
+    ) -> InboxMessage:
         try:
-            return await real(objects, run_id, letter)
+            return await original(objects, run_id, message)
         except (Inconclusive, StoreUnavailable):
-            return await real(objects, run_id, letter)
+            return await original(objects, run_id, message)
 
-    yield Patch(inbox, "post", post)
+    yield patch(inbox.post, post)
 
 
 @mutant(
-    "A marker whose create failed is done without.",
-    "no_run_stranded",
+    "A marker that could not be created is ignored.",
+    breaks=(no_run_stranded,),
 )
 def failed_marker_create_is_ignored() -> Patches:
-    real = markers.create
+    original = markers.create
 
-    async def make(objects: Objects, marker: Marker) -> datetime | None:
+    async def create(objects: Objects, marker: Marker) -> datetime | None:
         with suppress(Inconclusive, StoreUnavailable):
-            return await real(objects, marker)
+            return await original(objects, marker)
         return None
 
-    yield Patch(markers, "create", make)
+    yield patch(markers.create, create)
 
 
-# Logs -----------------------------------------------------------------------
+# Logs -------------------------------------------------------------------------------
 
 
 @mutant(
-    "A log that is rewritten keeps its id, so that a delta keeps what it said before.",
-    "model_reads_committed_messages",
+    "A rewritten log keeps its id, so that a delta keeps the old messages.",
+    breaks=(model_reads_committed_messages,),
     condition=old_results_are_truncated,
 )
 def a_log_id_is_used_again_after_a_rewrite() -> Patches:
-    real = Draft.start_log
+    original = Draft.start_log
 
-    def new_log(self: Draft, frame_id: str, messages: tuple[Message, ...]) -> None:
+    def start_log(self: Draft, frame_id: str, messages: tuple[Message, ...]) -> None:
         old = self.logs.get(frame_id)
         if old is None:
-            real(self, frame_id, messages)
+            original(self, frame_id, messages)
         else:
             self.logs = {**self.logs, frame_id: MessageLog(old.id, messages)}
 
-    yield Patch(Draft, "start_log", new_log)
+    yield patch(Draft.start_log, start_log)
 
 
 MUTANTS = mutants_in(globals())

@@ -1,0 +1,77 @@
+"""Two variants of the sample application: code that changes, and agents in a circle."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from continuations import Agent, ToolContext, tool
+from tests import effect_log, sample_app, scripts
+from tests.effect_log import Effect
+from tests.scripts import call
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tests.scripts import Line, Script
+
+VERSIONED_SCRIPT: Script = {
+    "go": [[call("child", input="A")], "end"],
+    "A": [[call("pay", what="5")], "A done"],
+}
+
+
+def versioned_agents() -> list[Agent]:
+    """Return boss > child > pay, in the version of the code that TEST_CODE names."""
+    version = os.environ.get("TEST_CODE", "old")
+    model = scripts.scripted_model(VERSIONED_SCRIPT)
+    prompt = "You are careful." if version == "prompt" else "You are child."
+    pay = _pay_in_version(version)
+    child = Agent("child", instructions=prompt, tools=[pay], model=model)
+    below: Any = child.as_tool(name="helper" if version == "child" else "child")
+    if version == "no agent":
+        below = tool(name="child")(_pay_in_version("open").function)
+    name = "chief" if version == "renamed" else "boss"
+    return [Agent(name, tools=[below], model=model)]
+
+
+def _pay_in_version(version: str) -> Any:
+    def pay(what: str, ctx: ToolContext) -> str:
+        """Pay."""
+        effect_log.record(Effect.of("pay", what, ctx))
+        return f"paid {what}"
+
+    def pay_in(what: str, ctx: ToolContext, currency: str = "EUR") -> str:
+        """Pay in a currency."""
+        effect_log.record(Effect.of("pay", f"{what} {currency}", ctx))
+        return f"paid {what} {currency}"
+
+    match version:
+        case "schema":
+            return tool(approval=True, name="pay")(pay_in)
+        case "vanished":
+            return tool(approval=True, name="transfer")(pay)
+        case "version":
+            return tool(approval=True, version="2")(pay)
+        case "open":
+            return tool(pay)
+        case _:
+            return tool(approval=True)(pay)
+
+
+def recursive_line(messages: Sequence[Mapping[str, Any]]) -> Line:
+    """Go down until the task is 0, pay there, and return one more number per level."""
+    task = int(scripts.first_user_message(messages))
+    if scripts.turn_count(messages) > 0:
+        return f"{messages[-1]['content']} {task}"
+    return [call("down", input=str(task - 1))] if task else [call("pay", what="x")]
+
+
+def recursive_agents() -> list[Agent]:
+    """Return the first of two agents that call each other as deep as the task says."""
+    over_http = os.environ.get("TEST_HTTP")
+    model = "gpt-5-mini" if over_http else scripts.scripted_model(recursive_line)
+    pay = sample_app.make_pay(effect_log.record)
+    even = Agent("even", tools=lambda: [odd.as_tool(name="down"), pay], model=model)
+    odd = Agent("odd", tools=lambda: [even.as_tool(name="down"), pay], model=model)
+    return [odd]

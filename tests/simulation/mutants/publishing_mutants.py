@@ -1,0 +1,191 @@
+"""Bugs of the writes that follow a version: wait objects, notifications, ends."""
+
+# A mutant replaces private functions.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from continuations.core.run import ENDED_STATUSES
+from continuations.engine import publishing, sweeping
+from continuations.engine.worker import Worker
+from continuations.ledger import inbox, layout, waits
+from continuations.ledger.arrivals import list_decided_wait_ids
+from continuations.ledger.objects import Objects
+from tests.simulation.laws_of_decisions import (
+    ended_by_its_decision,
+    one_decision,
+    refused_never_runs,
+)
+from tests.simulation.laws_of_endings import (
+    ended_run_leaves_no_keys,
+    listed_waits_are_open,
+    no_run_stranded,
+)
+from tests.simulation.laws_of_runs import notified_after_commit
+from tests.simulation.mutants.conditions import two_cancellers_die
+from tests.simulation.mutants.mutant import mutant, mutants_in, patch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from continuations.core.state import RunState
+    from continuations.core.waits import Wait
+    from continuations.engine.journal import StoreJournal
+    from continuations.ledger.arrivals import Arrivals
+    from continuations.wire.records import CancelRequest
+    from tests.simulation.mutants.mutant import Patches
+
+_WAITS_STAY_OPEN = (
+    ended_by_its_decision,
+    ended_run_leaves_no_keys,
+    listed_waits_are_open,
+    one_decision,
+    refused_never_runs,
+)
+
+
+# A version precedes the objects that follow from it ---------------------------------
+
+
+@mutant(
+    "Wait objects are created before the version that opens the waits.",
+    breaks=(listed_waits_are_open, one_decision, notified_after_commit),
+)
+def waits_are_listed_before_their_version() -> Patches:
+    original = Worker._commit_and_publish
+
+    async def commit_and_publish(
+        self: Worker,
+        journal: StoreJournal,
+        before: RunState,
+        state: RunState,
+        arrived: Arrivals,
+    ) -> Arrivals:
+        new = [wait for key, wait in state.waits.items() if key not in before.waits]
+        await publishing.publish_waits(self.objects, new)
+        return await original(self, journal, before, state, arrived)
+
+    yield patch(Worker._commit_and_publish, commit_and_publish)
+
+
+@mutant(
+    "A wait is notified before the version that opens it is committed.",
+    breaks=(notified_after_commit,),
+)
+def notification_precedes_the_version() -> Patches:
+    original = Worker._commit_and_publish
+
+    async def commit_and_publish(
+        self: Worker,
+        journal: StoreJournal,
+        before: RunState,
+        state: RunState,
+        arrived: Arrivals,
+    ) -> Arrivals:
+        new = [wait for key, wait in state.waits.items() if key not in before.waits]
+        await publishing.notify_waits(self.ports.notify, new)
+        return await original(self, journal, before, state, arrived)
+
+    yield patch(Worker._commit_and_publish, commit_and_publish)
+
+
+@mutant(
+    "A wait object is not deleted when its wait is over.",
+    breaks=(listed_waits_are_open, ended_run_leaves_no_keys),
+)
+def wait_object_is_not_deleted() -> Patches:
+    original = Objects.delete
+
+    async def delete(self: Objects, key: str) -> None:
+        if not key.startswith(layout.WAITS_PREFIX):
+            await original(self, key)
+
+    yield patch(Objects.delete, delete)
+
+
+@mutant(
+    "A wait object is created again without a check whether the wait was decided.",
+    breaks=(listed_waits_are_open, ended_run_leaves_no_keys),
+)
+def a_decided_wait_is_announced_again() -> Patches:
+    async def no_wait_ids(objects: Objects, run_id: str) -> list[str]:
+        del objects, run_id
+        return []
+
+    yield patch(waits.recreate_missing, waits.create)
+    yield patch(list_decided_wait_ids, no_wait_ids, only_in=(sweeping,))
+
+
+@mutant(
+    "Wait objects that a crash prevented are never created.",
+    breaks=(listed_waits_are_open, no_run_stranded),
+)
+def missing_wait_objects_are_not_recreated() -> Patches:
+    async def recreate_missing(objects: Objects, waits: Iterable[Wait]) -> None:
+        del objects, waits
+
+    async def publish_waits(objects: Objects, new_waits: Iterable[Wait]) -> None:
+        del objects, new_waits
+
+    yield patch(waits.recreate_missing, recreate_missing)
+    yield patch(publishing.publish_waits, publish_waits, only_in=(sweeping,))
+
+
+# Cancellation -----------------------------------------------------------------------
+
+
+async def _keep_waits_open(self: Worker, before: RunState, after: RunState) -> RunState:
+    del self, before
+    return after
+
+
+@mutant("The waits of a cancelled run stay open.", breaks=_WAITS_STAY_OPEN)
+def waits_of_an_ended_run_stay_open() -> Patches:
+    yield patch(Worker._close_waits_if_ended, _keep_waits_open)
+
+
+@mutant(
+    "The waits of a cancelled run are closed after its last version.",
+    breaks=_WAITS_STAY_OPEN,
+)
+def waits_of_an_ended_run_are_closed_after_its_end() -> Patches:
+    close_waits, original = Worker._close_waits_if_ended, Worker._commit_and_publish
+
+    async def commit_and_publish(
+        self: Worker,
+        journal: StoreJournal,
+        before: RunState,
+        state: RunState,
+        arrived: Arrivals,
+    ) -> Arrivals:
+        later = await original(self, journal, before, state, arrived)
+        if state.run.status in ENDED_STATUSES:
+            await close_waits(self, before, state)
+        return later
+
+    yield patch(Worker._close_waits_if_ended, _keep_waits_open)
+    yield patch(Worker._commit_and_publish, commit_and_publish)
+
+
+@mutant(
+    "The second cancel request deletes the marker of the first.",
+    breaks=(no_run_stranded,),
+    condition=two_cancellers_die,
+)
+def a_second_cancellation_removes_the_first_ones_marker() -> Patches:
+    original = inbox.record_cancel_request
+
+    async def record_cancel_request(
+        objects: Objects, run_id: str, request: CancelRequest
+    ) -> CancelRequest:
+        first = await original(objects, run_id, request)
+        if first.id != request.id and first.marker is not None:
+            await objects.delete(first.marker)
+        return first
+
+    yield patch(inbox.record_cancel_request, record_cancel_request)
+
+
+MUTANTS = mutants_in(globals())

@@ -1,0 +1,62 @@
+"""All mutants, and the promises of the protocol that they test.
+
+`seeds.py` holds for each mutant a seed whose schedule notices it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.simulation.mutants import (
+    claim_mutants,
+    decision_mutants,
+    drive_mutants,
+    marker_mutants,
+    publishing_mutants,
+    version_mutants,
+)
+from tests.simulation.mutants.mutant import unique_mutants
+
+if TYPE_CHECKING:
+    from tests.simulation.mutants.mutant import Mutant
+
+MUTANTS: tuple[Mutant, ...] = unique_mutants(
+    version_mutants.MUTANTS,
+    claim_mutants.MUTANTS,
+    marker_mutants.MUTANTS,
+    publishing_mutants.MUTANTS,
+    decision_mutants.MUTANTS,
+    drive_mutants.MUTANTS,
+)
+
+# Rules of the storage protocol that the documentation states, each with its mutant.
+PROMISED_RULES: dict[str, Mutant] = {
+    "a version is never overwritten": version_mutants.a_version_is_overwritten,
+    "a wait id is never used twice": decision_mutants.wait_id_is_derived_from_its_call,
+    "each create has its own maker's id": (
+        version_mutants.all_creates_of_a_process_share_one_maker_id
+    ),
+    "the version precedes its wait objects": (
+        publishing_mutants.waits_are_listed_before_their_version
+    ),
+    "the marker precedes the decision": (
+        marker_mutants.a_marker_is_made_after_its_decision
+    ),
+    "a decision is applied once": decision_mutants.a_decision_is_applied_twice,
+    "a result precedes the next model turn": (
+        drive_mutants.result_is_committed_with_the_next_turn
+    ),
+    "a create without a reply is looked up": (
+        version_mutants.lost_reply_counts_as_success
+    ),
+    "renewing a claim can fail": claim_mutants.a_claim_is_renewed_without_a_check,
+    "a rewritten log has a new id": (
+        version_mutants.a_log_id_is_used_again_after_a_rewrite
+    ),
+    "a deadline must win the create of its decision": (
+        decision_mutants.expiry_acts_without_a_recorded_decision
+    ),
+    "the version precedes its notifications": (
+        publishing_mutants.notification_precedes_the_version
+    ),
+}

@@ -1,0 +1,58 @@
+"""Stores that tell the time in other ways than `MemoryStore`, and what stores hold."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from continuations_storage import MemoryStore
+from continuations_storage.contract import Page
+
+if TYPE_CHECKING:
+    from continuations.ledger.claims import Clock
+    from continuations_storage import Store
+
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+
+
+class StoreWithoutTime:
+    """Another store that never tells its time, so that the worker's clock counts."""
+
+    def __init__(self, inner: Store) -> None:
+        self._inner = inner
+        self.read, self.delete, self.probe = inner.read, inner.delete, inner.probe
+
+    async def create(self, key: str, body: bytes) -> None:
+        """Create the object and return no time."""
+        await self._inner.create(key, body)
+
+    async def keys(self, prefix: str, after: str = "", limit: int = 1000) -> list[str]:
+        """Return a plain list, which carries no time."""
+        return list(await self._inner.keys(prefix, after, limit))
+
+
+class StoreWithListingTime(MemoryStore):
+    """A store in memory that tells a clock's time with creates and with listings."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(clock.now)
+        self._listing_clock = clock
+
+    async def keys(self, prefix: str, after: str = "", limit: int = 1000) -> list[str]:
+        """Return a page with the time, in whole seconds as S3 has it."""
+        page = Page(await super().keys(prefix, after, limit))
+        page.store_time = self._listing_clock.now().replace(microsecond=0)
+        return page
+
+
+def keys_and_bodies(objects: dict[str, bytes]) -> list[bytes]:
+    """Return the keys and bodies of a store, compressed bodies also decompressed."""
+    from backports import zstd  # noqa: PLC0415 - few tests need it
+
+    found = [key.encode() for key in objects]
+    for body in objects.values():
+        found.append(body)
+        frame = body.find(ZSTD_MAGIC)
+        if frame >= 0:
+            found.append(zstd.ZstdDecompressor().decompress(body[frame:]))
+    assert len(found) > 2 * len(objects)
+    return found
