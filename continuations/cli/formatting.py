@@ -6,7 +6,6 @@ Text of models, tools and people is escaped, so that it cannot imitate other lin
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from continuations.cli.wait_status import decision_text
@@ -130,7 +129,6 @@ def wait_summary_json(wait: WaitSummary) -> dict[str, Any]:
 def run_json(continuation: Continuation, endings: Mapping[str, str]) -> dict[str, Any]:
     """Return a run as JSON values; `endings` says how closed waits ended, by id."""
     report: dict[str, Any] = jsontext.parse(continuation.to_json())
-    report["run"]["usage"] = asdict(continuation.usage)
     for wait in report["waits"]:
         wait["ended"] = endings.get(wait["id"])
     return report

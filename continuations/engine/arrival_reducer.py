@@ -91,7 +91,7 @@ class ArrivalReducer:
     ) -> CallEvent:
         tool = self.stack_binding.unchanged_tool(state, call)
         meaning = approved_contract_digest(tool)
-        if wait.kind == "approval":
+        if wait.rules.follows_policy:
             now_means = approval_digest(state, call, wait.arguments_json, meaning)
             if now_means != wait.digest:
                 note = "The tool's description changed after the approval."

@@ -16,7 +16,7 @@ from continuations.core.messages import (
 from continuations.core.run import Budget, RunRow
 from continuations.core.state import ROOT_FRAME_ID, RunState, frame_path
 from continuations.core.transcript import find_violation
-from continuations.core.waits import Wait, call_digest
+from continuations.core.waits import WAIT_RULES, Wait, call_digest
 from continuations.errors import InvalidInput
 from continuations.ledger import layout
 
@@ -167,9 +167,10 @@ def new_wait(
     arguments = arguments or call.arguments or "{}"
     policy = tool.approval if tool is not None else None
     meaning = call.contract_digest or ""
-    if kind == "approval" and tool is not None:
+    follows_policy = WAIT_RULES[kind].follows_policy
+    if follows_policy and tool is not None:
         meaning = approved_contract_digest(tool)
-    gated = kind == "approval" and policy is not None
+    gated = follows_policy and policy is not None
     until = policy.decision_timeout if gated and policy else None
     valid = policy.approval_validity if gated and policy else None
     return Wait(

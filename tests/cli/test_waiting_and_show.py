@@ -116,7 +116,7 @@ def test_a_finished_run_shows_its_output(cli: CommandLine, runner: Runner) -> No
 
     assert "j1: finished" in lines[0]
     assert ["output:", "  all done"] == lines[2:4]
-    assert "finished" == json.loads(cli("show", "j1", "--json").out)["run"]["status"]
+    assert "finished" == json.loads(cli("show", "j1", "--json").out)["status"]
 
 
 def test_show_prints_every_field_of_a_wait(cli: CommandLine, runner: Runner) -> None:
