@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tests.errors.scene import Scene
 
 
-class Shown(Exception):  # noqa: N818 - it is what a person or a model reads
+class Shown(Exception):
     """An error that is shown rather than raised, for example an HTTP problem."""
 
     def __init__(

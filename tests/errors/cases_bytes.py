@@ -27,7 +27,9 @@ BYTES = Area(
             _GOOD,
             setup=_DATA,
         ),
-        Case("bytes-empty", Corrupt, 'Continuation.from_bytes(b"")', _GOOD, setup=_DATA),
+        Case(
+            "bytes-empty", Corrupt, 'Continuation.from_bytes(b"")', _GOOD, setup=_DATA
+        ),
         Case(
             "bytes-cut-off",
             Corrupt,
@@ -124,17 +126,26 @@ BYTES = Area(
             """,
             names=("other",),
         ),
-        Case(
-            "bytes-with-damaged-manifest",
-            Corrupt,
-            "resume(made, clerk())",
-            "resume(data, clerk())",
-            setup=f"""
-                {_DATA}
-                from dataclasses import replace
-                state = replace(Continuation.from_bytes(data).run_state, manifest="{{}}")
-                made = Continuation(state).to_bytes()
-            """,
+        *(
+            Case(
+                f"bytes-with-manifest-{name}",
+                Corrupt,
+                "resume(made, clerk())",
+                "resume(data, clerk())",
+                setup=f"""
+                    {_DATA}
+                    from dataclasses import replace
+                    state = Continuation.from_bytes(data).run_state
+                    state = replace(state, manifest='{manifest}')
+                    made = Continuation(state).to_bytes()
+                """,
+                names=("manifest",),
+            )
+            for name, manifest in (
+                ("without-format", "{}"),
+                ("no-json", "?"),
+                ("of-another-shape", '{"format": 1}'),
+            )
         ),
         Case(
             "bytes-with-newer-manifest",
@@ -154,10 +165,13 @@ BYTES = Area(
 
 _VERSIONS = """
     wait = start()
+    runner.decide(wait.id, Approve()); runner.resume("jane-1")
     kept = dict(store._bodies)
     versions = sorted(key for key in kept if key.startswith("runs/jane-1/v/"))
 """
-_RESTORED = 'store._bodies.update(kept); assert runner.look("jane-1").status == "suspended"'
+_RESTORED = (
+    'store._bodies.update(kept); assert runner.look("jane-1").status == "finished"'
+)
 _DECIDED = """
     wait = start()
     other = start("jane-2")
@@ -176,7 +190,7 @@ STORED = Area(
             Corrupt,
             'runner.resume("jane-1")',
             _RESTORED,
-            setup=f'{_VERSIONS}\n    store._bodies[versions[0]] = kept[versions[0]][:-1]',
+            setup=f"{_VERSIONS}\n    store._bodies[versions[0]] = kept[versions[0]][:-1]",
             names=("runs/jane-1/v/",),
         ),
         Case(
@@ -191,8 +205,8 @@ STORED = Area(
             "version-missing",
             Corrupt,
             'runner.look("jane-1")',
-            'await_(store.create(versions[-1], kept[versions[-1]])); runner.look("jane-1")',
-            setup=f"{_VERSIONS}\n    await_(store.delete(versions[-1]))",
+            'await_(store.create(versions[1], kept[versions[1]])); runner.look("jane-1")',
+            setup=f"{_VERSIONS}\n    await_(store.delete(versions[1]))",
             names=("runs/jane-1/v/",),
         ),
         Case(
@@ -202,7 +216,8 @@ STORED = Area(
             _RESTORED,
             setup=f"""{_VERSIONS}
     start("jane-2")
-    store._bodies[versions[0]] = store._bodies[versions[0].replace("jane-1", "jane-2")]""",
+    store._bodies[versions[0]] = min(
+        (key, body) for key, body in store._bodies.items() if "jane-2/v/" in key)[1]""",
             names=("jane-2",),
         ),
         Case(
@@ -212,8 +227,11 @@ STORED = Area(
             _RESTORED,
             setup=f"""{_VERSIONS}
     again = storage.MemoryStore()
-    Runner(clerk(), store=again, clock=clock).start(TASK, run_id="jane-1")
-    store._bodies[versions[-1]] = again._bodies[versions[-1]]""",
+    runner_again = Runner(clerk(), store=again, clock=clock)
+    runner_again.start(TASK, run_id="jane-1")
+    runner_again.decide(runner_again.look("jane-1").waits[0].id, Approve())
+    runner_again.resume("jane-1")
+    store._bodies[versions[0]] = again._bodies[versions[0]]""",
             names=("runs/jane-1/v/",),
         ),
         Case(
@@ -247,7 +265,7 @@ STORED = Area(
             Corrupt,
             'runner.resume("jane-1")',
             _RESUMED,
-            setup=f'{_DECIDED}\n    store._bodies[key] = kept[key][:-1]',
+            setup=f"{_DECIDED}\n    store._bodies[key] = kept[key][:-1]",
             names=("runs/jane-1/in/d-",),
         ),
         Case(

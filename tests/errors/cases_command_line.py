@@ -18,11 +18,16 @@ _STARTED = f"""{_APP}
 """
 _UNKNOWN = """
     store = open_store(f"file:{folder}/runs")
-    agent = clerk(book, script=[ToolCall("book", {"room": "5"}), "done"])
-    plan = faults.on("create", faults.crashed("before"), prefix="runs/", skip=2)
-    try: Runner(agent, store=faults.FaultyStore(store, plan), lease=0.1).start(TASK, run_id="jane-1")
+    dying = faults.FaultyStore(store)
+    @tool(name="book")
+    def book_and_die(room: str) -> str:
+        "Book a room; the process dies before it can say so."
+        dying.has_crashed = True
+        return "booked"
+    agent = clerk(book_and_die, script=[ToolCall("book", {"room": "5"}), "done"])
+    try: Runner(agent, store=dying, lease=0.3).start(TASK, run_id="jane-1")
     except BaseException: pass
-    import time; time.sleep(0.11)
+    import time; time.sleep(0.31)
     (wait,) = Runner(agent, store=store).resume("jane-1").waits
     wait_id = wait.id
 """
@@ -178,7 +183,7 @@ USAGE = Area(
             _USAGE,
             'cli("waiting")',
             "scene.close(); cli('--version', store=False)",
-            setup='scene.without_module("typer", "continuations.cli.entry_point")',
+            setup='scene.without_module("typer.main", "continuations.cli.entry_point")',
             names=("pip install", "continuations[cli]"),
         ),
     ),
@@ -240,9 +245,12 @@ COMMANDS = Area(
                 cli("doctor", "jane-1", "--repair")
                 cli("resume", "jane-1", "--app", "payroll:agent")
             """,
-            setup=f"""{_STARTED}
+            setup=f"""{_APP}
+    import time
+    Runner(clerk(), store=folder / "runs", lease=0.1).start(TASK, run_id="jane-1")
     newest = min((folder / "runs" / "runs" / "jane-1" / "v").iterdir())
-    newest.write_bytes(newest.read_bytes()[:-1])""",
+    newest.write_bytes(newest.read_bytes()[:-1])
+    time.sleep(0.1)""",
             names=("jane-1", "--repair"),
         ),
         Case(

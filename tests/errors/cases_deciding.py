@@ -195,7 +195,7 @@ DECIDING = Area(
         Case(
             "wait-unknown",
             WaitNotFound,
-            'runner.wait("approval-1")',
+            'runner.wait("approval-1@jane-1")',
             "(summary,) = runner.waiting(); runner.wait(summary.id)",
             setup=_START,
             names=("approval-1",),

@@ -8,7 +8,9 @@ from tests.errors.case import Area, Case
 AGENTS = Area(
     "Declaring agents",
     (
-        Case("agent-name", InvalidInput, 'Agent("")', 'Agent("clerk")', names=("name",)),
+        Case(
+            "agent-name", InvalidInput, 'Agent("")', 'Agent("clerk")', names=("name",)
+        ),
         Case(
             "agent-instructions",
             InvalidInput,
@@ -137,7 +139,7 @@ AGENTS = Area(
             "agent-input-type",
             InvalidInput,
             'run(clerk(Agent("hr", input_type=5)), TASK)',
-            'run(clerk(talker(input_type=int), pay), TASK)',
+            "run(clerk(talker(input_type=int), pay), TASK)",
             names=("hr", "input_type"),
         ),
         Case(
@@ -326,6 +328,35 @@ TOOLS = Area(
                 run(clerk(transfer), TASK)
             """,
             setup='def transfer(then: type(len)) -> str: "Move money."',
+            names=("transfer",),
+        ),
+        Case(
+            "tool-type-without-json-schema",
+            InvalidInput,
+            "run(clerk(transfer), TASK)",
+            """
+                def transfer(cents: int) -> str: "Move money."
+                run(clerk(transfer), TASK)
+            """,
+            setup="""
+                from collections.abc import Callable
+                def transfer(then: Callable[[], int]) -> str: "Move money."
+            """,
+            names=("transfer", "JSON Schema"),
+        ),
+        Case(
+            "tool-nested-default-that-is-no-json",
+            InvalidInput,
+            "run(clerk(transfer), TASK)",
+            """
+                def transfer(cents: int) -> str: "Move money."
+                run(clerk(transfer), TASK)
+            """,
+            setup="""
+                class Order(BaseModel):
+                    then: Any = len
+                def transfer(order: Order) -> str: "Move money."
+            """,
             names=("transfer",),
         ),
         Case(

@@ -85,7 +85,7 @@ REQUESTS = Area(
         Case(
             "http-key-twice",
             _MALFORMED,
-            "http('POST', path, content=b'{\"decision\": \"approve\", \"decision\": \"deny\"}')",
+            'http(\'POST\', path, content=b\'{"decision": "approve", "decision": "deny"}\')',
             _APPROVE,
             setup=_WAIT,
         ),
@@ -114,7 +114,10 @@ REQUESTS = Area(
         _decision("no-object", '["approve"]', "object"),
         _decision("decision-kind", '{"decision": "yes"}', '"decision"', "approve"),
         _decision(
-            "unknown-field", '{"decision": "approve", "by": "jo"}', "arguments", "decision"
+            "unknown-field",
+            '{"decision": "approve", "by": "jo"}',
+            "arguments",
+            "decision",
         ),
         _decision("answer-without-value", '{"decision": "answer"}', "answer", "value"),
         _decision(
@@ -364,7 +367,11 @@ LINKS = Area(
             )
             for name, code, setup in (
                 ("changed", 'token[:-1] + ("A" if token[-1] != "A" else "E")', ""),
-                ("of-another-secret", "Links('x' * 32, base_url='https://a').token(wait)", ""),
+                (
+                    "of-another-secret",
+                    "Links('x' * 32, base_url='https://a').token(wait)",
+                    "",
+                ),
                 ("not-ascii", '"ä"', ""),
                 ("not-base64", '"a"', ""),
                 ("too-short", '"abcd"', ""),

@@ -44,7 +44,7 @@ MESSAGES = Area(
         Case(
             "call-arguments-key-twice",
             _ERROR,
-            "tool_message(pay, '{\"cents\": 5, \"cents\": 6}')",
+            'tool_message(pay, \'{"cents": 5, "cents": 6}\')',
             'tool_message(pay, {"cents": 5})',
             setup=_PAY,
             names=("cents",),
@@ -75,7 +75,7 @@ MESSAGES = Area(
         Case(
             "call-arguments-half-character",
             _ERROR,
-            "tool_message(pay, '{\"cents\": \"\\\\ud800\"}')",
+            'tool_message(pay, \'{"cents": "\\\\ud800"}\')',
             'tool_message(pay, {"cents": 5})',
             setup=_PAY,
         ),
@@ -138,12 +138,21 @@ MESSAGES = Area(
         Case(
             "call-arguments-without-json-form",
             _ERROR,
-            'tool_message(enter, {"size": "Infinity"})',
             'tool_message(enter, {"size": 5})',
+            'tool_message(enter, {"size": 6})',
             setup="""
+                from typing import Annotated
+                from pydantic import AfterValidator
+                Size = Annotated[float, AfterValidator(lambda size: float("inf") if size == 5 else size)]
                 @tool
-                def enter(size: float) -> str: "Enter."; return "entered"
+                def enter(size: Size) -> str: "Enter."; return "entered"
             """,
+        ),
+        Case(
+            "call-arguments-that-mean-something-else",
+            _ERROR,
+            "scene.drifted(drift=True)",
+            "scene.drifted(drift=False)",
         ),
         Case(
             "call-policy-raises",
@@ -240,6 +249,11 @@ MESSAGES = Area(
                 ("many-digits", "10 ** 5000", "5"),
                 ("bytes", 'b"\\xff"', 'b"x"'),
                 ("decimal-nan", 'Decimal("NaN")', 'Decimal("5")'),
+                (
+                    "too-deep",
+                    "__import__('functools').reduce(lambda inner, _: [inner], range(300), 1)",
+                    "5",
+                ),
                 ("circular", "[value := []] and [value.append(value), value][1]", "[]"),
                 (
                     "model-with-nan",
@@ -247,6 +261,21 @@ MESSAGES = Area(
                     "5",
                 ),
             )
+        ),
+        Case(
+            "call-result-that-cannot-be-read",
+            _ERROR,
+            "tool_message(report, {})",
+            "value.size = 5; tool_message(report, {})",
+            setup="""
+                @dataclass
+                class Size: size: int
+                value = Size(5)
+                del value.size
+                @tool
+                def report() -> Any: "Report."; return value
+            """,
+            names=("result",),
         ),
         Case(
             "call-denied",
@@ -319,7 +348,7 @@ ENDINGS = Area(
         Case(
             "failed-output-type",
             "Failed output",
-            'failure_of(run(talker(\'"five"\', output_type=int), TASK))',
+            "failure_of(run(talker('\"five\"', output_type=int), TASK))",
             'failure_of(run(talker("5", output_type=int), TASK))',
             names=("output",),
         ),

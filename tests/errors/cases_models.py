@@ -82,7 +82,9 @@ OPENAI = Area(
             setup=f"""{_OPENAI}
     model = scene.provider({{"content": "done", "delay": 0.5}}, timeout=0.05)""",
         ),
-        _provider("openai-401", '{"status": 401, "body": "no"}', "401", "OPENAI_API_KEY"),
+        _provider(
+            "openai-401", '{"status": 401, "body": "no"}', "401", "OPENAI_API_KEY"
+        ),
         _provider("openai-403", '{"status": 403, "body": "no"}', "403"),
         _provider("openai-404", '{"status": 404, "body": "no"}', "404", "gpt-5-mini"),
         _provider("openai-413", '{"status": 413, "body": "no"}', "413"),

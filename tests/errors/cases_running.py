@@ -13,6 +13,7 @@ from continuations.errors import (
     RunNotFound,
     StaleRun,
     StoreUnavailable,
+    TranscriptInvalid,
 )
 from tests.errors.case import Area, Case
 
@@ -37,7 +38,7 @@ OPTIONS = Area(
             "runner-store-url",
             InvalidInput,
             'Runner(clerk(), store="runs")',
-            "Runner(clerk(), store=\"file:runs\")",
+            'Runner(clerk(), store="file:runs")',
             names=("store", "runs", "file:runs"),
         ),
         Case(
@@ -109,6 +110,13 @@ OPTIONS = Area(
     ),
 )
 
+_NESTED = """
+    def nested(levels):
+        content = TASK
+        for _ in range(levels): content = [content]
+        return content
+"""
+
 STARTING = Area(
     "Starting a run",
     (
@@ -162,6 +170,29 @@ STARTING = Area(
             names=("input[0]",),
         ),
         Case(
+            "start-message-key",
+            InvalidInput,
+            'runner.start([{"role": "user", "content": [{1: TASK}]}])',
+            'runner.start([{"role": "user", "content": TASK}])',
+            names=("input[0]", "1"),
+        ),
+        Case(
+            "start-message-too-deep",
+            InvalidInput,
+            'runner.start([{"role": "user", "content": nested(300)}])',
+            'runner.start([{"role": "user", "content": nested(3)}])',
+            setup=_NESTED,
+            names=("input[0]", "200"),
+        ),
+        Case(
+            "start-message-far-too-deep",
+            InvalidInput,
+            'runner.start([{"role": "user", "content": nested(100_000)}])',
+            'runner.start([{"role": "user", "content": nested(3)}])',
+            setup=_NESTED,
+            names=("input[0]", "200"),
+        ),
+        Case(
             "start-tool-calls-type",
             InvalidInput,
             'runner.start([{"role": "assistant", "tool_calls": "pay"}])',
@@ -178,7 +209,7 @@ STARTING = Area(
         Case(
             "start-conversation-without-result",
             InvalidInput,
-            "runner.start([*asked, {\"role\": \"user\", \"content\": TASK}])",
+            'runner.start([*asked, {"role": "user", "content": TASK}])',
             """
                 result = {"role": "tool", "tool_call_id": "a", "content": "paid"}
                 runner.start([*asked, result])
@@ -336,6 +367,20 @@ RESUMING = Area(
                 slow = Slow()
             """,
             names=("lease",),
+        ),
+        Case(
+            "resume-broken-conversation",
+            TranscriptInvalid,
+            "resume(broken, clerk(), answers={wait_id: Approve()})",
+            "finished(resume(good, clerk(), answers={wait_id: Approve()}))",
+            setup="""
+                from dataclasses import replace
+                good = run(clerk(), TASK).continuation
+                wait_id = good.waits[0].id
+                state = good.run_state
+                log = state.logs["f1"].appended(user_message("Hurry."))
+                broken = Continuation(replace(state, logs={"f1": log}))
+            """,
         ),
         Case(
             "resume-without-root-agent",

@@ -129,6 +129,14 @@ DELIVERY = Area(
             names=("0.05",),
         ),
         Case(
+            "notify-untrusted-certificate",
+            NotifyFailed,
+            "await_(scene.webhook(204, tls=True)(wait))",
+            "await_(scene.webhook(204)(wait))",
+            setup=_WAIT,
+            names=("localhost", "certificate"),
+        ),
+        Case(
             "notify-host-is-no-name",
             NotifyFailed,
             'await_(WebhookNotifier("https://" + "a" * 70 + ".example", HOOK_SECRET, retry_policy=once)(wait))',
@@ -196,7 +204,7 @@ def _event(name: str, event: str, *names: str) -> Case:
 
 _MALFORMED = "problem 400 malformed"
 _HTTP_EVENT = """
-    event = {"version": "2.0", "rawPath": "/waits", "rawQueryString": "", "headers": {},
+    event = {"version": "2.0", "rawPath": "/waits", "rawQueryString": "", "headers": {"x-user": "kim"},
              "requestContext": {"http": {"method": "GET"}}}
 """
 

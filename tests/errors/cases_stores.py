@@ -287,6 +287,49 @@ STORES = Area(
             """,
             names=("runs/a/b",),
         ),
+        *(
+            Case(
+                f"file-{verb}-through-a-symbolic-link",
+                storage.Denied,
+                code,
+                f'(folder / "runs" / "a").unlink(); {code}',
+                setup="""
+                    store = storage.SyncStore(storage.FileStore(folder))
+                    store.create("runs/b/b", b"")
+                    (folder / "runs" / "a").symlink_to(folder / "runs" / "b")
+                """,
+                names=("runs/a/",),
+            )
+            for verb, code in (
+                ("keys", 'store.keys("runs/a/")'),
+                ("delete", 'store.delete("runs/a/b")'),
+                ("create", 'store.create("runs/a/c", b"")'),
+            )
+        ),
+        Case(
+            "file-that-is-a-folder",
+            storage.NotFound,
+            'store.read("runs/a")',
+            'store.read("runs/a/b")',
+            setup="""
+                store = storage.SyncStore(storage.FileStore(folder))
+                store.create("runs/a/b", b"")
+            """,
+            names=("runs/a",),
+        ),
+        Case(
+            "file-system-without-hard-links",
+            storage.Unsafe,
+            'store.create("runs/a", b"")',
+            "scene.close(); folder.mkdir(exist_ok=True); store.create('runs/a', b'')",
+            setup="""
+                import errno, os
+                store = storage.SyncStore(storage.FileStore(folder))
+                def refuse(*_, **__): raise OSError(errno.EPERM, "Operation not permitted")
+                scene.patch(os, "link", refuse)
+            """,
+            names=("runs/a",),
+        ),
         Case(
             "file-that-is-no-regular-file",
             storage.Denied,
@@ -452,6 +495,68 @@ STORES = Area(
                 s3 = scene.fake_s3(put_object=lose, head_object=lambda **_: found)
             """,
             names=("a",),
+        ),
+        Case(
+            "s3-asked-to-slow-down",
+            storage.Throttled,
+            's3.read("a")',
+            "well = True; s3.read('a')",
+            setup="""
+                from io import BytesIO
+                from botocore.exceptions import ClientError
+                well = False
+                def answer(**_):
+                    if well: return {"Body": BytesIO(b""), "ETag": "x", "ContentLength": 0}
+                    raise ClientError({"Error": {"Code": "SlowDown"}}, "GetObject")
+                s3 = scene.fake_s3(get_object=answer)
+            """,
+        ),
+        Case(
+            "s3-damaged-object",
+            storage.Damaged,
+            's3.read("a")',
+            "well = True; s3.read('a')",
+            setup="""
+                from io import BytesIO
+                from botocore.exceptions import FlexibleChecksumError
+                well = False
+                def answer(**_):
+                    if well: return {"Body": BytesIO(b""), "ETag": "x", "ContentLength": 0}
+                    raise FlexibleChecksumError(error_msg="checksums differ")
+                s3 = scene.fake_s3(get_object=answer)
+            """,
+        ),
+        Case(
+            "s3-client-after-a-fork",
+            storage.Unavailable,
+            's3.read("a")',
+            "scene.close(); s3.read('a')",
+            setup="""
+                import os
+                from io import BytesIO
+                def answer(**_): return {"Body": BytesIO(b""), "ETag": "x", "ContentLength": 0}
+                s3 = scene.fake_s3(get_object=answer)
+                s3.read("a")
+                scene.patch(os, "getpid", lambda: 1)
+            """,
+        ),
+        Case(
+            "obstore-half-a-body",
+            storage.Unavailable,
+            'store.read("a")',
+            _MEMORY,
+            setup="""
+                store = scene.fake_obstore(b"bo", size=4)
+            """,
+        ),
+        Case(
+            "obstore-listing-out-of-order",
+            storage.Unsafe,
+            'store.keys("runs/")',
+            _MEMORY,
+            setup="""
+                store = scene.fake_obstore(b"", names=["runs/b", "runs/a"])
+            """,
         ),
         Case(
             "obstore-two-endpoints",

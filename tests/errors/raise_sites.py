@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import importlib
+import inspect
 import pkgutil
 import sys
 from collections import Counter
@@ -18,7 +19,7 @@ import continuations_storage
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
-    from types import FrameType, TracebackType
+    from types import FrameType, ModuleType, TracebackType
 
 ROOT = Path(continuations.__file__).parents[1]
 _PACKAGES = (continuations, continuations_storage)
@@ -91,7 +92,9 @@ def _makes_an_error(raised: ast.expr | None) -> bool:
     # `raise error` and `raise` pass on an error that was made elsewhere.
     if isinstance(raised, ast.Name):
         return raised.id[:1].isupper()
-    return isinstance(raised, ast.Call)
+    if isinstance(raised, ast.Call):
+        return ast.unparse(raised.func) != "typer.Exit"  # an exit code, without a text
+    return False
 
 
 class Recorder:
@@ -161,15 +164,16 @@ def _wrap(cls: type[BaseException], recorder: Recorder) -> None:
     original: Any = cls.__init__
 
     def init(self: BaseException, *args: Any, **kwargs: Any) -> None:
-        recorder.note_stack(sys._getframe(1))
+        recorder.note_stack(inspect.currentframe())
+        recorder.note_traceback(sys.exception())
         original(self, *args, **kwargs)
 
-    cls.__init__ = init  # type: ignore[assignment,method-assign]
+    cls.__init__ = init  # type: ignore[method-assign]
 
 
 def _error_classes() -> Iterator[type[BaseException]]:
     for module in _modules():
-        for value in vars(module).values():
+        for value in module.__dict__.values():
             if (
                 isinstance(value, type)
                 and issubclass(value, BaseException)
@@ -178,7 +182,7 @@ def _error_classes() -> Iterator[type[BaseException]]:
                 yield value
 
 
-def _modules() -> Iterator[Any]:
+def _modules() -> Iterator[ModuleType]:
     for package in _PACKAGES:
         for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             if found.name.rpartition(".")[2] not in _SKIPPED:

@@ -14,12 +14,15 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from html import unescape
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import AfterValidator
 
 import continuations
 from continuations import (
     Agent,
     ApprovalPolicy,
+    Approve,
     Failed,
     Finished,
     Runner,
@@ -30,9 +33,12 @@ from continuations.cli import main
 from continuations.models.openai_chat import OpenAIChat
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.serve.aws_lambda import handler
+from continuations.serve.http.api import HttpApi, Request
+from continuations.serve.http.links import Links
 from continuations.serve.notify.mail import EmailNotifier
 from continuations.serve.notify.webhook import WebhookNotifier
 from continuations_storage import MemoryStore, SyncStore, faults
+from continuations_storage.obstore import ObjectStore
 from continuations_storage.retry_policy import RetryPolicy
 from continuations_storage.s3 import S3Store
 from tests.errors import names
@@ -47,7 +53,7 @@ from tests.serve.notify.receivers import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, MutableMapping
+    from collections.abc import Callable, Mapping, MutableMapping, Sequence
     from pathlib import Path
     from socket import socket
 
@@ -115,7 +121,7 @@ def talker(*lines: Any, **options: Any) -> Agent:
 
 
 class Scene(contextlib.ExitStack):
-    """The names that the code of one case may use; leaving it undoes what it changed."""
+    """The names that the code of one case may use; its end undoes what it changed."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
@@ -154,7 +160,9 @@ class Scene(contextlib.ExitStack):
 
     def execute(self, code: str, name: str) -> None:
         """Run the code of a case."""
-        exec(compile(dedent(code), name, "exec"), self.names)  # noqa: S102 - our tables
+        # Without the `annotations` future of this module: most users have none.
+        compiled = compile(dedent(code), name, "exec", dont_inherit=True)
+        exec(compiled, self.names)  # noqa: S102 - the texts of our tables
 
     def start(self, run_id: str = "jane-1", runner: Runner | None = None) -> Wait:
         """Start a run; return the wait that it is suspended with."""
@@ -201,16 +209,28 @@ class Scene(contextlib.ExitStack):
         The model has no retries of its own.
         """
         left = list(replies)
-        server = self.enter_context(ModelServer(lambda *_: left.pop(0), key=API_KEY))
-        given: dict[str, Any] = {"max_retries": 0, **options}
-        return OpenAIChat(
-            "gpt-5-mini", base_url=server.url, api_key=API_KEY, **given
-        )
 
-    def webhook(self, status: int, *, delay: float = 0.0, timeout: float = 5.0) -> Any:
+        def next_reply(_messages: object, _model: object) -> Mapping[str, Any]:
+            return left.pop(0)
+
+        server = self.enter_context(ModelServer(next_reply, key=API_KEY))
+        given: dict[str, Any] = {"max_retries": 0, **options}
+        return OpenAIChat("gpt-5-mini", base_url=server.url, api_key=API_KEY, **given)
+
+    def webhook(
+        self,
+        status: int,
+        *,
+        delay: float = 0.0,
+        timeout: float = 5.0,
+        tls: bool = False,
+    ) -> Any:
         """Return the notifier of a webhook with one answer; 0 is no HTTP."""
         once = RetryPolicy(max_attempts=1)
-        if status == 0 or delay:
+        if tls:
+            receiver = WebhookReceiver()
+            url = self.enter_context(serve_webhook(receiver, tls=True)).url
+        elif status == 0 or delay:
             script = partial(_send_rubbish, delay)
             server = self.enter_context(serve_socket_script(script))
             url = f"http://127.0.0.1:{server.server_address[1]}/in"
@@ -232,7 +252,7 @@ class Scene(contextlib.ExitStack):
 
     def handler(self, **options: Any) -> Callable[[object], Any]:
         """Return a Lambda handler on the store; raise `Shown` for an HTTP problem."""
-        given: dict[str, Any] = {"verify": lambda _: "kim", **options}
+        given: dict[str, Any] = {"verify": _verify, **options}
         handle = handler(store=self.store, clock=self.clock, **given)
         self.callback(handle.close)
 
@@ -248,9 +268,7 @@ class Scene(contextlib.ExitStack):
 
     def end(self, verdict: Verdict | None) -> Outcome:
         """Decide a call whose denial or expiry ends the run; `None` lets it expire."""
-        policy = ApprovalPolicy(
-            expires_after=60, on_denied="stop", on_expired="stop"
-        )
+        policy = ApprovalPolicy(expires_after=60, on_denied="stop", on_expired="stop")
         return self._decide(verdict, policy)
 
     def decided(self, verdict: Verdict, *, slow: bool = False) -> str:
@@ -261,6 +279,25 @@ class Scene(contextlib.ExitStack):
     def expired(self) -> str:
         """Let the time for a decision pass; return the tool message."""
         return raise_if_error(self._decide(None, ApprovalPolicy(expires_after=60)))
+
+    def drifted(self, *, drift: bool) -> str:
+        """Run an approved call whose validator reads its arguments differently now."""
+        shift = [0]
+
+        def shifted(number: int) -> int:
+            return number + shift[0]
+
+        @tool(approval=True, name="enter")
+        def enter(room: Annotated[int, AfterValidator(shifted)]) -> str:
+            """Enter a room."""
+            return f"entered {room}"
+
+        script = [ToolCall("enter", {"room": 5}), "done"]
+        agent = clerk(enter, script=script)
+        waiting = continuations.run(agent, TASK).continuation
+        shift[0] = int(drift)
+        answers = {waiting.waits[0].id: Approve()}
+        return raise_if_error(continuations.resume(waiting, agent, answers=answers))
 
     def settled(self, verdict: Verdict) -> str:
         """Decide a call of unknown outcome; return the tool message."""
@@ -291,6 +328,24 @@ class Scene(contextlib.ExitStack):
             store.delay = 6
         return runner.resume("jane-1")
 
+    def fake_obstore(
+        self, body: bytes, *, size: int = 0, names: Sequence[str] = ()
+    ) -> SyncStore:
+        """Return a store of obstore whose client answers as a case says."""
+        answer = SimpleNamespace(bytes=lambda: body, meta={"size": size, "e_tag": "x"})
+
+        def get(_key: str) -> object:
+            return answer
+
+        def keys(*_: object, **__: object) -> list[list[dict[str, str]]]:
+            return [[{"path": name} for name in names]]
+
+        client: Any = SimpleNamespace(get=get, list=keys)
+        once = RetryPolicy(max_attempts=1)
+        store = ObjectStore("s3://bucket", retry_policy=once)
+        self.patch(store, "_client", lambda: client)
+        return SyncStore(store)
+
     # Other ways in -------------------------------------------------------------
 
     def http(
@@ -306,11 +361,9 @@ class Scene(contextlib.ExitStack):
         **options: Any,
     ) -> str:
         """Send a request to the HTTP API; raise `Shown` for a problem."""
-        from continuations.serve.http.api import HttpApi, Request
-
         given: dict[str, Any] = {
-            "verify": lambda request: request.headers.get("x-user"),
-            "links": self.names["Links"](
+            "verify": _verify,
+            "links": Links(
                 LINK_SECRET, base_url="https://runs.example", clock=self.clock
             ),
             "clock": self.clock,
@@ -350,6 +403,10 @@ class Scene(contextlib.ExitStack):
             text = err.getvalue() or out.getvalue()
             raise Shown(f"exit {code}", " ".join(text.split()))
         return out.getvalue()
+
+
+def _verify(request: Request) -> str | None:
+    return request.headers.get("x-user")
 
 
 def _send_rubbish(delay: float, connection: socket) -> None:
@@ -442,5 +499,3 @@ def raise_if_error(outcome: Outcome) -> str:
     if first.isupper():
         raise Shown(f"tool message {first}", text)
     return text
-
-

@@ -13,9 +13,12 @@ if TYPE_CHECKING:
     from tests.errors.case import Case, Observation
 
 MAX_WORDS = 60
+MAX_WORD_LENGTH = 160
 _BAD_BEGINNING = re.compile(r"(What|Who|Whoever|It|Of)\b")
 _NEXT_STEP = re.compile(r"[.?!;][\"'`)]?\s|:\s+\S+\s+\S+\s+\S+|\bmust (be|have|name)\b")
-_ODD_WORDS = re.compile(r"\b(is none|are none|desk|door|wish|([oi]f|for|in) it(?=[.:;]))")
+_ODD_WORDS = re.compile(
+    r"\b(is none|are none|desk|door|wish|([oi]f|for|in) it(?=[.:;]))"
+)
 
 
 def faults(case: Case, seen: Observation) -> Iterator[str]:
@@ -29,6 +32,8 @@ def faults(case: Case, seen: Observation) -> Iterator[str]:
         yield "it has no second sentence, so it does not say what to do next"
     if _word_count(text) > MAX_WORDS:
         yield f"it has {_word_count(text)} words, more than {MAX_WORDS}"
+    if any(len(word) > MAX_WORD_LENGTH for word in text.split()):
+        yield f"it has a word of more than {MAX_WORD_LENGTH} letters"
     odd = _ODD_WORDS.search(text)
     if odd:
         yield f"it says {odd[0]!r}"
