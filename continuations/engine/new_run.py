@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from continuations.authoring.agent import Agent, AnyTool
+    from continuations.authoring.agent import Agent
+    from continuations.authoring.tool_protocol import ToolProtocol
     from continuations.core.calls import CallRow
     from continuations.core.waits import WaitKind
 
@@ -142,7 +143,7 @@ def approval_digest(
     )
 
 
-def approved_contract_digest(tool: AnyTool) -> str:
+def approved_contract_digest(tool: ToolProtocol) -> str:
     """Return what an approval binds of a tool; a strict policy minds its words."""
     strict = tool.approval is not None and tool.approval.strict
     return (
@@ -155,7 +156,7 @@ def approved_contract_digest(tool: AnyTool) -> str:
 def new_wait(
     state: RunState,
     call: CallRow,
-    tool: AnyTool | None,
+    tool: ToolProtocol | None,
     *,
     kind: WaitKind,
     now: datetime,
