@@ -136,6 +136,17 @@ MESSAGES = Area(
             """,
         ),
         Case(
+            "call-arguments-against-json-schema",
+            _ERROR,
+            'tool_message(find, {"room": 5})',
+            'tool_message(find, {"room": "5"})',
+            setup="""
+                schema = {"type": "object", "properties": {"room": {"type": "string"}}}
+                find = Tool.from_schema("find", schema, lambda arguments: "found")
+            """,
+            names=("room",),
+        ),
+        Case(
             "call-arguments-without-json-form",
             _ERROR,
             'tool_message(enter, {"size": 5})',

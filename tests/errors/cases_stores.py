@@ -32,9 +32,24 @@ URLS = Area(
         Case(
             "url-unknown-scheme",
             InvalidInput,
-            'open_store("gs://bucket/runs")',
+            'open_store("ftp://host/runs")',
             _S3,
-            names=("gs", "s3://"),
+            names=("ftp", "s3://"),
+        ),
+        Case(
+            "url-other-spelling",
+            InvalidInput,
+            'open_store("gcs://bucket/runs")',
+            'open_store("gs://bucket/runs")',
+            names=("gcs", "gs://"),
+        ),
+        Case(
+            "url-without-obstore",
+            InvalidInput,
+            'open_store("gs://bucket/runs")',
+            'scene.close(); open_store("gs://bucket/runs")',
+            setup='scene.without_module("obstore")',
+            names=("pip install", "obstore"),
         ),
         Case(
             "url-type",

@@ -18,6 +18,7 @@ from tests.errors import (
 AREAS = (
     cases_declaring.AGENTS,
     cases_declaring.TOOLS,
+    cases_declaring.SCHEMA_TOOLS,
     cases_declaring.POLICIES,
     cases_models.OPENAI,
     cases_models.OTHERS,

@@ -13,6 +13,7 @@ from pydantic import BaseModel, field_validator
 
 import continuations
 import continuations_storage
+from continuations.authoring.tool import Tool
 from continuations.core.messages import system_message, tool_message, user_message
 from continuations.models.interface import ModelReply, ModelRequest
 from continuations.models.openai_chat import OpenAIChat
@@ -59,6 +60,7 @@ _BY_PATH: dict[str, Any] = {
     "WebhookNotifier": WebhookNotifier,
     "faults": faults,
     "ObjectStore": ObjectStore,
+    "Tool": Tool,
     "S3Store": S3Store,
     "RetryPolicy": RetryPolicy,
     "storage": continuations_storage,
