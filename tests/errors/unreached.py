@@ -20,6 +20,9 @@ UNREACHED: dict[str, str] = {
     "continuations/authoring/schema_tool.py:SchemaTool.values_by_name": (
         "another schema is another contract, which is compared before"
     ),
+    "continuations/authoring/schema_tool.py:_refuse_reference": (
+        "schema-tool-reference reaches it; another language is between the frames"
+    ),
     "continuations/authoring/subagent.py:AgentTool.invoke": _FAULT_OF_OURS,
     "continuations/core/delta.py": _BYTES,
     "continuations/core/draft.py": _FAULT_OF_OURS,
