@@ -1,13 +1,16 @@
-"""Agents that cost nothing while they wait, and come back whole.
+"""A Python SDK for durable agents: the public names.
 
-The public names, each loaded when it is first used: importing this package loads
-neither the model's client nor a store's, and deciding never does.
+Each name is imported when it is first used. So `import continuations` loads neither a
+model client nor the client of an object store, and recording a decision loads no model
+client.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from continuations.version import __version__
 
 if TYPE_CHECKING:
     from continuations.authoring.agent import Agent
@@ -108,10 +111,10 @@ _EXPORTS_BY_MODULE = {
     "continuations.wire.continuation": ["Continuation"],
 }
 _MODULE_BY_EXPORT = {
-    name: home for home, names in _EXPORTS_BY_MODULE.items() for name in names
+    name: module_name
+    for module_name, names in _EXPORTS_BY_MODULE.items()
+    for name in names
 }
-
-__version__ = "0.1.0"
 
 __all__ = [
     "Agent",
@@ -174,11 +177,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    home = _MODULE_BY_EXPORT.get(name)
-    if home is None:
+    module_name = _MODULE_BY_EXPORT.get(name)
+    if module_name is None:
         msg = f"module 'continuations' has no attribute {name!r}"
         raise AttributeError(msg)
-    value = getattr(import_module(home), name)
+    value = getattr(import_module(module_name), name)
     globals()[name] = value
     return value
 

@@ -1,4 +1,4 @@
-"""`python -m continuations`: the command line."""
+"""Run the command line: `python -m continuations` is the program `continuations`."""
 
 import sys
 

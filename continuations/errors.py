@@ -1,8 +1,11 @@
-"""Every exception that continuations raises, above the standard library only.
+"""Every exception that continuations raises for an expected failure.
 
-The class says whose move it is; the text says what happened, to which run and
-wait, and what to do next. An error never carries a message of a conversation, an
-argument of a call or a secret: its text may end in a log.
+All are subclasses of `ContinuationsError`. The class says what kind of failure it is
+and what to do next. The text says what failed and why, and names the run and the wait.
+The text of an error never contains message contents, arguments of calls or secrets,
+because it may end up in a log.
+
+This module imports only the standard library.
 """
 
 from __future__ import annotations
@@ -14,9 +17,13 @@ if TYPE_CHECKING:
 
 
 class ContinuationsError(Exception):
-    """Above all errors of this library.
+    """Base class of all errors of this library.
 
-    `run_id` and `wait_id` name what it happened to, where it happened to one.
+    Catch it to handle every expected failure. Catch a subclass to handle one kind.
+
+    Attributes:
+        run_id: Id of the run that the error is about, or `None`.
+        wait_id: Id of the wait that the error is about, or `None`.
     """
 
     def __init__(
@@ -27,7 +34,7 @@ class ContinuationsError(Exception):
         self.wait_id = wait_id
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Let it be pickled: other processes raise it to their parents."""
+        """Support pickling, so that a worker process can send the error to another."""
         return _rebuild_error, (type(self), self.args, self.__dict__)
 
 
@@ -39,38 +46,72 @@ def _rebuild_error(
     return error
 
 
-# What was asked for ---------------------------------------------------------
+# Names and arguments --------------------------------------------------------
 
 
 class RunNotFound(ContinuationsError):
-    """The store holds no run of this id."""
+    """The store has no run with this id, or no version with this number.
+
+    The id may be misspelled, the store may be the wrong one, or the objects of the run
+    were deleted. Check the id and the URL of the store. `runner.waiting()` lists the
+    runs that have open waits.
+    """
 
 
 class WaitNotFound(ContinuationsError):
-    """No open or decided wait has this id; nothing was recorded."""
+    """No wait has this id, or the id has not the form of a wait id.
+
+    Nothing was recorded. The id may be misspelled, or a new wait may have replaced this
+    one. List the open waits with `runner.waiting()` and decide the new wait.
+    """
 
 
 class InvalidId(ContinuationsError, ValueError):
-    """A run id is 1 to 200 of `[A-Za-z0-9._-]`, the first one alphanumeric."""
+    """A run id or a store key has characters or a length that are not allowed.
+
+    Nothing was written. A run id has 1 to 200 characters out of `A-Z`, `a-z`, `0-9`,
+    `.`, `_` and `-`, and begins with a letter or a digit. Choose another id.
+    """
 
 
 class InvalidInput(ContinuationsError, ValueError):
-    """What was given cannot start, stand in or be stored in a run."""
+    """An argument has the wrong type or a value that is not allowed.
+
+    Raised for example for the input of a run, the options of `Agent`, `tool`, `Runner`
+    and `open_store`, and for text that cannot be stored. Nothing was written. The text
+    names the argument. Correct it and call again.
+    """
 
 
 # The state of a run ---------------------------------------------------------
 
 
 class RunExists(ContinuationsError):
-    """A run of this id was started with another input."""
+    """`start` was called with the id of a run that has another input or agent.
+
+    The existing run is unchanged. Start with another run id, or continue the existing
+    run with `resume`. A repeated `start` with the same input and agent is not an error.
+    """
 
 
 class RunErased(ContinuationsError):
-    """The run was erased; its id is never used again."""
+    """The run was erased and its id cannot be used again.
+
+    Reserved: version 0.1 never raises this error, because it has no method that erases
+    a run. If the objects of a run were deleted from the store, methods raise
+    `RunNotFound`.
+    """
 
 
 class RunBusy(ContinuationsError):
-    """Another process holds the claim on the run, at the latest until `until`."""
+    """Another process holds the claim on the run, so only that process may advance it.
+
+    This process did nothing. Usually the other process finishes the work. If it died,
+    call `resume` again after `until`; `sweep` does this by itself.
+
+    Attributes:
+        until: Time at which the claim ends, in UTC, unless the other process renews it.
+    """
 
     def __init__(self, message: str, *, run_id: str, until: datetime) -> None:
         super().__init__(message, run_id=run_id)
@@ -78,22 +119,41 @@ class RunBusy(ContinuationsError):
 
 
 class StaleRun(ContinuationsError):
-    """Another process moved the run on; this one stopped and wrote nothing more."""
+    """Another process advanced the run while this process worked on it.
+
+    This process stopped before it wrote a version. The run is intact: everything that
+    was committed before is kept. Read it with `look`, or call `resume` again.
+    """
 
 
 class ClockOff(ContinuationsError):
-    """This machine's clock is too far from the store's to hold a claim."""
+    """The clocks of this machine and of the store differ by over a quarter of a lease.
+
+    Claims depend on time, so this process did not work on the run. Synchronize the
+    clock of this machine (for example with NTP) and call again.
+    """
 
 
 class Cancelled(ContinuationsError):
-    """The run was cancelled, and the wait was closed with it."""
+    """The wait cannot be decided, because its run was cancelled.
+
+    The decision was not recorded and the call does not run. If the work is still
+    needed, start a new run.
+    """
 
 
-# Deciding -------------------------------------------------------------------
+# Decisions ------------------------------------------------------------------
 
 
 class AlreadyDecided(ContinuationsError):
-    """Another decision stands; `decision` is the one that was recorded."""
+    """Another decision of this wait was recorded first, and it differs from this one.
+
+    This decision was not recorded. Show `decision` to the person who decided second. A
+    repeat of the recorded decision is not an error.
+
+    Attributes:
+        decision: The recorded `Decision`.
+    """
 
     def __init__(
         self, message: str, *, run_id: str, wait_id: str, decision: object
@@ -103,22 +163,38 @@ class AlreadyDecided(ContinuationsError):
 
 
 class DecisionRefused(ContinuationsError, ValueError):
-    """The decision does not fit its wait; nothing was recorded, decide again."""
+    """The decision does not fit the wait, so it was not recorded.
+
+    Causes are a verdict that this kind of wait does not accept, edited arguments that
+    do not match the wait's schema, and a value that is not JSON. The wait is still
+    open. Correct the decision and decide again.
+    """
 
 
 class WaitExpired(ContinuationsError):
-    """The deadline of the wait has passed; the call does not run."""
+    """The deadline of the wait has passed, so it cannot be decided.
+
+    The decision was not recorded and the call does not run. Call `resume`: the run
+    continues without the call, or ends if its approval policy says so.
+    """
 
 
-# Moving a run on ------------------------------------------------------------
+# Advancing a run ------------------------------------------------------------
 
 
 class ModelError(ContinuationsError):
-    """The model gave no usable reply; the run stays resumable.
+    """The model did not give a usable reply.
 
-    `retryable` says whether the same request may do better later, `status` is the
-    HTTP status where there was one. Without a store, `continuation` holds all that
-    was done until then: resume it.
+    Causes are a failed or refused request, an invalid reply, and an agent without a
+    model. The run keeps everything that was committed before. Fix the cause that the
+    text names, then call `resume` with the run id or, without a store, with
+    `continuation`.
+
+    Attributes:
+        status: HTTP status of the provider's response, or `None` without a response.
+        retryable: Whether the same request may succeed later without a change.
+        continuation: Without a store, the `Continuation` with all work so far. With a
+            store, `None`.
     """
 
     continuation: object = None
@@ -137,47 +213,93 @@ class ModelError(ContinuationsError):
 
 
 class AgentChanged(ContinuationsError):
-    """The code of a pending call is missing or means something else now.
+    """The running code does not fit the run: an agent or a tool is missing or differs.
 
-    Nothing ran and nothing was written: the run resumes once compatible code is
-    back, or it is cancelled.
+    Causes:
+
+    - An agent of the stack is missing.
+    - The tool of a pending call is missing, or its contract changed after the call was
+      examined.
+    - The agent of a finished run has another output type now, which does not accept
+      the output.
+
+    Nothing ran and nothing was written. Resume with compatible code, decide the wait
+    with `Deny`, or cancel the run.
     """
 
 
 class TranscriptInvalid(ContinuationsError):
-    """A list of messages that every provider would refuse; it was not sent."""
+    """A provider would refuse the messages of a frame, so they were not sent.
+
+    Each tool call needs exactly one tool message directly after it. The run is
+    unchanged. If your application wrote the messages, for example as the input of
+    `start`, correct them. If not, this is a bug in continuations: report it.
+    """
 
 
 class IllegalTransition(ContinuationsError):
-    """The table of a call's life has no such move: a fault in continuations."""
+    """An event is not possible in the present state of a run.
+
+    The run is unchanged. This is a bug in continuations: report it with the text of the
+    error. Your application cannot prevent it.
+    """
 
 
 # Bytes and stores -----------------------------------------------------------
 
 
 class FormatError(ContinuationsError, ValueError):
-    """Bytes that are not a continuation of a format that this version reads."""
+    """Bytes cannot be read as a continuation or another stored object.
+
+    They come from another program or from a newer version of this library, or a value
+    is too large to be stored. Stored objects are unchanged. If the text names a newer
+    format, update continuations. Otherwise check which file or object you passed.
+    """
 
 
 class Corrupt(FormatError):
-    """Bytes of ours that were damaged or tampered with; they were left untouched."""
+    """A stored object is missing, damaged or does not belong to its run.
+
+    Nothing was changed. Run `continuations doctor RUN` to list the damaged objects.
+    Restore them from a backup, or give up the lost versions with `doctor --repair`.
+    """
 
 
 class StoreError(ContinuationsError):
-    """The store did not do what was asked; what was committed before stands."""
+    """The store failed in a way that no subclass describes.
+
+    Everything that was committed before is kept. Fix the cause that the text names and
+    repeat the call.
+    """
 
 
 class Inconclusive(StoreError):
-    """A write whose reply was lost: it may have landed. Look before you repeat it."""
+    """The store's reply to a write was lost, so the write may have succeeded.
+
+    Read the state before you repeat the call, for example with `look`. A repeat of
+    `decide`, of `resume`, or of `start` with the same run id is safe.
+    """
 
 
 class StoreDenied(StoreError):
-    """The store does not permit it, or cannot tell missing from not permitted."""
+    """The store denies access, or does not say whether the object is missing.
+
+    Nothing was written. Check the credentials of this process and its permissions for
+    the store: it must create, read, list and delete objects.
+    """
 
 
 class StoreUnavailable(StoreError):
-    """The store does not answer or has no room; try again later."""
+    """The store does not answer, limits requests, has no space, or is too slow.
+
+    Everything that was committed before is kept. Repeat the call later. If the text
+    says that the store is too slow for the claim, pass a longer `lease` to the runner.
+    """
 
 
 class StoreUnsafe(StoreError):
-    """The store does not honour put-if-absent; nothing may be kept in it."""
+    """The store overwrites an existing object instead of refusing the write.
+
+    Two processes could then both believe that they hold the claim, so nothing is stored
+    in it. Use a store that supports put-if-absent.
+    """

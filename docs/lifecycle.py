@@ -1,6 +1,7 @@
-"""Draw the life of a call from the table that decides it: `python docs/lifecycle.py`.
+"""Print the life cycle of a call as a mermaid diagram: `python docs/lifecycle.py`.
 
-The picture in docs/how-it-works.md is this script's output; a test compares them.
+The diagram is drawn from the table of transitions. The block in docs/how-it-works.md
+is the output of this script, and a test compares the two.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from continuations.core.transitions import TRANSITIONS
 
 def mermaid() -> str:
     """Return the table of transitions as a mermaid state diagram."""
-    lines = ["stateDiagram-v2", "    [*] --> proposed: the model asks"]
+    lines = ["stateDiagram-v2", "    [*] --> proposed: model asks for the call"]
     for (state, event), after in TRANSITIONS.items():
         if event.__name__ != "CallCancelled":
             before = STATE_NAMES[state]

@@ -1,13 +1,15 @@
-"""One agent, one tool, one person who must say yes.
+"""One agent, one tool, and one person who must approve the call.
 
-    python examples/approve_a_refund.py            # all of it, in a temporary folder
+    python examples/approve_a_refund.py            # all steps, in a temporary folder
 
     python examples/approve_a_refund.py start      # or step by step, in this folder
     python examples/approve_a_refund.py approve    # or: deny
     python examples/approve_a_refund.py resume
 
-Each step is a process of its own: between them nothing runs, and there is only what
-the folder `.runs` holds.
+Each step is a separate process. Between two steps no process runs; the folder `.runs`
+holds the whole state.
+
+With OPENAI_API_KEY set, the agent uses the real model, otherwise a scripted one.
 """
 
 import os
@@ -20,19 +22,20 @@ from continuations import Agent, Approve, Deny, Finished, Outcome, Runner, tool
 from continuations.models.interface import ModelRequest
 from continuations.models.scripted import ScriptedModel, ScriptedReply, ToolCall
 
-REFUNDS = Path("refunds.txt")  # stands for the bank
+RUN_ID = "order-a17"
+REFUNDS = Path("refunds.txt")  # in place of a payment provider
 
 
 @tool(approval=True)
 def refund(order: str, cents: int) -> str:
-    """Pay the money for an order back to its customer."""
-    with REFUNDS.open("a") as bank:
-        bank.write(f"{cents} cents for {order}\n")
+    """Refund the money for an order to the customer."""
+    with REFUNDS.open("a") as file:
+        file.write(f"{cents} cents for {order}\n")
     return f"Refunded {cents} cents for order {order}."
 
 
 def scripted_reply(request: ModelRequest) -> ScriptedReply:
-    """Answer in the model's place, so that the example runs without a key."""
+    """Return the model's next message, so that the example runs without an API key."""
     last = request.messages[-1]
     if last.role == "user":
         return ToolCall("refund", {"order": "A-17", "cents": 1250})
@@ -41,7 +44,7 @@ def scripted_reply(request: ModelRequest) -> ScriptedReply:
 
 support = Agent(
     "support",
-    instructions="You help customers. Broken goods are refunded in full.",
+    instructions="You help customers. Refund broken goods in full.",
     tools=[refund],
     model="gpt-5-mini"
     if "OPENAI_API_KEY" in os.environ
@@ -50,48 +53,49 @@ support = Agent(
 runner = Runner(support, store="file:.runs")
 
 
-def decide(verdict: Approve | Deny) -> None:
-    """Decide whatever waits. This needs neither the agent nor a model."""
-    for waiting in runner.waiting():
-        wait = runner.wait(waiting.id)
-        print(f"{type(verdict).__name__}: {wait.tool} {wait.arguments}")
-        runner.decide(wait.id, verdict)
+def decide_all(decision: Approve | Deny) -> None:
+    """Record the same decision for every open approval. No model is called."""
+    for summary in runner.waiting():
+        wait = runner.wait(summary.id)
+        if wait.kind == "approval":
+            print(f"{type(decision).__name__}: {wait.tool} {wait.arguments}")
+            runner.decide(wait.id, decision)
 
 
-def show(outcome: Outcome) -> None:
-    """Say how the run stands."""
+def print_outcome(outcome: Outcome) -> None:
+    """Print whether the run finished or what it waits for."""
     print(f"{type(outcome).__name__} in process {os.getpid()}")
     for wait in outcome.continuation.waits:
-        print(f"  waits for a person: {wait.tool} {wait.arguments}")
+        print(f"  waits for {wait.kind}: {wait.tool} {wait.arguments}")
     if isinstance(outcome, Finished):
         print(f"  {outcome.output}")
 
 
 def run_all_steps() -> None:
-    """Do all steps, each in a process of its own, and look at what the bank saw."""
+    """Run every step in a separate process and check that the refund was paid once."""
     with tempfile.TemporaryDirectory() as folder:
         for step in ("start", "approve", "resume"):
             subprocess.run([sys.executable, __file__, step], cwd=folder, check=True)
-        seen = (Path(folder) / REFUNDS).read_text()
-    print(f"The bank saw: {seen.rstrip()}")
-    if "OPENAI_API_KEY" not in os.environ and seen != "1250 cents for A-17\n":
-        sys.exit("That is not what was approved, once.")
+        refunds = (Path(folder) / REFUNDS).read_text()
+    print(f"Refunds paid: {refunds.rstrip()}")
+    if "OPENAI_API_KEY" not in os.environ and refunds != "1250 cents for A-17\n":
+        sys.exit("Expected one refund of 1250 cents for A-17.")
 
 
 def main() -> None:
-    """Take one step, or all."""
+    """Run one step, or all of them."""
     match sys.argv[1:]:
         case []:
             run_all_steps()
         case ["start"]:
-            broken = "Order A-17 arrived broken. I want my 12.50 back."
-            show(runner.start(broken, run_id="order-a17"))
+            task = "Order A-17 arrived broken. I want my 12.50 back."
+            print_outcome(runner.start(task, run_id=RUN_ID))
         case ["approve"]:
-            decide(Approve(by="kim@example.com"))
+            decide_all(Approve(by="kim@example.com"))
         case ["deny"]:
-            decide(Deny(by="kim@example.com", reason="It was used for a year."))
+            decide_all(Deny(by="kim@example.com", reason="It was used for a year."))
         case ["resume"]:
-            show(runner.resume("order-a17"))
+            print_outcome(runner.resume(RUN_ID))
         case _:
             sys.exit(__doc__)
 

@@ -1,9 +1,11 @@
-"""The approver changes what runs: another amount, and everybody knows of it.
+"""The approver changes the arguments of a call before it runs.
 
     python examples/edited_arguments.py
 
-What the model wrote and what ran are both kept, and the model is told, so that it does
-not go on believing in its own number.
+The run keeps both versions: the arguments that the model wrote and the arguments of
+the executed call. The tool message tells the model which arguments were used.
+
+With OPENAI_API_KEY set, the agent uses the real model, otherwise a scripted one.
 """
 
 import os
@@ -13,25 +15,26 @@ from continuations import Agent, Approve, DecisionRefused, Finished, Runner, too
 from continuations.models.interface import ModelRequest
 from continuations.models.scripted import ScriptedModel, ScriptedReply, ToolCall
 
-paid: list[int] = []
+RUN_ID = "bonus-jane"
+paid_cents: list[int] = []
 
 
 @tool(approval=True)
 def pay_bonus(person: str, cents: int) -> str:
     """Pay a bonus to a person."""
-    paid.append(cents)
+    paid_cents.append(cents)
     return f"Paid {cents} cents to {person}."
 
 
 def scripted_reply(request: ModelRequest) -> ScriptedReply:
-    """Answer in the model's place, so that the example runs without a key."""
+    """Return the model's next message, so that the example runs without an API key."""
     last = request.messages[-1]
     if last.role == "user":
         return ToolCall("pay_bonus", {"person": "Jane", "cents": 500_000})
-    return "Jane's bonus is paid; the approver set the amount."
+    return "Jane's bonus is paid. The approver set the amount."
 
 
-agent = Agent(
+payroll = Agent(
     "payroll",
     instructions="You pay bonuses: call the tool, then report what was paid.",
     tools=[pay_bonus],
@@ -39,42 +42,43 @@ agent = Agent(
     if "OPENAI_API_KEY" in os.environ
     else ScriptedModel(scripted_reply),
 )
-runner = Runner(agent, store="memory:")
+runner = Runner(payroll, store="memory:")
 
 
 def main() -> None:
-    """Start, approve with another amount, resume, and read what is kept."""
-    suspended = runner.start("Pay Jane a bonus of 5000.00.", run_id="bonus")
+    """Start a run, approve another amount, resume, and print both amounts."""
+    suspended = runner.start("Pay Jane a bonus of 5000.00.", run_id=RUN_ID)
     wait = suspended.continuation.waits[0]
     print(f"{type(suspended).__name__}: {wait.tool} {wait.arguments}")
 
-    # An edit must fit the tool's schema. One that does not is not recorded, so the
-    # wait stays open and the approver can try again.
+    # The edited arguments must match the tool's schema. If they do not, no decision is
+    # recorded, the wait stays open, and the approver can try again.
     try:
         runner.decide(wait.id, Approve(arguments={"person": "Jane", "cents": "lots"}))
-    except DecisionRefused as refused:
-        print(f"{type(refused).__name__}: {refused}")
+    except DecisionRefused as error:
+        print(f"{type(error).__name__}: {error}")
 
     edited = {**wait.arguments, "cents": 50_000}
     runner.decide(wait.id, Approve(by="kim@example.com", arguments=edited))
-    outcome = runner.resume("bonus")
-    print(f"{type(outcome).__name__}: the tool paid {paid}")
+    outcome = runner.resume(RUN_ID)
+    print(f"{type(outcome).__name__}: the tool paid {paid_cents}")
 
-    # Every version of a run stays readable. The one after the suspension is the claim
-    # that took the decision in, before the call ran.
-    claim = runner.look("bonus", version=suspended.continuation.version + 1)
-    call = claim.root.calls[0]
-    print(f"The model wrote:    {call.original_arguments}")
-    print(f"What was run:       {call.arguments}")
+    # Every version of a run can be read. The first version after the suspension
+    # contains the decision and was written before the call ran.
+    claimed = runner.look(RUN_ID, version=suspended.continuation.version + 1)
+    call = claimed.root.calls[0]
+    print(f"The model wrote:     {call.original_arguments}")
+    print(f"The tool ran with:   {call.arguments}")
 
     messages = outcome.continuation.root.messages
-    (told,) = [m["content"] for m in messages if m["role"] == "tool"]
-    print(f"The model was told: {told}")
+    (result,) = [m["content"] for m in messages if m["role"] == "tool"]
+    print(f"The model received:  {result}")
     if isinstance(outcome, Finished):
-        print(f"The model said:     {outcome.output}")
+        print(f"The model replied:   {outcome.output}")
 
-    if not (isinstance(outcome, Finished) and paid == [50_000] and "50000" in told):
-        sys.exit("What ran is not what was approved.")
+    is_paid = isinstance(outcome, Finished) and paid_cents == [50_000]
+    if not (is_paid and "50000" in result):
+        sys.exit("Expected one payment of 50000 cents, reported to the model.")
 
 
 if __name__ == "__main__":

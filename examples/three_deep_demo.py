@@ -1,9 +1,11 @@
-"""The demonstration of three_deep.py: each command as a process of its own.
+"""The demonstration of three_deep.py: every command runs in a separate process.
 
-It is started by `python examples/three_deep.py`. It has no agents and moves no run on:
-it starts processes, decides which decision comes next, and reads what is in the store.
-A process that somebody kills meanwhile is started again with --wait-if-busy, so try that: it
-ends the same. Options, such as `--lease 2`, are handed on to every process.
+`python examples/three_deep.py` starts this script. It has no agents and does not
+advance the run: it starts processes, chooses the next decision and reads the store.
+
+You can kill any process that it lists, also with SIGKILL. The script repeats its
+command with --wait-if-busy, and the run has the same end. Every process gets the
+options of this script, such as `--lease 2`.
 """
 
 import argparse
@@ -19,50 +21,48 @@ from continuations import Runner, Wait, open_store
 from continuations_storage import SyncStore
 
 HERE = Path(__file__).parent
-RUN = "onboard-jane"
+RUN_ID = "onboard-jane"
 MAX_ATTEMPTS = 10
 OBJECT_KINDS = {
     "v": "versions of the run",
     "in": "decisions",
     "waits": "open waits",
     "markers": "markers",
-    "probe": "proof of the store",
+    "probe": "probe of the store",
 }
 
 
 class Demo:
-    """Where it plays: a fresh folder, a model, and the processes that there were."""
+    """A new folder with a store, the scripted API, and the processes of the run."""
 
-    def __init__(self, home: Path, *, offline: bool, options: list[str]) -> None:
-        self.store = f"file:{home / 'runs'}"
-        self.effects_file = home / "ledger.txt"
+    def __init__(self, folder: Path, *, offline: bool, options: list[str]) -> None:
+        self.store = f"file:{folder / 'runs'}"
+        self.effects_file = folder / "effects.txt"
         self.offline = offline
         self.options = options
         self.server: subprocess.Popen[str] | None = None
         self.url = ""
         self.ended_pids: list[int] = []
-        self._titles = itertools.count(1)
+        self._step_numbers = itertools.count(1)
 
     @property
     def effects(self) -> list[str]:
-        """The lines of the ledger: each a call's id and what it did."""
-        return (
-            self.effects_file.read_text().splitlines()
-            if self.effects_file.exists()
-            else []
-        )
+        """The lines of the effects file: the id of a call and its effect."""
+        if not self.effects_file.exists():
+            return []
+        return self.effects_file.read_text().splitlines()
 
     def print_title(self, text: str) -> None:
-        """Print what comes next."""
-        print(f"\n{next(self._titles)}. {text}")
+        """Print the title of the next step."""
+        print(f"\n{next(self._step_numbers)}. {text}")
 
     @property
     def model_server_exited(self) -> bool:
-        """Tell whether the scripted API was killed."""
+        """Whether the scripted API was started and has exited."""
         return self.server is not None and self.server.poll() is not None
 
     def model_environment(self) -> dict[str, str]:
-        """Return the environment in which a process finds its model."""
+        """Return the environment variables with which a process finds its model."""
         if not self.offline:
             return dict(os.environ)
         if self.server is None or self.model_server_exited:
@@ -73,27 +73,27 @@ class Demo:
                 text=True,
             )
             self.url = next(iter(self.server.stdout or ())).strip()
-            print(f"   process {self.server.pid}: the scripted API, {self.url}")
+            print(f"   process {self.server.pid}: scripted_api.py at {self.url}")
         return {
             **os.environ,
             "OPENAI_BASE_URL": self.url,
             "OPENAI_API_KEY": "offline",
         }
 
-    def run_step(self, *words: str) -> None:
-        """Run a command of three_deep.py; if it is killed, again with --wait-if-busy."""
-        options = ["--ledger", str(self.effects_file), *self.options]
+    def run_step(self, *command: str) -> None:
+        """Run a command of three_deep.py; repeat it if its process is killed."""
+        options = ["--effects", str(self.effects_file), *self.options]
         self.run(
             str(HERE / "three_deep.py"),
-            *words,
+            *command,
             options=options,
             retry_option="--wait-if-busy",
         )
 
     def run(self, *program: str, options: list[str], retry_option: str = "") -> None:
-        """Run a process to its end; repeat it if it was killed, or its model was."""
+        """Run a program; repeat it if its process or the scripted API is killed."""
         command = [sys.executable, *program, "--store", self.store, *options]
-        shown = " ".join([Path(program[0]).name, *program[1:]])
+        name = " ".join([Path(program[0]).name, *program[1:]]).removeprefix("-m ")
         for _ in range(MAX_ATTEMPTS):
             with subprocess.Popen(
                 command,
@@ -102,20 +102,20 @@ class Demo:
                 stderr=subprocess.STDOUT,
                 text=True,
             ) as process:
-                print(f"   process {process.pid}: {shown}", flush=True)
+                print(f"   process {process.pid}: {name}", flush=True)
                 for line in process.stdout or ():
                     print(f"   | {line}", end="")
-            print(f"   process {process.pid} ended with {process.returncode}")
+            print(f"   process {process.pid} exited with code {process.returncode}")
             self.ended_pids.append(process.pid)
             if process.returncode == 0:
                 return
             if process.returncode > 0 and not self.model_server_exited:
                 break
             command += [retry_option] if retry_option else []
-        sys.exit(f"{shown} was to succeed.")
+        sys.exit(f"{name} failed.")
 
     def close(self) -> None:
-        """End the scripted API, which does so when nobody is left to write to it."""
+        """Stop the scripted API, which exits when its standard input is closed."""
         if self.server is not None:
             self.server.communicate()
             self.ended_pids.append(self.server.pid)
@@ -123,40 +123,40 @@ class Demo:
 
 
 def run_demo(demo: Demo) -> None:
-    """Start, then decide and resume until nothing waits any more."""
-    desk = Runner([], store=demo.store)
-    demo.print_title("Start")
+    """Start the run, then decide and resume until it has no open wait."""
+    runner = Runner([], store=demo.store)
+    demo.print_title("Start the run")
     demo.run_step("start")
-    demo.print_title("The paused stack, read by a process that has no agents")
-    demo.run("-m", "continuations", "show", RUN, options=[])
+    demo.print_title("Show the suspended stack; this process loads no agents")
+    demo.run("-m", "continuations", "show", RUN_ID, options=[])
     print_stored(demo)
     for _ in range(MAX_ATTEMPTS):
-        waits = desk.look(RUN).waits
+        waits = runner.look(RUN_ID).waits
         if not waits:
             return
-        # By the name of the tool: a real model may ask in another order.
+        # Chosen by tool name, because a real model may call the tools in another order.
         wait = max(waits, key=lambda wait: wait.tool == "transfer")
-        words = decision_command(wait, demo.effects)
-        demo.print_title(f"{words[0].capitalize()}: {' > '.join(wait.path)}")
-        demo.run_step(*words)
-        demo.print_title("Resume")
-        demo.run_step("resume", RUN)
-    sys.exit("The run was to end.")
+        command = decision_command(wait, demo.effects)
+        demo.print_title(f"{command[0].capitalize()} {' > '.join(wait.path)}")
+        demo.run_step(*command)
+        demo.print_title("Resume the run")
+        demo.run_step("resume", RUN_ID)
+    sys.exit(f"The run still waits after {MAX_ATTEMPTS} decisions.")
 
 
 def decision_command(wait: Wait, effects: list[str]) -> list[str]:
-    """Return the command that decides a wait: yes to the money, no to the access."""
+    """Return the command that decides a wait: approve the money, deny the access."""
     if wait.kind == "unknown":
-        # Its process was killed in the middle of the call. The ledger knows.
-        for call, _, effect in (line.partition(" ") for line in effects):
-            if call == wait.call_id:
+        # The process was killed during the call; the effects file shows the outcome.
+        for call_id, _, effect in (line.partition(" ") for line in effects):
+            if call_id == wait.call_id:
                 return ["answer", wait.id, effect]
         return ["approve", wait.id]
     return ["approve" if wait.tool == "transfer" else "deny", wait.id]
 
 
 def stored_sizes(url: str) -> dict[str, list[int]]:
-    """Return the sizes of all objects in a store, by their kind."""
+    """Return the size of every object in a store, by kind."""
     sizes: dict[str, list[int]] = defaultdict(list)
     with SyncStore(open_store(url)) as store:
         for key in store.all_keys(""):
@@ -166,64 +166,66 @@ def stored_sizes(url: str) -> dict[str, list[int]]:
 
 
 def living_pids(pids: list[int]) -> list[int]:
-    """Return those of some processes that are still there."""
-    there: list[int] = []
+    """Return the ids of the processes that still run."""
+    living: list[int] = []
     for pid in pids:
         try:
             os.kill(pid, 0)
         except ProcessLookupError:
             continue
-        there.append(pid)
-    return there
+        living.append(pid)
+    return living
 
 
 def print_stored(demo: Demo) -> None:
-    """Say what there is between two processes: bytes, and nothing that runs."""
+    """Print the stored objects and the number of running processes."""
+    print("   In the store:")
     for kind, sizes in stored_sizes(demo.store).items():
-        print(f"   {len(sizes):3} x {kind:20} {sum(sizes):6,} bytes")
-    still = living_pids(demo.ended_pids) or "none"
+        print(f"     {len(sizes):3} {kind:20} {sum(sizes):6,} bytes")
+    still_running = living_pids(demo.ended_pids) or "none"
     print(
-        f"   {len(demo.ended_pids)} processes worked on it so far; alive now: {still}"
+        f"   Processes so far: {len(demo.ended_pids)}, still running: {still_running}"
     )
 
 
 def check(demo: Demo) -> None:
-    """Print how it ended, and exit with an error unless it is as promised."""
-    demo.print_title("What is stored, and what runs")
+    """Print the end of the run; exit with an error if a promise is broken."""
+    demo.print_title("What is left")
     print_stored(demo)
-    demo.print_title(f"The ledger of effects, {demo.effects_file}")
+    demo.print_title("Effects of the tools")
     for effect in demo.effects:
         print(f"   {effect}")
     transfers = [effect for effect in demo.effects if "Transferred" in effect]
-    status = Runner([], store=demo.store).look(RUN).status
-    kept = {
-        "the run finished": status == "finished",
+    status = Runner([], store=demo.store).look(RUN_ID).status
+    promises = {
+        "the run is finished": status == "finished",
         "the money was transferred once": len(transfers) == 1,
-        "what was denied never happened": transfers == demo.effects,
-        "nothing is left running": not living_pids(demo.ended_pids),
+        "the denied call did not run": transfers == demo.effects,
+        "no process is still running": not living_pids(demo.ended_pids),
     }
     print()
-    for promise, holds in kept.items():
-        print(f"{'Yes' if holds else 'NO'}: {promise}.")
-    if not all(kept.values()):
+    for promise, is_kept in promises.items():
+        print(f"{'Yes' if is_kept else 'NO'}: {promise}.")
+    if not all(promises.values()):
         sys.exit(1)
 
 
 def main() -> None:
-    """Set the stage, play, and look whether it went as promised."""
-    parser = argparse.ArgumentParser()
+    """Run the demonstration in a new folder and check its promises."""
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--offline", action="store_true", default="OPENAI_API_KEY" not in os.environ
     )
-    options, rest = parser.parse_known_args()
-    home = Path(tempfile.mkdtemp(prefix="three-deep-"))
-    stage = Demo(home, offline=options.offline, options=rest)
-    print(f"Store {stage.store}, ledger {stage.effects_file}: both are kept.")
+    options, other_options = parser.parse_known_args()
+    folder = Path(tempfile.mkdtemp(prefix="three-deep-"))
+    demo = Demo(folder, offline=options.offline, options=other_options)
+    print("Three agents deep: orchestrator > hr > accounts.")
+    print(f"The store and the effects are in {folder} and are kept.")
     try:
-        run_demo(stage)
+        run_demo(demo)
     finally:
-        stage.close()
-    check(stage)
+        demo.close()
+    check(demo)
 
 
 if __name__ == "__main__":

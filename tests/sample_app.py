@@ -25,11 +25,11 @@ from tests.scripts import call
 
 if TYPE_CHECKING:
     from continuations import Model
-    from continuations.authoring.agent import AnyTool
+    from continuations.authoring.tool_protocol import ToolProtocol
     from tests.scripts import Script
 
 Record: TypeAlias = Callable[[Effect], None]
-ToolMaker: TypeAlias = "Callable[[Record], AnyTool | Callable[..., Any]]"
+ToolMaker: TypeAlias = "Callable[[Record], ToolProtocol | Callable[..., Any]]"
 
 
 def act_after_effect(then: str) -> None:
@@ -49,7 +49,7 @@ def act_after_effect(then: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def make_act(record: Record) -> AnyTool:
+def make_act(record: Record) -> ToolProtocol:
     """Return `act`, which may not be repeated."""
 
     @tool
@@ -62,7 +62,7 @@ def make_act(record: Record) -> AnyTool:
     return act
 
 
-def make_pay(record: Record) -> AnyTool:
+def make_pay(record: Record) -> ToolProtocol:
     """Return `pay`, which needs an approval."""
 
     @tool(approval=True)
@@ -75,7 +75,7 @@ def make_pay(record: Record) -> AnyTool:
     return pay
 
 
-def make_read(record: Record) -> AnyTool:
+def make_read(record: Record) -> ToolProtocol:
     """Return `read`, which is read-only."""
 
     @tool(read_only=True)
@@ -88,7 +88,7 @@ def make_read(record: Record) -> AnyTool:
     return read
 
 
-def make_push(record: Record) -> AnyTool:
+def make_push(record: Record) -> ToolProtocol:
     """Return `push`, which is idempotent."""
 
     @tool(idempotent=True)
@@ -116,7 +116,7 @@ def verify_booking() -> Answer | Approve | Deny | None:
             return None
 
 
-def make_book(record: Record) -> AnyTool:
+def make_book(record: Record) -> ToolProtocol:
     """Return `book`, which has a `verify` function."""
 
     @tool(verify=verify_booking)

@@ -6,38 +6,26 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from continuations.authoring.subagent import AgentTool
 from continuations.authoring.tool import Tool
+from continuations.authoring.tool_protocol import is_tool
 from continuations.core import jsontext
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
     from continuations.authoring.approval import ApprovalPolicy, Condition
     from continuations.authoring.output_spec import OutputSpec
+    from continuations.authoring.tool_protocol import ToolProtocol
+    from continuations.core.model_protocol import Model, OutputSchema
 
-AnyTool: TypeAlias = Tool[..., Any] | AgentTool
-_TOOL_TYPES: tuple[type[Any], ...] = (Tool, AgentTool)
-ToolLike: TypeAlias = "Tool[..., Any] | AgentTool | Agent | Callable[..., Any]"
+ToolLike: TypeAlias = "ToolProtocol | Agent | Callable[..., Any]"
 ToolsOption: TypeAlias = "Sequence[ToolLike] | Callable[[], Sequence[ToolLike]]"
 
 
 # More than any conversation holds, and within what is stored.
 _MAX_TURNS = 1_000_000_000
-
-
-class ModelLike(Protocol):
-    """Whatever answers a conversation, as `continuations.models` defines it."""
-
-    @property
-    def name(self) -> str:
-        """The model's name, for the manifest and for people."""
-        ...
-
-    async def reply(self, request: Any) -> Any:
-        """Return the next assistant message of a conversation."""
-        ...
 
 
 def _is_model(model: Any) -> bool:
@@ -63,7 +51,7 @@ class Agent:
         *,
         instructions: str = "",
         tools: ToolsOption = (),
-        model: str | ModelLike | None = None,
+        model: str | Model | None = None,
         description: str | None = None,
         input_type: Any = None,
         output_type: Any = None,
@@ -127,9 +115,9 @@ class Agent:
         return AgentTool(self, name=name, description=description, approval=approval)
 
     @cached_property
-    def tools_by_name(self) -> Mapping[str, AnyTool]:
+    def tools_by_name(self) -> Mapping[str, ToolProtocol]:
         """Its tools by name, in their order; raises `InvalidInput`."""
-        found: dict[str, AnyTool] = {}
+        found: dict[str, ToolProtocol] = {}
         for usable in self._resolve_tools():
             tool = self._to_tool(usable)
             if tool.name in found:
@@ -143,7 +131,7 @@ class Agent:
 
     def _resolve_tools(self) -> Sequence[ToolLike]:
         tools = self._tools
-        if callable(tools) and not isinstance(tools, Tool):
+        if callable(tools) and not is_tool(tools):
             try:
                 tools = tools()
             except InvalidInput:
@@ -157,11 +145,10 @@ class Agent:
         msg = f"agent {self.name}: its tools are a list, or a function that returns one"
         raise InvalidInput(msg)
 
-    def _to_tool(self, tool_like: Any) -> AnyTool:
+    def _to_tool(self, tool_like: Any) -> ToolProtocol:
         try:
-            if isinstance(tool_like, _TOOL_TYPES):
-                found: AnyTool = tool_like
-                return found
+            if is_tool(tool_like):
+                return tool_like
             if isinstance(tool_like, Agent):
                 return tool_like.as_tool()
             if callable(tool_like):
@@ -173,7 +160,7 @@ class Agent:
         msg = f"agent {self.name}: {tool_like!r} is neither a tool nor an agent"
         raise InvalidInput(msg)
 
-    def get_tool(self, name: str) -> AnyTool | None:
+    def get_tool(self, name: str) -> ToolProtocol | None:
         """Return the tool of a name, or `None`."""
         return self.tools_by_name.get(name)
 
@@ -186,11 +173,6 @@ class Agent:
         ]
 
     # What it is told, and what it says ---------------------------------------
-
-    @property
-    def system_message(self) -> str:
-        """What stands at the head of its conversations; an empty text is left out."""
-        return self.instructions
 
     @cached_property
     def instructions_digest(self) -> str:
@@ -221,9 +203,19 @@ class Agent:
         return output_spec.make_output_spec(self.output_type, agent_name=self.name)
 
     @property
-    def response_format(self) -> dict[str, Any] | None:
-        """What a provider is asked for; `None` if the output is text."""
-        return None if self.has_text_output else self._output_spec.response_format
+    def output_schema(self) -> OutputSchema | None:
+        """The schema of its final reply; `None` if the output is text."""
+        return None if self.has_text_output else self._output_spec.output_schema
+
+    def first_user_message(self, arguments_json: str) -> str:
+        """Return the text of the first user message of a sub-agent's frame.
+
+        The text is the argument `input`, or all arguments as JSON if the agent has an
+        `input_type`.
+        """
+        if self.has_text_input:
+            return str(jsontext.parse(arguments_json)["input"])
+        return arguments_json
 
     def parse_output(self, text: str) -> Any:
         """Return the output of a last reply; raises `OutputInvalid`."""

@@ -16,7 +16,7 @@ from continuations.authoring import strict_json
 from continuations.authoring.errors import ArgumentsInvalid
 from continuations.authoring.json_normalization import normalize_json
 from continuations.authoring.jsonvalues import is_array, is_object
-from continuations.authoring.strict_json import truncate
+from continuations.authoring.strict_json import first_line, truncate
 from continuations.core import jsontext
 from continuations.errors import InvalidInput
 
@@ -61,12 +61,9 @@ class ArgumentsValidator:
 
     def validate(self, raw_arguments: str) -> Any:
         """Return arguments as Python values; raises `ArgumentsInvalid`."""
-        text = (
-            raw_arguments.strip() or "{}"
-        )  # some models write nothing for no arguments
-        data = _parse_object(text)
+        data = strict_json.parse_arguments(raw_arguments)
         try:
-            return self.adapter.validate_json(text)
+            return self.adapter.validate_json(raw_arguments.strip() or "{}")
         except ValidationError as error:
             raise ArgumentsInvalid(describe_validation_error(error, data)) from None
         except Exception as error:
@@ -136,18 +133,6 @@ class _SchemaGenerator(GenerateJsonSchema):
         super().emit_warning(kind, detail)
 
 
-def _parse_object(text: str) -> dict[str, Any]:
-    try:
-        data = strict_json.parse_strict(text)
-    except jsontext.NotJson as error:
-        msg = f"The arguments are not valid JSON: {error}."
-        raise ArgumentsInvalid(msg) from None
-    if is_object(data):
-        return data
-    msg = "The arguments are not a JSON object: write {...} with a key for each one."
-    raise ArgumentsInvalid(msg)
-
-
 # Saying what is wrong --------------------------------------------------------
 
 
@@ -187,8 +172,3 @@ def error_location(
             where += f"[{step}]"
             data = data[step]
     return truncate(where, 120)
-
-
-def first_line(error: Exception) -> str:
-    """Return the first line of what an error says."""
-    return truncate(str(error).partition("\n")[0], _MAX_ERROR_LENGTH)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 _UNSUPPORTED_PARAMETER_KINDS = {
     inspect.Parameter.POSITIONAL_ONLY: "is positional-only",
@@ -106,25 +106,36 @@ def accepted_arguments(
     return {name: value for name, value in arguments.items() if name in parameters}
 
 
-def check_callback_parameters(
-    callback: Callable[..., Any], tool_function: Callable[..., Any], label: str
-) -> None:
-    """Raise `InvalidInput` for a function that needs what the other does not take.
+def parameter_names(function: Callable[..., Any]) -> tuple[str, ...] | None:
+    """Return the names of a function's parameters; `None` if they are not readable."""
+    try:
+        return tuple(inspect.signature(function).parameters)
+    except (NameError, TypeError, ValueError):
+        return None
 
-    A condition with a misspelt name would otherwise keep every call from running, and
-    only the model would be told.
+
+def check_callback_parameters(
+    callback: Callable[..., Any], names: Sequence[str] | None, label: str
+) -> None:
+    """Raise `InvalidInput` if a callback requires an argument that a tool lacks.
+
+    Otherwise a condition with a misspelt name would keep every call from running,
+    and only the model would see the error.
     """
     try:
-        needs = inspect.signature(callback).parameters.values()
-        takes = inspect.signature(tool_function).parameters
+        parameters = inspect.signature(callback).parameters.values()
     except (NameError, TypeError, ValueError):
         return  # not known yet; the first call says why
-    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    for each in needs:
-        if each.kind in named and each.default is each.empty and each.name not in takes:
+    if names is None:
+        return
+    by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    for each in parameters:
+        required = each.kind in by_name and each.default is each.empty
+        if required and each.name not in names:
             msg = (
-                f"{label} wants {each.name!r}, which the tool does not take"
-                f" (it takes: {', '.join(takes) or 'nothing'})"
+                f"{label} requires the argument {each.name!r}, which the tool does not"
+                f" have (its arguments: {', '.join(names) or 'none'}). Rename the"
+                " parameter."
             )
             raise InvalidInput(msg)
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, Field, TypeAdapter
 
-from continuations.authoring.arguments import ArgumentsValidator, first_line
+from continuations.authoring.arguments import ArgumentsValidator
+from continuations.authoring.strict_json import first_line
 from continuations.authoring.tool_signature import make_arguments_validator
 from continuations.errors import InvalidInput
 

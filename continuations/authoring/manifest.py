@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from continuations.authoring.jsonvalues import is_array, is_object
-from continuations.authoring.subagent import AgentTool
 from continuations.core import jsontext
 from continuations.errors import Corrupt, FormatError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from continuations.authoring.agent import Agent, AnyTool
+    from continuations.authoring.agent import Agent
+    from continuations.authoring.tool_protocol import ToolProtocol
 
 FORMAT = 1
 _DIGEST_LENGTH = 12  # 48 bits: nobody gains anything by making two of them meet
@@ -50,9 +50,10 @@ def make_manifest(root: Agent, *, sdk_version: str) -> str:
     while len(rows) < len(found):
         agent = found[len(rows)]
         for tool in agent.tools_by_name.values():
-            if isinstance(tool, AgentTool) and id(tool.agent) not in places:
-                places[id(tool.agent)] = len(found)
-                found.append(tool.agent)
+            sub_agent = tool.sub_agent
+            if sub_agent is not None and id(sub_agent) not in places:
+                places[id(sub_agent)] = len(found)
+                found.append(sub_agent)
         rows.append(_agent_row(agent, places))
     data = {"format": FORMAT, "sdk": sdk_version, "agents": rows}
     return jsontext.canonical(data)
@@ -70,15 +71,15 @@ def _agent_row(agent: Agent, positions: dict[int, int]) -> dict[str, Any]:
     }
 
 
-def _tool_row(tool: AnyTool, positions: dict[int, int]) -> dict[str, Any]:
+def _tool_row(tool: ToolProtocol, positions: dict[int, int]) -> dict[str, Any]:
     row: dict[str, Any] = {
         "meaning": tool.contract_digest[:_DIGEST_LENGTH],
         "wording": tool.description_digest[:_DIGEST_LENGTH],
     }
     if tool.version is not None:
         row["version"] = tool.version
-    if isinstance(tool, AgentTool):
-        row["agent"] = positions[id(tool.agent)]
+    if tool.sub_agent is not None:
+        row["agent"] = positions[id(tool.sub_agent)]
     if tool.approval is not None:
         row["policy"] = tool.approval.digest[:_DIGEST_LENGTH]
     return row

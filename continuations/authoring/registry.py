@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.authoring.subagent import AgentTool
 from continuations.errors import AgentChanged, InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from continuations.authoring.agent import Agent, AnyTool
+    from continuations.authoring.agent import Agent
+    from continuations.authoring.tool_protocol import ToolProtocol
 
 
 class AgentRegistry:
@@ -56,15 +56,15 @@ class AgentRegistry:
             agent = self.sub_agent(agent, tool_name)
         return agent
 
-    def tool_at_path(self, path: Sequence[str]) -> AnyTool:
+    def tool_at_path(self, path: Sequence[str]) -> ToolProtocol:
         """Return the tool at the end of a path; raises `AgentChanged`."""
         return self.tool(self.agent_at_path(path[:-1]), path[-1])
 
     def sub_agent(self, agent: Agent, tool_name: str) -> Agent:
         """Return the agent that a tool of an agent enters; raises `AgentChanged`."""
-        tool = self.tool(agent, tool_name)
-        if isinstance(tool, AgentTool):
-            return tool.agent
+        found = self.tool(agent, tool_name).sub_agent
+        if found is not None:
+            return found
         msg = (
             f"the tool {tool_name} of the agent {agent.name} was an agent and is now a"
             " function. Bring the agent back under this name, or decide the waits"
@@ -72,7 +72,7 @@ class AgentRegistry:
         )
         raise AgentChanged(msg)
 
-    def tool(self, agent: Agent, tool_name: str) -> AnyTool:
+    def tool(self, agent: Agent, tool_name: str) -> ToolProtocol:
         """Return a tool of an agent; raises `AgentChanged`."""
         tool = agent.get_tool(tool_name)
         if tool is not None:

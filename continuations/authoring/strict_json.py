@@ -9,6 +9,8 @@ import json
 import math
 from typing import Any, NoReturn
 
+from continuations.authoring.errors import ArgumentsInvalid
+from continuations.authoring.jsonvalues import is_object
 from continuations.core import jsontext
 
 
@@ -39,6 +41,25 @@ def parse_strict(text: str) -> Any:
     except ValueError as error:
         raise jsontext.NotJson(str(error)) from None
     return data
+
+
+def parse_arguments(raw_arguments: str) -> dict[str, Any]:
+    """Return the JSON object that a model wrote as arguments.
+
+    An empty text stands for `{}`: some models write nothing for no arguments.
+
+    Raises:
+        ArgumentsInvalid: The text is not one JSON object; the error is for the model.
+    """
+    try:
+        data = parse_strict(raw_arguments.strip() or "{}")
+    except jsontext.NotJson as error:
+        msg = f"The arguments are not valid JSON: {error}."
+        raise ArgumentsInvalid(msg) from None
+    if is_object(data):
+        return data
+    msg = "The arguments are not a JSON object: write {...} with a key for each one."
+    raise ArgumentsInvalid(msg)
 
 
 def _refuse_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -79,3 +100,8 @@ def _parse_int(digits: str) -> int:
 def truncate(text: str, length: int) -> str:
     """Return a text of at most so many characters, with an ellipsis if it is cut."""
     return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
+def first_line(error: BaseException, length: int = 300) -> str:
+    """Return the first line of an error's text, cut to a length."""
+    return truncate(str(error).partition("\n")[0], length)

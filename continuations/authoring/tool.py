@@ -1,60 +1,43 @@
-"""Tools: functions that a model may call.
+"""Tools made from Python functions.
 
-`@tool` only wraps. Schemas and validators are made on first use, so that importing
-an application's agents does not import pydantic.
+`@tool` only wraps the function. The schema and the validator are made on first use,
+so that importing an application's agents does not import pydantic.
 """
 
 from __future__ import annotations
 
 import inspect
-import re
 from functools import cached_property, update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from continuations.authoring import callables
-from continuations.authoring.approval import ApprovalPolicy, to_seconds
-from continuations.authoring.errors import (
-    ArgumentsInvalid,
-    PolicyFailed,
-    ResultNotSerializable,
-)
-from continuations.authoring.tool_digests import (
-    compute_contract_digest,
-    compute_description_digest,
-)
-from continuations.core import jsontext
-from continuations.core.decisions import Answer, Approve, Deny
-from continuations.errors import InvalidInput
+from continuations.authoring.base_tool import BaseTool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from types import FrameType
 
-    from continuations.authoring.approval import Condition, Duration
+    from continuations.authoring.approval import ApprovalPolicy, Condition, Duration
     from continuations.authoring.context import ToolContext
     from continuations.authoring.docstring import Docstring
+    from continuations.authoring.schema_tool import SchemaTool
     from continuations.authoring.tool_signature import ToolSignature
-
-__all__ = [
-    "ArgumentsInvalid",
-    "PolicyFailed",
-    "ResultNotSerializable",
-    "Tool",
-    "check_tool_name",
-    "tool",
-]
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what providers take
 
+class Tool(BaseTool, Generic[P, R]):
+    """A Python function that a model may call.
 
-class Tool(Generic[P, R]):
-    """A function that a model may call; called by you, it is that function.
+    Application code can still call a `Tool` like the function itself.
 
-    Two digests follow from it: `meaning`, which an approval is bound to, and
-    `wording`, which changes with every word that the model is told.
+    Attributes:
+        function: The wrapped function.
+        name: The name under which the model calls the tool.
+        contract_digest: The digest of name, version and schema. An approval is bound
+            to it.
+        description_digest: The digest of the whole text that the model reads.
     """
 
     def __init__(  # noqa: PLR0913 - what an author may declare, all by keyword
@@ -72,86 +55,128 @@ class Tool(Generic[P, R]):
         version: str | None = None,
         scope: Mapping[str, Any] | None = None,
     ) -> None:
-        """Wrap a function; the options are those of `tool`."""
+        """Wrap a function.
+
+        Args:
+            function: A plain or async function, or a bound method.
+            approval: See `tool`.
+            name: See `tool`.
+            description: See `tool`.
+            read_only: See `tool`.
+            idempotent: See `tool`.
+            timeout: See `tool`.
+            verify: See `tool`.
+            version: See `tool`.
+            scope: The local names that the annotations of a nested function use.
+                `tool` passes it.
+
+        Raises:
+            InvalidInput: An option is invalid, or the function cannot be a tool.
+        """
+        own_name = getattr(function, "__name__", "")
+        super().__init__(
+            own_name if name is None else name,
+            approval=approval,
+            read_only=read_only,
+            idempotent=idempotent,
+            timeout=timeout,
+            verify=verify,
+            version=version,
+        )
         self.function = function
-        own = getattr(function, "__name__", "")
-        self.name: str = own if name is None else name
-        check_tool_name(self.name)
         callables.check_tool_function(function, self.name)
-        self.approval = ApprovalPolicy.from_option(approval)
-        self.read_only = read_only
-        self.idempotent = idempotent
-        self.timeout = to_seconds(timeout)
-        self.verify = verify
-        self.version = version
+        self._check_type("description", description, str, None)
         self._description = description
         self._scope = scope
-        self._validate_options()
+        names = callables.parameter_names(function)
+        self._check_approval_parameters(names)
+        if verify is not None:
+            callables.check_callback_parameters(
+                verify, names, f"tool {self.name}: verify"
+            )
         # `updated=()`: a function's own attributes must not overwrite the tool's.
         update_wrapper(self, function, updated=())
 
-    def _validate_options(self) -> None:
-        """Refuse what would be taken for something else, or fail in the middle."""
-        wanted: tuple[tuple[str, object, bool], ...] = (
-            ("description is a string", self._description, True),
-            ("version is a string", self.version, True),
-            ("read_only is True or False", self.read_only, False),
-            ("idempotent is True or False", self.idempotent, False),
+    @staticmethod
+    def from_schema(  # noqa: PLR0913 - what an author may declare, all by keyword
+        name: str,
+        schema: Mapping[str, Any],
+        function: Callable[..., Any],
+        *,
+        description: str = "",
+        approval: bool | Condition | ApprovalPolicy | None = None,
+        read_only: bool = False,
+        idempotent: bool = False,
+        timeout: Duration | None = None,
+        verify: Callable[..., Any] | None = None,
+        version: str | None = None,
+    ) -> SchemaTool:
+        """Make a tool from a JSON Schema and a callable.
+
+        Use it for tools whose parameters are known only at run time, for example the
+        tools of an MCP server or of an OpenAPI document.
+
+        The arguments are validated with the schema. A `default` of a top-level
+        property is filled in first, so that the approved arguments are the arguments
+        that run.
+
+        Args:
+            name: The name under which the model calls the tool.
+            schema: The JSON Schema of the arguments, with `"type": "object"`. It is
+                copied. A reference (`$ref`) must stay within the schema.
+            function: A plain or async callable. It gets the arguments as one `dict`,
+                since a property name need not be a Python name. A parameter that is
+                annotated with `ToolContext` gets the context of the call, under any
+                name. The result is serialized like the result of every tool.
+            description: The description that the model reads.
+            approval: See `tool`. A condition gets the top-level properties by name.
+            read_only: See `tool`.
+            idempotent: See `tool`.
+            timeout: See `tool`.
+            verify: See `tool`. It is called with the same arguments as `function`.
+            version: See `tool`.
+
+        Returns:
+            The tool, for `Agent(tools=[...])`.
+
+        Raises:
+            InvalidInput: An option is invalid, `schema` does not describe an object,
+                or `function` does not take exactly one argument. A schema that breaks
+                the rules of JSON Schema raises the error on first use.
+        """
+        from continuations.authoring.schema_tool import SchemaTool  # noqa: PLC0415 - for few applications
+
+        return SchemaTool(
+            name,
+            schema,
+            function,
+            description=description,
+            approval=approval,
+            read_only=read_only,
+            idempotent=idempotent,
+            timeout=timeout,
+            verify=verify,
+            version=version,
         )
-        for what, given, is_text in wanted:
-            fits = type(given) is bool if not is_text else isinstance(given, str | None)
-            if not fits:
-                msg = f"tool {self.name}: {what}, not a {type(given).__name__}"
-                raise InvalidInput(msg)
-        for what, function in (("verify", self.verify), ("approval", self.approval)):
-            asked = getattr(function, "when", function)
-            if callable(asked):
-                callables.check_callback_parameters(
-                    asked, self.function, f"{self.name}: {what}"
-                )
-            elif what == "verify" and asked is not None:
-                msg = f"tool {self.name}: verify is a function"
-                raise InvalidInput(msg)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the function itself, as if it were no tool."""
+        """Call the wrapped function directly, without validation and approval."""
         return self.function(*args, **kwargs)
 
     def __repr__(self) -> str:
-        """Name the tool."""
         return f"<Tool {self.name}>"
 
     @property
-    def repeatable(self) -> bool:
-        """Whether a call of unknown outcome may simply run again."""
-        return self.read_only or self.idempotent
-
-    @cached_property
     def description(self) -> str:
-        """What the model is told that it does."""
+        """The description that the model reads: the option, else the docstring."""
         if self._description is not None:
             return self._description
         return self._docstring.description
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """The JSON Schema of its arguments; not to be changed."""
+        """The JSON Schema of the arguments. Callers must not change it."""
         return self._signature.schema
-
-    @cached_property
-    def schema_json(self) -> str:
-        """The canonical text of `parameters`."""
-        return jsontext.canonical(dict(self.parameters))
-
-    @cached_property
-    def contract_digest(self) -> str:
-        """The digest of name, version and schema, without titles and descriptions."""
-        return compute_contract_digest(self.name, self.version, self.parameters)
-
-    @cached_property
-    def description_digest(self) -> str:
-        """The digest of all that the model is told."""
-        return compute_description_digest(self.description, self.parameters)
 
     @cached_property
     def _docstring(self) -> Docstring:
@@ -171,58 +196,37 @@ class Tool(Generic[P, R]):
         )
 
     def effective_arguments(self, raw_arguments: str) -> str:
-        """Return the effective arguments of what a model wrote, as canonical JSON.
-
-        They are what a person approves and what runs: defaults are in, and binding
-        them again changes nothing. An empty text stands for `{}`. Raises
-        `ArgumentsInvalid`, with a text for the model.
-        """
+        """Return the effective arguments; see `ToolProtocol.effective_arguments`."""
         return self._signature.validator.effective_arguments(raw_arguments)
 
-    async def needs_approval(self, arguments: str) -> bool:
-        """Tell whether a call with effective arguments waits for a person.
+    def values_by_name(self, arguments_json: str) -> dict[str, Any]:
+        """Return effective arguments as Python values by parameter name."""
+        return self._signature.values_by_name(arguments_json)
 
-        Raises `PolicyFailed` if the policy said neither yes nor no: the call must
-        not run.
-        """
-        if self.approval is None:
-            return False
-        return await self.approval.needs_approval(
-            self._signature.values_by_name(arguments)
-        )
+    async def invoke(self, arguments_json: str, ctx: ToolContext) -> str:
+        """Execute the function; see `ToolProtocol.invoke`.
 
-    async def invoke(self, arguments: str, ctx: ToolContext) -> str:
-        """Run the function with effective arguments; return the text of its result.
-
-        A plain function runs in a worker thread. What the function raises is
-        raised. Raises `ArgumentsInvalid` before it runs if the arguments mean
-        something else by now, and `ResultNotSerializable` after it did.
+        A plain function runs in a thread of its own.
         """
         from continuations.authoring import tool_results  # noqa: PLC0415 - on first use
 
+        arguments = self._function_arguments(arguments_json, ctx)
         return tool_results.serialize_result(
-            await callables.call(self.function, **self._call_arguments(arguments, ctx))
+            await callables.call(self.function, **arguments)
         )
 
-    async def verify_call(
-        self, arguments: str, ctx: ToolContext
-    ) -> Approve | Deny | Answer | None:
-        """Ask the tool's `verify` function what became of a call; `None`: unknown.
+    async def _call_verify(
+        self, verify: Callable[..., Any], arguments_json: str, ctx: ToolContext
+    ) -> object:
+        arguments = self._function_arguments(arguments_json, ctx)
+        chosen = callables.accepted_arguments(verify, arguments)
+        return await callables.call(verify, **chosen)
 
-        It gets those of the tool's own parameters that it declares, by name. Only a
-        decision counts as an answer; what it raises is raised.
-        """
-        if self.verify is None:
-            return None
-        chosen = callables.accepted_arguments(
-            self.verify, self._call_arguments(arguments, ctx)
-        )
-        verdict = await callables.call(self.verify, **chosen)
-        return verdict if isinstance(verdict, Approve | Deny | Answer) else None
-
-    def _call_arguments(self, arguments: str, ctx: ToolContext) -> dict[str, Any]:
+    def _function_arguments(
+        self, arguments_json: str, ctx: ToolContext
+    ) -> dict[str, Any]:
         contexts = dict.fromkeys(self._signature.context_parameters, ctx)
-        return {**self._signature.values_by_name(arguments), **contexts}
+        return {**self.values_by_name(arguments_json), **contexts}
 
 
 @overload
@@ -251,21 +255,42 @@ def tool(
     verify: Callable[..., Any] | None = None,
     version: str | None = None,
 ) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
-def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
-    """Make a tool of a plain or async function, a method of an object too.
+def tool(  # noqa: D417 - the options are documented one by one
+    function: Callable[..., Any] | None = None, /, **options: Any
+) -> Any:
+    """Make a tool from a plain or async function, or from a bound method.
 
-    `approval`: `True`, a condition on the arguments, or an `ApprovalPolicy`.
-    `name`, `description`: else the function's own, and its docstring's.
-    `read_only`, `idempotent`: after a crash it may run again, with the same
-    idempotency key. `timeout`: a timedelta or seconds. `verify`: a function, plain or
-    async, with any of the tool's parameters, that finds out whether a call which was
-    cut off did happen: it returns `Answer(result)` if so, `Approve()` to run it (it
-    did not happen, and cannot any more: a plain function that lost its worker may
-    still be on its way), `Deny()` to leave it, `None` if it cannot tell. `version`:
-    change it when the tool comes to mean something else under the same signature; an
-    old approval then no longer counts.
+    The signature gives the JSON Schema of the arguments, and the docstring gives the
+    descriptions. A parameter that is annotated with `ToolContext` gets the context of
+    the call, under any name; the model does not see it.
 
-    A parameter of the type `ToolContext` is given by the engine, under any name.
+    Args:
+        function: The function; left out if `tool` is called with options.
+        approval: Which calls wait for a person: `True`, a condition on the arguments,
+            or an `ApprovalPolicy`. Default: no call.
+        name: The name for the model. Default: the name of the function.
+        description: The description for the model. Default: the docstring.
+        read_only: The tool has no side effects. After a crash, a call is repeated
+            with the same idempotency key.
+        idempotent: The tool may be called twice with one idempotency key. After a
+            crash, a call is repeated with the same key.
+        timeout: The time limit of one call: a timedelta, or seconds. Default: none.
+        verify: A plain or async function that finds out if an interrupted call took
+            effect. It declares any of the tool's parameters and returns
+            `Answer(result)` if the call took effect, `Approve()` to run the call,
+            `Deny()` to skip the call, or `None` if it cannot tell. Return `Approve()`
+            only if the call cannot take effect any more: a plain function whose
+            worker was replaced may still be running.
+        version: The version of the contract. Change it if the tool does something
+            else under the same signature; approvals of the old version then no
+            longer count.
+
+    Returns:
+        A `Tool`, or a decorator if `function` is left out.
+
+    Raises:
+        InvalidInput: An option is invalid, or the function cannot be a tool. A type
+            that pydantic does not support raises the error on first use.
     """
     frame = inspect.currentframe()
     if function is not None:
@@ -281,17 +306,10 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
 def _enclosing_locals(
     function: object, frame: FrameType | None
 ) -> Mapping[str, Any] | None:
-    """Return the local names that the annotations of a nested function may mean."""
-    # `from __future__ import annotations` leaves only their text, and a function's
-    # locals are out of reach once it has returned. Most tools are not nested, and
-    # keep nothing alive.
+    """Return the local names that the annotations of a nested function may use."""
+    # `from __future__ import annotations` leaves only the text of an annotation, and
+    # a function's locals cannot be read after it returned. Most tools are not nested:
+    # for them no frame is kept alive.
     nested = "<locals>" in getattr(function, "__qualname__", "")
     caller = None if frame is None else frame.f_back
     return caller.f_locals if nested and caller is not None else None
-
-
-def check_tool_name(name: str) -> None:
-    """Raise `InvalidInput` for a name that no provider takes for a tool."""
-    if not _TOOL_NAME.fullmatch(name):
-        msg = f"a tool's name is 1 to 64 of [a-zA-Z0-9_-], not {name[:80]!r}"
-        raise InvalidInput(msg)

@@ -44,6 +44,7 @@ from continuations.authoring.json_normalization import (
     normalize_json,
     sorted_by_json,
 )
+from continuations.authoring.strict_json import first_line
 from continuations.core import jsontext
 
 _MAX_DEPTH = 100
@@ -62,7 +63,7 @@ def serialize_result(result: object) -> str:
     except Exception as error:
         # NotJson, RecursionError, or what a class of the application's own raises
         # while it is read.
-        msg = f"result cannot be written: {_first_line(error)}"
+        msg = f"result cannot be written: {first_line(error, 200)}"
         raise ResultNotSerializable(msg) from error
 
 
@@ -219,7 +220,3 @@ def _raise_not_serializable(where: str, problem: str) -> NoReturn:
 
 def _type_text(value: object) -> str:
     return f"of type {type(value).__name__}"
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0][:200]

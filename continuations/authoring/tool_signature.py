@@ -6,11 +6,8 @@ Imported on first use: it needs pydantic.
 from __future__ import annotations
 
 import inspect
-import re
-import types
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
-from typing import get_type_hints as hints_of
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
 from pydantic import (
     BaseModel,
@@ -22,18 +19,14 @@ from pydantic import (
 )
 from pydantic_core import PydanticSerializationError, PydanticUndefined
 
-from continuations.authoring.arguments import ArgumentsValidator, first_line
+from continuations.authoring.arguments import ArgumentsValidator
 from continuations.authoring.callables import check_tool_function
-from continuations.authoring.context import ToolContext
+from continuations.authoring.parameter_types import is_context_type, parameter_type
+from continuations.authoring.strict_json import first_line
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-# Under `if TYPE_CHECKING:` the name is not there to be looked up.
-_CONTEXT_ANNOTATION = re.compile(
-    r"['\"]?(?:(?:\w+\.)*Optional\[)?(?:\w+\.)*ToolContext\]?(?:\s*\|\s*None)?['\"]?"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,8 +63,10 @@ def read_tool_signature(
     check_tool_function(function, name)
     try:
         parameters = inspect.signature(function).parameters.values()
-        types_ = {each.name: _type_of(each, function, scope) for each in parameters}
-        contexts = tuple(key for key, type_ in types_.items() if _is_context(type_))
+        types_ = {
+            each.name: parameter_type(each, function, scope) for each in parameters
+        }
+        contexts = tuple(key for key, type_ in types_.items() if is_context_type(type_))
         given = [each for each in parameters if each.name not in contexts]
         return _build_signature(given, types_, contexts, descriptions)
     except InvalidInput as error:
@@ -180,31 +175,3 @@ def _is_rejected(model: type[BaseModel], text: str, key: str | None) -> bool:
     except ValidationError as error:
         return any(fault["loc"][0] == key for fault in error.errors())
     return False
-
-
-def _type_of(
-    parameter: inspect.Parameter,
-    function: Callable[..., Any],
-    scope: Mapping[str, Any] | None,
-) -> Any:
-    written = parameter.annotation
-    if isinstance(written, str) and _CONTEXT_ANNOTATION.fullmatch(written.strip()):
-        return ToolContext
-
-    def carrier() -> None:
-        """Carry one annotation, so that the others cannot spoil it."""
-
-    carrier.__annotations__ = {parameter.name: written}
-    origin = inspect.unwrap(function)
-    names = {"ToolContext": ToolContext, **getattr(origin, "__globals__", {})}
-    local = None if scope is None else dict(scope)
-    return hints_of(carrier, names, local, include_extras=True)[parameter.name]
-
-
-def _is_context(type_: Any) -> bool:
-    origin = get_origin(type_)
-    if origin is Annotated:
-        return _is_context(get_args(type_)[0])
-    if origin in {Union, types.UnionType}:
-        return ToolContext in get_args(type_)
-    return type_ is ToolContext

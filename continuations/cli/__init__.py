@@ -1,16 +1,16 @@
 """The command line: `continuations start | waiting | show | approve | ...`.
 
-It ends with one of these codes:
+A command exits with one of these codes:
 
-    0    done: the run finished, or stands and waits, or what was asked is recorded
-    1    the run failed; of `cancel`: it had already ended another way; of `doctor`:
-         something is damaged and was not repaired
-    2    the command line is wrong: an option, the application, an ambiguous name
-    4    another process holds the run: try later, or give `--wait-if-busy`
-    5    any other error of the library; stderr names it
+    0    done: the run finished or is suspended, or the request is recorded
+    1    the run failed; `cancel`: the run had already ended in another way;
+         `doctor`: an object is damaged and was not repaired
+    2    the command line is invalid: an option, the application, an ambiguous id
+    4    another process holds the claim on the run: try later, or pass `--wait-if-busy`
+    5    any other error of the library; standard error names it
     130  Ctrl-C
 
-What was asked for goes to standard output, errors and remarks to standard error.
+Results go to standard output, errors and notes to standard error.
 """
 
 from __future__ import annotations
@@ -29,17 +29,28 @@ INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Do what a command line says; returns the code to exit with."""
+    """Run one command line.
+
+    Args:
+        arguments: The words after the program's name; by default those of `sys.argv`.
+
+    Returns:
+        The exit code, see the module's documentation.
+    """
     try:
-        # The extra `cli` may not be installed; without it there is one line to say.
+        # Imported here, because the extra `cli` may not be installed.
         from continuations.cli.entry_point import run_command  # noqa: PLC0415
 
         return run_command(arguments)
     except KeyboardInterrupt:
         return INTERRUPTED
     except ModuleNotFoundError as error:
-        if error.name not in ("typer", "rich"):
+        package = (error.name or "").partition(".")[0]
+        if package not in ("typer", "rich"):
             raise
-        text = "The command line needs its extra: pip install 'continuations[cli]'"
+        text = (
+            f"The command line needs the package {package}, which is not installed. "
+            "Run: pip install 'continuations[cli]'"
+        )
         print(text, file=sys.stderr)  # noqa: T201 - a command line prints
         return USAGE_ERROR

@@ -1,7 +1,7 @@
-"""From `--app` and `--store` to a runner.
+"""Make a runner from `--app` and `--store`.
 
-Deciding and looking need a store and no application code; starting and resuming need
-the code, and its module is imported only then.
+Deciding and inspecting need a store and no application code. Starting and resuming
+need the code, and only they import its module.
 """
 
 from __future__ import annotations
@@ -20,67 +20,66 @@ if TYPE_CHECKING:
     from continuations import Runner
 
 
-def runner_with_agents(app: str | None, store: str | None) -> Runner:
-    """Return the runner of an application; raises `UsageError`."""
+def runner_with_agents(app: str | None, store: str | None, *, command: str) -> Runner:
+    """Return the runner of an application; raise `UsageError` without one."""
     if app is not None:
         return _runner(app, _import_app(app), store)
     msg = (
-        "This needs your code: give --app MODULE:NAME (or set CONTINUATIONS_APP), "
-        "where NAME is a Runner or an Agent."
+        f"--app is missing: `{command}` runs your agents. Pass --app MODULE:NAME or "
+        "set CONTINUATIONS_APP. NAME must be a Runner, an AsyncRunner or an Agent."
     )
     raise UsageError(msg)
 
 
 def runner_without_agents(app: str | None, store: str | None) -> Runner:
-    """Return a runner that looks and decides; raises `UsageError`.
+    """Return a runner that inspects and decides; raise `UsageError` without a store.
 
-    The application is only imported if nothing else tells which store is meant.
+    The application is imported only if no store is given.
     """
     if store is not None:
         return continuations.Runner([], store=store)
     if app is not None:
-        return runner_with_agents(app, store)
+        return _runner(app, _import_app(app), store)
     msg = (
-        "Which store? Give --store URL (file:path, s3://bucket/prefix) or set "
+        "--store is missing. Pass --store URL (file:PATH or s3://BUCKET/PREFIX) or set "
         "CONTINUATIONS_STORE."
     )
     raise UsageError(msg)
 
 
-def _runner(app: str, app_object: object, store: str | None) -> Runner:
-    if isinstance(app_object, continuations.AsyncRunner):
-        # The same runner with the sync face before it.
-        face = continuations.Runner([], store="memory:")
-        face.async_runner = app_object
-        app_object = face
-    if isinstance(app_object, continuations.Runner):
-        _check_same_store(app, app_object, store)
-        return app_object
-    if not isinstance(app_object, continuations.Agent):
+def _runner(app: str, value: object, store: str | None) -> Runner:
+    if isinstance(value, continuations.AsyncRunner):
+        runner = continuations.Runner([], store="memory:")
+        runner.async_runner = value
+        value = runner
+    if isinstance(value, continuations.Runner):
+        _check_same_store(app, value, store)
+        return value
+    if not isinstance(value, continuations.Agent):
         msg = (
-            f"--app {app} is of type {type(app_object).__name__}. It must name a Runner, "
-            "an AsyncRunner or an Agent."
+            f"--app must name a Runner, an AsyncRunner or an Agent, and {app} is of "
+            f"type {type(value).__name__}."
         )
         raise UsageError(msg)
     if store is None:
         msg = (
-            f"--app {app} is an Agent, which has no store of its own: give --store URL "
-            "or set CONTINUATIONS_STORE."
+            f"--store is missing: --app {app} is an Agent, which has no store. "
+            "Pass --store URL or set CONTINUATIONS_STORE."
         )
         raise UsageError(msg)
-    return continuations.Runner(app_object, store=store)
+    return continuations.Runner(value, store=store)
 
 
 def _check_same_store(app: str, runner: Runner, store: str | None) -> None:
-    # A run started in one place and decided in another would be lost from sight.
-    # A store of another type may be a wrapper around the same place.
+    # A run that is started in one store cannot be found in another. A store of another
+    # type may be a wrapper around the same place, so it is accepted.
     if store is None:
         return
-    own, asked = runner.store, open_store(store)
-    if type(asked) is type(own) and repr(asked) != repr(own):
+    own, requested = runner.store, open_store(store)
+    if type(requested) is type(own) and repr(requested) != repr(own):
         msg = (
-            f"--app {app} keeps its runs in {own!r}, and --store (or "
-            f"CONTINUATIONS_STORE) says {store}. Leave one of them out."
+            f"--app {app} keeps its runs in {own!r}, but --store (or "
+            f"CONTINUATIONS_STORE) is {store}. Leave one of them out."
         )
         raise UsageError(msg)
 
@@ -91,17 +90,18 @@ def _check_same_store(app: str, runner: Runner, store: str | None) -> None:
 def _import_app(app: str) -> object:
     module_name, colon, name = app.partition(":")
     if not (colon and name and module_name) or module_name.startswith("."):
-        msg = f"--app is MODULE:NAME, as in payroll.agents:runner; this is {app!r}."
+        msg = f"--app must be MODULE:NAME, as in payroll.agents:runner, got {app!r}."
         raise UsageError(msg)
-    found: Any = _import_module(app, module_name)
+    value: Any = _import_module(app, module_name)
     for part in name.split("."):
-        if not hasattr(found, part):
+        if not hasattr(value, part):
             msg = (
-                f"--app {app}: the module {module_name} was imported, it has no {name}."
+                f"--app {app}: the module {module_name} has no {name}. Check the name "
+                "after the colon."
             )
             raise UsageError(msg)
-        found = getattr(found, part)
-    return found
+        value = getattr(value, part)
+    return value
 
 
 def _import_module(app: str, name: str) -> object:
@@ -117,12 +117,12 @@ def _import_module(app: str, name: str) -> object:
             error.name, name
         ):
             msg = (
-                f"--app {app}: there is no module {error.name}. It is looked for as by "
-                f"an import statement, in {here} first."
+                f"--app {app}: there is no module {error.name}. Python looks for it in "
+                f"{here} and then in sys.path."
             )
         else:
             msg = (
-                f"--app {app}: the module was found, but importing it failed"
+                f"--app {app}: the import of module {name} failed"
                 f"{_error_location(error)}: {type(error).__name__}: {error}"
             )
         raise UsageError(msg) from error
@@ -134,6 +134,6 @@ def _is_module_or_parent(missing: str | None, name: str) -> bool:
 
 def _error_location(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not frame.filename.startswith("<frozen ")]
-    # The first frame is ours.
-    return f" at {own[-1].filename}, line {own[-1].lineno}" if own[1:] else ""
+    # Leave out this module and the import system.
+    own = [frame for frame in frames[1:] if "importlib" not in frame.filename]
+    return f" at {own[-1].filename}, line {own[-1].lineno}" if own else ""

@@ -1,71 +1,102 @@
-"""What a decider types: which wait, who decides, and values in JSON."""
+"""Read a decision from the command line: the wait, the person, values as JSON."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from continuations.cli.errors import UsageError
-from continuations.cli.wait_status import wait_endings
+from continuations.cli.output import write_note
+from continuations.cli.wait_status import recorded_decisions
 from continuations.core import jsontext
 
 if TYPE_CHECKING:
     from continuations import Runner
 
+_MAX_SHOWN_CHARS = 60
+
+
+class Actor(NamedTuple):
+    """The person who decides; `is_default` if no option or variable names one."""
+
+    name: str
+    is_default: bool
+
 
 def resolve_wait_id(runner: Runner, wait_id: str) -> str:
-    """Return the id of the wait that is meant; raises `UsageError` for a run's id.
+    """Return a wait id unchanged; raise `UsageError` for the id of a run.
 
-    A run's id would approve whatever that run waits for by now, and a command that is
-    typed twice would approve what nobody has seen.
+    A run id would decide any wait that the run has by now. A repeated command would
+    then decide a wait that the person never saw.
     """
     if "@" in wait_id:
         return wait_id
-    waits = runner.look(wait_id).waits
-    ends = wait_endings(runner, waits)
-    undecided = [f"{wait.id} ({wait.tool})" for wait in waits if wait.id not in ends]
+    run = runner.look(wait_id)
+    decided = recorded_decisions(runner.store, run)
+    undecided = [
+        f"{wait.id} ({wait.tool})" for wait in run.waits if wait.id not in decided
+    ]
     open_waits = ", ".join(undecided) or "none"
-    msg = f"{wait_id} is a run; a decision names a wait. Open there: {open_waits}"
+    msg = (
+        f"{wait_id} is the id of a run, and a decision needs the id of a wait. "
+        f"Open waits of this run: {open_waits}"
+    )
     raise UsageError(msg)
 
 
-def resolve_actor(by: str | None) -> tuple[str, str]:
-    """Return who decides, and where the name is from; raises `UsageError`."""
+def resolve_actor(by: str | None) -> Actor:
+    """Return the person of `--by`, or the user of this process.
+
+    Raises `UsageError` if that user has no name.
+    """
     if by is not None:
-        return by, ""
+        return Actor(by, is_default=False)
     name = _login_name()
     if name is None:
-        msg = "Who decides? Give --by NAME or set CONTINUATIONS_BY."
+        msg = (
+            "--by is missing and the user of this process has no name. "
+            "Pass --by NAME or set CONTINUATIONS_BY."
+        )
         raise UsageError(msg)
-    return name, "the user of this process; say another with --by or CONTINUATIONS_BY"
+    return Actor(name, is_default=True)
 
 
-def parse_json_value(text: str, *, hint: str) -> Any:
-    """Return the value of a JSON text; raises `UsageError` with a hint."""
+def write_actor_note(actor: Actor) -> None:
+    """Write a note if the decision names the user of this process."""
+    if actor.is_default:
+        write_note(
+            f"note: recorded as decided by {actor.name}, the user of this process; "
+            "--by or CONTINUATIONS_BY names another person"
+        )
+
+
+def parse_json_value(text: str, *, name: str, hint: str) -> Any:
+    """Return the value of a JSON text; raise `UsageError` with a hint."""
     try:
         return jsontext.parse(text)
     except jsontext.NotJson as error:
-        msg = f"{text[:60]!r} is not JSON ({error}). {hint}"
+        shown = repr(text[:_MAX_SHOWN_CHARS])
+        msg = f"{name} is not JSON, got {shown}: {error}. {hint}"
         raise UsageError(msg) from None
 
 
 def parse_arguments(text: str) -> Any:
-    """Return edited arguments, given as JSON or as `@file`; raises `UsageError`."""
+    """Return edited arguments from JSON or from `@file`; raise `UsageError`."""
     if text.startswith("@"):
         try:
             text = Path(text[1:]).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            msg = f"--arguments {text}: {error}"
+            msg = f"--arguments {text} cannot be read: {error}"
             raise UsageError(msg) from None
-    hint = "--arguments takes one JSON object, or @file with one in it."
-    return parse_json_value(text, hint=hint)
+    hint = "Pass one JSON object, or @FILE with one in it."
+    return parse_json_value(text, name="--arguments", hint=hint)
 
 
 def _login_name() -> str | None:
-    # From the user id and not from $USER, which says whatever it was set to.
+    # The user id decides, because any process can set $USER.
     try:
-        import pwd  # noqa: PLC0415 - there is none on Windows
+        import pwd  # noqa: PLC0415 - Windows does not have it
     except ModuleNotFoundError:
         return os.environ.get("USERNAME")
     try:

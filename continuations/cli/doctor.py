@@ -1,4 +1,4 @@
-"""The command `doctor`: check and repair a run, and format the report."""
+"""Check and repair a run, and format the report, for the command `doctor`."""
 
 from __future__ import annotations
 
@@ -17,73 +17,73 @@ if TYPE_CHECKING:
     from continuations.ledger.integrity import IntegrityReport
 
 
-def examine_run(runner: Runner, run_id: str) -> IntegrityReport:
-    """Return what is found of a run; writes nothing."""
+def check_run(runner: Runner, run_id: str) -> IntegrityReport:
+    """Read every object of a run and report the damage; write nothing."""
     return portal.run_until_complete(
         doctor.check_integrity(Objects(runner.store), run_id)
     )
 
 
-def repair_run(runner: Runner, examination: IntegrityReport) -> int | None:
-    """Repair a run; returns the number of the new root, `None` if none was needed."""
-    machine = Ports()
-    now = machine.clock.now()
-    mended = portal.run_until_complete(
+def repair_run(runner: Runner, report: IntegrityReport) -> int | None:
+    """Repair a run; return the number of the new root, `None` if none was needed."""
+    ports = Ports()
+    now = ports.clock.now()
+    repaired = portal.run_until_complete(
         doctor.repair(
             Objects(runner.store),
-            examination.run_id,
+            report.run_id,
             now=now,
-            new_ulid=lambda: machine.ids.new_ulid(now),
+            new_ulid=lambda: ports.ids.new_ulid(now),
         )
     )
-    return mended.number if mended.number > examination.newest_number else None
+    return repaired.number if repaired.number > report.newest_number else None
 
 
-def examination_lines(
-    examination: IntegrityReport, new_root: int | None
-) -> Iterator[str]:
-    """Say what is readable, what is not, and what to do next."""
-    yield f"run: {escape_invisible(examination.run_id)}"
-    yield f"newest version: {examination.newest_number or 'none'}"
-    yield f"last good version: {examination.last_good_number or 'none'}"
-    if examination.versions_without_base:
-        numbers = ", ".join(map(str, examination.versions_without_base))
-        yield f"whole, but built on what is not: {numbers}"
-    yield f"findings: {len(examination.findings) or 'none'}"
-    for finding in examination.findings:
+def report_lines(report: IntegrityReport, new_root: int | None) -> Iterator[str]:
+    """Yield the report for people: readable versions, damage and the next step."""
+    yield f"run: {escape_invisible(report.run_id)}"
+    yield f"newest version: {report.newest_number or 'none'}"
+    yield f"last good version: {report.last_good_number or 'none'}"
+    if report.versions_without_base:
+        numbers = ", ".join(map(str, report.versions_without_base))
+        yield f"undamaged, but based on a damaged version: {numbers}"
+    yield f"findings: {len(report.findings) or 'none'}"
+    for finding in report.findings:
         yield f"  {finding.kind} {escape_invisible(finding.key)}"
         yield f"    {escape_invisible(finding.problem)}"
     if new_root is not None:
         yield f"repaired: version {new_root} is a new root"
-    yield f"next: {_next_step(examination, new_root)}"
+    yield f"next: {_next_step(report, new_root)}"
 
 
-def _next_step(examination: IntegrityReport, new_root: int | None) -> str:
-    run = escape_invisible(examination.run_id)
+def _next_step(report: IntegrityReport, new_root: int | None) -> str:
+    run = escape_invisible(report.run_id)
     if new_root is not None:
-        return f"continuations resume {run}; it asks about whatever may have happened"
-    if examination.is_resumable:
-        if examination.findings:
-            return "nothing must be done; only the past of the run is damaged"
-        return "nothing; the run is whole"
-    if examination.last_good_number == 0:
-        return "restore the objects from a backup; there is nothing to go on from"
+        return (
+            f"continuations resume {run} (it asks about each call that may have "
+            "happened)"
+        )
+    if report.is_resumable:
+        if report.findings:
+            return "nothing to do; the run can continue, only its history is damaged"
+        return "nothing to do; the run is undamaged"
+    if report.last_good_number == 0:
+        return "restore the objects from a backup; no version can be read"
     return (
-        "restore the objects from a backup, or give up what they held: "
-        f"continuations doctor {run} --repair goes on from version {examination.last_good_number}"
+        "restore the objects from a backup, or give up the lost versions: "
+        f"continuations doctor {run} --repair "
+        f"continues from version {report.last_good_number}"
     )
 
 
-def examination_json(
-    examination: IntegrityReport, new_root: int | None
-) -> dict[str, Any]:
-    """Return the same as JSON values."""
+def report_json(report: IntegrityReport, new_root: int | None) -> dict[str, Any]:
+    """Return the report as JSON values."""
     return {
-        "run_id": examination.run_id,
-        "newest": examination.newest_number,
-        "last_good": examination.last_good_number,
-        "goes_on": examination.is_resumable,
-        "stranded": list(examination.versions_without_base),
+        "run_id": report.run_id,
+        "newest": report.newest_number,
+        "last_good": report.last_good_number,
+        "goes_on": report.is_resumable,
+        "stranded": list(report.versions_without_base),
         "findings": [
             {
                 "key": finding.key,
@@ -91,7 +91,7 @@ def examination_json(
                 "problem": finding.problem,
                 "blocks": finding.blocks_run,
             }
-            for finding in examination.findings
+            for finding in report.findings
         ],
         "repaired": new_root,
     }

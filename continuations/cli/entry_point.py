@@ -1,4 +1,4 @@
-"""The door of the command line: every error becomes one line and an exit code."""
+"""Run one command: every error becomes one line and an exit code."""
 
 from __future__ import annotations
 
@@ -6,50 +6,45 @@ import io
 import sys
 from typing import TYPE_CHECKING
 
-import typer
 from typer.main import get_command
 
 from continuations.cli import BUSY, LIBRARY_ERROR, USAGE_ERROR
-from continuations.cli.commands import app
 from continuations.cli.errors import UsageError
+from continuations.cli.output import write_note
+from continuations.cli.program import program
 from continuations.errors import ContinuationsError, RunBusy, StaleRun
-from continuations.present.escaping import escape_invisible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
 def run_command(arguments: Sequence[str] | None) -> int:
-    """Run one command; returns its exit code."""
+    """Run one command and return its exit code."""
     _escape_unprintable()
-    given = None if arguments is None else list(arguments)
+    words = None if arguments is None else list(arguments)
     try:
-        # Not app(): that would put a hook of typer's on every exception.
-        get_command(app)(given, prog_name="continuations")
+        # Not program(): that installs typer's hook for every exception.
+        get_command(program)(words, prog_name="continuations")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0
     except UsageError as error:
-        _print_error(str(error))
+        write_note(f"Error: {error}")
         return USAGE_ERROR
     except ContinuationsError as error:
-        _print_error(_error_text(error))
+        write_note(_error_text(error))
         return BUSY if isinstance(error, RunBusy | StaleRun) else LIBRARY_ERROR
     return 0
 
 
 def _error_text(error: ContinuationsError) -> str:
-    # Of a run that was given no id, this is the only place that tells it.
+    # If the user gave no run id, no other output names the run.
     text, run_id = str(error), error.run_id
     about = f" (run {run_id})" if run_id is not None and run_id not in text else ""
     return f"{type(error).__name__}: {text}{about}"
 
 
-def _print_error(text: str) -> None:
-    typer.echo(escape_invisible(text), err=True)
-
-
 def _escape_unprintable() -> None:
-    # A terminal that cannot show a character gets its escape, not an exception.
+    # A character that the terminal's encoding lacks is escaped and raises no error.
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

@@ -1,5 +1,5 @@
-"""A command line that cannot be meant: whoever typed it can mend it."""
+"""The error of an invalid command line."""
 
 
 class UsageError(Exception):
-    """Nothing was done; the text says what to type instead."""
+    """The command line is invalid and nothing was done; the text says how to fix it."""

@@ -1,4 +1,4 @@
-"""What several commands take, described once."""
+"""Options and arguments that several commands share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ App = Annotated[
     typer.Option(
         metavar="MODULE:NAME",
         envvar="CONTINUATIONS_APP",
-        help="Your code: a Runner or an Agent in a module.",
+        help="Your code: a Runner, an AsyncRunner or an Agent in a module.",
     ),
 ]
 StoreUrl = Annotated[
@@ -19,33 +19,43 @@ StoreUrl = Annotated[
     typer.Option(
         metavar="URL",
         envvar="CONTINUATIONS_STORE",
-        help="Where the runs are: file:path.",
+        help="The store: file:PATH or s3://BUCKET/PREFIX.",
     ),
 ]
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="The id of a run.")]
 WaitId = Annotated[
     str,
-    typer.Argument(metavar="WAIT", help="The id of a wait: see `waiting`."),
+    typer.Argument(metavar="WAIT", help="The id of a wait, as `waiting` lists it."),
 ]
 By = Annotated[
     str | None,
     typer.Option(
+        metavar="NAME",
         envvar="CONTINUATIONS_BY",
-        help="Who decides; by default the user of this process.",
+        help="The person who decides. Default: the user of this process.",
     ),
 ]
-Reason = Annotated[str | None, typer.Option(help="Why; a denial's is told the model.")]
+Reason = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TEXT",
+        help="Why. It is recorded; the model sees the reason of a denial.",
+    ),
+]
 WaitIfBusy = Annotated[
     bool,
     typer.Option(
         "--wait-if-busy",
-        help="While another process holds the run, keep trying. Not for people.",
+        help="While another process holds the claim on the run, keep trying. "
+        "The command never waits for a person.",
     ),
 ]
 Timeout = Annotated[
     float | None,
     typer.Option(
-        min=0, metavar="SECONDS", help="How long --wait-if-busy keeps trying."
+        min=0,
+        metavar="SECONDS",
+        help="How long --wait-if-busy keeps trying. Default: without a limit.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]

@@ -1,6 +1,6 @@
-"""Trees on a terminal; the only importer of rich.
+"""Print trees with colors; the only module that imports rich.
 
-Nothing is ever cut or folded: what a terminal is too narrow for, it wraps itself.
+No line is cut or folded by this module: a narrow terminal wraps it by itself.
 """
 
 from __future__ import annotations
@@ -23,21 +23,19 @@ _STYLES = {
     "done": "green",
     "bad": "red",
 }
+# rich folds lines at the width of the console, so the console gets a huge one.
 _UNLIMITED_WIDTH = 1_000_000_000
 _ASCII_BRANCHES = str.maketrans("├└│─", "|`|-")
 
 
 def print_lines(lines: Iterable[Line]) -> None:
-    """Print lines; without colours where nobody looks."""
-    console = _console()
-    simple = not console.encoding.startswith("utf")
+    """Print lines; with colors only if standard output is a terminal."""
+    console = Console(
+        width=_UNLIMITED_WIDTH, markup=False, highlight=False, emoji=False
+    )
+    ascii_only = not console.encoding.startswith("utf")
     for line in lines:
-        lead = line.prefix.translate(_ASCII_BRANCHES) if simple else line.prefix
-        # Text and not str: markup in what a model wrote is only letters.
-        text = Text.assemble((lead, "dim"), (line.text, _STYLES.get(line.style, "")))
+        prefix = line.prefix.translate(_ASCII_BRANCHES) if ascii_only else line.prefix
+        # A Text, because rich would interpret markup in a str that a model wrote.
+        text = Text.assemble((prefix, "dim"), (line.text, _STYLES.get(line.style, "")))
         console.print(text)
-
-
-def _console() -> Console:
-    # rich folds a line at the width that it knows of; an endless one it never does.
-    return Console(width=_UNLIMITED_WIDTH, markup=False, highlight=False, emoji=False)

@@ -1,4 +1,4 @@
-"""Waiting for a run that another process holds; never for a person."""
+"""Retry while another process holds the claim on a run, for `--wait-if-busy`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from continuations.engine.outcomes import Outcome
 
-# Seconds between looks at a run that is held; each look is one listing and one read.
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 1.0
+# Seconds between two attempts. An attempt on a busy run costs one listing and one read.
+_FIRST_DELAY, _MAX_DELAY = 0.1, 1.0
 
 
 def wait_until_free(
@@ -22,25 +22,25 @@ def wait_until_free(
     resume: Callable[[str], Outcome],
     *,
     timeout: float | None,
-    print_note: Callable[[str], None],
+    write_note: Callable[[str], None],
 ) -> Outcome:
-    """Return the outcome of an attempt, resuming for as long as the run is held.
+    """Return the outcome of an attempt, and resume the run while it is busy.
 
-    A claim ends when its process is done, or at its time if that process died. Raises
-    `RunBusy` or `StaleRun` if that takes more than `timeout` seconds.
+    A claim ends when its process commits the last version, or at its deadline if the
+    process died. Raises `RunBusy` or `StaleRun` after `timeout` seconds.
     """
-    ends = None if timeout is None else time.monotonic() + timeout
-    pause = _FIRST_PAUSE
+    end = None if timeout is None else time.monotonic() + timeout
+    delay = _FIRST_DELAY
     while True:
         try:
             return attempt()
         except (RunBusy, StaleRun) as error:
-            left = _LONGEST_PAUSE if ends is None else ends - time.monotonic()
-            if left <= 0:
+            time_left = _MAX_DELAY if end is None else end - time.monotonic()
+            if time_left <= 0:
                 raise
-            if pause == _FIRST_PAUSE:
-                print_note(f"waiting: {error}")
+            if delay == _FIRST_DELAY:
+                write_note(f"waiting: {error}")
             if error.run_id is not None:
                 attempt = partial(resume, error.run_id)
-        time.sleep(min(pause, left))
-        pause = min(pause * 2, _LONGEST_PAUSE)
+        time.sleep(min(delay, time_left))
+        delay = min(delay * 2, _MAX_DELAY)

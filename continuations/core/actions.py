@@ -1,4 +1,4 @@
-"""Wishes: what the core asks the engine to do."""
+"""The actions that `plan` returns and the engine carries out."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ class ExamineCall:
 
 @dataclass(frozen=True, slots=True)
 class StartCall:
-    """Record the intent to run the call, or enter the agent that it calls."""
+    """Record the intent to run the call, or open the frame of the agent it calls."""
 
     call_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class RunTool:
-    """Run the call: its intent is recorded."""
+    """Run the tool of a call whose intent is recorded."""
 
     call_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class VerifyOutcome:
-    """Ask the tool whether a call of unknown outcome happened."""
+    """Ask the tool's `verify` function whether a call of unknown outcome happened."""
 
     call_id: str
 

@@ -1,8 +1,8 @@
-"""One tool call and the states that it can be in.
+"""Tool calls: one row for each call, and the states that a call can have.
 
-A state is a type, not a flag: "waiting" and "refused" are different classes, so that
-a No is never mistaken for a Not yet. Which state may follow which is written in
-`transitions.py` and nowhere else.
+Each state is a class and not a flag. `Waiting` (no decision yet) and `Refused`
+(decided: no) are different types, so no code can confuse them. Only `transitions.py`
+says which state may follow which.
 """
 
 from __future__ import annotations
@@ -16,38 +16,38 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Proposed:
-    """The model asked for it; nobody has looked at it yet."""
+    """The model asked for the call; its tool and arguments are not examined yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """It stands still until its wait is decided."""
+    """The call is suspended until its wait is decided."""
 
     wait_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """It may run: it needs no approval, or has it."""
+    """The call may run: it needs no approval, or it is approved."""
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The intent to run it is recorded; whether it ran is not."""
+    """The intent to run the call is recorded; the tool may or may not have run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Nested:
-    """Its tool is an agent, and this is the agent's frame."""
+    """The call's tool is an agent; `frame_id` is the frame of this agent."""
 
     frame_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """It was started and its worker died: whether it happened, nobody knows.
+    """The call was started and its worker died: it may or may not have happened.
 
-    `checked` tells that the tool's own `verify` was asked and could not tell.
+    `verify_tried` is true after the tool's `verify` function could not tell either.
     """
 
     wait_id: str
@@ -56,14 +56,17 @@ class Unknown:
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """It ran; `content` is what the model reads."""
+    """The call ended with a result; the model reads `content`."""
 
     content: str
 
 
 @dataclass(frozen=True, slots=True)
 class Errored:
-    """It ran or could not run, and failed; `code` says how, `content` tells it."""
+    """The call failed, before or while it ran; the model reads `content`.
+
+    `code` names the kind of failure for programs.
+    """
 
     code: str
     content: str
@@ -71,7 +74,7 @@ class Errored:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """It does not run: denied, expired or cancelled, as `code` says."""
+    """The call does not run; `code` is `denied`, `expired` or `cancelled`."""
 
     code: str
     content: str
@@ -99,16 +102,42 @@ STATE_NAMES: dict[type[CallState], str] = {
 }
 
 
+def open_wait_id(state: CallState) -> str | None:
+    """Return the id of the open wait that a call in this state has, or `None`."""
+    return state.wait_id if isinstance(state, Waiting | Unknown) else None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRow:
-    """One call in the flat table; `frame` is the row of the agent that made it.
+    """One tool call in the flat table of a run.
 
-    `provider_id` is the id that goes into the transcript; nothing is ever routed by
-    it. `written` is what the model wrote. `arguments` are the effective ones, as
-    canonical JSON; after an edit `original` keeps those which the edit replaced.
-    `approved` is the digest that a person said yes to, `approved_until` when that yes
-    is too old for the call to begin. `repeatable` tells that it
-    may run again after a crash, `verifiable` that its tool can be asked.
+    A call has its arguments in up to three texts:
+
+    1. The model writes `raw_arguments`. They may be invalid JSON or not match the
+       tool's schema.
+    2. The examination of the call validates them, fills in defaults, and stores the
+       result in `arguments`. The tool runs with these.
+    3. An approver may edit the arguments. The edit replaces `arguments`, and
+       `original_arguments` keeps the text that was replaced.
+
+    Attributes:
+        id: Id of the call, unique in its run.
+        frame_id: Frame of the agent that made the call.
+        tool: Name of the tool, as the model wrote it.
+        tool_call_id: Id of the call in the transcript. The model's provider chose it;
+            nothing is looked up by this id.
+        raw_arguments: Arguments exactly as the model wrote them.
+        state: State of the call.
+        arguments: Effective arguments as canonical JSON, or `None` before the call is
+            examined and if its examination failed.
+        original_arguments: Effective arguments before the first edit by an approver,
+            as canonical JSON, or `None` if they were not edited.
+        contract_digest: Digest of the tool's contract when the call was examined.
+        approved_digest: Digest of the approved call, with edited arguments if any.
+        approved_until: Time after which the approval no longer lets the call begin.
+        repeatable: Whether the call may run again after a crash.
+        verifiable: Whether the tool has a `verify` function.
+        attempts: How often the call was started.
     """
 
     id: str

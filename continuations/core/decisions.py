@@ -1,4 +1,4 @@
-"""What ends a wait: what people say, and the record that is kept of it."""
+"""Decisions: the verdicts that people and programs give, and the stored record."""
 
 from __future__ import annotations
 
@@ -12,9 +12,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approve:
-    """Yes: run the call as the wait shows it, or with `arguments` in their place.
+    """Approve the call: it runs exactly as the wait shows it, or as edited.
 
-    Of a wait for an unknown outcome: it did not happen, run it again.
+    For a wait of kind `unknown`, `Approve` says that the call did not happen and is
+    to run again. Such a wait takes no edited arguments.
+
+    Attributes:
+        by: Person or program that decides, as your application names it. It is
+            recorded and not checked.
+        reason: Reason, for the record.
+        arguments: Arguments to run the call with instead of those of the wait, or
+            `None` for no edit. They must match the wait's schema.
     """
 
     by: str | None = None
@@ -24,9 +32,15 @@ class Approve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deny:
-    """No: the call does not run; the model is told so, with the reason.
+    """Deny the call: it does not run, and the model gets a message with the reason.
 
-    Of a wait for an unknown outcome: it did not happen, leave it so.
+    For a wait of kind `unknown`, `Deny` says that the call did not happen and is not
+    to run again.
+
+    Attributes:
+        by: Person or program that decides, as your application names it. It is
+            recorded and not checked.
+        reason: Reason, for the record and for the model.
     """
 
     by: str | None = None
@@ -35,9 +49,17 @@ class Deny:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A value in place of running the call: any JSON value, `None` and `""` too.
+    """Give the result of a call whose outcome is unknown; the tool does not run.
 
-    Of a wait for an unknown outcome: it did happen, and this was its result.
+    `Answer` says that the call did happen and returned `value`. Only waits of kind
+    `unknown` take it.
+
+    Attributes:
+        value: Result of the call: any JSON value, also `None` and `""`. The model
+            reads a string as it is and every other value as JSON text.
+        by: Person or program that decides, as your application names it. It is
+            recorded and not checked.
+        reason: Reason, for the record.
     """
 
     value: Any
@@ -47,17 +69,35 @@ class Answer:
 
 Verdict: TypeAlias = Approve | Deny | Answer
 
+VerdictKind = Literal["approve", "deny", "answer"]
+# Looked up by the exact type: an object that only resembles a verdict is not one.
+VERDICT_KINDS: dict[type[object], VerdictKind] = {
+    Approve: "approve",
+    Deny: "deny",
+    Answer: "answer",
+}
 DecisionKind = Literal["approve", "deny", "answer", "expire", "cancel"]
 DECISION_KINDS: frozenset[str] = frozenset(get_args(DecisionKind))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """The one recorded end of a wait; it is kept until its run is erased.
+    """The one recorded decision that ended a wait; erasing the run deletes it.
 
-    `digest` is that of the wait which was decided; it is compared again right
-    before the call runs. `arguments` and `value` are JSON texts. `marker` is the
-    key of the marker that was made for it.
+    Attributes:
+        id: Unique id of the record.
+        wait_id: Wait that the decision ended.
+        kind: `approve`, `deny` or `answer` for a verdict, `expire` for a deadline that
+            passed, `cancel` for a cancelled run.
+        at: When the decision was recorded.
+        digest: Digest of the decided wait. It is compared again immediately before the
+            call runs.
+        by: Person or program that decided, if the verdict named one.
+        reason: Reason, if the verdict gave one.
+        arguments: Edited arguments as JSON text, or `None` for no edit.
+        value: Value of an `Answer` as JSON text, or `None` for other kinds.
+        marker: Key of the marker object that was created for the decision, so that a
+            sweep resumes the run.
     """
 
     id: str
@@ -72,7 +112,15 @@ class Decision:
     marker: str | None = None
 
     def is_repeat_of(self, other: Decision) -> bool:
-        """Tell whether both are one decision, delivered twice."""
+        """Tell whether both are the same decision, delivered twice.
+
+        Args:
+            other: Decision to compare with.
+
+        Returns:
+            True if wait, kind, `by`, `reason`, arguments and value are equal. Id, time
+            and marker are not compared.
+        """
         mine = (self.kind, self.by, self.reason, self.arguments, self.value)
         theirs = (other.kind, other.by, other.reason, other.arguments, other.value)
         return self.wait_id == other.wait_id and mine == theirs

@@ -1,8 +1,8 @@
-"""What changed between two tables, and a table rebuilt from what changed.
+"""Deltas: the difference between two states of a run, and its application.
 
-A delta holds the rows that are new or other than in its base, the ids of those that
-went, and for each log how many messages to keep and which to add. Its base may be no
-table at all: then it is a full copy.
+A delta holds the new and changed rows, the ids of removed rows, and for each log the
+number of messages to keep and the messages to add. A delta without a base is a full
+copy.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ Row = TypeVar("Row")
 
 
 class DeltaMismatch(ValueError):
-    """A delta that does not fit the table that it was applied to."""
+    """A delta does not fit the state that it is applied to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogDelta:
-    """Keep the first `keep` messages of the base's log, then add these."""
+    """Keep the first `keep_count` messages of the base's log, then add `added`."""
 
     id: int
     keep_count: int
@@ -40,7 +40,10 @@ class LogDelta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delta:
-    """The rows that changed or went; `manifest` is `None` where it did not change."""
+    """The changed rows and the ids of removed rows.
+
+    `manifest` is `None` if it did not change.
+    """
 
     run: RunRow
     manifest: str | None
@@ -52,7 +55,7 @@ class Delta:
 
 
 def diff(base: RunState | None, new: RunState) -> Delta:
-    """Return what leads from a base to a table; `base=None` gives a full copy."""
+    """Return the delta from `base` to `new`; without a base, a full copy."""
     if base is None:
         return Delta(
             run=new.run,
@@ -79,34 +82,34 @@ def diff(base: RunState | None, new: RunState) -> Delta:
 
 
 def apply_delta(base: RunState | None, delta: Delta) -> RunState:
-    """Return the table that a delta leads to; raises `DeltaMismatch`."""
-    manifest = delta.manifest if delta.manifest is not None or not base else None
+    """Return the state that a delta leads to; raises `DeltaMismatch`."""
+    manifest = delta.manifest
     if manifest is None:
         if base is None:
-            msg = "a full copy lacks its manifest"
+            msg = "a full copy has no manifest"
             raise DeltaMismatch(msg)
         manifest = base.manifest
     for rows in (delta.frames, delta.calls, delta.waits):
         if len({row.id for row in rows}) != len(rows):
-            msg = "a row stands in it twice"
+            msg = "a row occurs twice in the delta"
             raise DeltaMismatch(msg)
-    gone = set(delta.removed_ids)
+    removed_ids = set(delta.removed_ids)
     old_logs: Mapping[str, MessageLog] = base.logs if base else {}
-    logs = {key: log for key, log in old_logs.items() if key not in gone}
+    logs = {key: log for key, log in old_logs.items() if key not in removed_ids}
     for key, change in delta.logs.items():
         logs[key] = _apply_log_delta(key, old_logs.get(key), change)
     return RunState.from_rows(
         run=delta.run,
         manifest=manifest,
-        frames=_merged_rows(base.frames if base else {}, gone, _by_id(delta.frames)),
-        calls=_merged_rows(base.calls if base else {}, gone, _by_id(delta.calls)),
-        waits=_merged_rows(base.waits if base else {}, gone, _by_id(delta.waits)),
+        frames=_merged_rows(base.frames if base else {}, removed_ids, delta.frames),
+        calls=_merged_rows(base.calls if base else {}, removed_ids, delta.calls),
+        waits=_merged_rows(base.waits if base else {}, removed_ids, delta.waits),
         logs=logs,
     )
 
 
 def _changed_rows(base: Mapping[str, Row], new: Mapping[str, Row]) -> list[Row]:
-    # Rows are frozen and replaced, never changed: another object is another row.
+    # Rows are immutable, so an identical object is an unchanged row.
     if base is new:
         return []
     known = base.get
@@ -146,20 +149,18 @@ def _apply_log_delta(
 ) -> MessageLog:
     kept = base.messages if base else ()
     if change.keep_count > len(kept):
-        msg = f"the log of {frame_id} has {len(kept)} messages, not {change.keep_count}"
+        msg = f"frame {frame_id} has {len(kept)} messages, not {change.keep_count}"
         raise DeltaMismatch(msg)
     return MessageLog(change.id, kept[: change.keep_count] + change.added)
 
 
 def _merged_rows(
-    base: Mapping[str, Row], removed_ids: set[str], changed: Mapping[str, Row]
+    base: Mapping[str, Row], removed_ids: set[str], changed: Iterable[Row]
 ) -> Mapping[str, Row]:
-    kept = (
-        {key: row for key, row in base.items() if key not in removed_ids}
-        if removed_ids
-        else base
-    )
-    return {**kept, **changed}
+    kept = base
+    if removed_ids:
+        kept = {key: row for key, row in kept.items() if key not in removed_ids}
+    return {**kept, **_by_id(changed)}
 
 
 def _by_id(rows: Iterable[Row]) -> dict[str, Row]:

@@ -1,9 +1,9 @@
-"""A table under change: each mapping is copied once, when first written to."""
+"""A mutable copy of a run's state, used while one event is applied."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from continuations.core.frames import MessageLog
 from continuations.core.run import ENDED_STATUSES
@@ -22,32 +22,84 @@ if TYPE_CHECKING:
 Row = TypeVar("Row")
 
 
+class _CopyOnWrite(Generic[Row]):
+    """A mapping of rows by id that is copied before its first change.
+
+    A `RunState` never changes, and a delta finds unchanged mappings by identity.
+    So a mapping that no event changes stays the same object.
+    """
+
+    __slots__ = ("_copy", "rows")
+
+    def __init__(self, rows: Mapping[str, Row]) -> None:
+        self.rows = rows
+        self._copy: dict[str, Row] | None = None
+
+    def put(self, row_id: str, row: Row) -> None:
+        self._writable()[row_id] = row
+
+    def remove(self, row_id: str) -> None:
+        """Remove a row; a missing row is no error."""
+        self._writable().pop(row_id, None)
+
+    def share(self) -> Mapping[str, Row]:
+        """Return the rows; the next change makes a new copy."""
+        self._copy = None
+        return self.rows
+
+    def _writable(self) -> dict[str, Row]:
+        if self._copy is None:
+            self.rows = self._copy = dict(self.rows)
+        return self._copy
+
+
 class Draft:
-    """The rows of one table, to be read and replaced, then frozen again."""
+    """The rows of a state, to be read and replaced until `to_run_state`."""
+
+    __slots__ = (
+        "_calls",
+        "_frames",
+        "_logs",
+        "_manifest",
+        "_runnable",
+        "_waits",
+        "run",
+    )
 
     def __init__(self, state: RunState) -> None:
-        self._base = state
         self.run = state.run
-        self.frames = state.frames
-        self.calls = state.calls
-        self.waits = state.waits
-        self.logs = state.logs
-        self._runnable = state.runnable
+        self._manifest = state.manifest
+        self._frames = _CopyOnWrite(state.frames)
+        self._calls = _CopyOnWrite(state.calls)
+        self._waits = _CopyOnWrite(state.waits)
+        self._logs = _CopyOnWrite(state.logs)
+        self._runnable = _CopyOnWrite(state.runnable)
 
     def to_run_state(self) -> RunState:
-        """Return the changed table."""
+        """Return the changed state; later changes of the draft do not reach it."""
+        ended = self.run.status in ENDED_STATUSES
         return RunState(
             run=self.run,
-            manifest=self._base.manifest,
-            frames=self.frames,
-            calls=self.calls,
-            waits=self.waits,
-            logs=self.logs,
-            runnable={} if self.run.status in ENDED_STATUSES else self._runnable,
+            manifest=self._manifest,
+            frames=self._frames.share(),
+            calls=self._calls.share(),
+            waits=self._waits.share(),
+            logs=self._logs.share(),
+            runnable={} if ended else self._runnable.share(),
         )
 
+    @property
+    def frames(self) -> Mapping[str, FrameRow]:
+        """The frames by id."""
+        return self._frames.rows
+
+    @property
+    def waits(self) -> Mapping[str, Wait]:
+        """The open waits by id."""
+        return self._waits.rows
+
     def allocate_id(self, kind: str) -> str:
-        """Return an id that no row of this run ever had."""
+        """Return an id that no row of this run has or ever had."""
         number = self.run.next_id
         self.run = replace(self.run, next_id=number + 1)
         return f"{kind}{number}"
@@ -57,87 +109,79 @@ class Draft:
         self.run = row
 
     def frame(self, frame_id: str) -> FrameRow:
-        """Return a frame."""
-        return _require_row(self.frames, frame_id)
+        """Return a frame; raises `IllegalTransition` if it is missing."""
+        return _require_row(self._frames.rows, frame_id)
 
     def put_frame(self, row: FrameRow) -> None:
         """Add or replace a frame."""
-        self.frames = _put_row(self.frames, self._base.frames, row.id, row)
+        self._frames.put(row.id, row)
         self._set_runnable(row.id, runnable=not row.open_call_ids)
 
     def drop_frame(self, frame_id: str) -> None:
-        """Forget a frame that has ended, and its messages."""
-        self.frames = _remove_row(self.frames, self._base.frames, frame_id)
-        self.logs = _remove_row(self.logs, self._base.logs, frame_id)
+        """Remove a frame that has ended, and its messages."""
+        self._frames.remove(frame_id)
+        self._logs.remove(frame_id)
         self._set_runnable(frame_id, runnable=False)
 
     def call(self, call_id: str) -> CallRow:
-        """Return a call."""
-        return _require_row(self.calls, call_id)
+        """Return a call; raises `IllegalTransition` if it is missing."""
+        return _require_row(self._calls.rows, call_id)
 
     def put_call(self, row: CallRow) -> None:
         """Add or replace a call."""
-        self.calls = _put_row(self.calls, self._base.calls, row.id, row)
+        self._calls.put(row.id, row)
         self._set_runnable(row.id, runnable=is_runnable(row))
 
     def drop_call(self, call_id: str) -> None:
-        """Forget a call whose result stands in the transcript."""
-        self.calls = _remove_row(self.calls, self._base.calls, call_id)
+        """Remove a call whose result is in the transcript."""
+        self._calls.remove(call_id)
         self._set_runnable(call_id, runnable=False)
 
     def put_wait(self, row: Wait) -> None:
         """Add a wait."""
-        self.waits = _put_row(self.waits, self._base.waits, row.id, row)
+        self._waits.put(row.id, row)
 
     def drop_wait(self, wait_id: str) -> None:
-        """Forget a wait that is over."""
-        self.waits = _remove_row(self.waits, self._base.waits, wait_id)
+        """Remove a wait that has ended."""
+        self._waits.remove(wait_id)
+
+    @property
+    def logs(self) -> Mapping[str, MessageLog]:
+        """The messages by frame id."""
+        return self._logs.rows
 
     def log(self, frame_id: str) -> MessageLog:
         """Return the messages of a frame."""
-        return self.logs[frame_id]
+        return self._logs.rows[frame_id]
 
     def start_log(self, frame_id: str, messages: tuple[Message, ...]) -> None:
-        """Begin a frame's log, or begin it anew with other messages."""
+        """Start a frame's log, or replace it by a log with a new id."""
         number = self.run.next_id
         self.run = replace(self.run, next_id=number + 1)
-        log = MessageLog(number, messages)
-        self.logs = _put_row(self.logs, self._base.logs, frame_id, log)
+        self.put_log(frame_id, MessageLog(number, messages))
 
     def append(self, frame_id: str, *messages: Message) -> None:
         """Add messages to the end of a frame's log."""
-        log = self.logs[frame_id].appended(*messages)
-        self.logs = _put_row(self.logs, self._base.logs, frame_id, log)
+        self.put_log(frame_id, self.log(frame_id).appended(*messages))
+
+    def put_log(self, frame_id: str, log: MessageLog) -> None:
+        """Add or replace the log of a frame."""
+        self._logs.put(frame_id, log)
 
     def _set_runnable(self, row_id: str, *, runnable: bool) -> None:
-        listed = row_id in self._runnable
+        listed = row_id in self._runnable.rows
         if runnable and not listed:
-            self._runnable = _put_row(self._runnable, self._base.runnable, row_id, None)
+            self._runnable.put(row_id, None)
         elif listed and not runnable:
-            self._runnable = _remove_row(self._runnable, self._base.runnable, row_id)
+            self._runnable.remove(row_id)
 
 
 def _require_row(rows: Mapping[str, Row], row_id: str) -> Row:
     row = rows.get(row_id)
     if row is None:
-        msg = f"{row_id} is not there (any more); what came for it is too late"
+        msg = (
+            f"an event came too late: {row_id} is not in the state of the run. "
+            "This is a bug in continuations: report it with this message."
+        )
         raise IllegalTransition(msg)
     return row
-
-
-def _put_row(
-    rows: Mapping[str, Row], shared: Mapping[str, Row], key: str, row: Row
-) -> Mapping[str, Row]:
-    changed = dict(rows) if rows is shared else rows
-    assert isinstance(changed, dict)  # noqa: S101 - for the type checkers
-    changed[key] = row
-    return changed
-
-
-def _remove_row(
-    rows: Mapping[str, Row], shared: Mapping[str, Row], key: str
-) -> Mapping[str, Row]:
-    changed = dict(rows) if rows is shared else rows
-    assert isinstance(changed, dict)  # noqa: S101 - for the type checkers
-    changed.pop(key, None)
-    return changed

@@ -1,4 +1,7 @@
-"""Facts: what happened in the world, told to the core one at a time."""
+"""Events: the facts that `reducer.advance` applies to a run, one at a time.
+
+The events of calls are the events of the table in `transitions.py`.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +17,18 @@ if TYPE_CHECKING:
     from continuations.core.usage import Usage
     from continuations.core.waits import Wait
 
-# Nobody compares or prints a fact, and a class without __eq__ and __repr__ is made in a
-# third of the time: these are made in every cold process that resumes.
+# No code compares or prints events. Without __eq__ and __repr__, these classes are
+# created in a third of the time, in every cold process that resumes a run.
 
-# Of frames ------------------------------------------------------------------
+# Events of frames -----------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class ModelReplied:
-    """A frame's model gave its reply; `finish` is the provider's reason to stop.
+    """A frame's model replied.
 
-    `fault` tells why a last reply cannot stand, where the agent declares a type for
-    its output and this is not of it.
+    `finish_reason` is the provider's reason to stop. `output_error` says why a final
+    reply does not match the agent's output type, or is `None` if it does.
     """
 
     frame_id: str
@@ -37,28 +40,28 @@ class ModelReplied:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class UserMessageAdded:
-    """The next message of the inbox reaches the root frame."""
+    """Inbox message `number` is added to the root frame."""
 
     number: int
     message: Message
 
 
-# Of the run -----------------------------------------------------------------
+# Events of the run ----------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class RunStopped:
-    """The run ends here, whatever its calls were doing."""
+    """The run ends at once, whatever states its calls have."""
 
     failure: Failure
 
 
-# Of calls: the second half of each row in transitions.py ---------------------
+# Events of calls, as in transitions.py --------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class CallAccepted:
-    """The call is sound and needs nobody's approval."""
+    """The call is valid and needs no approval."""
 
     call_id: str
     arguments: str
@@ -69,7 +72,7 @@ class CallAccepted:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class ApprovalRequested:
-    """The call is sound and its policy asks a person first."""
+    """The call is valid and its policy requires an approval."""
 
     call_id: str
     arguments: str
@@ -81,7 +84,7 @@ class ApprovalRequested:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class CallInvalid:
-    """The call cannot run: unknown tool, bad arguments, a policy that raised."""
+    """The call cannot run: unknown tool, invalid arguments, or a policy that raised."""
 
     call_id: str
     code: str
@@ -90,14 +93,14 @@ class CallInvalid:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class CallStarted:
-    """The call is about to be run; recorded before it is."""
+    """The tool is about to run; the event is committed before it runs."""
 
     call_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class SubAgentStarted:
-    """The call's tool is an agent; its frame begins with these messages."""
+    """The call's tool is an agent, whose frame starts with `messages`."""
 
     call_id: str
     agent: str
@@ -107,7 +110,7 @@ class SubAgentStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class CallReturned:
-    """The tool, or the agent below, gave a result."""
+    """The tool or the sub-agent returned a result."""
 
     call_id: str
     content: str
@@ -115,7 +118,7 @@ class CallReturned:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class CallRaised:
-    """The tool, or the agent below, failed."""
+    """The tool or the sub-agent failed."""
 
     call_id: str
     code: str
@@ -124,7 +127,7 @@ class CallRaised:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class OutcomeUnknown:
-    """Its worker died while it ran, and it may not be repeated on a guess."""
+    """The worker died during the call, and the tool is not declared repeatable."""
 
     call_id: str
     wait: Wait
@@ -132,24 +135,24 @@ class OutcomeUnknown:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class RepeatAllowed:
-    """Its worker died while it ran, and it is declared safe to repeat."""
+    """The worker died during the call, and the tool is declared repeatable."""
 
     call_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Unverified:
-    """The tool's own check could not tell whether it happened."""
+    """The tool's `verify` function could not tell whether the call happened."""
 
     call_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Approved:
-    """A person said yes, perhaps to other arguments (effective, canonical JSON).
+    """The call was approved, possibly with edited arguments.
 
-    `digest` is that of the call as it will run: with the edited arguments, if any.
-    After `until` the call does not begin any more.
+    `arguments` are the edited effective arguments as canonical JSON, or `None`.
+    `digest` covers the arguments that will run. After `until` the call does not start.
     """
 
     call_id: str
@@ -160,7 +163,7 @@ class Approved:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Denied:
-    """A person said no."""
+    """The call was denied."""
 
     call_id: str
     decision: Decision
@@ -168,7 +171,7 @@ class Denied:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Expired:
-    """Nobody decided in time, and the clock won the wait."""
+    """The deadline of the wait passed without a decision."""
 
     call_id: str
     decision: Decision
@@ -176,7 +179,7 @@ class Expired:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Answered:
-    """Somebody who knows gave the result of a call whose outcome was unknown."""
+    """The result of a call of unknown outcome was supplied."""
 
     call_id: str
     content: str
@@ -184,7 +187,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Reopened:
-    """The approval no longer stands (edited arguments refused, too old): ask anew."""
+    """The approval is void (edit refused, or too old), so a new wait is opened."""
 
     call_id: str
     wait: Wait
@@ -192,7 +195,7 @@ class Reopened:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class CallCancelled:
-    """The run ends while the call is open."""
+    """The run ended while the call was open."""
 
     call_id: str
     reason: str

@@ -1,4 +1,4 @@
-"""One agent's activation: what was said in it, and its open calls."""
+"""Frames: one activation of an agent, with its messages and open calls."""
 
 from __future__ import annotations
 
@@ -11,10 +11,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameRow:
-    """One frame in the flat table; `call` is the call that it answers, if any.
+    """One frame in the flat table of a run; its messages are in the log of the same id.
 
-    `open` are the calls of the turn that is under way, in the model's order. The
-    messages are in the log of the same id.
+    Attributes:
+        id: Id of the frame, unique in its run.
+        agent: Name of the agent.
+        parent_call_id: Call whose tool is this agent, or `None` for the root frame.
+        depth: Number of frames above this one.
+        turns: How often the model replied in this frame.
+        max_turns: Turns after which the frame fails, or `None` for no limit.
+        open_call_ids: Calls of the current turn, in the model's order.
     """
 
     id: str
@@ -28,15 +34,15 @@ class FrameRow:
 
 @dataclass(frozen=True, slots=True)
 class MessageLog:
-    """The messages of a frame, which only ever grow under one `id`.
+    """The messages of a frame; under one `id`, messages are only ever added.
 
-    Whoever rewrites them gives the log a new id: a delta says "keep the first k of
-    the log that you have", and must never keep what another history said.
+    Code that replaces messages gives the log a new id. A delta says "keep the first k
+    messages of this log", and must never keep messages of a different history.
     """
 
     id: int
     messages: tuple[Message, ...]
 
     def appended(self, *messages: Message) -> MessageLog:
-        """Return the log with messages after those it has."""
+        """Return the log with more messages at its end."""
         return MessageLog(self.id, self.messages + messages)

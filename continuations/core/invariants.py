@@ -1,14 +1,14 @@
-"""Do the rows of a table fit together?
+"""Check that the rows of a run's state fit together.
 
-Asked once of every table that comes from bytes, so that nothing after it meets a row
-that is not there, a circle, or a decision about a call that is not waiting.
+Every state that is read from bytes is checked once. After the check, no code meets a
+missing row, a cycle, or a wait whose call does not wait.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.core.calls import Nested, Unknown, Waiting
+from continuations.core.calls import STATE_TYPES, Nested, open_wait_id
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.state import ROOT_FRAME_ID
 
@@ -24,17 +24,17 @@ _MAX_ID_DIGITS = 19
 
 
 def find_violation(state: RunState) -> str | None:
-    """Return the first thing that does not fit, or `None`."""
+    """Return the first violation as a text, or `None` if all rows fit together."""
     return next(_violations(state), None)
 
 
 def _violations(state: RunState) -> Iterator[str]:
     root = state.frames.get(ROOT_FRAME_ID)
     if root is None or root.parent_call_id is not None:
-        yield "it has no root frame"
+        yield "the root frame is missing"
         return
     if state.frames.keys() != state.logs.keys():
-        yield "its frames and its logs differ"
+        yield "its frames and its message logs have different ids"
         return
     for frame in state.frames.values():
         yield from _frame_violations(state, frame)
@@ -49,10 +49,10 @@ def _id_violations(state: RunState) -> Iterator[str]:
     for kind, rows in (("f", state.frames), ("c", state.calls)):
         for key, row in rows.items():
             if key != row.id or not _is_allocated_id(key, kind, state.run.next_id):
-                yield f"the id {key[:20]} was never given out"
+                yield f"the id {key[:20]} was never allocated"
     for log in state.logs.values():
         if not 0 < log.id < state.run.next_id:
-            yield f"the log id {log.id} was never given out"
+            yield f"the log id {log.id} was never allocated"
 
 
 def _is_allocated_id(row_id: str, kind: str, next_id: int) -> bool:
@@ -64,51 +64,47 @@ def _is_allocated_id(row_id: str, kind: str, next_id: int) -> bool:
 
 def _wait_violations(state: RunState, wait: Wait) -> Iterator[str]:
     call = state.calls.get(wait.call_id)
-    if call is None or _wait_id_of(call) != wait.id:
-        yield f"wait {wait.id} belongs to no call that waits"
-    elif wait.kind != ("unknown" if isinstance(call.state, Unknown) else "approval"):
-        yield f"wait {wait.id} is not of the kind that its call waits for"
+    if call is None or open_wait_id(call.state) != wait.id:
+        yield f"wait {wait.id} belongs to no waiting call"
+    elif type(call.state) is not STATE_TYPES[wait.rules.call_state]:
+        yield f"wait {wait.id} has kind {wait.kind}, which does not fit its call"
     if wait.run_id != state.run.id:
         yield f"wait {wait.id} belongs to another run"
 
 
 def _frame_violations(state: RunState, frame: FrameRow) -> Iterator[str]:
     if len(set(frame.open_call_ids)) != len(frame.open_call_ids):
-        yield f"frame {frame.id} has a call twice"
+        yield f"frame {frame.id} lists a call twice"
     for call_id in frame.open_call_ids:
         call = state.calls.get(call_id)
         if call is None or call.frame_id != frame.id:
-            yield f"frame {frame.id} has call {call_id}, which is not its own"
+            yield f"frame {frame.id} lists call {call_id}, which is not its own"
     if frame.id == ROOT_FRAME_ID:
         if frame.depth:
-            yield "the root frame has a depth"
+            yield "the depth of the root frame is not 0"
         return
     parent = state.calls.get(frame.parent_call_id or "")
     if parent is None or parent.frame_id not in state.frames:
-        yield f"frame {frame.id} hangs from no call"
+        yield f"frame {frame.id} has no parent call"
         return
-    # Depth grows from parent to child, so there is no circle.
+    # Depth grows by one from parent to child, so there can be no cycle.
     if frame.depth != state.frames[parent.frame_id].depth + 1:
-        yield f"frame {frame.id} is at the wrong depth"
-    inside = isinstance(parent.state, Nested) and parent.state.frame_id == frame.id
-    if not inside and state.run.status not in ENDED_STATUSES:
-        yield f"frame {frame.id} hangs from a call that is not in it"
+        yield f"frame {frame.id} has the wrong depth"
+    nested = isinstance(parent.state, Nested) and parent.state.frame_id == frame.id
+    if not nested and state.run.status not in ENDED_STATUSES:
+        yield f"frame {frame.id} is not the frame of its parent call"
 
 
 def _call_violations(state: RunState, call: CallRow) -> Iterator[str]:
     frame = state.frames.get(call.frame_id)
     if frame is None or call.id not in frame.open_call_ids:
-        yield f"call {call.id} is open in no frame"
+        yield f"call {call.id} is not an open call of its frame"
     if isinstance(call.state, Nested):
         child = state.frames.get(call.state.frame_id)
         if child is None or child.parent_call_id != call.id:
-            yield f"call {call.id} is in a frame that is not its own"
-    wait = _wait_id_of(call)
-    if wait is not None and (
-        wait not in state.waits or state.waits[wait].call_id != call.id
+            yield f"call {call.id} refers to a frame that is not its own"
+    wait_id = open_wait_id(call.state)
+    if wait_id is not None and (
+        wait_id not in state.waits or state.waits[wait_id].call_id != call.id
     ):
-        yield f"call {call.id} waits for {wait}, which is not its own"
-
-
-def _wait_id_of(call: CallRow) -> str | None:
-    return call.state.wait_id if isinstance(call.state, Waiting | Unknown) else None
+        yield f"call {call.id} refers to wait {wait_id}, which is not its own"

@@ -1,9 +1,8 @@
-"""JSON as text: what models, tools and people say is kept exactly as it was said.
+"""Read and write JSON texts, within limits that hold everywhere.
 
-Arguments, messages, results and schemas are stored as JSON text, so that integers
-of any size, lone surrogates, key order and unknown fields come back equal, and so
-that nothing in them is ever more than data. NaN and the infinities are not JSON
-(RFC 8259, section 6) and are refused.
+Arguments, messages, results and schemas are stored as JSON text. So integers of any
+size, lone surrogates, key order and unknown fields come back equal, and stored text is
+never code. NaN and infinities are not JSON (RFC 8259, section 6) and are rejected.
 """
 
 from __future__ import annotations
@@ -17,22 +16,22 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-# Python's JSON recurses, and how deep it may depends on who calls it from where. What
-# was stored must load everywhere, so there is one limit, well below every other.
+# Python's json module is recursive: the depth that it can read depends on the stack of
+# its caller. Stored text must load everywhere, so this limit is below all of those.
 MAX_DEPTH = 200
-# Arrays and objects of one text: in memory each takes thirty times its two letters.
+# Arrays and objects in one text: each takes 30 times its two characters in memory.
 MAX_CONTAINERS = 1 << 20
-# Above it not every whole number is a float.
+# Larger integers cannot all be represented as floats.
 _MAX_EXACT_INTEGER = 1 << 53
 _TOO_DEEP = f"it is nested deeper than {MAX_DEPTH} levels"
 _TOO_MANY = f"it has more than {MAX_CONTAINERS} arrays and objects"
 _SURROGATE = re.compile("[\ud800-\udfff]")
-# A string is one piece, also one that never ends: each letter is looked at once.
+# A string, even one without an end, is one match: each character is read once.
 _BRACKET = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[\[{]|[\]}]', re.DOTALL)
 
 
 class NotJson(ValueError):
-    """A value that JSON text cannot hold, or text that is not JSON."""
+    """A value cannot be written as JSON, or a text is not JSON."""
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -43,24 +42,24 @@ def _refuse_constant(name: str) -> NoReturn:
 def _parse_float(digits: str) -> float:
     number = float(digits)
     if math.isinf(number):
-        msg = f"{digits[:40]} is too large a number"
+        msg = f"the number {digits[:40]} is too large"
         raise NotJson(msg)
     return number
 
 
 def _refuse_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        msg = "an object says one key twice"
+    values = dict(pairs)
+    if len(values) != len(pairs):
+        msg = "an object has the same key twice"
         raise NotJson(msg)
-    return found
+    return values
 
 
 def parse(text: str | bytes, *, unique_keys: bool = False) -> Any:
     """Return the value of a JSON text; raises `NotJson`, never `RecursionError`.
 
-    Of a key that an object says twice the last value counts, which not every reader
-    agrees with (RFC 8259, section 4); with `unique` such a text is refused.
+    If an object has the same key twice, the last value counts. Other JSON readers may
+    disagree (RFC 8259, section 4), so `unique_keys=True` rejects such a text.
     """
     try:
         text = text if isinstance(text, str) else text.decode("utf-8-sig")
@@ -76,7 +75,7 @@ def parse(text: str | bytes, *, unique_keys: bool = False) -> Any:
     except RecursionError:
         raise NotJson(_TOO_DEEP) from None
     except ValueError as error:
-        # Python refuses integers of over 4,300 digits with a plain ValueError.
+        # Python raises a plain ValueError for integers of more than 4,300 digits.
         raise NotJson(str(error)) from None
 
 
@@ -84,8 +83,8 @@ def _check_limits(text: str) -> None:
     if text.count("[") + text.count("{") <= MAX_DEPTH:
         return
     depth = opened = 0
-    for found in _BRACKET.finditer(text):
-        bracket = found[0]
+    for match in _BRACKET.finditer(text):
+        bracket = match[0]
         if bracket in "[{":
             depth += 1
             opened += 1
@@ -100,14 +99,14 @@ def _check_limits(text: str) -> None:
 def dump(value: object) -> str:
     """Return the compact JSON text of a value, with its keys in their own order.
 
-    These are the settings of the openai client, so that joined texts are the very
-    bytes which it would send. Raises `NotJson` for what JSON cannot hold.
+    The settings are those of the openai client, so that joined texts are the same
+    bytes that the client would send. Raises `NotJson` if JSON cannot hold the value.
     """
     return _dump(value, sort_keys=False)
 
 
 def canonical(value: object) -> str:
-    """Return the one text that stands for a value: sorted keys, no white space."""
+    """Return the canonical JSON text of a value: sorted keys, no white space."""
     return _dump(value, sort_keys=True)
 
 
@@ -129,9 +128,9 @@ def _dump(value: object, *, sort_keys: bool) -> str:
 
 
 def _refuse_lossy(value: object) -> None:
-    # json.dumps turns 1, None and True into string keys without a word, and a
-    # tuple into a list; what is stored must come back equal. Comes after dumps,
-    # which has proved that the value does not refer to itself.
+    # A stored value must come back equal, but json.dumps silently turns the keys 1,
+    # None and True into strings and a tuple into a list. This check runs after dumps,
+    # which proves that the value does not contain itself.
     stack: list[tuple[object, int]] = [(value, 0)]
     containers = 0
     while stack:
@@ -143,35 +142,35 @@ def _refuse_lossy(value: object) -> None:
             if containers > MAX_CONTAINERS:
                 raise NotJson(_TOO_MANY)
         if isinstance(item, dict):
-            values = cast("dict[object, object]", item)
-            for key in values:
+            fields = cast("dict[object, object]", item)
+            for key in fields:
                 if not isinstance(key, str):
                     msg = f"the key {key!r} is not a string"
                     raise NotJson(msg)
-            stack.extend((value, depth + 1) for value in values.values())
+            stack.extend((child, depth + 1) for child in fields.values())
         elif isinstance(item, list):
-            values_of = cast("list[object]", item)
-            stack.extend((value, depth + 1) for value in values_of)
+            children = cast("list[object]", item)
+            stack.extend((child, depth + 1) for child in children)
         elif isinstance(item, tuple):
             msg = "a tuple is not a JSON value"
             raise NotJson(msg)
 
 
 def as_object(value: object) -> Mapping[str, Any] | None:
-    """Return a value that is a JSON object, else `None`."""
+    """Return the value if it is a JSON object, else `None`."""
     return cast("Mapping[str, Any]", value) if isinstance(value, dict) else None
 
 
 def as_array(value: object) -> Sequence[Any] | None:
-    """Return a value that is a JSON array, else `None`."""
+    """Return the value if it is a JSON array, else `None`."""
     return cast("Sequence[Any]", value) if isinstance(value, list) else None
 
 
 def normalize_integers(value: object) -> object:
-    """Return a JSON value with 5 where it says 5.0.
+    """Return a JSON value with floats such as 5.0 replaced by integers such as 5.
 
-    Both are one number to JSON and to JSON Schema, and only one of them is an integer
-    to Python: what a schema took must not be refused later.
+    JSON and JSON Schema do not distinguish the two, but Python does. A value that the
+    schema accepts must not be rejected later.
     """
     if (
         isinstance(value, float)
@@ -188,12 +187,15 @@ def normalize_integers(value: object) -> object:
 
 
 def escape_surrogates(text: str) -> str:
-    """Return a JSON text that any encoder takes: lone surrogates as escapes."""
-    return _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    """Return the JSON text with lone surrogates as escapes, for UTF-8 encoders."""
+    return _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def digest(*parts: str) -> str:
-    """Return the SHA-256 of texts, in hexadecimal; no two lists share one."""
+    """Return the SHA-256 of a list of texts, in hexadecimal.
+
+    Each text is hashed with its length, so that `("ab", "c")` and `("a", "bc")` differ.
+    """
     state = sha256()
     for part in parts:
         data = part.encode("utf-8", "surrogatepass")

@@ -1,7 +1,7 @@
-"""What was said: one message of a chat completions conversation.
+"""Messages of a chat completions conversation.
 
-A message is the JSON text that a provider, a user or a tool gave. It is stored and
-sent back as that text, so fields that nobody here knows of survive unchanged.
+A message keeps the JSON text that a provider, a user or a tool supplied. It is stored
+and sent back as this text, so unknown fields stay unchanged.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})
 
 
 class MalformedMessage(ValueError):
-    """Not a message that a chat completions provider would take."""
+    """A value is not a valid chat completions message."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCallRequest:
-    """One tool call as the model asked for it; `arguments` is what it wrote."""
+    """One tool call of an assistant message; `arguments` is the text of the model."""
 
     tool_call_id: str
     tool: str
@@ -32,10 +32,13 @@ class ToolCallRequest:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message; `text` is its JSON, the rest is read out of it once.
+    """One message; all other fields are read from `text` once.
 
-    `calls` are the provider's ids of an assistant's tool calls, in order; `answers`
-    is the id that a tool message answers.
+    Attributes:
+        text: The message as JSON text.
+        role: One of `ROLES`.
+        tool_call_ids: Ids of the tool calls of an assistant message, in order.
+        tool_call_id: Id of the tool call that a tool message belongs to.
     """
 
     text: str
@@ -45,15 +48,15 @@ class Message:
 
     @classmethod
     def from_mapping(cls, data: Mapping[str, Any]) -> Message:
-        """Make a message of a mapping; raises `MalformedMessage` or `NotJson`."""
+        """Build a message from a mapping; raises `MalformedMessage` or `NotJson`."""
         return cls._from_parsed(jsontext.dump(dict(data)), data)
 
     @classmethod
     def from_json(cls, text: str) -> Message:
-        """Make a message of its JSON text; raises as `of` does."""
+        """Build a message from JSON text; raises `MalformedMessage` or `NotJson`."""
         data = jsontext.as_object(jsontext.parse(text))
         if data is None:
-            msg = "a message is a JSON object"
+            msg = "it is not a JSON object"
             raise MalformedMessage(msg)
         return cls._from_parsed(text, data)
 
@@ -61,39 +64,40 @@ class Message:
     def _from_parsed(cls, text: str, data: Mapping[str, Any]) -> Message:
         role = data.get("role")
         if not isinstance(role, str) or role not in ROLES:
-            msg = f"a message's role is one of {', '.join(sorted(ROLES))}"
+            msg = f'"role" must be one of {", ".join(sorted(ROLES))}'
             raise MalformedMessage(msg)
-        calls: tuple[str, ...] = ()
-        answers = None
+        tool_call_ids: tuple[str, ...] = ()
+        tool_call_id = None
         if role == "assistant":
-            calls = tuple(request.tool_call_id for request in _tool_calls_of(data))
+            requests = _tool_calls_of(data)
+            tool_call_ids = tuple(request.tool_call_id for request in requests)
         elif role == "tool":
-            answers = data.get("tool_call_id")
-            if not isinstance(answers, str):
-                msg = "a tool message names the call that it answers"
+            tool_call_id = data.get("tool_call_id")
+            if not isinstance(tool_call_id, str):
+                msg = 'a tool message needs "tool_call_id", a string'
                 raise MalformedMessage(msg)
-        return cls(text, role, calls, answers)
+        return cls(text, role, tool_call_ids, tool_call_id)
 
     @property
     def data(self) -> dict[str, Any]:
-        """A fresh copy of the message as a mapping."""
+        """The message as a new dict."""
         data: dict[str, Any] = jsontext.parse(self.text)
         return data
 
     @property
     def tool_calls(self) -> tuple[ToolCallRequest, ...]:
-        """The tool calls that an assistant message asks for, in order."""
+        """The tool calls of an assistant message, in order."""
         return tuple(_tool_calls_of(self.data))
 
     @property
     def content(self) -> str:
-        """What was said in words: text, joined text parts, or else a refusal."""
+        """The text of the message: its text or joined text parts, or a refusal."""
         data = self.data
         content = data.get("content")
-        if (parts := jsontext.as_array(content)) is not None:
-            found = [jsontext.as_object(part) or {} for part in parts]
-            said = [part.get("text", part.get("refusal")) for part in found]
-            return "".join(text for text in said if isinstance(text, str))
+        if (items := jsontext.as_array(content)) is not None:
+            parts = [jsontext.as_object(item) or {} for item in items]
+            texts = [part.get("text", part.get("refusal")) for part in parts]
+            return "".join(text for text in texts if isinstance(text, str))
         if isinstance(content, str) and content:
             return content
         refusal = data.get("refusal")
@@ -117,10 +121,10 @@ def user_message(text: str) -> Message:
     return Message.from_mapping({"role": "user", "content": text})
 
 
-def tool_message(call_id: str, content: str) -> Message:
-    """Return the message that answers one tool call."""
+def tool_message(tool_call_id: str, content: str) -> Message:
+    """Return the tool message for one tool call."""
     return Message.from_mapping(
-        {"role": "tool", "tool_call_id": call_id, "content": content}
+        {"role": "tool", "tool_call_id": tool_call_id, "content": content}
     )
 
 
@@ -129,7 +133,7 @@ def _tool_calls_of(data: Mapping[str, Any]) -> list[ToolCallRequest]:
         return []
     calls = jsontext.as_array(data["tool_calls"])
     if calls is None:
-        msg = "an assistant's tool_calls is a list"
+        msg = '"tool_calls" must be a list'
         raise MalformedMessage(msg)
     return [_tool_call_of(jsontext.as_object(call) or {}) for call in calls]
 
@@ -137,13 +141,13 @@ def _tool_calls_of(data: Mapping[str, Any]) -> list[ToolCallRequest]:
 def _tool_call_of(call: Mapping[str, Any]) -> ToolCallRequest:
     kind = call.get("type", "function")
     body = jsontext.as_object(call.get(kind)) if isinstance(kind, str) else None
-    # Some servers leave the id out, or null.
-    given = call.get("id") or ""
-    if body is not None and isinstance(given, str):
+    # Some servers omit the id or send null.
+    tool_call_id = call.get("id") or ""
+    if body is not None and isinstance(tool_call_id, str):
         name = body.get("name")
-        # A custom tool (OpenAI) writes free text in `input`.
-        written = body.get("arguments", body.get("input", ""))
-        if isinstance(name, str) and isinstance(written, str):
-            return ToolCallRequest(given, name, written)
-    msg = "a tool call has an id, a name and arguments in text"
+        # The model writes free text for a custom tool of OpenAI, in `input`.
+        arguments = body.get("arguments", body.get("input", ""))
+        if isinstance(name, str) and isinstance(arguments, str):
+            return ToolCallRequest(tool_call_id, name, arguments)
+    msg = "a tool call needs an id, a name and arguments, all strings"
     raise MalformedMessage(msg)

@@ -1,4 +1,4 @@
-"""What can be done next, for every frame and call that can move by itself."""
+"""Plan the next actions of a run, for every frame and call that can advance."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _ACTIONS: dict[
 
 
 def plan(state: RunState) -> tuple[Action, ...]:
-    """Return every action that needs no decision, in the order of their ids.
+    """Return every action that needs no decision, ordered by frame or call.
 
-    Empty means: the run has ended, or only a decision can move it.
+    An empty plan means that the run has ended or that only a decision advances it.
     """
-    # By the number in the id: the same order in every process.
+    # Sorted by the number in the id, so that every process has the same order.
     ids = sorted(state.runnable, key=lambda row_id: int(row_id[1:]))
     return tuple(_action(state, row_id) for row_id in ids)
 

@@ -1,8 +1,8 @@
-"""advance(table, event) -> table: the one way in which a run changes.
+"""Apply events to a run: `advance(state, event)` is the only way to change a run.
 
-Pure: the same table and the same event give the same table, so every schedule can be
-replayed. What each call may become is decided by `transitions.py`; here stands what
-follows from it for the frames around.
+`advance` is a pure function: the same state and event always give the same new state.
+`transitions.py` decides the new state of a call. This module applies the consequences
+for frames, messages, waits and the run.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from continuations.core import messages as said
 from continuations.core import tool_messages
 from continuations.core.calls import (
     CLOSED_STATES,
@@ -24,6 +23,7 @@ from continuations.core.calls import (
     Started,
     Unknown,
     Waiting,
+    open_wait_id,
 )
 from continuations.core.draft import Draft
 from continuations.core.events import (
@@ -45,11 +45,11 @@ from continuations.core.events import (
     UserMessageAdded,
 )
 from continuations.core.frames import FrameRow
+from continuations.core.messages import tool_message
 from continuations.core.run import ENDED_STATUSES, Failure
 from continuations.core.state import ROOT_FRAME_ID
 from continuations.core.transcript import unique_tool_call_ids
-from continuations.core.transitions import next_state
-from continuations.errors import IllegalTransition
+from continuations.core.transitions import illegal_transition, next_state
 
 if TYPE_CHECKING:
     from continuations.core.calls import CallState
@@ -59,10 +59,12 @@ if TYPE_CHECKING:
 
 
 def advance(state: RunState, event: Event) -> RunState:
-    """Return the run after a fact; raises `IllegalTransition` for an impossible one."""
+    """Return the state after an event.
+
+    Raises `IllegalTransition` if the event is not possible in this state.
+    """
     if state.run.status in ENDED_STATUSES:
-        msg = f"the run is {state.run.status}: {type(event).__name__} comes too late"
-        raise IllegalTransition(msg)
+        raise illegal_transition(f"the run is already {state.run.status}", event)
     draft = Draft(state)
     match event:
         case ModelReplied():
@@ -81,24 +83,24 @@ def advance(state: RunState, event: Event) -> RunState:
 
 def _add_model_reply(draft: Draft, event: ModelReplied) -> None:
     frame = draft.frame(event.frame_id)
-    if frame.open_call_ids or event.message.role != "assistant":
-        msg = f"frame {frame.id} has open calls, or this is no assistant's message"
-        raise IllegalTransition(msg)
+    if frame.open_call_ids:
+        raise illegal_transition(f"frame {frame.id} has open calls", event)
+    if event.message.role != "assistant":
+        raise illegal_transition("the reply has not the role assistant", event)
     draft.put_run(replace(draft.run, usage=draft.run.usage + event.usage))
-    calls = [draft.allocate_id("c") for _ in event.message.tool_call_ids]
+    call_ids = tuple(draft.allocate_id("c") for _ in event.message.tool_call_ids)
     message = event.message
-    if calls:
+    if call_ids:
         log = draft.log(frame.id).messages
-        fresh = tuple(f"call_{call}" for call in calls)
-        ids = unique_tool_call_ids(log, message.tool_call_ids, fresh)
-        message = (
-            message if ids == message.tool_call_ids else message.with_tool_call_ids(ids)
-        )
+        replacements = tuple(f"call_{call_id}" for call_id in call_ids)
+        ids = unique_tool_call_ids(log, message.tool_call_ids, replacements)
+        if ids != message.tool_call_ids:
+            message = message.with_tool_call_ids(ids)
     draft.append(frame.id, message)
-    draft.put_frame(replace(frame, turns=frame.turns + 1, open_call_ids=tuple(calls)))
-    for call, request in zip(calls, message.tool_calls, strict=True):
+    draft.put_frame(replace(frame, turns=frame.turns + 1, open_call_ids=call_ids))
+    for call_id, request in zip(call_ids, message.tool_calls, strict=True):
         row = CallRow(
-            id=call,
+            id=call_id,
             frame_id=frame.id,
             tool=request.tool,
             tool_call_id=request.tool_call_id,
@@ -106,27 +108,27 @@ def _add_model_reply(draft: Draft, event: ModelReplied) -> None:
             state=Proposed(),
         )
         draft.put_call(row)
-    if not calls:
+    if not call_ids:
         _end_frame(draft, frame.id, tool_messages.final_frame_state(message, event))
 
 
 def _add_user_message(draft: Draft, event: UserMessageAdded) -> None:
-    if draft.frame(ROOT_FRAME_ID).open_call_ids or event.message.role in (
-        "assistant",
-        "tool",
-    ):
-        msg = "a message never stands between a call and its result, nor for either"
-        raise IllegalTransition(msg)
+    # Providers refuse a transcript with a message between a call and its result.
+    if draft.frame(ROOT_FRAME_ID).open_call_ids:
+        raise illegal_transition("the root frame has open calls", event)
+    role = event.message.role
+    if role in ("assistant", "tool"):
+        raise illegal_transition(f"an inbox message has the role {role}", event)
     last = draft.run.last_inbox_number
     if event.number != last + 1:
-        msg = f"inbox message {event.number} does not follow inbox message {last}"
-        raise IllegalTransition(msg)
+        why = f"inbox message {event.number} does not follow inbox message {last}"
+        raise illegal_transition(why, event)
     draft.put_run(replace(draft.run, last_inbox_number=event.number))
     draft.append(ROOT_FRAME_ID, event.message)
 
 
 def _end_frame(draft: Draft, frame_id: str, end: Returned | Errored) -> None:
-    """End a frame, and every frame above it that its end leaves no turn."""
+    """End a frame, and each parent frame that has no turn left after it."""
     ending: tuple[str, Returned | Errored] | None = (frame_id, end)
     while ending is not None:
         frame = draft.frame(ending[0])
@@ -155,9 +157,9 @@ def _end_run(draft: Draft, end: Returned | Errored) -> None:
 
 
 def _close_turn(draft: Draft, frame_id: str) -> tuple[str, Errored] | None:
-    """Give a frame its results once all calls of the turn have one.
+    """Append the results of a turn to its frame, once every call of the turn is closed.
 
-    Returns the frame's own end if it has no turn left to read them in.
+    Returns the frame's id and end if the frame has no turn left to read the results.
     """
     frame = draft.frame(frame_id)
     rows = [draft.call(call) for call in frame.open_call_ids]
@@ -174,17 +176,17 @@ def _close_turn(draft: Draft, frame_id: str) -> tuple[str, Errored] | None:
 
 def _append_results(draft: Draft, frame: FrameRow, rows: list[CallRow]) -> None:
     results = [
-        said.tool_message(row.tool_call_id, tool_messages.tool_message_text(row))
+        tool_message(row.tool_call_id, tool_messages.tool_message_text(row))
         for row in rows
     ]
     draft.append(frame.id, *results)
 
 
 def _stop_run(draft: Draft, failure: Failure) -> None:
-    """End the run where it stands; the tree stays, to be looked at.
+    """End the run and keep its frames and calls, so that they can be inspected.
 
-    Every open call is refused and every transcript completed, so that what is kept
-    is sendable; finished results are kept.
+    Every open call becomes refused and every call gets its tool message, so that each
+    transcript is valid for a provider. Results that exist are kept.
     """
     for frame in list(draft.frames.values()):
         if not frame.open_call_ids:
@@ -197,8 +199,8 @@ def _stop_run(draft: Draft, failure: Failure) -> None:
         _append_results(
             draft, frame, [draft.call(call) for call in frame.open_call_ids]
         )
-    for wait in list(draft.waits):
-        draft.drop_wait(wait)
+    for wait_id in list(draft.waits):
+        draft.drop_wait(wait_id)
     status: RunStatus = "cancelled" if failure.code == "cancelled" else "failed"
     draft.put_run(replace(draft.run, status=status, failure=failure))
 
@@ -209,13 +211,12 @@ def _stop_run(draft: Draft, failure: Failure) -> None:
 def _apply_call_event(draft: Draft, event: CallEvent) -> None:
     row = draft.call(event.call_id)
     if isinstance(row.state, Nested):
-        msg = f"call {row.id} ends with its frame, not by {type(event).__name__}"
-        raise IllegalTransition(msg)
+        raise illegal_transition(f"call {row.id} only ends with its frame", event)
     state = _next_call_state(draft, row, event)
-    before = row.state
+    old_wait_id = open_wait_id(row.state)
     row = _with_event_data(row, event)
-    if isinstance(before, Waiting | Unknown) and before.wait_id != _wait_id_of(state):
-        draft.drop_wait(before.wait_id)
+    if old_wait_id is not None and old_wait_id != open_wait_id(state):
+        draft.drop_wait(old_wait_id)
     if isinstance(event, ApprovalRequested | OutcomeUnknown | Reopened):
         draft.put_wait(event.wait)
     draft.put_call(replace(row, state=state))
@@ -229,12 +230,12 @@ def _next_call_state(draft: Draft, row: CallRow, event: CallEvent) -> CallState:
     kind = next_state(row.id, row.state, event)
     state = _build_call_state(draft, row, event, kind)
     if type(state) is not kind:
-        msg = f"call {row.id}: {type(event).__name__} makes no {STATE_NAMES[kind]}"
-        raise IllegalTransition(msg)
+        why = f"call {row.id} cannot become {STATE_NAMES[kind]} by this event"
+        raise illegal_transition(why, event)
     return state
 
 
-def _build_call_state(  # noqa: PLR0911 - one row for each kind of state
+def _build_call_state(  # noqa: PLR0911 - one return for each kind of state
     draft: Draft, row: CallRow, event: CallEvent, kind: type[CallState]
 ) -> CallState:
     match event:
@@ -256,10 +257,6 @@ def _build_call_state(  # noqa: PLR0911 - one row for each kind of state
             return Started() if kind is Started else Ready()
 
 
-def _wait_id_of(state: CallState) -> str | None:
-    return state.wait_id if isinstance(state, Waiting | Unknown) else None
-
-
 def _open_frame(draft: Draft, row: CallRow, event: SubAgentStarted) -> str:
     frame = FrameRow(
         id=draft.allocate_id("f"),
@@ -274,7 +271,7 @@ def _open_frame(draft: Draft, row: CallRow, event: SubAgentStarted) -> str:
 
 
 def _with_event_data(row: CallRow, event: CallEvent) -> CallRow:
-    """Return the row with what the event tells of the call beside its state."""
+    """Return the row with the data of the event, apart from the new state."""
     match event:
         case CallAccepted() | ApprovalRequested():
             return replace(

@@ -1,4 +1,4 @@
-"""The row of a run: who works on it, how far it is, how it ended."""
+"""The row of a run: status, claim, usage and result."""
 
 from __future__ import annotations
 
@@ -17,10 +17,13 @@ ENDED_STATUSES: frozenset[str] = frozenset({"finished", "failed", "cancelled"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """The right to move a run on, until a time.
+    """The exclusive right of one worker to advance a run for a limited time (a lease).
 
-    `attempt` counts the claims in a row that took over from a worker which died
-    before it made progress.
+    Attributes:
+        worker: Id of the worker that holds the claim.
+        until: When the claim ends, in UTC.
+        attempt: Number of consecutive claims that took over from a worker which died
+            before it made progress.
     """
 
     worker: str
@@ -30,7 +33,13 @@ class Claim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """Why a run failed: a code for programs, a message for people."""
+    """Why a run failed or was cancelled.
+
+    Attributes:
+        code: Kind of the failure, for programs; for example `max_turns`, `budget` or
+            `cancelled`.
+        message: Explanation, for people.
+    """
 
     code: str
     message: str
@@ -38,17 +47,30 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """What the model's replies of a whole run may cost, at every depth, until its end.
+    """Limits for the model usage of a whole run, over all agents and suspensions.
 
-    Both are counts of `Usage`, and `None` is no limit. They are compared before each
-    request, so those that are under way together may exceed them.
+    A worker compares the limits with `Usage` before each model request. Requests that
+    run at the same time may together exceed a limit.
+
+    Attributes:
+        requests: Maximum number of model requests, or `None` for no limit.
+        tokens: Maximum number of input and output tokens together, or `None` for no
+            limit.
     """
 
     requests: int | None = None
     tokens: int | None = None
 
     def reached_limit(self, usage: Usage) -> str | None:
-        """Return which limit has been reached, in words."""
+        """Return the limit that the usage has reached.
+
+        Args:
+            usage: Usage of the run so far.
+
+        Returns:
+            The limit as text, for example `"20 requests"`, or `None` if no limit is
+            reached.
+        """
         if self.requests is not None and usage.requests >= self.requests:
             return f"{self.requests} requests"
         if self.tokens is not None and usage.total_tokens >= self.tokens:
@@ -58,11 +80,26 @@ class Budget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRow:
-    """One run. `birth` is random and given once; `next_id` counts the rows' ids.
+    """The row of a run.
 
-    `input_digest` tells a repeated start from another one. `inbox` is the number of
-    the last message that was taken in. `doubtful` tells that versions of it were lost:
-    a call that the model makes now may have been made in them.
+    Attributes:
+        id: Id of the run.
+        run_nonce: Random text, chosen once when the run starts. Digests of calls cover
+            it.
+        agent: Name of the root agent.
+        created_at: When the run was started, in UTC.
+        input_digest: Digest of the input. It distinguishes a repeated start from a
+            start with another input.
+        status: Status of the run.
+        next_id: Number of the next id for a frame, call or log.
+        last_inbox_number: Number of the last inbox message that the run has read.
+        claim: Claim of the worker that advances the run, or `None`.
+        usage: Model usage so far.
+        budget: Limits of the model usage, or `None` for no limits.
+        history_lost: Whether versions of the run were lost. If so, a call that the
+            model makes now may already have run in a lost version.
+        output: Final text of a finished run.
+        failure: Reason why the run failed or was cancelled.
     """
 
     id: str

@@ -25,11 +25,17 @@ ROOT_FRAME_ID = "f1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunState:
-    """All rows of a run; a change is a new table that shares the unchanged rows.
+    """The state of a run at one version; a change makes a new value.
 
-    `manifest` is the JSON text that says what the code looked like. `agenda` names
-    the frames and calls that can move without a decision; it follows from the rows
-    and is never stored.
+    Attributes:
+        run: Row of the run.
+        manifest: JSON text that describes the code that the run uses.
+        frames: Frames by id.
+        calls: Calls of the current turn of each frame, by id.
+        waits: Open waits by id.
+        logs: Messages by frame id.
+        runnable: Ids of the frames and calls that can advance without a decision. They
+            follow from the rows and are not stored.
     """
 
     run: RunRow
@@ -51,12 +57,12 @@ class RunState:
         waits: Mapping[str, Wait],
         logs: Mapping[str, MessageLog],
     ) -> RunState:
-        """Make a table of rows alone."""
+        """Build a state, and find out which rows are runnable."""
         runnable: dict[str, None] = {}
         if run.status not in ENDED_STATUSES:
-            asked = [row.id for row in frames.values() if not row.open_call_ids]
-            moving = [row.id for row in calls.values() if is_runnable(row)]
-            runnable = dict.fromkeys([*asked, *moving])
+            frame_ids = [row.id for row in frames.values() if not row.open_call_ids]
+            call_ids = [row.id for row in calls.values() if is_runnable(row)]
+            runnable = dict.fromkeys([*frame_ids, *call_ids])
         return cls(
             run=run,
             manifest=manifest,
@@ -69,18 +75,18 @@ class RunState:
 
 
 def is_runnable(row: CallRow) -> bool:
-    """Tell whether a call can move without anybody's decision."""
+    """Tell whether a call can advance without a decision."""
     match row.state:
         case Proposed() | Ready() | Started():
             return True
-        case Unknown(verify_tried=checked):
-            return row.verifiable and not checked
+        case Unknown(verify_tried=verify_tried):
+            return row.verifiable and not verify_tried
         case _:
             return False
 
 
 def frame_path(state: RunState, frame_id: str) -> tuple[str, ...]:
-    """Return the names from the root agent down to a frame's agent or tool."""
+    """Return the root agent's name and the tools of the calls down to a frame."""
     names: list[str] = []
     frame = state.frames[frame_id]
     while frame.parent_call_id is not None:

@@ -1,7 +1,7 @@
-"""What the model is told of calls that did not simply return.
+"""Texts that the model reads about calls that did not simply return.
 
-The words are distinct for each ending, so that a model cannot take a refusal for a
-success, and a test can tell them apart.
+Each kind of end begins with another word, so that a model cannot mistake a refusal for
+a success.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from continuations.core.frames import FrameRow
     from continuations.core.messages import Message
 
-# Ways to fail right before the call: it was started, and did not run.
+# Codes of calls that were started and failed before the tool ran.
 _CODES_BEFORE_CALL = ("digest", "stale")
 
-# Reasons of a provider to stop that leave no whole answer (chat completions).
+# Finish reasons of chat completions that mean an incomplete reply.
 _INCOMPLETE_REPLY_TEXTS = {
     "length": "the model's reply was cut off at its length limit",
-    "content_filter": "the model's reply was withheld by the content filter",
+    "content_filter": "the provider's content filter withheld the model's reply",
 }
 
 
 def final_frame_state(message: Message, event: ModelReplied) -> Returned | Errored:
-    """Return how a frame ends with a reply that calls no tool."""
+    """Return the end of a frame whose model replied without a tool call."""
     if event.finish_reason in _INCOMPLETE_REPLY_TEXTS:
         return Errored(
             event.finish_reason, _INCOMPLETE_REPLY_TEXTS[event.finish_reason]
@@ -51,12 +51,12 @@ def max_turns_error(frame: FrameRow) -> Errored:
     return Errored(
         "max_turns",
         f"agent {frame.agent} used all of its {frame.max_turns} turns "
-        "without coming to an end",
+        "without a final reply",
     )
 
 
 def tool_message_text(row: CallRow) -> str:
-    """Return what the tool message of a closed call says."""
+    """Return the content of the tool message of a closed call."""
     assert isinstance(row.state, CLOSED_STATES)  # noqa: S101 - for the type checkers
     content = row.state.content
     ran = row.attempts > 0 and not isinstance(row.state, Refused)
@@ -68,7 +68,7 @@ def tool_message_text(row: CallRow) -> str:
         return content
     return (
         "The person who approved this call changed its arguments. "
-        f"It was run with {row.arguments}, not as you wrote it.\n{content}"
+        f"The tool ran with {row.arguments} instead of your arguments.\n{content}"
     )
 
 
@@ -77,13 +77,15 @@ def _error_code(row: CallRow) -> str | None:
 
 
 def refused_state(row: CallRow, decision: Decision) -> Refused:
-    """Return the end of a call that a decision refused."""
+    """Return the state of a call that was denied or that expired."""
     if decision.kind == "expire":
-        content = "EXPIRED: nobody approved this call in time. It was not executed."
+        content = "EXPIRED: this call was not approved in time. It was not executed."
         return Refused("expired", content)
     if isinstance(row.state, Unknown):
-        head = "NOT EXECUTED: it was started, but a person established that it did not"
-        content = f"{head} happen, and it will not be repeated."
+        content = (
+            "NOT EXECUTED: the call was started and interrupted. A person confirmed "
+            "that it did not happen. It will not be repeated."
+        )
     else:
         content = "DENIED: a person refused this call. It was not executed."
     if decision.reason:
@@ -92,9 +94,9 @@ def refused_state(row: CallRow, decision: Decision) -> Refused:
 
 
 def cancelled_state(row: CallRow, reason: str) -> Refused:
-    """Return the end of a call that was open when its run ended."""
+    """Return the state of a call that was open when its run ended."""
     if isinstance(row.state, Nested):
-        content = f"CANCELLED in the middle; what its tools did stands. {reason}"
+        content = f"CANCELLED while it ran; effects of its tools remain. {reason}"
     elif isinstance(row.state, Started | Unknown):
         content = f"CANCELLED while it ran; its outcome is not known. {reason}"
     else:

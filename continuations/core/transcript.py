@@ -1,8 +1,8 @@
-"""Is this list of messages sendable, and if not, why not?
+"""Check that a provider will accept a transcript.
 
-Providers refuse a conversation for ever after one broken turn: "An assistant message
+After one invalid turn, a provider refuses every later request: "An assistant message
 with 'tool_calls' must be followed by tool messages responding to each
-'tool_call_id'" (OpenAI, HTTP 400). So it is checked here, before every request.
+'tool_call_id'" (OpenAI, HTTP 400). So the transcript is checked before each request.
 """
 
 from __future__ import annotations
@@ -16,27 +16,28 @@ if TYPE_CHECKING:
 
 
 def find_violation(messages: Sequence[Message]) -> str | None:
-    """Return what is wrong with a conversation, or `None` if it can be sent.
+    """Return the first violation as a text, or `None` if the messages can be sent.
 
-    Each tool call of an assistant message has exactly one tool message, directly
-    after it, in order, before any other role; no tool message stands alone.
+    An assistant message with tool calls must be followed directly by one tool message
+    for each call, in the same order. There must be no other tool messages.
     """
-    owed: tuple[str, ...] = ()
-    paid = 0
+    expected: tuple[str, ...] = ()
+    received = 0
     for index, message in enumerate(messages):
+        missing = len(expected) - received
         if message.role == "tool":
-            if paid == len(owed) or message.tool_call_id != owed[paid]:
-                return f"message {index} answers a call that nobody waits for"
-            paid += 1
+            if not missing or message.tool_call_id != expected[received]:
+                return f"message {index} is a tool message for no open tool call"
+            received += 1
             continue
-        if paid < len(owed):
-            return f"message {index} stands before the results of {len(owed) - paid}"
-        owed, paid = message.tool_call_ids, 0
-        if len(set(owed)) != len(owed):
-            return f"message {index} has two calls of one id"
-    if paid < len(owed):
-        return f"the last turn lacks the results of {len(owed) - paid} calls"
-    return None if messages else "there are no messages"
+        if missing:
+            return f"{missing} tool messages are missing before message {index}"
+        expected, received = message.tool_call_ids, 0
+        if len(set(expected)) != len(expected):
+            return f"message {index} has two tool calls with the same id"
+    if received < len(expected):
+        return f"{len(expected) - received} tool messages are missing at the end"
+    return None if messages else "the list of messages is empty"
 
 
 def unique_tool_call_ids(
@@ -44,16 +45,17 @@ def unique_tool_call_ids(
     tool_call_ids: Sequence[str],
     replacement_ids: Sequence[str],
 ) -> tuple[str, ...]:
-    """Return ids for a new turn's calls which no earlier call of the frame has.
+    """Return ids for the calls of a new turn that no earlier call of the frame has.
 
-    Providers repeat ids, or leave them empty; others refuse such a transcript
-    ("Duplicate value for 'tool_call_id'"). An id that is empty or taken is replaced
-    by the one in its place in `fresh`; every other id stays as the provider gave it.
+    Some providers repeat ids or leave them empty. Others refuse such a transcript
+    ("Duplicate value for 'tool_call_id'"). An empty or repeated id is replaced by the
+    id at the same position of `replacement_ids`. Every other id is kept.
     """
-    taken = {call for message in messages for call in message.tool_call_ids}
+    taken = {call_id for message in messages for call_id in message.tool_call_ids}
     ids: list[str] = []
-    for given, own in zip(tool_call_ids, replacement_ids, strict=True):
-        chosen = given if given and given not in taken else own
+    for provider_id, replacement in zip(tool_call_ids, replacement_ids, strict=True):
+        usable = provider_id and provider_id not in taken
+        chosen = provider_id if usable else replacement
         while chosen in taken:
             chosen += "_"
         taken.add(chosen)

@@ -1,9 +1,8 @@
-"""The life of a call: one table of (state, event) -> state.
+"""The life cycle of a call: one table of (state, event) -> next state.
 
-Everything that decides what may become of a call stands in this file. A pair that is
-missing is a fault and raises `IllegalTransition` with both names in it; in particular
-nothing leads from `Refused` anywhere, and into `Started` there is one way only, from
-`Ready`. The picture in docs/how-it-works.md is drawn from this table.
+Only this table decides which state may follow which. A pair that is not in the table
+raises `IllegalTransition`. So no event leads out of `Refused`, and only `Ready` leads
+to `Started`. The diagram in docs/how-it-works.md is drawn from this table.
 """
 
 from __future__ import annotations
@@ -44,26 +43,26 @@ from continuations.errors import IllegalTransition
 
 if TYPE_CHECKING:
     from continuations.core.calls import CallState
-    from continuations.core.events import CallEvent
+    from continuations.core.events import CallEvent, Event
 
 TRANSITIONS: dict[tuple[type[CallState], type[CallEvent]], type[CallState]] = {
-    # The model asked for it.
+    # The call is examined.
     (Proposed, CallAccepted): Ready,
     (Proposed, ApprovalRequested): Waiting,
     (Proposed, CallInvalid): Errored,
-    # A person is asked.
+    # The call waits for an approval.
     (Waiting, Approved): Ready,
     (Waiting, Denied): Refused,
     (Waiting, Expired): Refused,
     (Waiting, Reopened): Waiting,
-    # It runs.
+    # The call runs.
     (Ready, CallStarted): Started,
     (Ready, SubAgentStarted): Nested,
     (Started, CallReturned): Returned,
     (Started, CallRaised): Errored,
     (Nested, CallReturned): Returned,
     (Nested, CallRaised): Errored,
-    # Its worker died.
+    # The worker died during the call.
     (Started, RepeatAllowed): Ready,
     (Started, OutcomeUnknown): Unknown,
     (Unknown, Unverified): Unknown,
@@ -72,7 +71,7 @@ TRANSITIONS: dict[tuple[type[CallState], type[CallEvent]], type[CallState]] = {
     (Unknown, Denied): Refused,
     (Unknown, Expired): Refused,
     (Unknown, Reopened): Unknown,
-    # The run ends around it.
+    # The run ended.
     (Proposed, CallCancelled): Refused,
     (Waiting, CallCancelled): Refused,
     (Ready, CallCancelled): Refused,
@@ -83,10 +82,17 @@ TRANSITIONS: dict[tuple[type[CallState], type[CallEvent]], type[CallState]] = {
 
 
 def next_state(call_id: str, state: CallState, event: CallEvent) -> type[CallState]:
-    """Return the state that follows; raises `IllegalTransition`."""
-    found = TRANSITIONS.get((type(state), type(event)))
-    if found is None:
-        name = STATE_NAMES[type(state)]
-        msg = f"call {call_id} is {name} and cannot be {type(event).__name__}"
-        raise IllegalTransition(msg)
-    return found
+    """Return the state that follows; raises `IllegalTransition` if none does."""
+    following = TRANSITIONS.get((type(state), type(event)))
+    if following is None:
+        why = f"call {call_id} is in the state {STATE_NAMES[type(state)]}"
+        raise illegal_transition(why, event)
+    return following
+
+
+def illegal_transition(why: str, event: Event) -> IllegalTransition:
+    """Return the error for an event that is not possible in the run's state."""
+    return IllegalTransition(
+        f"event {type(event).__name__} is not possible: {why}. The run is unchanged. "
+        "This is a bug in continuations: report it with this message."
+    )

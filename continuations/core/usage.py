@@ -1,4 +1,4 @@
-"""What the model's replies of a whole tree have cost, in tokens."""
+"""Usage: the number of model requests and tokens of a run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Sums over every reply of a run, at every depth, over every suspension."""
+    """Model usage of a run, summed over all agents and suspensions.
+
+    Attributes:
+        requests: Number of model replies.
+        input_tokens: Tokens of the requests, including cached tokens.
+        output_tokens: Tokens of the replies, including reasoning tokens.
+        cached_tokens: Input tokens that the provider read from its cache.
+        reasoning_tokens: Output tokens that the model used for reasoning.
+    """
 
     requests: int = 0
     input_tokens: int = 0

@@ -1,7 +1,7 @@
-"""The run as people read it: a recursive view of the flat table.
+"""Read-only views of a run for applications: `Frame` and `Call`.
 
-A view holds the table and an id, and looks at one level at a time, so a stack of a
-thousand agents can be walked without recursion.
+A view holds the flat state and one id. It reads one level at a time, so code can walk
+a stack of a thousand agents without recursion.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
-from continuations.core.calls import STATE_NAMES, Nested, Unknown, Waiting
+from continuations.core.calls import STATE_NAMES, Nested, open_wait_id
 
 if TYPE_CHECKING:
     from continuations.core.calls import CallRow
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Frame:
-    """One agent's activation: its messages and its open calls."""
+    """One activation of an agent: its messages and the calls of its current turn."""
 
     __slots__ = ("_id", "_run_state")
 
@@ -27,38 +27,38 @@ class Frame:
         self._id = frame_id
 
     def __repr__(self) -> str:
-        """Name the frame, without what was said in it."""
+        """Return the frame's id and agent, without message contents."""
         return f"<Frame {self._id} of {self.agent}>"
 
     @property
     def id(self) -> str:
-        """The frame's id, unique in its run."""
+        """Id of the frame, unique in its run."""
         return self._id
 
     @property
     def agent(self) -> str:
-        """The name of the agent."""
+        """Name of the agent."""
         return self._run_state.frames[self._id].agent
 
     @property
     def turns(self) -> int:
-        """How often the model was asked in this frame."""
+        """How often the model replied in this frame."""
         return self._run_state.frames[self._id].turns
 
     @property
     def messages(self) -> list[dict[str, Any]]:
-        """The standard messages array, as fresh mappings."""
+        """The messages in the chat completions format, as new dicts."""
         return [message.data for message in self._run_state.logs[self._id].messages]
 
     @property
     def calls(self) -> tuple[Call, ...]:
-        """The calls of the turn that is under way, in the model's order."""
+        """The calls of the current turn, in the model's order."""
         row = self._run_state.frames[self._id]
         return tuple(Call(self._run_state, call) for call in row.open_call_ids)
 
 
 class Call:
-    """One tool call and the state that it is in."""
+    """One tool call of a frame's current turn, and its state."""
 
     __slots__ = ("_id", "_run_state")
 
@@ -67,7 +67,7 @@ class Call:
         self._id = call_id
 
     def __repr__(self) -> str:
-        """Name the call and its state, without its arguments."""
+        """Return the call's id, tool and state, without its arguments."""
         return f"<Call {self._id} of {self.tool}: {self.state}>"
 
     @property
@@ -76,24 +76,30 @@ class Call:
 
     @property
     def id(self) -> str:
-        """The call's id, unique in its run; not the provider's."""
+        """Id of the call, unique in its run; not the provider's `tool_call_id`."""
         return self._id
 
     @property
     def tool(self) -> str:
-        """The name of the tool, as the model gave it."""
+        """Name of the tool, as the model wrote it."""
         return self._row.tool
 
     @property
     def state(self) -> str:
-        """The name of its state: waiting, started, nested, returned, ..."""
+        """Name of the state.
+
+        It is `proposed`, `waiting`, `ready`, `started`, `nested`, `unknown`,
+        `returned`, `errored` or `refused`.
+        """
         return STATE_NAMES[type(self._row.state)]
 
     @property
     def arguments(self) -> Any:
-        """What it runs with: the effective arguments.
+        """Arguments that the tool runs with.
 
-        What the model wrote, as text, where that was never found valid.
+        They are validated, have their defaults, and contain the edits of an approver.
+        If they are not validated yet or are invalid, this is the text that the model
+        wrote.
         """
         row = self._row
         return (
@@ -104,13 +110,13 @@ class Call:
 
     @property
     def original_arguments(self) -> Any:
-        """The effective arguments before a person edited them, or `None`."""
+        """Arguments before the first edit by an approver, or `None` if not edited."""
         original = self._row.original_arguments
         return None if original is None else jsontext.parse(original)
 
     @property
     def frame(self) -> Frame | None:
-        """The frame of the sub-agent that the call is in, or `None`."""
+        """Frame of the sub-agent that the call runs, or `None`."""
         state = self._row.state
         return (
             Frame(self._run_state, state.frame_id)
@@ -120,8 +126,6 @@ class Call:
 
     @property
     def wait(self) -> Wait | None:
-        """The open wait at which the call stands still, or `None`."""
-        state = self._row.state
-        if isinstance(state, Waiting | Unknown):
-            return self._run_state.waits.get(state.wait_id)
-        return None
+        """Open wait of the call, or `None`."""
+        wait_id = open_wait_id(self._row.state)
+        return None if wait_id is None else self._run_state.waits.get(wait_id)

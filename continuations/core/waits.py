@@ -1,4 +1,4 @@
-"""A call that stands still: what it waits for, and until when."""
+"""Waits: why a call is suspended, until when, and which decisions end it."""
 
 from __future__ import annotations
 
@@ -10,20 +10,75 @@ from continuations.core import jsontext
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from continuations.core.decisions import VerdictKind
+
 WaitKind = Literal["approval", "unknown"]
 WAIT_KINDS: frozenset[str] = frozenset(get_args(WaitKind))
 
 
+# Without __eq__ and __repr__ the class is created faster in a cold process.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class WaitRules:
+    """The rules of one kind of wait.
+
+    Attributes:
+        call_state: Name of the state that the waiting call has (`calls.STATE_TYPES`).
+        verdicts: Verdicts that end the wait, in the order in which they are offered.
+        allows_edits: Whether `Approve` may replace the arguments.
+        follows_policy: Whether the tool's approval policy applies: it sets deadline
+            and validity, it says what a denial or an expiry does, and the digest
+            covers the contract that it approves.
+    """
+
+    call_state: str
+    verdicts: tuple[VerdictKind, ...]
+    allows_edits: bool
+    follows_policy: bool
+
+
+# The one place that tells kinds of waits apart: other code asks `Wait.rules`.
+WAIT_RULES: dict[WaitKind, WaitRules] = {
+    "approval": WaitRules(
+        call_state="waiting",
+        verdicts=("approve", "deny"),
+        allows_edits=True,
+        follows_policy=True,
+    ),
+    "unknown": WaitRules(
+        call_state="unknown",
+        verdicts=("approve", "deny", "answer"),
+        # The call may have run with these arguments: others would be another call.
+        allows_edits=False,
+        follows_policy=False,
+    ),
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
-    """All that a person needs to decide, and a decision to be checked against.
+    """One open wait: everything needed to decide it and to check the decision.
 
-    `path` names the way from the root agent to the tool. `arguments_json` are the
-    *effective* arguments, after defaults and validation: what runs if approved is
-    exactly this. `schema_json` is their JSON Schema, `digest` binds run, frame,
-    call, arguments and the tool's meaning. `deadline` bounds the decision,
-    `valid_for` (seconds) how long after it an approval may still run. `note` says
-    why the wait was opened, where there is more to say than its kind does.
+    Attributes:
+        id: Id of the wait, unique in the store and never used again.
+        run_id: Run that waits.
+        call_id: Call that is suspended.
+        kind: `approval` (a person approves or denies the call before it runs) or
+            `unknown` (the worker died during the call; it may have happened).
+        path: Names from the root agent down to the tool.
+        tool: Name of the tool.
+        arguments_json: Effective arguments as canonical JSON: validated and with
+            defaults. If the wait is approved without an edit, exactly these run.
+        schema_json: JSON Schema of the arguments, as JSON text.
+        digest: SHA-256 in hexadecimal over run, frame, call, arguments and the
+            tool's contract. A decision is bound to it.
+        created_at: When the wait was opened, in UTC.
+        deadline: When the wait expires, or `None` for never.
+        valid_for: Seconds after an approval within which the call may begin, or
+            `None` for no limit.
+        policy: Display name of the approval policy that opened the wait.
+        denial_stops: Whether a denial ends the run instead of only the call.
+        expiry_stops: Whether an expiry ends the run instead of only the call.
+        note: Reason why the wait was opened, where the kind does not say it all.
     """
 
     id: str
@@ -44,25 +99,41 @@ class Wait:
     note: str | None = None
 
     def sort_key(self) -> tuple[datetime, int]:
-        """Return what waits are sorted by: when opened, then their calls' order."""
+        """Return the key that sorts waits by creation, then by call.
+
+        Returns:
+            The creation time and the number of the call.
+        """
         return self.created_at, int(self.call_id[1:])
 
     @property
+    def rules(self) -> WaitRules:
+        """The rules of the wait's kind."""
+        return WAIT_RULES[self.kind]
+
+    @property
     def arguments(self) -> dict[str, Any]:
-        """The effective arguments, as a fresh mapping."""
+        """The effective arguments, as a new dict."""
         arguments: dict[str, Any] = jsontext.parse(self.arguments_json)
         return arguments
 
     @property
     def schema(self) -> dict[str, Any]:
-        """The JSON Schema of the arguments, as a fresh mapping."""
+        """The JSON Schema of the arguments, as a new dict."""
         schema: dict[str, Any] = jsontext.parse(self.schema_json)
         return schema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitSummary:
-    """What the key of an open wait tells by itself."""
+    """One entry of a listing of open waits, read from the wait's key alone.
+
+    Attributes:
+        id: Id of the wait.
+        run_id: Run that waits.
+        kind: `approval` or `unknown`.
+        created_at: When the wait was opened, in UTC.
+    """
 
     id: str
     run_id: str
@@ -75,7 +146,7 @@ def call_digest(
 ) -> str:
     """Return the digest that an approval is bound to.
 
-    `birth` is the random id that a run gets when it begins, so that no decision
-    fits another run, not even one of the same id in another store.
+    `run_nonce` is random and chosen once for each run. Because the digest covers it, a
+    decision fits no other run, not even a run with the same id in another store.
     """
     return jsontext.digest(run_nonce, frame_id, call_id, arguments, contract_digest)

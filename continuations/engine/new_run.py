@@ -16,7 +16,7 @@ from continuations.core.messages import (
 from continuations.core.run import Budget, RunRow
 from continuations.core.state import ROOT_FRAME_ID, RunState, frame_path
 from continuations.core.transcript import find_violation
-from continuations.core.waits import Wait, call_digest
+from continuations.core.waits import WAIT_RULES, Wait, call_digest
 from continuations.errors import InvalidInput
 from continuations.ledger import layout
 
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from continuations.authoring.agent import Agent, AnyTool
+    from continuations.authoring.agent import Agent
+    from continuations.authoring.tool_protocol import ToolProtocol
     from continuations.core.calls import CallRow
     from continuations.core.waits import WaitKind
 
@@ -142,7 +143,7 @@ def approval_digest(
     )
 
 
-def approved_contract_digest(tool: AnyTool) -> str:
+def approved_contract_digest(tool: ToolProtocol) -> str:
     """Return what an approval binds of a tool; a strict policy minds its words."""
     strict = tool.approval is not None and tool.approval.strict
     return (
@@ -155,7 +156,7 @@ def approved_contract_digest(tool: AnyTool) -> str:
 def new_wait(
     state: RunState,
     call: CallRow,
-    tool: AnyTool | None,
+    tool: ToolProtocol | None,
     *,
     kind: WaitKind,
     now: datetime,
@@ -167,9 +168,10 @@ def new_wait(
     arguments = arguments or call.arguments or "{}"
     policy = tool.approval if tool is not None else None
     meaning = call.contract_digest or ""
-    if kind == "approval" and tool is not None:
+    follows_policy = WAIT_RULES[kind].follows_policy
+    if follows_policy and tool is not None:
         meaning = approved_contract_digest(tool)
-    gated = kind == "approval" and policy is not None
+    gated = follows_policy and policy is not None
     until = policy.decision_timeout if gated and policy else None
     valid = policy.approval_validity if gated and policy else None
     return Wait(

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from continuations.authoring import callables
 from continuations.authoring.context import ToolContext
@@ -16,7 +16,6 @@ from continuations.authoring.errors import (
     PolicyFailed,
     ResultNotSerializable,
 )
-from continuations.authoring.subagent import AgentTool
 from continuations.core import jsontext, transcript
 from continuations.core.actions import AskModel, VerifyOutcome
 from continuations.core.calls import Unknown
@@ -35,26 +34,27 @@ from continuations.core.events import (
     SubAgentStarted,
     Unverified,
 )
+from continuations.core.model_protocol import ModelReply, ModelRequest, ToolSpec
 from continuations.engine.new_run import (
     approval_digest,
     approved_contract_digest,
     first_messages,
     new_wait,
 )
+from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
 from continuations.errors import ModelError, TranscriptInvalid
-from continuations.models.interface import ModelReply, ModelRequest, ToolSpec
 
 if TYPE_CHECKING:
-    from continuations.authoring.agent import Agent, AnyTool
-    from continuations.authoring.tool import Tool
+    from continuations.authoring.agent import Agent
+    from continuations.authoring.tool_protocol import ToolProtocol
     from continuations.core.actions import RunTool
     from continuations.core.calls import CallRow
     from continuations.core.decisions import Verdict
     from continuations.core.events import Event
+    from continuations.core.model_protocol import Model
     from continuations.core.state import RunState
     from continuations.engine.ports import Ports
     from continuations.engine.stack_binding import StackBinding
-    from continuations.models.interface import Model
 
 _log = logging.getLogger("continuations")
 _HISTORY_LOST_NOTE = (
@@ -70,7 +70,7 @@ class Performer:
     stack_binding: StackBinding
     ports: Ports
     model_registry: ModelRegistry
-    context: Any = None
+    run_options: RunOptions = DEFAULT_RUN_OPTIONS
     max_depth: int | None = None
 
     # In this process, at once ------------------------------------------------
@@ -87,7 +87,7 @@ class Performer:
             names = ", ".join(agent.tools_by_name) or "none"
             text = f"there is no tool {call.tool!r}. The tools are: {names}."
             return _rejection(call, "unknown_tool", text)
-        if isinstance(tool, AgentTool) and self._is_too_deep(state, call):
+        if tool.sub_agent is not None and self._is_too_deep(state, call):
             text = f"{self.max_depth} levels of agents are the most."
             return _rejection(call, "depth", text)
         try:
@@ -103,10 +103,10 @@ class Performer:
             arguments=arguments,
             contract_digest=tool.contract_digest,
             repeatable=tool.repeatable,
-            verifiable=tool.verify is not None,
+            verifiable=tool.verifiable,
         )
         # An idempotent tool, too: a call made anew has a new key.
-        acts = not isinstance(tool, AgentTool) and not tool.read_only
+        acts = tool.sub_agent is None and not tool.read_only
         doubtful = state.run.history_lost and acts
         if not asks and not doubtful:
             return CallAccepted(**seen)
@@ -131,16 +131,16 @@ class Performer:
         """Return the intent to run a ready call, or the way into its agent."""
         call = state.calls[call_id]
         tool = self.stack_binding.unchanged_tool(state, call)
-        if not isinstance(tool, AgentTool):
+        agent = tool.sub_agent
+        if agent is None:
             return CallStarted(call_id=call_id)
-        messages = first_messages(
-            tool.agent, tool.first_user_message(call.arguments or "{}")
-        )
         return SubAgentStarted(
             call_id=call_id,
-            agent=tool.agent.name,
-            messages=messages,
-            max_turns=tool.agent.max_turns,
+            agent=agent.name,
+            messages=first_messages(
+                agent, agent.first_user_message(call.arguments or "{}")
+            ),
+            max_turns=agent.max_turns,
         )
 
     # In the world ------------------------------------------------------------
@@ -167,13 +167,11 @@ class Performer:
             ToolSpec(name=name, description=description, parameters=parameters)
             for name, description, parameters in agent.tool_specs
         )
-        settings = dict(agent.settings)
-        if agent.response_format is not None:
-            settings.setdefault("response_format", agent.response_format)
         request = ModelRequest(
             messages=messages,
             tools=specs,
-            settings=settings,
+            output_schema=agent.output_schema,
+            settings=agent.settings,
             agent=agent.name,
             run_id=state.run.id,
         )
@@ -188,7 +186,7 @@ class Performer:
 
     async def _run_tool(self, state: RunState, call: CallRow, fence: int) -> Event:
         tool = self.stack_binding.unchanged_tool(state, call)
-        assert not isinstance(tool, AgentTool)  # noqa: S101 - agents are entered
+        assert tool.sub_agent is None
         arguments = call.arguments or "{}"
         if call.approved_digest is not None:
             # The last look before the call: what runs is what was approved.
@@ -220,7 +218,7 @@ class Performer:
         return until is not None and self.ports.clock.now() > until
 
     def _tool_context(
-        self, state: RunState, call: CallRow, tool: Tool[Any, Any], fence: int
+        self, state: RunState, call: CallRow, tool: ToolProtocol, fence: int
     ) -> ToolContext:
         deadline = None
         if tool.timeout is not None:
@@ -232,16 +230,12 @@ class Performer:
             fence=fence,
             attempt=max(call.attempts, 1),
             deadline=deadline,
-            context=self.context,
+            context=self.run_options.context,
         )
 
     async def _verify(self, state: RunState, call: CallRow, fence: int) -> Event:
         tool = self.stack_binding.tool(state, call)
-        if (
-            tool is None
-            or isinstance(tool, AgentTool)
-            or tool.contract_digest != call.contract_digest
-        ):
+        if tool is None or tool.contract_digest != call.contract_digest:
             return Unverified(call_id=call.id)
         context = self._tool_context(state, call, tool, fence)
         try:
@@ -254,7 +248,11 @@ class Performer:
         return self._verification_event(state, call, tool, found)
 
     def _verification_event(
-        self, state: RunState, call: CallRow, tool: AnyTool, verdict: Verdict | None
+        self,
+        state: RunState,
+        call: CallRow,
+        tool: ToolProtocol,
+        verdict: Verdict | None,
     ) -> Event:
         """Return what a tool's own check established."""
         assert isinstance(call.state, Unknown)  # noqa: S101 - nothing else is verified
@@ -390,7 +388,7 @@ def _error_text(error: BaseException) -> str:
 
 
 def _tool_failure(
-    call: CallRow, tool: AnyTool, error: BaseException, *, timed_out: bool
+    call: CallRow, tool: ToolProtocol, error: BaseException, *, timed_out: bool
 ) -> CallRaised:
     if timed_out:
         text = (

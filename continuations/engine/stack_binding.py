@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from continuations.errors import AgentChanged
 
 if TYPE_CHECKING:
-    from continuations.authoring.agent import Agent, AnyTool
+    from continuations.authoring.agent import Agent
     from continuations.authoring.registry import AgentRegistry
+    from continuations.authoring.tool_protocol import ToolProtocol
     from continuations.core.calls import CallRow
     from continuations.core.state import RunState
 
@@ -47,11 +48,11 @@ class StackBinding:
             error.run_id = state.run.id
             raise
 
-    def tool(self, state: RunState, call: CallRow) -> AnyTool | None:
+    def tool(self, state: RunState, call: CallRow) -> ToolProtocol | None:
         """Return a call's tool, or `None` if its agent has none of that name."""
         return self.agent(state, call.frame_id).get_tool(call.tool)
 
-    def unchanged_tool(self, state: RunState, call: CallRow) -> AnyTool:
+    def unchanged_tool(self, state: RunState, call: CallRow) -> ToolProtocol:
         """Return the tool of a call that is about to run.
 
         Raises `AgentChanged` if it is gone or means something else than when the call

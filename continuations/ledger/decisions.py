@@ -12,7 +12,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from continuations.core import jsontext
-from continuations.core.decisions import Answer, Approve, Decision, Deny, Verdict
+from continuations.core.decisions import (
+    VERDICT_KINDS,
+    Answer,
+    Approve,
+    Decision,
+    Verdict,
+)
 from continuations.errors import (
     AlreadyDecided,
     Cancelled,
@@ -38,9 +44,6 @@ if TYPE_CHECKING:
     from continuations.ledger.objects import Objects
 
     DigestCheck = Callable[[str], None]
-
-# Exact types: nothing that is merely truthy, or like a verdict, is a yes.
-_VERDICT_TYPES = frozenset({Approve, Deny, Answer})
 
 
 async def decide(
@@ -194,17 +197,18 @@ def build_decision(
 
 
 def _check_kind(wait: Wait, verdict: object) -> None:
-    if type(verdict) not in _VERDICT_TYPES:
+    kind = VERDICT_KINDS.get(type(verdict))
+    if kind is None:
         raise _refused_error(
             wait, f"{type(verdict).__name__} is no decision. Give Approve or Deny"
         )
     by, reason = getattr(verdict, "by", None), getattr(verdict, "reason", None)
     if not all(text is None or type(text) is str for text in (by, reason)):
         raise _refused_error(wait, "`by` and `reason` are texts")
-    if wait.kind == "approval" and isinstance(verdict, Answer):
+    if kind not in wait.rules.verdicts:
         raise _refused_error(wait, "it waits for an approval. Give Approve or Deny")
     edits = isinstance(verdict, Approve) and verdict.arguments is not None
-    if wait.kind == "unknown" and edits:
+    if edits and not wait.rules.allows_edits:
         raise _refused_error(
             wait, "a call that may have happened is not run with others"
         )
@@ -255,7 +259,7 @@ async def _decide_closed_wait(
     if check_digest is not None:
         check_digest(stands.digest)
     said = None
-    if type(verdict) in _VERDICT_TYPES:
+    if type(verdict) in VERDICT_KINDS:
         with suppress(jsontext.NotJson):
             said = _decision_from_verdict(
                 wait_id, stands.digest, verdict, now=now, decision_id=decision_id

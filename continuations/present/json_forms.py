@@ -1,4 +1,8 @@
-"""Waits and decisions as JSON values, as the command line and the doors report them."""
+"""The JSON forms of runs, waits, decisions and outcomes.
+
+Every form has a definition in `docs/schemas/continuations.schema.json`. A moment is ISO
+8601 text in UTC with milliseconds and "Z".
+"""
 
 from __future__ import annotations
 
@@ -6,44 +10,93 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
+from continuations.wire import report
+from continuations.wire.report import utc_text
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+    from datetime import datetime
+
     from continuations.core.decisions import Decision
-    from continuations.core.waits import Wait
+    from continuations.core.waits import Wait, WaitSummary
+    from continuations.engine.outcomes import Outcome
+    from continuations.engine.sweeping import SweepResult
+    from continuations.wire.continuation import Continuation
+
+__all__ = [
+    "MAX_TEXT_CHARS",
+    "decision_json",
+    "indented_json",
+    "outcome_json",
+    "run_json",
+    "sweep_result_json",
+    "utc_text",
+    "wait_json",
+    "wait_notice_json",
+    "wait_summary_json",
+]
+
+# The model reads a reason or an answer again in every later turn.
+MAX_TEXT_CHARS = 4000
 
 
-def wait_json(wait: Wait) -> dict[str, Any]:
-    """Return a whole wait as JSON values."""
+def wait_json(wait: Wait, *, now: datetime | None = None) -> dict[str, Any]:
+    """Return a wait as JSON values (`wait`).
+
+    Args:
+        wait: A wait that is not decided.
+        now: The time of the report. With it, the form has a `state`: "expired" after
+            the deadline, otherwise "open".
+    """
+    form = report.wait_json(wait)
+    if now is not None:
+        is_expired = wait.deadline is not None and now > wait.deadline
+        form["state"] = "expired" if is_expired else "open"
+    return form
+
+
+def wait_summary_json(summary: WaitSummary) -> dict[str, Any]:
+    """Return a wait of the listing as JSON values (`wait_summary`)."""
     return {
-        "id": wait.id,
-        "run_id": wait.run_id,
-        "call_id": wait.call_id,
-        "kind": wait.kind,
-        "path": list(wait.path),
-        "tool": wait.tool,
-        "arguments": wait.arguments,
-        "schema": wait.schema,
-        "digest": wait.digest,
-        "created_at": wait.created_at.isoformat(),
-        "deadline": wait.deadline and wait.deadline.isoformat(),
-        "valid_for": wait.valid_for,
-        "policy": wait.policy,
-        "denial_stops": wait.denial_stops,
-        "expiry_stops": wait.expiry_stops,
-        "note": wait.note,
+        "id": summary.id,
+        "run_id": summary.run_id,
+        "kind": summary.kind,
+        "created_at": utc_text(summary.created_at),
     }
 
 
-def decision_json(decision: Decision) -> dict[str, Any]:
-    """Return a decision as JSON values.
+def wait_notice_json(wait: Wait, *, with_arguments: bool) -> dict[str, Any]:
+    """Return the part of a wait that a notification contains (`wait_notice`).
 
-    `arguments` is there if they were edited, `value` if one was answered.
+    The fields have the names and values of `wait_json`. Arguments may be private, so
+    they are added only on request.
     """
-    report: dict[str, Any] = {
+    names: tuple[str, ...] = (
+        "id",
+        "run_id",
+        "kind",
+        "path",
+        "tool",
+        "created_at",
+        "deadline",
+    )
+    form = report.wait_json(wait)
+    if with_arguments:
+        names = (*names, "arguments")
+    return {name: form[name] for name in names}
+
+
+def decision_json(decision: Decision) -> dict[str, Any]:
+    """Return a decision as JSON values (`decision`).
+
+    `arguments` is present if the arguments were edited, `value` if the decision is an
+    answer.
+    """
+    form: dict[str, Any] = {
         "id": decision.id,
         "wait_id": decision.wait_id,
         "kind": decision.kind,
-        "at": decision.at.isoformat(),
+        "at": utc_text(decision.at),
         "by": decision.by,
         "reason": decision.reason,
         "digest": decision.digest,
@@ -51,14 +104,78 @@ def decision_json(decision: Decision) -> dict[str, Any]:
     for name in ("arguments", "value"):
         text: str | None = getattr(decision, name)
         if text is not None:
-            report[name] = jsontext.parse(text)
-    return report
+            form[name] = jsontext.parse(text)
+    return form
+
+
+def run_json(
+    run: Continuation,
+    *,
+    decided: Collection[str],
+    now: datetime,
+    with_stack: bool = False,
+) -> dict[str, Any]:
+    """Return a run as JSON values (`run`).
+
+    Args:
+        run: One version of the run.
+        decided: The ids of waits that are decided, from `decided_wait_ids`. The version
+            may still contain them: it changes when the run is resumed. They are in
+            `decided` and not in `waits`.
+        now: The time of the report, for the `state` of each wait.
+        with_stack: Add `frames` (with their messages) and `calls`.
+    """
+    form = report.run_json(run.run_state, run.version)
+    form["waits"] = [
+        wait_json(wait, now=now) for wait in run.waits if wait.id not in decided
+    ]
+    form["decided"] = [wait.id for wait in run.waits if wait.id in decided]
+    if with_stack:
+        form |= report.stack_json(run.run_state)
+    return form
+
+
+def outcome_json(
+    outcome: Outcome, *, decided: Collection[str], now: datetime
+) -> dict[str, Any]:
+    """Return the outcome of a start or resume as JSON values (`outcome`).
+
+    The form is the run's form with two more fields: `paused`, and `code_changes`.
+    """
+    form = run_json(outcome.continuation, decided=decided, now=now)
+    form["paused"] = bool(getattr(outcome, "paused", False))
+    form["code_changes"] = [
+        {"kind": change.kind, "where": change.where, "what": change.what}
+        for change in outcome.code_changes
+    ]
+    return form
+
+
+def sweep_result_json(result: SweepResult) -> dict[str, Any]:
+    """Return the result of a sweep as JSON values (`sweep_result`).
+
+    A resumed run has its id and status only: one sweep may resume many runs, and a
+    response of AWS Lambda has at most 6 MB.
+    """
+    from continuations.present.problems import find_problem_type  # noqa: PLC0415 - only a sweep needs it
+
+    return {
+        "runs_checked": result.runs_checked,
+        "resumed": [
+            {"run_id": outcome.run_id, "status": outcome.continuation.status}
+            for outcome in result.resumed
+        ],
+        "failed": {
+            run_id: find_problem_type(type(error)).slug
+            for run_id, error in result.errors.items()
+        },
+    }
 
 
 def indented_json(text: str) -> str:
-    """Return a JSON text with one value to a line."""
+    """Return a JSON text with one value on each line."""
     try:
         return json.dumps(jsontext.parse(text), indent=2, ensure_ascii=False)
     except (jsontext.NotJson, RecursionError):
-        # Nested too deep to be laid out: still whole, on one line.
+        # The value is nested too deeply for `json`: show it on one line.
         return text

@@ -52,7 +52,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
-from continuations.engine.outcomes import Failed, Finished, Suspended
+from continuations.engine.ports import SystemClock
 from continuations.errors import (
     ClockOff,
     ContinuationsError,
@@ -78,6 +78,11 @@ from continuations.serve.aws.lambda_runner import LambdaRunner, TimeLeft
 from continuations.serve.dispatch import InlineDispatcher
 from continuations.serve.http import problems
 from continuations.serve.http.api import HttpApi
+from continuations.serve.run_responses import (
+    outcome_response,
+    run_response,
+    sweep_response,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,7 +90,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from continuations.engine.outcomes import Outcome
-    from continuations.engine.sweeping import SweepResult
+    from continuations.ledger.claims import Clock
     from continuations.serve.aws.lambda_runner import (
         Agents,
         LambdaContext,
@@ -129,6 +134,7 @@ def handler(
     Touches neither disk nor network. Raises `InvalidInput` for what can only fail.
     """
     time = TimeLeft(margin)
+    clock = options.get("clock") or SystemClock()
     runner = LambdaRunner(
         agents, store=store, context=context, time_left=time, options=options
     )
@@ -139,8 +145,9 @@ def handler(
         verify=verify,
         links=links,
         dispatcher=runner.dispatcher or InlineDispatcher(runner),
+        clock=clock,
     )
-    return Handler(runner, desk, time, base_path)
+    return Handler(runner, desk, time, base_path=base_path, clock=clock)
 
 
 def _parse_wake(wake: str | Dispatcher) -> Dispatcher:
@@ -159,8 +166,15 @@ class Handler:
     """What Lambda calls with an event and a context; `handler` makes it."""
 
     def __init__(
-        self, runner: LambdaRunner, api: HttpApi, time_left: TimeLeft, base_path: str
+        self,
+        runner: LambdaRunner,
+        api: HttpApi,
+        time_left: TimeLeft,
+        *,
+        base_path: str,
+        clock: Clock,
     ) -> None:
+        self._clock = clock
         self._runner = runner
         self._api = api
         self._time_left = time_left
@@ -205,16 +219,20 @@ class Handler:
                 outcome = await self._runner.start(
                     event.input, run_id=event.run_id or request_id, agent=event.agent
                 )
-                return _outcome_json(outcome)
+                return await self._outcome_response(outcome)
             case ResumeEvent():
-                return _outcome_json(await self._runner.resume(event.run_id))
+                outcome = await self._runner.resume(event.run_id)
+                return await self._outcome_response(outcome)
             case CancelEvent():
-                state = await self._runner.cancel(
+                run = await self._runner.cancel(
                     event.run_id, reason=event.reason, by=event.by
                 )
-                return {"run_id": state.run_id, "status": state.status}
+                return await run_response(self._runner.store, self._clock, run)
             case SweepEvent():
-                return _sweep_json(await self._runner.sweep())
+                return sweep_response(await self._runner.sweep())
+
+    async def _outcome_response(self, outcome: Outcome) -> dict[str, Any]:
+        return await outcome_response(self._runner.store, self._clock, outcome)
 
     async def _resume_batch(self, batch: QueueEvent) -> dict[str, Any]:
         """Resume each run that is named, once, and say what must come again."""
@@ -259,38 +277,3 @@ def _is_retryable(error: ContinuationsError) -> bool:
     if isinstance(error, ModelError):
         return error.retryable
     return isinstance(error, _RETRYABLE)
-
-
-# What a caller is told ------------------------------------------------------------
-
-
-def _outcome_json(outcome: Outcome) -> dict[str, Any]:
-    told: dict[str, Any] = {
-        "run_id": outcome.run_id,
-        "status": outcome.continuation.status,
-    }
-    match outcome:
-        case Finished():
-            told["output"] = outcome.continuation.output
-        case Suspended():
-            told["paused"] = outcome.paused
-            told["waits"] = [
-                {"id": wait.id, "kind": wait.kind, "path": list(wait.path)}
-                for wait in outcome.waits
-            ]
-        case Failed():
-            told["error"] = {
-                "code": outcome.error.code,
-                "message": outcome.error.message,
-            }
-    return told
-
-
-def _sweep_json(swept: SweepResult) -> dict[str, Any]:
-    for run_id, error in swept.errors.items():
-        _log.warning("run %s cannot go on: %s: %s", run_id, type(error).__name__, error)
-    return {
-        "looked": swept.runs_checked,
-        "resumed": [_outcome_json(outcome) for outcome in swept.resumed],
-        "failed": {run_id: type(e).__name__ for run_id, e in swept.errors.items()},
-    }

@@ -1,0 +1,1 @@
+"""Stored bytes: encode core values, and decode and check bytes."""

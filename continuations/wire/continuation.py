@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from continuations.core import jsontext
-from continuations.core.calls import STATE_NAMES
 from continuations.core.delta import diff
 from continuations.core.state import ROOT_FRAME_ID
 from continuations.core.views import Frame
 from continuations.core.waits import Wait
 from continuations.errors import Corrupt, FormatError
-from continuations.wire import envelope
-from continuations.wire.fields import FieldReader, to_milliseconds
+from continuations.wire import envelope, report
+from continuations.wire.fields import FieldReader
 from continuations.wire.v1 import delta_fields, read_delta
 from continuations.wire.versions import check_state, rebuild_state
 
@@ -134,82 +133,19 @@ class Continuation:
         return cls(check_state(state, name), version)
 
     def to_json(self) -> str:
-        """Return the run as JSON for people and other programs to read.
+        """Return the run as JSON text for people and other programs.
 
-        The same rows as in the bytes, with the messages as a standard array. It is a
-        report: `from_bytes` is the way back.
+        The text has the rows that the bytes have, with the messages as a standard
+        chat completions array. `docs/schemas/continuations.schema.json` describes it
+        as `continuation`. It is a report: only `from_bytes` reads a run back.
         """
         state = self._run_state
-        # Not through `dump`: around a message of the most depth there is more here.
-        text = json.dumps(
-            {
-                "format": envelope.FORMAT,
-                "run": _run_json(state, self._version),
-                "frames": [_frame_json(state, frame_id) for frame_id in state.frames],
-                "calls": [_call_json(state, call_id) for call_id in state.calls],
-                "waits": [_wait_json(wait) for wait in self.waits],
-            },
-            ensure_ascii=False,
-        )
-        return jsontext.escape_surrogates(text)
-
-
-def _run_json(state: RunState, version: int) -> dict[str, Any]:
-    run = state.run
-    usage = run.usage
-    return {
-        "id": run.id,
-        "agent": run.agent,
-        "version": version,
-        "status": run.status,
-        "created_at": to_milliseconds(run.created_at),
-        "claimed_until": run.claim and to_milliseconds(run.claim.until),
-        "output": run.output,
-        "failure": run.failure
-        and {"code": run.failure.code, "message": run.failure.message},
-        "usage": {
-            "requests": usage.requests,
-            "input_tokens": usage.input_tokens,
-            "output_tokens": usage.output_tokens,
-        },
-    }
-
-
-def _frame_json(state: RunState, frame_id: str) -> dict[str, Any]:
-    row = state.frames[frame_id]
-    return {
-        "id": row.id,
-        "agent": row.agent,
-        "call": row.parent_call_id,
-        "turns": row.turns,
-        "messages": Frame(state, frame_id).messages,
-        "calls": list(row.open_call_ids),
-    }
-
-
-def _call_json(state: RunState, call_id: str) -> dict[str, Any]:
-    row = state.calls[call_id]
-    return {
-        "id": row.id,
-        "frame": row.frame_id,
-        "tool": row.tool,
-        "tool_call_id": row.tool_call_id,
-        "written": row.raw_arguments,
-        "arguments": row.arguments and jsontext.parse(row.arguments),
-        "original_arguments": row.original_arguments
-        and jsontext.parse(row.original_arguments),
-        "state": STATE_NAMES[type(row.state)],
-    }
-
-
-def _wait_json(wait: Wait) -> dict[str, Any]:
-    return {
-        "id": wait.id,
-        "kind": wait.kind,
-        "path": list(wait.path),
-        "tool": wait.tool,
-        "arguments": wait.arguments,
-        "digest": wait.digest,
-        "created_at": to_milliseconds(wait.created_at),
-        "deadline": wait.deadline and to_milliseconds(wait.deadline),
-    }
+        value = {
+            "format": envelope.FORMAT,
+            **report.run_json(state, self._version),
+            **report.stack_json(state),
+            "waits": [report.wait_json(wait) for wait in self.waits],
+        }
+        # Not `jsontext.dump`, which bounds the depth: a message of the greatest depth
+        # is deeper inside the report.
+        return jsontext.escape_surrogates(json.dumps(value, ensure_ascii=False))

@@ -145,7 +145,7 @@ def test_policy_result_that_is_no_bool_blocks_the_call(
 
 def test_condition_with_unknown_argument_is_rejected_at_declaration() -> None:
     """It would keep every call from running, and only the model would be told."""
-    with pytest.raises(InvalidInput, match=r"wants 'unknown'.*takes: cents"):
+    with pytest.raises(InvalidInput, match=r"argument 'unknown'.*arguments: cents"):
         needs_approval(wants_unknown_argument)
 
 

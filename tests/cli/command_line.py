@@ -1,4 +1,4 @@
-"""The command line in a test: in this process, or in one of its own."""
+"""Run the command line in a test: in this process, or in its own process."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ import signal
 import subprocess
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from continuations.cli import main
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pytest
+
+ROOT = Path(__file__).parents[2]
+RUNNERS = "tests.cli.sample_runners"
 
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """What a command came to."""
+    """The exit code and the output of a command."""
 
     exit_code: int
     out: str
@@ -32,7 +34,7 @@ class CommandResult:
 
 
 class CommandLine:
-    """Runs command lines in a folder of its own; the store is `runs` in it."""
+    """Runs command lines in a folder; the store is the folder `runs` in it."""
 
     def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.folder = folder
@@ -42,18 +44,22 @@ class CommandLine:
         """Run a command line in this process."""
         self._capsys.readouterr()
         code = main(arguments)
-        said = self._capsys.readouterr()
-        return CommandResult(code, said.out, said.err)
+        output = self._capsys.readouterr()
+        return CommandResult(code, output.out, output.err)
+
+    def start(self, app: str, *arguments: str) -> CommandResult:
+        """Start run `j1` of an application in this process."""
+        return self("start", "go", "--run-id", "j1", "--app", app, *arguments)
 
     def single_wait_id(self) -> str:
-        """Return the id of the one wait that is open in the store."""
-        (wait,) = self("waiting", "--ids").lines
-        return wait
+        """Return the id of the only open wait of the store."""
+        (wait_id,) = self("waiting", "--ids").lines
+        return wait_id
 
     def run_in_process(
         self, *arguments: str, program: tuple[str, ...] = ()
     ) -> CommandResult:
-        """Run a command line in a process of its own."""
+        """Run a command line in its own process."""
         with self.start_process(*arguments, program=program) as process:
             out, err = process.communicate(timeout=60)
         return CommandResult(process.returncode, out, err)
@@ -61,7 +67,7 @@ class CommandLine:
     def start_process(
         self, *arguments: str, program: tuple[str, ...] = ()
     ) -> subprocess.Popen[str]:
-        """Begin a command line in a process of its own."""
+        """Start a command line in its own process."""
         start = program or ("-m", "continuations")
         return subprocess.Popen(
             [sys.executable, *start, *arguments],
@@ -69,7 +75,7 @@ class CommandLine:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            env={**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONPATH": str(ROOT)},
         )
 
     def write_file(self, name: str, text: str) -> None:
@@ -77,19 +83,20 @@ class CommandLine:
         (self.folder / name).write_text(text, encoding="utf-8")
 
 
-def wait_ids(done: CommandResult) -> list[str]:
-    """Return the ids of waits that stand on a line of their own."""
-    lines = (line.strip() for line in done.lines)
+def wait_ids(result: CommandResult) -> list[str]:
+    """Return the wait ids that have a line of their own in the output."""
+    lines = (line.strip() for line in result.lines)
     return [line for line in lines if line.startswith("approval-") and "@" in line]
 
 
 def kill_process(process: subprocess.Popen[str]) -> None:
-    """End a process with SIGKILL, as a crash would."""
+    """Kill a process with SIGKILL, as a crash would."""
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=60)
 
 
-def unload_written_modules() -> None:
-    """Forget the modules that a test wrote and a command imported."""
-    for name in [name for name in sys.modules if name.endswith("_written")]:
-        del sys.modules[name]
+def unload_test_modules() -> None:
+    """Forget the modules that a command imported, so the next test loads them anew."""
+    for name in list(sys.modules):
+        if name.endswith("_written") or name == RUNNERS:
+            del sys.modules[name]

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from continuations import Runner
-from tests.cli import payroll_app
-from tests.cli.command_line import CommandLine, unload_written_modules
+from tests import effect_log
+from tests.cli.command_line import CommandLine, unload_test_modules
+from tests.cli.sample_agents import make_boss
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,18 +21,20 @@ if TYPE_CHECKING:
 def cli(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Iterator[CommandLine]:
-    """Return the command line in an empty folder; its environment names a store."""
+    """Return the command line in an empty folder; the environment names a store."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setenv("CONTINUATIONS_STORE", "file:runs")
     monkeypatch.setenv("CONTINUATIONS_BY", "kim")
     monkeypatch.delenv("CONTINUATIONS_APP", raising=False)
-    monkeypatch.setenv("COLUMNS", "40")  # nothing may depend on a wide terminal
+    monkeypatch.setenv("COLUMNS", "40")  # no output may depend on a wide terminal
+    monkeypatch.setenv(effect_log.EFFECTS_VARIABLE, str(tmp_path / "effects"))
+    monkeypatch.setenv(effect_log.TURNS_VARIABLE, str(tmp_path / "turns"))
     yield CommandLine(tmp_path, capsys)
-    unload_written_modules()
+    unload_test_modules()
 
 
 @pytest.fixture
 def runner(cli: CommandLine) -> Runner:
-    """Return a runner of the office on the command line's store."""
-    return Runner(payroll_app.make_boss(), store=f"file:{cli.folder / 'runs'}")
+    """Return a runner of the sample application on the command line's store."""
+    return Runner(make_boss(), store=f"file:{cli.folder / 'runs'}")

@@ -1,4 +1,4 @@
-"""--app, --store and their variables: what is wrong is said, and whose it is."""
+"""--app, --store and their variables: an error names the problem and whose it is."""
 
 from __future__ import annotations
 
@@ -6,44 +6,33 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cli import payroll_app
+from tests.cli.command_line import RUNNERS
 
 if TYPE_CHECKING:
     from tests.cli.command_line import CommandLine
 
-# Each test writes a module of a name of its own: what was imported stays imported.
-MODULE_WITH_MISSING_IMPORT = "import continuations\n\nimport no_such_library\n"
 
+@pytest.mark.parametrize("name", ["runner", "boss", "holder.runner"])
+def test_app_may_name_a_runner_an_agent_or_an_async_runner(
+    cli: CommandLine, name: str
+) -> None:
+    started = cli.start(f"{RUNNERS}:{name}")
 
-def start(cli: CommandLine, app: str, *extra_arguments: str) -> tuple[int, str, str]:
-    done = cli("start", "go", "--run-id", "j1", "--app", app, *extra_arguments)
-    return done.exit_code, done.out.partition("\n")[0], done.err
-
-
-@pytest.mark.parametrize("name", ["runner", "boss"])
-def test_app_may_name_a_runner_or_an_agent(cli: CommandLine, name: str) -> None:
-    cli.write_file("office_written.py", payroll_app.APP_SOURCE)
-
-    assert (0, "Suspended", "") == start(cli, f"office_written:{name}")
+    assert (0, "Suspended", "") == (started.exit_code, started.lines[0], started.err)
     assert "j1: suspended" in cli("show", "j1").lines[0]
 
 
-def test_app_may_name_an_async_runner(cli: CommandLine) -> None:
-    more = "from continuations import AsyncRunner\nholder = lambda: None\n"
-    more += "holder.runner = AsyncRunner(boss, store='file:runs')\n"
-    cli.write_file("awaited_written.py", payroll_app.APP_SOURCE + more)
+def test_app_may_be_a_module_of_the_working_directory(cli: CommandLine) -> None:
+    cli.write_file("payroll_written.py", f"from {RUNNERS} import boss\n")
 
-    assert (0, "Suspended", "") == start(cli, "awaited_written:holder.runner")
+    assert "Suspended" == cli.start("payroll_written:boss").lines[0]
 
 
 def test_environment_variables_replace_app_and_store(
     cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given an application and a store in the environment
-    cli.write_file("variables_written.py", payroll_app.APP_SOURCE)
-    monkeypatch.setenv("CONTINUATIONS_APP", "variables_written:boss")
+    monkeypatch.setenv("CONTINUATIONS_APP", f"{RUNNERS}:boss")
 
-    # When nothing is said on the command line, then they are meant
     assert "Suspended" == cli("start", "go", "--run-id", "j1").lines[0]
     assert 0 == cli("approve", cli.single_wait_id()).exit_code
     assert "Finished" == cli("resume", "j1").lines[0]
@@ -52,47 +41,44 @@ def test_environment_variables_replace_app_and_store(
 def test_store_of_the_runner_is_used_without_store_option(
     cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cli.write_file("alone_written.py", payroll_app.APP_SOURCE)
     monkeypatch.delenv("CONTINUATIONS_STORE")
 
-    assert 0 == start(cli, "alone_written:runner")[0]
-    assert 2 == len(cli("waiting", "--app", "alone_written:runner").lines)
+    assert 0 == cli.start(f"{RUNNERS}:runner").exit_code
+    assert 2 == len(cli("waiting", "--app", f"{RUNNERS}:runner").lines)
 
 
 def test_store_that_differs_from_the_runners_is_rejected(cli: CommandLine) -> None:
     # Given a runner that keeps its runs in `runs`
-    cli.write_file("placed_written.py", payroll_app.APP_SOURCE)
-    app = "placed_written:runner"
+    app = f"{RUNNERS}:runner"
 
-    # When the command line names the same place, and another one
-    same = start(cli, app, "--store", f"file:{cli.folder}/./runs")
-    other = start(cli, app, "--store", "file:elsewhere")
+    # When the command line names the same store, and another one
+    same = cli.start(app, "--store", f"file:{cli.folder}/./runs")
+    other = cli.start(app, "--store", "file:elsewhere")
 
-    # Then the other one is refused, and both are told
-    assert (0, "Suspended", "") == same
-    assert (2, "") == other[:2]
-    assert "elsewhere" in other[2]
-    assert str(cli.folder / "runs") in other[2]
+    # Then the other one is rejected, and the error names both
+    assert (0, "Suspended", "") == (same.exit_code, same.lines[0], same.err)
+    assert (2, "") == (other.exit_code, other.out)
+    assert "elsewhere" in other.err
+    assert str(cli.folder / "runs") in other.err
 
 
 def test_resume_without_app_is_a_usage_error(cli: CommandLine) -> None:
     done = cli("resume", "j1")
 
     assert (2, "") == (done.exit_code, done.out)
-    assert "--app" in done.err
+    assert done.err.startswith("Error: --app is missing: `resume` runs your agents.")
 
 
 def test_missing_store_is_a_usage_error(
     cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("CONTINUATIONS_STORE")
-    cli.write_file("storeless_written.py", payroll_app.APP_SOURCE)
 
     for command in (["waiting"], ["show", "j1"], ["approve", "j1"], ["sweep"]):
         done = cli(*command)
-        assert (2, True) == (done.exit_code, "CONTINUATIONS_STORE" in done.err)
-    code, _, err = start(cli, "storeless_written:boss")
-    assert (2, True) == (code, "which has no store of its own" in err)
+        assert (2, True) == (done.exit_code, "--store is missing. Pass" in done.err)
+    started = cli.start(f"{RUNNERS}:boss")
+    assert (2, True) == (started.exit_code, "which has no store" in started.err)
 
 
 def test_invalid_store_url_is_an_error(cli: CommandLine) -> None:
@@ -103,38 +89,38 @@ def test_invalid_store_url_is_an_error(cli: CommandLine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("app", "said"),
+    ("app", "expected"),
     [
-        ("nowhere_written:runner", "there is no module nowhere_written."),
-        ("nowhere_written.deep:runner", "there is no module nowhere_written."),
-        ("office_written.py:runner", "there is no module office_written.py."),
-        ("office_written", "MODULE:NAME"),
+        ("nowhere_written:runner", "nowhere_written"),
+        ("nowhere_written.deep:runner", "nowhere_written"),
+        ("sample_written.py:runner", "sample_written"),
+        ("sample_written", "MODULE:NAME"),
         (":runner", "MODULE:NAME"),
-        ("office_written:", "MODULE:NAME"),
-        (".office_written:runner", "MODULE:NAME"),
-        ("office_written:nothing", "has no nothing"),
-        ("office_written:balance", "is of type Tool"),
-        ("office_written:Runner", "is of type type"),
+        ("sample_written:", "MODULE:NAME"),
+        (".sample_written:runner", "MODULE:NAME"),
+        ("sample_written:nothing", "has no nothing"),
+        ("sample_written:ask", "is of type Tool"),
+        ("sample_written:Runner", "is of type type"),
     ],
 )
 def test_invalid_app_option_error_names_the_problem(
-    cli: CommandLine, app: str, said: str
+    cli: CommandLine, app: str, expected: str
 ) -> None:
-    cli.write_file("office_written.py", payroll_app.APP_SOURCE)
+    cli.write_file("sample_written.py", f"from {RUNNERS} import Runner, ask\n")
 
-    code, out, err = start(cli, app)
+    done = cli.start(app)
 
-    assert (2, "") == (code, out)
-    assert said in err
-    assert 1 == len(err.splitlines())
+    assert (2, "") == (done.exit_code, done.out)
+    assert expected in done.err
+    assert 1 == len(done.err.splitlines())
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "said"),
+    ("name", "text", "expected"),
     [
         (
-            "broken",
-            MODULE_WITH_MISSING_IMPORT,
+            "missing",
+            "import continuations\n\nimport no_such_library\n",
             "line 3: ModuleNotFoundError: No module named",
         ),
         ("syntax", "x = (\n", "SyntaxError"),
@@ -143,24 +129,23 @@ def test_invalid_app_option_error_names_the_problem(
     ],
 )
 def test_a_module_that_fails_is_not_a_missing_module(
-    cli: CommandLine, name: str, text: str, said: str
+    cli: CommandLine, name: str, text: str, expected: str
 ) -> None:
     cli.write_file(f"{name}_written.py", text)
 
-    code, out, err = start(cli, f"{name}_written:runner")
+    done = cli.start(f"{name}_written:runner")
 
-    assert (2, "") == (code, out)
-    assert "importing it failed" in err
-    assert said in err
-    assert 1 == len(err.splitlines())
+    assert (2, "") == (done.exit_code, done.out)
+    assert f"the import of module {name}_written failed" in done.err
+    assert expected in done.err
+    assert 1 == len(done.err.splitlines())
 
 
 def test_failed_run_has_exit_code_1(cli: CommandLine) -> None:
-    cli.write_file("failing_written.py", payroll_app.APP_SOURCE)
-    start(cli, "failing_written:boss")
+    cli.start(f"{RUNNERS}:boss")
     cli("cancel", "j1", "--reason", "over\nand out")
 
-    done = cli("resume", "j1", "--app", "failing_written:boss")
+    done = cli("resume", "j1", "--app", f"{RUNNERS}:boss")
 
     assert (1, ["Failed", "run: j1", "error: cancelled", "  over", "  and out"]) == (
         done.exit_code,
@@ -169,72 +154,61 @@ def test_failed_run_has_exit_code_1(cli: CommandLine) -> None:
 
 
 def test_start_with_another_input_and_a_known_id_is_an_error(cli: CommandLine) -> None:
-    cli.write_file("known_written.py", payroll_app.APP_SOURCE)
-    start(cli, "known_written:boss")
+    cli.start(f"{RUNNERS}:boss")
 
-    same = start(cli, "known_written:boss")
-    other = cli("start", "another", "--run-id", "j1", "--app", "known_written:boss")
+    same = cli.start(f"{RUNNERS}:boss")
+    other = cli("start", "another", "--run-id", "j1", "--app", f"{RUNNERS}:boss")
 
-    assert (0, "Suspended") == same[:2]
+    assert (0, "Suspended") == (same.exit_code, same.lines[0])
     assert (5, True) == (other.exit_code, other.err.startswith("RunExists: "))
 
 
 def test_an_error_of_the_model_names_the_run(cli: CommandLine) -> None:
-    cli.write_file(
-        "silent_written.py",
-        "from continuations import Agent\n"
-        "from continuations.models.scripted import ScriptedModel\n"
-        "agent = Agent('a', model=ScriptedModel([]))\n",
-    )
-
-    done = cli("start", "go", "--app", "silent_written:agent")
+    done = cli("start", "go", "--app", f"{RUNNERS}:silent")
 
     assert (5, "") == (done.exit_code, done.out)
     assert done.err.startswith("ModelError: ")
     assert "Traceback" not in done.err
 
 
-def test_sweep_resumes_what_was_decided(cli: CommandLine) -> None:
-    # Given a run that was decided, and nobody resumed it
-    cli.write_file("swept_written.py", payroll_app.APP_SOURCE)
-    start(cli, "swept_written:boss")
+def test_sweep_resumes_a_decided_run(cli: CommandLine) -> None:
+    # Given a run whose wait is decided and that was not resumed
+    cli.start(f"{RUNNERS}:boss")
     cli("approve", cli.single_wait_id())
 
-    # When the store is swept
-    done = cli("sweep", "--app", "swept_written:boss")
-    again = cli("sweep", "--app", "swept_written:boss")
+    # When the store is swept twice
+    done = cli("sweep", "--app", f"{RUNNERS}:boss")
+    again = cli("sweep", "--app", f"{RUNNERS}:boss")
 
-    # Then the run has ended, and there is nothing more to do
-    assert (0, ["looked at: 1", "Finished", "run: j1"]) == (
+    # Then the first sweep ends the run, and the second finds no run that is due
+    assert (0, ["runs checked: 1", "Finished", "run: j1"]) == (
         done.exit_code,
         done.lines[:3],
     )
-    assert (0, "looked at: 0\n") == (again.exit_code, again.out)
+    assert (0, "runs checked: 0\n") == (again.exit_code, again.out)
 
 
 def test_sweep_without_app_reports_runs_that_it_cannot_resume(cli: CommandLine) -> None:
-    cli.write_file("codeless_written.py", payroll_app.APP_SOURCE)
-    start(cli, "codeless_written:boss")
+    cli.start(f"{RUNNERS}:boss")
     cli("approve", cli.single_wait_id())
 
     done = cli("sweep")
 
-    assert (5, "looked at: 1\n") == (done.exit_code, done.out)
-    assert "j1: AgentChanged: " in done.err
+    assert (5, "runs checked: 1\n") == (done.exit_code, done.out)
+    assert done.err.startswith("j1: AgentChanged: ")
+    assert "suspended" in cli("show", "j1").lines[0]
 
 
-def test_timeout_without_wait_is_a_usage_error(cli: CommandLine) -> None:
-    cli.write_file("patient_written.py", payroll_app.APP_SOURCE)
+def test_timeout_without_wait_if_busy_is_a_usage_error(cli: CommandLine) -> None:
+    done = cli.start(f"{RUNNERS}:boss", "--timeout", "1")
 
-    code, _, err = start(cli, "patient_written:boss", "--timeout", "1")
-
-    assert (2, True) == (code, "--timeout needs --wait-if-busy" in err)
+    assert (2, True) == (done.exit_code, "--timeout needs --wait-if-busy" in done.err)
 
 
-def test_wait_option_does_not_wait_for_approvals(cli: CommandLine) -> None:
-    cli.write_file("people_written.py", payroll_app.APP_SOURCE)
+def test_wait_if_busy_does_not_wait_for_approvals(cli: CommandLine) -> None:
+    started = cli.start(f"{RUNNERS}:boss", "--wait-if-busy")
 
-    assert (0, "Suspended", "") == start(cli, "people_written:boss", "--wait-if-busy")
+    assert (0, "Suspended", "") == (started.exit_code, started.lines[0], started.err)
 
 
 def test_invalid_command_line_has_exit_code_2(cli: CommandLine) -> None:
@@ -242,6 +216,15 @@ def test_invalid_command_line_has_exit_code_2(cli: CommandLine) -> None:
     assert 2 == cli("aprove", "x").exit_code
     assert 2 == cli("waiting", "--nothing").exit_code
     assert 2 == cli().exit_code
-    assert 0 == cli("--help").exit_code
-    assert "Exit codes" in cli("--help").out
+
+
+def test_help_lists_commands_and_exit_codes_in_order(cli: CommandLine) -> None:
+    done = cli("--help")
+
+    names = [line.split()[0] for line in done.lines if line.startswith("  ")]
+    commands = ["start", "waiting", "show", "approve", "deny", "answer"]
+    assert commands == [name for name in names if name in commands]
+    assert 0 == done.exit_code
+    assert "Exit codes:" in done.out
+    assert "  4    another process holds the claim on the run" in done.out
     assert (0, "0.1.0\n") == (cli("--version").exit_code, cli("--version").out)

@@ -1,4 +1,4 @@
-"""approve, deny, answer: one decision, by somebody, of exactly one wait."""
+"""approve, deny, answer, cancel: a person decides exactly one wait."""
 
 from __future__ import annotations
 
@@ -9,31 +9,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from continuations import Failed, Finished
-from continuations.models.scripted import ToolCall
-from tests.cli import payroll_app
+from continuations import Failed, Finished, Runner
+from tests import effect_log
+from tests.cli.command_line import RUNNERS
+from tests.cli.sample_agents import make_boss, pay
 
 if TYPE_CHECKING:
-    from continuations import Runner
     from tests.cli.command_line import CommandLine
+
+DYING_APP = f"{RUNNERS}:dying"
 
 
 def start_waiting_run(runner: Runner) -> str:
-    """Begin run `j1`; return the id of its wait."""
+    """Start run `j1` and return the id of its wait."""
     runner.start("go", run_id="j1")
     [wait] = runner.waiting()
     return wait.id
-
-
-def start_run_with_two_waits(cli: CommandLine) -> Runner:
-    from continuations import Runner  # noqa: PLC0415 - a second runner, for this one
-
-    agent = payroll_app.make_boss(
-        payroll_app.transfer_from("first"), payroll_app.transfer_from("second")
-    )
-    runner = Runner(agent, store=f"file:{cli.folder / 'runs'}")
-    runner.start("go", run_id="j1")
-    return runner
 
 
 def test_same_decision_twice_is_recorded_once(cli: CommandLine, runner: Runner) -> None:
@@ -50,14 +41,14 @@ def test_same_decision_twice_is_recorded_once(cli: CommandLine, runner: Runner) 
 def test_second_decision_error_names_the_first_decider(
     cli: CommandLine, runner: Runner
 ) -> None:
-    # Given a wait that kim denied
+    # Given a wait that kim has denied
     wait = start_waiting_run(runner)
     assert 0 == cli("deny", wait).exit_code
 
     # When bob approves it
     late = cli("approve", wait, "--by", "bob")
 
-    # Then kim's decision stands, and bob is told
+    # Then the error names kim's decision
     assert (5, "") == (late.exit_code, late.out)
     assert late.err.startswith("AlreadyDecided: ")
     assert "deny by kim" in late.err
@@ -70,26 +61,25 @@ def test_a_denial_reaches_the_model(cli: CommandLine, runner: Runner) -> None:
     cli("deny", wait, "--reason", "too much")
 
     assert isinstance(runner.resume("j1"), Finished)
-    assert "too much" not in cli("show", "j1").out  # it is over, nothing waits
+    assert "too much" not in cli("show", "j1").out
 
 
 def test_edited_arguments_are_checked(cli: CommandLine, runner: Runner) -> None:
-    # Given a wait
     wait = start_waiting_run(runner)
 
-    # When it is approved with arguments that are not JSON, no object, do not fit
+    # When the arguments are not JSON, not an object, or do not match the schema
     broken = cli("approve", wait, "--arguments", "{cents: 1}")
     number = cli("approve", wait, "--arguments", "1")
-    unfit = cli("approve", wait, "--arguments", '{"cents": "x"}')
+    invalid = cli("approve", wait, "--arguments", '{"what": 7}')
 
-    # Then nothing is recorded, and good ones are taken, from a file too
-    assert [2, 5, 5] == [broken.exit_code, number.exit_code, unfit.exit_code]
-    assert "is not JSON" in broken.err
-    assert unfit.err.startswith("DecisionRefused: ")
-    cli.write_file("edit.json", '{"source": "a", "target": "b", "cents": 7}')
+    # Then no decision is recorded, and valid arguments are accepted from a file
+    assert [2, 5, 5] == [broken.exit_code, number.exit_code, invalid.exit_code]
+    assert "--arguments is not JSON, got '{cents: 1}'" in broken.err
+    assert invalid.err.startswith("DecisionRefused: ")
+    cli.write_file("edit.json", '{"what": "7"}')
     done = cli("approve", wait, "--arguments", "@edit.json")
     assert 0 == done.exit_code
-    assert 'edited arguments: {"cents":7,"source":"a","target":"b"}' in done.lines
+    assert 'edited arguments: {"what":"7"}' in done.lines
     assert isinstance(runner.resume("j1"), Finished)
 
 
@@ -106,15 +96,15 @@ def test_missing_arguments_file_is_a_usage_error(
 def test_answer_value_is_json_unless_text_option_is_given(
     cli: CommandLine, runner: Runner
 ) -> None:
-    # Given a wait for an approval, which takes no answer
+    # Given a wait for an approval, which no answer decides
     wait = start_waiting_run(runner)
 
-    # When it is answered
+    # When values are passed with and without --text
     word = cli("answer", wait, "yes")
     text = cli("answer", wait, "yes", "--text")
     number = cli("answer", wait, "-5")
 
-    # Then a bare word is refused with a hint; the others get as far as the wait
+    # Then a bare word is rejected with a hint, and the other values reach the wait
     assert (2, True) == (word.exit_code, "--text" in word.err)
     assert [5, 5] == [text.exit_code, number.exit_code]
     assert "it waits for an approval" in text.err
@@ -156,15 +146,17 @@ def test_unknown_wait_id_is_an_error(
 
 
 def test_run_id_in_place_of_a_wait_id_is_rejected(cli: CommandLine) -> None:
-    """R-C3, R-C4: typed twice, a run's id would approve what nobody has seen."""
+    """A repeated command would otherwise approve a call that the person never saw."""
     # Given a run with two open waits
-    runner = start_run_with_two_waits(cli)
+    agent = make_boss(pay("first"), pay("second"))
+    runner = Runner(agent, store=f"file:{cli.folder / 'runs'}")
+    runner.start("go", run_id="j1")
     first, second = (wait.id for wait in runner.look("j1").waits)
 
     # When it is approved by the run's id
     refused = cli("approve", "j1")
 
-    # Then both are listed and none is decided, also when only one is left
+    # Then the error lists both and decides none, also when only one is open
     assert 2 == refused.exit_code
     assert first in refused.err
     assert second in refused.err
@@ -183,13 +175,13 @@ def test_approve_with_the_id_of_a_finished_run_is_rejected(
 
     done = cli("approve", "j1")
 
-    assert (2, True) == (done.exit_code, "Open there: none" in done.err)
+    assert (2, True) == (done.exit_code, "Open waits of this run: none" in done.err)
 
 
 def test_output_names_the_decider(
     cli: CommandLine, runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given nobody is named, and $USER pretends to be somebody
+    # Given no --by, and a $USER that is not the user of the process
     wait = start_waiting_run(runner)
     monkeypatch.delenv("CONTINUATIONS_BY")
     monkeypatch.setenv("USER", "ceo")
@@ -199,9 +191,9 @@ def test_output_names_the_decider(
     # When a wait is decided
     done = cli("approve", wait)
 
-    # Then it is by the user of the process, and that is told
-    assert done.lines[0].startswith(f"approve by {user} at ")
-    assert f"by {user}: the user of this process" in done.err
+    # Then the decision names the user of the process, and a note says so
+    assert done.lines[0].startswith(f"approved by {user} at ")
+    assert f"decided by {user}, the user of this process" in done.err
 
 
 def test_unnamed_user_must_pass_by_option(
@@ -225,7 +217,7 @@ def test_cancel_ends_a_run_and_its_waits(cli: CommandLine, runner: Runner) -> No
     done = cli("cancel", "j1", "--reason", "no more")
     again = cli("cancel", "j1")
 
-    # Then it has ended, its wait with it, and a decision is too late
+    # Then the run and its wait have ended, and a decision is rejected
     assert (0, "j1: cancelled\n") == (done.exit_code, done.out)
     assert (0, done.out) == (again.exit_code, again.out)
     assert isinstance(runner.resume("j1"), Failed)
@@ -240,49 +232,37 @@ def test_a_finished_run_is_not_cancelled(cli: CommandLine, runner: Runner) -> No
 
     done = cli("cancel", "j1")
 
-    assert (1, True) == (done.exit_code, "finished before" in done.out)
+    assert (1, True) == (done.exit_code, "already finished" in done.out)
 
 
 def test_answer_settles_a_call_with_unknown_outcome(cli: CommandLine) -> None:
-    # Given a call that was started by a process which died
-    from continuations import Agent, Runner, tool  # noqa: PLC0415 - this one's own
-    from continuations.models.scripted import ScriptedModel  # noqa: PLC0415
-
-    cli.write_file(
-        "dying.py",
-        "import os\n"
-        "from continuations import Agent, Runner, tool\n"
-        "from continuations.models.scripted import ScriptedModel, ToolCall\n"
-        "@tool\n"
-        "def pay() -> int:\n"
-        "    'Pay.'\n"
-        "    os.kill(os.getpid(), 9)\n"
-        "    return 0\n"
-        "agent = Agent('a', tools=[pay],\n"
-        "    model=ScriptedModel([ToolCall('pay'), 'done']))\n"
-        "runner = Runner(agent, store='file:runs', lease=2)\n",
-    )
-    died = cli.run_in_process("start", "go", "--run-id", "u1", "--app", "dying:runner")
+    # Given a call whose process died after the effect
+    died = cli.run_in_process("start", "go", "--run-id", "u1", "--app", DYING_APP)
     assert -9 == died.exit_code
 
-    # When it is resumed, it waits for somebody who knows; who answers
-    waits = cli.run_in_process(
-        "resume", "u1", "--app", "dying:runner", "--wait-if-busy"
-    )
+    # When the run is resumed and a person answers
+    resumed = cli.run_in_process("resume", "u1", "--app", DYING_APP, "--wait-if-busy")
     [row] = json.loads(cli("waiting", "--json").out)
-    answered = cli("answer", row["id"], "42")
+    answered = cli("answer", row["id"], '"acted 1"')
 
-    # Then the answer is the call's result
-    assert (0, "Suspended") == (waits.exit_code, waits.lines[0])
+    # Then the answer is the result of the call, and the call ran once
+    assert (0, "Suspended") == (resumed.exit_code, resumed.lines[0])
     assert ("unknown", "u1") == (row["kind"], row["run_id"])
-    assert (0, "value: 42") == (answered.exit_code, answered.lines[2])
+    assert (0, 'value: "acted 1"') == (answered.exit_code, answered.lines[2])
+    ended = cli.run_in_process("resume", "u1", "--app", DYING_APP)
+    assert (0, "Finished") == (ended.exit_code, ended.lines[0])
+    assert 1 == len(effect_log.read_lines(cli.folder / "effects"))
 
-    @tool
-    def pay() -> int:
-        """Pay."""
-        return 0
 
-    model = ScriptedModel([ToolCall("pay"), "done"])
-    again = Runner(Agent("a", tools=[pay], model=model), store="file:runs")
-    assert isinstance(again.resume("u1"), Finished)
-    assert "42" == model.requests[0].messages[-1].data["content"]
+def test_approve_of_an_unknown_outcome_needs_run_again(cli: CommandLine) -> None:
+    """Otherwise an ordinary approval could repeat an effect that has happened."""
+    cli.run_in_process("start", "go", "--run-id", "u1", "--app", DYING_APP)
+    cli.run_in_process("resume", "u1", "--app", DYING_APP, "--wait-if-busy")
+    wait = cli.single_wait_id()
+
+    rejected = cli("approve", wait)
+    approved = cli("approve", wait, "--run-again")
+
+    assert (2, "") == (rejected.exit_code, rejected.out)
+    assert "pass --run-again" in rejected.err
+    assert (0, True) == (approved.exit_code, approved.out.startswith("approved by kim"))

@@ -1,4 +1,4 @@
-"""waiting, show: all that waits, nothing hidden, nothing forged."""
+"""waiting, show: every open wait, with no text hidden, cut or forged."""
 
 from __future__ import annotations
 
@@ -8,32 +8,33 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from continuations import Approve, Runner
-from continuations.models.scripted import ToolCall
-from tests.cli import payroll_app
 from tests.cli.command_line import wait_ids
+from tests.cli.sample_agents import make_boss, make_nested_agent, pay
+from tests.scripts import call
 
 if TYPE_CHECKING:
     from tests.cli.command_line import CommandLine
+    from tests.scripts import ScriptedCall
 
 HOSTILE_TEXT = (
     "to \u202eevil\u200b \x1b[31m\r\n\x9b2J \U000e0041 [bold]x[/bold] \\u0041"
 )
 
 
-def make_runner(cli: CommandLine, *calls: ToolCall) -> Runner:
-    return Runner(payroll_app.make_boss(*calls), store=f"file:{cli.folder / 'runs'}")
+def make_runner(cli: CommandLine, *calls: ScriptedCall) -> Runner:
+    return Runner(make_boss(*calls), store=f"file:{cli.folder / 'runs'}")
 
 
 def test_an_empty_store_lists_nothing(cli: CommandLine) -> None:
     state, listing = cli("waiting"), cli("waiting", "--json")
 
     assert (0, "") == (state.exit_code, state.out)
-    assert "Nothing waits here." in state.err
+    assert "No open waits." in state.err
     assert [] == json.loads(listing.out)
 
 
 def test_waits_are_listed(cli: CommandLine, runner: Runner) -> None:
-    # Given two runs that wait, on a narrow terminal
+    # Given two waiting runs, one with a long id, on a narrow terminal
     for run_id in ("j1", "j" * 200):
         runner.start("go", run_id=run_id)
 
@@ -41,48 +42,45 @@ def test_waits_are_listed(cli: CommandLine, runner: Runner) -> None:
     state = cli("waiting")
     rows = json.loads(cli("waiting", "--json").out)
 
-    # Then each is one line, its id whole
-    assert ["wait", "run", "kind", "since"] == state.lines[0].split()
+    # Then each wait is on one line with its complete id
+    assert ["WAIT", "RUN", "KIND", "OPENED"] == state.lines[0].split()
     assert 3 == len(state.lines)
     for row, line in zip(rows, state.lines[1:], strict=True):
         assert [row["id"], row["run_id"], "approval"] == line.split()[:3]
-        assert row["since"][:19] == line.split()[3][:19]
+        opened = "T".join(line.split()[3:5])
+        assert row["created_at"].startswith(opened)
 
 
 def test_a_run_is_drawn_as_a_tree(cli: CommandLine) -> None:
-    # Given a run in which one call is done and two wait
-    balance = ToolCall("balance", {"account": "abc"})
-    runner = make_runner(
-        cli, balance, payroll_app.transfer_from("x"), payroll_app.transfer_from("y")
-    )
+    # Given a run in which one call has returned and two wait
+    read = call("read", what="abc")
+    runner = make_runner(cli, read, pay("x"), pay("y"))
     runner.start("go", run_id="j1")
     first, second = runner.look("j1").waits
 
     # When it is shown
     lines = cli("show", "j1").lines
 
-    # Then agents and calls are a tree, and waits have their id and their time
+    # Then agents and calls are a tree, and every wait shows its id and time
     assert "j1: suspended, version" in lines[0]
     assert "2 requests, 0 tokens in, 0 out" in lines[1]
-    since = f"{first.created_at:%Y-%m-%dT%H:%M:%SZ}"
+    since = f"{first.created_at:%Y-%m-%d %H:%M:%S} UTC"
     assert [
         "boss",
-        '└─ accounts {"input":"pay"}',
-        '   ├─ balance {"account":"abc"}: returned',
-        '   ├─ transfer {"cents":1,"source":"x","target":"b"}: waiting',
+        '└─ left (worker) {"input":"pay Jane"}',
+        '   ├─ read {"then":"","what":"abc"}: returned',
+        '   ├─ pay {"then":"","what":"x"}: waiting',
         f"   │    waits for approval since {since}",
         f"   │    {first.id}",
-        '   └─ transfer {"cents":1,"source":"y","target":"b"}: waiting',
+        '   └─ pay {"then":"","what":"y"}: waiting',
         f"        waits for approval since {since}",
         f"        {second.id}",
     ] == lines[2:]
 
 
 def test_a_decided_wait_is_not_shown_as_open(cli: CommandLine) -> None:
-    # Given two waits, of which one is decided and nobody resumed
-    runner = make_runner(
-        cli, payroll_app.transfer_from("x"), payroll_app.transfer_from("y")
-    )
+    # Given two waits, one of them decided, and a run that was not resumed
+    runner = make_runner(cli, pay("x"), pay("y"))
     runner.start("go", run_id="j1")
     first, second = runner.look("j1").waits
     runner.decide(first.id, Approve(by="kim"))
@@ -91,16 +89,14 @@ def test_a_decided_wait_is_not_shown_as_open(cli: CommandLine) -> None:
     shown = cli("show", "j1")
     report = json.loads(cli("show", "j1", "--json").out)
 
-    # Then the decision is, in either form
+    # Then text and JSON show the decision
     assert 1 == shown.out.count("waits for approval")
-    assert 1 == shown.out.count("approve by kim")
-    ended = {wait["id"]: wait["ended"] for wait in report["waits"]}
-    assert ended[first.id].startswith("approve by kim at ")
-    assert ended[second.id] is None
+    assert 1 == shown.out.count("approved by kim")
+    assert [first.id] == report["decided"]
+    assert [second.id] == [wait["id"] for wait in report["waits"]]
 
 
 def test_an_earlier_version_is_shown(cli: CommandLine, runner: Runner) -> None:
-    """PA-11."""
     runner.start("go", run_id="j1")
 
     first = cli("show", "j1", "--version", "1")
@@ -120,47 +116,43 @@ def test_a_finished_run_shows_its_output(cli: CommandLine, runner: Runner) -> No
 
     assert "j1: finished" in lines[0]
     assert ["output:", "  all done"] == lines[2:4]
-    assert "finished" == json.loads(cli("show", "j1", "--json").out)["run"]["status"]
+    assert "finished" == json.loads(cli("show", "j1", "--json").out)["status"]
 
 
 def test_show_prints_every_field_of_a_wait(cli: CommandLine, runner: Runner) -> None:
-    # Given a wait
     runner.start("go", run_id="j1")
     [wait] = runner.look("j1").waits
 
-    # When it is shown
     shown = cli("show", wait.id)
     report = json.loads(cli("show", wait.id, "--json").out)
 
-    # Then all that a decider needs is there
     assert wait.id == shown.lines[0]
     assert f"digest: {wait.digest}" in shown.lines
-    assert "path: boss > accounts > transfer" in shown.lines
+    assert "path: boss > left > pay" in shown.lines
     assert (wait.arguments, wait.schema) == (report["arguments"], report["schema"])
     assert list(wait.path) == report["path"]
     assert 2 == cli("show", wait.id, "--version", "1").exit_code
 
 
 def test_arguments_are_never_cut(cli: CommandLine) -> None:
-    # Given a call with a text much longer than any terminal
+    # Given a call with a text that is longer than any terminal is wide
     words = " ".join(f"word{number}" for number in range(3000))
-    runner = make_runner(cli, payroll_app.transfer_from(words))
+    runner = make_runner(cli, pay(words))
     runner.start("go", run_id="j1")
     [wait] = runner.look("j1").waits
 
-    # When it is shown in any way, then it is there to the last word, on one line
+    # When the run or the wait is shown, then the text is complete and on one line
     for done in (cli("show", "j1"), cli("show", wait.id)):
         assert any(words in line for line in done.lines)
 
 
 def test_hostile_text_is_escaped(cli: CommandLine) -> None:
-    """R-I2."""
-    # Given a call whose argument hides, reorders and forges
-    runner = make_runner(cli, payroll_app.transfer_from(HOSTILE_TEXT))
+    # Given an argument with invisible, reordering and control characters
+    runner = make_runner(cli, pay(HOSTILE_TEXT))
     runner.start("go", run_id="j1")
     [wait] = runner.look("j1").waits
 
-    # When it is shown in any way
+    # When the run or the wait is shown, as text or as JSON
     outputs = [
         cli("show", "j1").out,
         cli("show", "j1", "--json").out,
@@ -168,7 +160,7 @@ def test_hostile_text_is_escaped(cli: CommandLine) -> None:
         cli("show", wait.id, "--json").out,
     ]
 
-    # Then nothing of it works, and all of it can be read
+    # Then every such character is an escape
     for out in outputs:
         text = out.replace("\n", "")
         assert not [
@@ -182,24 +174,24 @@ def test_hostile_text_is_escaped(cli: CommandLine) -> None:
         assert "[bold]x[/bold]" in out
         assert r"\\u0041" in out
     reports: list[dict[str, Any]] = [json.loads(outputs[1]), json.loads(outputs[3])]
-    assert HOSTILE_TEXT == reports[1]["arguments"]["source"]
-    assert HOSTILE_TEXT == reports[0]["waits"][0]["arguments"]["source"]
+    assert HOSTILE_TEXT == reports[1]["arguments"]["what"]
+    assert HOSTILE_TEXT == reports[0]["waits"][0]["arguments"]["what"]
 
 
 def test_multi_line_text_stays_on_one_line(cli: CommandLine) -> None:
-    # Given people and models that write what looks like a line of ours
+    # Given a decision whose text imitates lines of the output
     runner = make_runner(cli)
     runner.start("go", run_id="j1")
     forged = "x\nFinished\nrun: j1"
     by = "kim\nnext: continuations approve all"
     [wait] = runner.look("j1").waits
 
-    # When it comes back in a report
+    # When commands print it
     decided = cli("approve", wait.id, "--by", by, "--reason", forged)
     late = cli("deny", wait.id)
     shown = cli("show", "j1")
 
-    # Then it is on one line, escaped
+    # Then it is escaped and stays on one line
     assert r"reason: x\nFinished\nrun: j1" in decided.lines
     assert 1 == len(late.err.splitlines())
     for done in (decided, late, shown):
@@ -207,19 +199,19 @@ def test_multi_line_text_stays_on_one_line(cli: CommandLine) -> None:
 
 
 def test_an_unknown_tool_with_a_forged_name_is_quoted(cli: CommandLine) -> None:
-    # Given a model that asks for a tool that there is not, besides one that waits
-    name = 'transfer {"cents":1}: returned'
-    runner = make_runner(cli, ToolCall(name, {}), payroll_app.transfer_from("x"))
+    # Given a model that calls a tool that does not exist, beside one that waits
+    name = 'pay {"what":1}: returned'
+    runner = make_runner(cli, call(name), pay("x"))
     runner.start("go", run_id="j1")
 
     lines = cli("show", "j1").lines
 
-    assert r'   ├─ "transfer {\"cents\":1}: returned" "{}": errored' in lines
+    assert r'   ├─ "pay {\"what\":1}: returned" "{}": errored' in lines
 
 
 def test_a_thousand_levels_are_drawn(cli: CommandLine) -> None:
-    # Given a run of a thousand agents in agents, the deepest of which waits
-    agent = payroll_app.make_nested_agent(1000)
+    # Given a stack of a thousand agents, the deepest of which waits
+    agent = make_nested_agent(1000)
     runner = Runner(agent, store=f"file:{cli.folder / 'runs'}")
     runner.start("go", run_id="deep")
     [wait] = runner.look("deep").waits
@@ -228,11 +220,11 @@ def test_a_thousand_levels_are_drawn(cli: CommandLine) -> None:
     shown = cli("show", "deep")
     report = json.loads(cli("show", "deep", "--json").out)
 
-    # Then every level is there, and the width does not grow with them
+    # Then every level has a line, and the lines stay short
     assert (0, [wait.id]) == (shown.exit_code, wait_ids(shown))
     assert 999 == sum(' step {"input":' in line for line in shown.lines)
     assert any('[999] step {"input":"1"}' in line for line in shown.lines)
-    assert any("[1000] transfer" in line for line in shown.lines)
+    assert any("[1000] pay" in line for line in shown.lines)
     assert max(map(len, shown.lines)) < 200
     assert 1000 == len(report["frames"])
     assert 0 == cli("show", wait.id).exit_code

@@ -6,7 +6,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from continuations.core import messages as said
 from continuations.core.calls import (
     CallRow,
     CallState,
@@ -33,7 +32,7 @@ from continuations.core.events import (
     SubAgentStarted,
 )
 from continuations.core.frames import FrameRow, MessageLog
-from continuations.core.messages import Message
+from continuations.core.messages import Message, user_message
 from continuations.core.reducer import advance
 from continuations.core.run import RunRow
 from continuations.core.state import ROOT_FRAME_ID, RunState
@@ -83,9 +82,7 @@ def new_state(*messages: Message, max_turns: int | None = None) -> RunState:
         calls={},
         waits={},
         logs={
-            ROOT_FRAME_ID: MessageLog(
-                2, messages or (said.user_message("Onboard Jane"),)
-            )
+            ROOT_FRAME_ID: MessageLog(2, messages or (user_message("Onboard Jane"),))
         },
     )
 
@@ -174,9 +171,7 @@ def gated_event(call: str, wait_id: str = "w1") -> ApprovalRequested:
 
 def entered_event(call: str, agent: str = "accounts") -> SubAgentStarted:
     """Return that a call's agent begins."""
-    return SubAgentStarted(
-        call_id=call, agent=agent, messages=(said.user_message("pay"),)
-    )
+    return SubAgentStarted(call_id=call, agent=agent, messages=(user_message("pay"),))
 
 
 def apply_events(state: RunState, *events: Event) -> RunState:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import strategies as st
 
-from continuations.core import messages as said
 from continuations.core.actions import (
     Action,
     AskModel,
@@ -43,6 +42,7 @@ from continuations.core.events import (
     Unverified,
     UserMessageAdded,
 )
+from continuations.core.messages import system_message, user_message
 from continuations.core.plan import plan
 from continuations.core.reducer import advance
 from continuations.core.run import ENDED_STATUSES, Failure
@@ -84,9 +84,7 @@ _PROVIDER_IDS = (("", "", ""), ("x", "x", "x"), ("x", "y", "z"))
 def first_state(choices: list[int]) -> RunState:
     """Return the table that a schedule begins with."""
     turns = (None, None, 2, 4)[sum(choices) % 4]
-    return new_state(
-        said.system_message("be kind"), said.user_message("hello"), max_turns=turns
-    )
+    return new_state(system_message("be kind"), user_message("hello"), max_turns=turns)
 
 
 def run_schedule(
@@ -138,9 +136,7 @@ def possible_events(state: RunState, choice: int) -> list[Event]:
         return [RunStopped(failure=Failure(code="cancelled", message="by kim"))]
     if choice % 13 == 12 and not state.frames[ROOT_FRAME_ID].open_call_ids:
         number = state.run.last_inbox_number + 1
-        return [
-            UserMessageAdded(number=number, message=said.user_message(f"more {number}"))
-        ]
+        return [UserMessageAdded(number=number, message=user_message(f"more {number}"))]
     rows: list[Action | Wait] = [*plan(state), *state.waits.values()]
     rows.sort(key=lambda row: (type(row).__name__, repr(row)))
     row = rows[choice // 7 % len(rows)]
@@ -228,8 +224,8 @@ def _begin_event(call: CallRow) -> Event:
     if "agent" not in call.tool:
         return CallStarted(call_id=call.id)
     messages = (
-        said.system_message("you are below"),
-        said.user_message(f"input of {call.id}"),
+        system_message("you are below"),
+        user_message(f"input of {call.id}"),
     )
     return SubAgentStarted(
         call_id=call.id, agent="below", messages=messages, max_turns=3

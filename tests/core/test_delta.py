@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from continuations.core import messages as said
 from continuations.core.calls import Ready
 from continuations.core.delta import DeltaMismatch, LogDelta, apply_delta, diff
 from continuations.core.draft import Draft
 from continuations.core.events import CallReturned, CallStarted
 from continuations.core.frames import MessageLog
+from continuations.core.messages import user_message
 from continuations.core.state import ROOT_FRAME_ID
 from tests.core.rows import (
     admitted_event,
@@ -115,9 +115,9 @@ def test_deleted_rows_are_named_and_their_logs_are_dropped() -> None:
 def test_a_log_that_was_rewritten_keeps_what_is_the_same() -> None:
     """A delta must never keep what another history said."""
     first, second, third = (
-        said.user_message("1"),
-        said.user_message("2"),
-        said.user_message("3"),
+        user_message("1"),
+        user_message("2"),
+        user_message("3"),
     )
     before = new_state(first, second)
     draft = Draft(before)
@@ -131,7 +131,7 @@ def test_a_log_that_was_rewritten_keeps_what_is_the_same() -> None:
 
 
 def test_a_log_that_was_cut_short_stays_short() -> None:
-    before = new_state(said.user_message("1"), said.user_message("2"))
+    before = new_state(user_message("1"), user_message("2"))
     draft = Draft(before)
     draft.start_log(ROOT_FRAME_ID, before.logs[ROOT_FRAME_ID].messages[:1])
     after = draft.to_run_state()
@@ -144,9 +144,9 @@ def test_a_log_that_was_cut_short_stays_short() -> None:
 
 def test_equal_messages_of_another_log_are_stored_again() -> None:
     """Equal texts that are not the very messages of the base are not kept."""
-    before = new_state(said.user_message("1"))
+    before = new_state(user_message("1"))
     draft = Draft(before)
-    draft.start_log(ROOT_FRAME_ID, (said.user_message("1"),))
+    draft.start_log(ROOT_FRAME_ID, (user_message("1"),))
 
     log = diff(before, draft.to_run_state()).logs[ROOT_FRAME_ID]
 
@@ -177,7 +177,7 @@ def test_an_empty_manifest_is_a_manifest() -> None:
 
 @pytest.mark.parametrize("keep", [2, 3, 1000])
 def test_a_log_that_keeps_more_than_there_is_is_refused(keep: int) -> None:
-    base = new_state(said.user_message("1"))
+    base = new_state(user_message("1"))
     delta = replace(
         diff(base, base),
         logs={ROOT_FRAME_ID: LogDelta(id=2, keep_count=keep, added=())},

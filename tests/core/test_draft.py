@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from continuations.core import messages as said
 from continuations.core.calls import Ready
 from continuations.core.draft import Draft
+from continuations.core.messages import user_message
 from continuations.core.state import ROOT_FRAME_ID, frame_path
 from continuations.errors import IllegalTransition
 from tests.core.rows import (
@@ -26,7 +26,7 @@ def test_draft_shares_unchanged_rows() -> None:
     """A turn costs what it changes, not what the run holds."""
     before = state_with_call_in(Ready())
     draft = Draft(before)
-    draft.append(ROOT_FRAME_ID, said.user_message("x"))
+    draft.append(ROOT_FRAME_ID, user_message("x"))
     after = draft.to_run_state()
 
     assert before.calls is after.calls
@@ -56,7 +56,7 @@ def test_no_change_of_a_draft_reaches_its_table() -> None:
 def test_draft_changes_do_not_reach_an_earlier_table() -> None:
     draft = Draft(new_state())
     first = draft.to_run_state()
-    draft.append(ROOT_FRAME_ID, said.user_message("x"))
+    draft.append(ROOT_FRAME_ID, user_message("x"))
 
     assert 1 == len(first.logs[ROOT_FRAME_ID].messages)
     assert 2 == len(draft.to_run_state().logs[ROOT_FRAME_ID].messages)
@@ -67,7 +67,7 @@ def test_ids_of_every_kind_come_from_one_count() -> None:
     draft = Draft(new_state())
 
     made = [draft.allocate_id(kind) for kind in ("c", "f", "c")]
-    draft.start_log(ROOT_FRAME_ID, (said.user_message("anew"),))
+    draft.start_log(ROOT_FRAME_ID, (user_message("anew"),))
 
     assert ["c3", "f4", "c5"] == made
     assert 6 == draft.log(ROOT_FRAME_ID).id

@@ -1,4 +1,4 @@
-"""Do the rows of a table fit together?"""
+"""Rows that do not fit together are reported with the reason."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations.core import messages as said
 from continuations.core.calls import Nested, Proposed, Ready, Unknown, Waiting
 from continuations.core.frames import FrameRow, MessageLog
 from continuations.core.invariants import find_violation
+from continuations.core.messages import tool_message
 from continuations.core.state import ROOT_FRAME_ID, RunState
 from tests.core.rows import (
     STATES,
@@ -36,7 +36,7 @@ LONG_NUMBER = "9" * 5000
 
 
 def with_rows(state: RunState, **changes: Any) -> RunState:
-    """Return a table with other rows; `None` for a key takes the row away."""
+    """Return a state with changed rows; `None` removes a row."""
     fields: dict[str, Any] = {}
     for name in ("frames", "calls", "waits", "logs"):
         merged = {**getattr(state, name), **changes.pop(name, {})}
@@ -56,9 +56,12 @@ def test_new_finished_and_deep_runs_satisfy_the_invariants() -> None:
     assert find_violation(nested_agents(1000)) is None
 
 
-BROKEN: dict[str, tuple[Callable[[], RunState], str]] = {
-    "no root": (lambda: with_rows(NESTED, frames={ROOT_FRAME_ID: None}), "no root"),
-    "a root that answers a call": (
+INVALID: dict[str, tuple[Callable[[], RunState], str]] = {
+    "no root frame": (
+        lambda: with_rows(NESTED, frames={ROOT_FRAME_ID: None}),
+        "root frame is missing",
+    ),
+    "a root frame with a parent call": (
         lambda: with_rows(
             NESTED,
             frames={
@@ -67,24 +70,24 @@ BROKEN: dict[str, tuple[Callable[[], RunState], str]] = {
                 )
             },
         ),
-        "no root",
+        "root frame is missing",
     ),
-    "a root with a depth": (
+    "a root frame with a depth": (
         lambda: with_rows(
             NESTED,
             frames={ROOT_FRAME_ID: replace(NESTED.frames[ROOT_FRAME_ID], depth=1)},
         ),
-        "root frame has a depth",
+        "depth of the root frame",
     ),
     "a frame without a log": (
         lambda: with_rows(NESTED, logs={"f5": None}),
-        "logs differ",
+        "different ids",
     ),
     "a log without a frame": (
         lambda: with_rows(NESTED, logs={"f4": LOG}),
-        "logs differ",
+        "different ids",
     ),
-    "a call that is twice in its turn": (
+    "a call that its frame lists twice": (
         lambda: with_rows(
             NESTED,
             frames={
@@ -93,71 +96,71 @@ BROKEN: dict[str, tuple[Callable[[], RunState], str]] = {
                 )
             },
         ),
-        "has a call twice",
+        "lists a call twice",
     ),
-    "a turn with a call that is not there": (
+    "a frame that lists a missing call": (
         lambda: with_rows(NESTED, calls={"c4": None}),
-        "has call c4",
+        "lists call c4",
     ),
-    "a turn with another frame's call": (
+    "a frame that lists a call of another frame": (
         lambda: with_rows(NESTED, calls={"c4": replace(CALL, frame_id="f5")}),
-        "has call c4",
+        "lists call c4",
     ),
-    "a call that is in no turn": (
+    "a call that its frame does not list": (
         lambda: with_rows(NESTED, calls={"c2": replace(CALL, id="c2")}),
-        "c2 is open in no frame",
+        "c2 is not an open call of its frame",
     ),
-    "a call of a frame that is not there": (
+    "a call of a missing frame": (
         lambda: with_rows(NESTED, calls={"c2": replace(CALL, id="c2", frame_id="f0")}),
-        "c2 is open in no frame",
+        "c2 is not an open call of its frame",
     ),
-    "a frame that hangs from nothing": (
+    "a frame without a parent call": (
         lambda: with_rows(NESTED, frames={"f5": replace(FRAME, parent_call_id=None)}),
-        "hangs from no call",
+        "has no parent call",
     ),
-    "a frame that hangs from a call that is gone": (
+    "a frame whose parent call is missing": (
         lambda: with_rows(NESTED, frames={"f5": replace(FRAME, parent_call_id="c0")}),
-        "hangs from no call",
+        "has no parent call",
     ),
     "a frame at the wrong depth": (
         lambda: with_rows(NESTED, frames={"f5": replace(FRAME, depth=7)}),
         "wrong depth",
     ),
-    "a frame below a call that runs": (
+    "a frame whose parent call is not nested": (
         lambda: with_rows(NESTED, calls={"c3": with_state(NESTED, "c3", Ready())}),
-        "not in it",
+        "not the frame of its parent call",
     ),
-    "two frames below one call": (
+    "two frames of one call": (
         lambda: with_rows(
             NESTED, frames={"f2": replace(FRAME, id="f2")}, logs={"f2": LOG}
         ),
-        "f2 hangs from a call that is not in it",
+        "f2 is not the frame of its parent call",
     ),
-    "a call in a frame that is not there": (
+    "a call nested in a missing frame": (
         lambda: with_rows(NESTED, calls={"c4": with_state(NESTED, "c4", Nested("f0"))}),
-        "c4 is in a frame",
+        "c4 refers to a frame",
     ),
-    "a call in another call's frame": (
+    "a call nested in the frame of another call": (
         lambda: with_rows(NESTED, calls={"c4": with_state(NESTED, "c4", Nested("f5"))}),
-        "c4 is in a frame",
+        "c4 refers to a frame",
     ),
-    "a call in the root": (
+    "a call nested in the root frame": (
         lambda: with_rows(
             NESTED, calls={"c4": with_state(NESTED, "c4", Nested(ROOT_FRAME_ID))}
         ),
-        "c4 is in a frame",
+        "c4 refers to a frame",
     ),
-    "a wait that is not there": (
+    "a missing wait": (
         lambda: with_rows(WAITING, waits={"w1": None}),
-        "c3 waits for w1",
+        "c3 refers to wait w1",
     ),
     "a wait of a call that does not wait": (
         lambda: with_rows(WAITING, calls={"c3": with_state(WAITING, "c3", Ready())}),
-        "w1 belongs to no call",
+        "w1 belongs to no waiting call",
     ),
-    "a wait of a call that waits for another": (
+    "a wait of a call that has another wait": (
         lambda: with_rows(WAITING, waits={"w2": make_wait("c3", "w2")}),
-        "w2 belongs to no call",
+        "w2 belongs to no waiting call",
     ),
     "a wait of another run": (
         lambda: with_rows(
@@ -165,28 +168,28 @@ BROKEN: dict[str, tuple[Callable[[], RunState], str]] = {
         ),
         "another run",
     ),
-    "two calls at one wait": (
+    "two calls with one wait": (
         lambda: with_rows(
             WAITING, calls={"c4": with_state(WAITING, "c4", Waiting("w1"))}
         ),
-        "c4 waits for w1",
+        "c4 refers to wait w1",
     ),
     "an approval that is stored as an unknown outcome": (
         lambda: with_rows(WAITING, waits={"w1": make_wait("c3", kind="unknown")}),
-        "not of the kind",
+        "does not fit its call",
     ),
     "an unknown outcome that is stored as an approval": (
         lambda: with_rows(
             state_with_call_in(Unknown("w1")),
             waits={"w1": make_wait("c3", kind="approval")},
         ),
-        "not of the kind",
+        "does not fit its call",
     ),
-    "an id that comes next": (
+    "an id that is not allocated yet": (
         lambda: with_rows(NESTED, next_id=5),
-        "never given out",
+        "never allocated",
     ),
-    "a frame and a call of one id": (
+    "a frame and a call with the same id": (
         lambda: with_rows(
             new_state(),
             frames={
@@ -199,19 +202,19 @@ BROKEN: dict[str, tuple[Callable[[], RunState], str]] = {
             },
             calls={ROOT_FRAME_ID: replace(CALL, id=ROOT_FRAME_ID, state=Proposed())},
         ),
-        "never given out",
+        "never allocated",
     ),
-    "an id that is no number": (lambda: with_call_id("cx"), "never given out"),
-    "an id of foreign digits": (lambda: with_call_id("c\u0661"), "never given out"),
-    "an id of nothing": (lambda: with_call_id("c"), "never given out"),
-    "an empty id": (lambda: with_call_id(""), "never given out"),
-    "an id of five thousand digits": (
+    "an id without a number": (lambda: with_call_id("cx"), "never allocated"),
+    "an id with non-ASCII digits": (lambda: with_call_id("c\u0661"), "never allocated"),
+    "an id without digits": (lambda: with_call_id("c"), "never allocated"),
+    "an empty id": (lambda: with_call_id(""), "never allocated"),
+    "an id with 5,000 digits": (
         lambda: with_call_id("c" + LONG_NUMBER),
-        "never given out",
+        "never allocated",
     ),
-    "a log id that comes next": (
+    "a log id that is not allocated yet": (
         lambda: with_rows(NESTED, logs={"f5": MessageLog(99, LOG.messages)}),
-        "log id 99 was never given out",
+        "log id 99 was never allocated",
     ),
 }
 
@@ -223,32 +226,32 @@ def with_call_id(call_id: str) -> RunState:
     return with_rows(new_state(), frames={ROOT_FRAME_ID: frame}, calls={call_id: call})
 
 
-@pytest.mark.parametrize("name", BROKEN)
+@pytest.mark.parametrize("name", INVALID)
 def test_invalid_rows_are_reported_with_the_reason(name: str) -> None:
-    """R-C8, R-B4, B-4, B-5: refused at the door."""
-    make, words = BROKEN[name]
+    """A state that is loaded from bytes never has rows that do not fit together."""
+    make, reason = INVALID[name]
 
-    assert words in (find_violation(make()) or "nothing is wrong")
+    assert reason in (find_violation(make()) or "no violation")
 
 
 def test_cycle_of_frames_is_reported() -> None:
-    """R-I4: two frames that hang from each other's calls."""
+    """Two frames whose parent calls belong to each other are a cycle."""
     state = nested_agents(3)
     middle, deep = list(state.frames)[1:]
     call = state.frames[deep].open_call_ids[0]
-    ring = with_rows(
+    cycle = with_rows(
         state,
         frames={middle: replace(state.frames[middle], parent_call_id=call)},
         calls={call: with_state(state, call, Nested(middle))},
         waits={"w1": None},
     )
 
-    assert "wrong depth" in (find_violation(ring) or "")
+    assert "wrong depth" in (find_violation(cycle) or "")
 
 
 def test_calls_with_swapped_waits_are_reported() -> None:
     state = apply_events(WAITING, gated_event("c4", "w2"))
-    crossed = with_rows(
+    swapped = with_rows(
         state,
         calls={
             "c3": with_state(state, "c3", Waiting("w2")),
@@ -256,9 +259,9 @@ def test_calls_with_swapped_waits_are_reported() -> None:
         },
     )
 
-    assert find_violation(crossed) is not None
+    assert find_violation(swapped) is not None
 
 
 def test_invariants_do_not_check_transcripts() -> None:
-    """A sendable transcript is asked for before each request, in every frame."""
-    assert find_violation(new_state(said.tool_message("x", "orphan"))) is None
+    """The transcript is checked separately, before each model request."""
+    assert find_violation(new_state(tool_message("x", "no call"))) is None

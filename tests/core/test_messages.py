@@ -6,9 +6,15 @@ from typing import Any
 
 import pytest
 
-from continuations.core import messages as said
 from continuations.core.jsontext import NotJson
-from continuations.core.messages import MalformedMessage, Message, ToolCallRequest
+from continuations.core.messages import (
+    MalformedMessage,
+    Message,
+    ToolCallRequest,
+    system_message,
+    tool_message,
+    user_message,
+)
 from tests.core.rows import assistant_message, tool_request
 
 
@@ -30,7 +36,7 @@ def test_a_message_of_a_mapping_is_its_compact_text() -> None:
 
 
 def test_data_is_a_fresh_copy() -> None:
-    message = said.user_message("hi")
+    message = user_message("hi")
     message.data["content"] = "changed"
 
     assert "hi" == message.content
@@ -160,7 +166,7 @@ def test_with_call_ids_changes_only_the_ids() -> None:
 
 
 def test_a_tool_message_names_the_call_that_it_answers() -> None:
-    message = said.tool_message("x", "42")
+    message = tool_message("x", "42")
 
     assert ("tool", "x", "42") == (message.role, message.tool_call_id, message.content)
 
@@ -190,4 +196,4 @@ def test_content_joins_text_and_refusal(
 
 
 def test_system_makes_a_system_message() -> None:
-    assert {"role": "system", "content": "x"} == said.system_message("x").data
+    assert {"role": "system", "content": "x"} == system_message("x").data

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from continuations.core import invariants, transcript
-from continuations.core import messages as said
 from continuations.core.calls import Nested, Proposed, Ready, Returned, Waiting
 from continuations.core.events import (
     Approved,
@@ -25,6 +24,12 @@ from continuations.core.events import (
     RunStopped,
     SubAgentStarted,
     UserMessageAdded,
+)
+from continuations.core.messages import (
+    Message,
+    system_message,
+    tool_message,
+    user_message,
 )
 from continuations.core.reducer import advance
 from continuations.core.run import Failure
@@ -143,9 +148,9 @@ def test_usage_is_summed_over_the_whole_tree() -> None:
 
 @pytest.mark.parametrize(
     "message",
-    [said.user_message("x"), said.tool_message("p0", "x"), said.system_message("x")],
+    [user_message("x"), tool_message("p0", "x"), system_message("x")],
 )
-def test_only_an_assistant_replies(message: said.Message) -> None:
+def test_only_an_assistant_replies(message: Message) -> None:
     """B-10."""
     reply = ModelReplied(frame_id=ROOT_FRAME_ID, message=message, usage=Usage())
 
@@ -299,7 +304,7 @@ def test_two_sub_agents_of_one_turn_keep_their_frames_apart() -> None:
 def test_agents_that_use_up_their_turns_end_level_by_level() -> None:
     """R-B8: with a valid transcript at each."""
     below = SubAgentStarted(
-        call_id="c3", agent="below", messages=(said.user_message("q"),), max_turns=1
+        call_id="c3", agent="below", messages=(user_message("q"),), max_turns=1
     )
     state = apply_events(
         new_state(max_turns=1), reply_with_calls("agent"), admitted_event("c3"), below
@@ -375,7 +380,7 @@ def test_an_edit_keeps_the_first_original_and_tells_the_model() -> None:
     wrong = CallInvalid(call_id="c4", code="arguments", content="ERROR")
     state = apply_events(state, wrong, CallReturned(call_id="c3", content="ran"))
 
-    assert "It was run with {}, not as you wrote it." in tool_contents(state)[0]
+    assert "The tool ran with {} instead of your arguments." in tool_contents(state)[0]
     assert tool_contents(state)[0].endswith("\nran")
     asked = state.logs[ROOT_FRAME_ID].messages[1]
     assert "{}" == asked.tool_calls[0].arguments
@@ -414,7 +419,7 @@ def test_cancelling_closes_the_whole_tree() -> None:
 
     assert ("cancelled", STOP.failure) == (state.run.status, state.run.failure)
     assert "kept" == tool_contents(state)[0]
-    assert tool_contents(state)[1].startswith("CANCELLED in the middle")
+    assert tool_contents(state)[1].startswith("CANCELLED while it ran; effects")
     assert tool_contents(state)[2].startswith("CANCELLED: it was not executed")
     assert "its outcome is not known" in tool_contents(state, "f6")[1]
     assert not state.waits
@@ -434,30 +439,30 @@ def test_a_run_that_is_stopped_for_another_reason_failed() -> None:
     "event", [reply_with_text("x"), STOP, CallStarted(call_id="c3")], ids=case_id
 )
 def test_event_after_the_end_is_refused(event: Event) -> None:
-    with pytest.raises(IllegalTransition, match="comes too late"):
+    with pytest.raises(IllegalTransition, match="the run is already finished"):
         advance(apply_events(new_state(), reply_with_text("done")), event)
 
 
 def test_inbox_messages_are_taken_in_number_order() -> None:
     """R-D8, X-12: never between a call and its result, none twice, none left out."""
-    first = UserMessageAdded(number=1, message=said.user_message("wait"))
+    first = UserMessageAdded(number=1, message=user_message("wait"))
     state = apply_events(new_state(), first)
     assert 1 == state.run.last_inbox_number
 
-    for late in (first, UserMessageAdded(number=3, message=said.user_message("gap"))):
+    for late in (first, UserMessageAdded(number=3, message=user_message("gap"))):
         with pytest.raises(IllegalTransition):
             advance(state, late)
     with pytest.raises(IllegalTransition):
         advance(
             apply_events(state, reply_with_calls("a")),
-            UserMessageAdded(number=2, message=said.user_message("x")),
+            UserMessageAdded(number=2, message=user_message("x")),
         )
 
 
 @pytest.mark.parametrize(
-    "message", [said.tool_message("p0", "x"), assistant_message("I am you")]
+    "message", [tool_message("p0", "x"), assistant_message("I am you")]
 )
-def test_inbox_message_of_another_role_is_refused(message: said.Message) -> None:
+def test_inbox_message_of_another_role_is_refused(message: Message) -> None:
     """B-10: an orphan would brick the run."""
     with pytest.raises(IllegalTransition):
         advance(new_state(), UserMessageAdded(number=1, message=message))

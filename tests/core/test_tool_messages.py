@@ -1,4 +1,4 @@
-"""What the model is told of calls that did not simply return."""
+"""Texts that the model reads about calls that did not simply return."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def call_row(state: CallState, attempts: int = 1) -> CallRow:
 
 
 def test_refusal_texts_are_distinct() -> None:
-    """R-C11, eve#312: distinct codes, distinct words, none a success."""
-    texts = [
+    """A model cannot confuse a denial, an expiry, a cancellation and a success."""
+    states = [
         tool_messages.refused_state(call_row(Waiting("w1")), make_decision("deny")),
         tool_messages.refused_state(call_row(Waiting("w1")), make_decision("expire")),
         tool_messages.refused_state(call_row(Unknown("w1")), make_decision("deny")),
@@ -52,46 +52,44 @@ def test_refusal_texts_are_distinct() -> None:
     ]
 
     assert ["denied", "expired", "denied", *["cancelled"] * 3] == [
-        t.code for t in texts
+        state.code for state in states
     ]
-    for one, other in combinations(texts, 2):
+    for one, other in combinations(states, 2):
         assert one.content != other.content
 
 
-def test_a_persons_reason_reaches_the_model() -> None:
-    """R-C11, X-02, SL-L3."""
-    told = tool_messages.refused_state(
+def test_denial_reason_reaches_the_model() -> None:
+    state = tool_messages.refused_state(
         call_row(Waiting("w1")), make_decision(reason="over budget")
     )
 
-    assert told.content.startswith("DENIED")
-    assert told.content.endswith("Reason: over budget")
+    assert state.content.startswith("DENIED")
+    assert state.content.endswith("Reason: over budget")
 
 
 @pytest.mark.parametrize("reason", [None, ""])
 def test_refusal_without_reason_mentions_no_reason(reason: str | None) -> None:
-    told = tool_messages.refused_state(
+    state = tool_messages.refused_state(
         call_row(Waiting("w1")), make_decision(reason=reason)
     )
 
-    assert "Reason" not in told.content
+    assert "Reason" not in state.content
 
 
 @pytest.mark.parametrize("state", [Proposed(), Waiting("w1"), Ready()])
 def test_cancelled_call_that_never_ran_is_reported_as_not_executed(
     state: CallState,
 ) -> None:
-    told = tool_messages.cancelled_state(call_row(state, 0), "by kim")
+    refused = tool_messages.cancelled_state(call_row(state, 0), "by kim")
 
-    assert "it was not executed" in told.content
-    assert "by kim" in told.content
+    assert "it was not executed" in refused.content
+    assert "by kim" in refused.content
 
 
 @pytest.mark.parametrize("state", [Started(), Unknown("w1"), Nested("f4")])
 def test_cancelled_call_that_may_have_run_is_not_reported_as_not_executed(
     state: CallState,
 ) -> None:
-    """B-14 a."""
     assert (
         "not executed" not in tool_messages.cancelled_state(call_row(state), "").content
     )
@@ -105,12 +103,12 @@ def test_result_reaches_the_model_unchanged() -> None:
 
 
 def test_edited_call_reports_the_executed_arguments() -> None:
-    """R-C10, langchain#33787."""
+    """After an edit, the model learns which arguments the tool ran with."""
     edited = replace(call_row(Returned("42")), original_arguments='{"cents":500}')
 
-    told = tool_messages.tool_message_text(edited)
+    content = tool_messages.tool_message_text(edited)
 
-    assert 'It was run with {"cents":5}, not as you wrote it.\n42' in told
+    assert 'The tool ran with {"cents":5} instead of your arguments.\n42' in content
 
 
 @pytest.mark.parametrize(
@@ -121,10 +119,9 @@ def test_edited_call_reports_the_executed_arguments() -> None:
     ],
 )
 def test_edited_call_that_did_not_run_is_not_reported_as_run(state: CallState) -> None:
-    """B-14 b."""
     edited = replace(call_row(state), original_arguments='{"cents":500}')
 
-    assert "It was run" not in tool_messages.tool_message_text(edited)
+    assert "The tool ran" not in tool_messages.tool_message_text(edited)
 
 
 def test_edited_call_that_never_began_is_not_reported_as_run() -> None:

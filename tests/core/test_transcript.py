@@ -1,4 +1,4 @@
-"""Is a conversation sendable, and if not, why not?"""
+"""Transcripts that a provider would refuse are reported with the reason."""
 
 from __future__ import annotations
 
@@ -8,29 +8,31 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from continuations.core import messages as said
+from continuations.core.messages import system_message, tool_message, user_message
 from continuations.core.transcript import find_violation, unique_tool_call_ids
 from tests.core.rows import assistant_message, tool_request
 
 if TYPE_CHECKING:
     from continuations.core.messages import Message
 
-HELLO = said.user_message("hi")
+HELLO = user_message("hi")
 
 
 def assistant_calling(*ids: str) -> Message:
-    return assistant_message(None, *(tool_request("t", given) for given in ids))
+    return assistant_message(
+        None, *(tool_request("t", tool_call_id) for tool_call_id in ids)
+    )
 
 
 def tool_results(*ids: str) -> list[Message]:
-    return [said.tool_message(given, "42") for given in ids]
+    return [tool_message(tool_call_id, "42") for tool_call_id in ids]
 
 
 @pytest.mark.parametrize(
     "messages",
     [
         [HELLO],
-        [said.system_message("s"), HELLO],
+        [system_message("s"), HELLO],
         [HELLO, assistant_message("bye")],
         [HELLO, assistant_message("a"), assistant_message("b")],
         [HELLO, assistant_calling("a"), *tool_results("a")],
@@ -51,28 +53,32 @@ def tool_results(*ids: str) -> list[Message]:
         ],
     ],
 )
-def test_a_sendable_conversation_has_no_fault(messages: list[Message]) -> None:
-    """R-D1."""
+def test_find_violation_returns_none_for_a_valid_conversation(
+    messages: list[Message],
+) -> None:
     assert find_violation(messages) is None
 
 
 @pytest.mark.parametrize(
-    ("messages", "words"),
+    ("messages", "reason"),
     [
-        ([], "no messages"),
-        ([HELLO, assistant_calling("a")], "last turn lacks"),
+        ([], "list of messages is empty"),
+        ([HELLO, assistant_calling("a")], "1 tool messages are missing at the end"),
         (
             [HELLO, assistant_calling("a", "b"), *tool_results("a")],
-            "last turn lacks the results of 1",
+            "1 tool messages are missing at the end",
         ),
-        ([HELLO, assistant_calling("a"), HELLO], "message 2 stands before"),
+        (
+            [HELLO, assistant_calling("a"), HELLO],
+            "1 tool messages are missing before message 2",
+        ),
         (
             [HELLO, assistant_calling("a"), HELLO, *tool_results("a")],
-            "message 2 stands before",
+            "1 tool messages are missing before message 2",
         ),
         (
             [HELLO, assistant_calling("a", "b"), *tool_results("a"), HELLO],
-            "message 3 stands before",
+            "1 tool messages are missing before message 3",
         ),
         (
             [
@@ -81,14 +87,20 @@ def test_a_sendable_conversation_has_no_fault(messages: list[Message]) -> None:
                 assistant_calling("b"),
                 *tool_results("a", "b"),
             ],
-            "message 2 stands before",
+            "1 tool messages are missing before message 2",
         ),
-        ([HELLO, *tool_results("a")], "message 1 answers"),
-        ([HELLO, assistant_calling("a"), *tool_results("a", "a")], "message 3 answers"),
-        ([HELLO, assistant_calling("a"), *tool_results("b")], "message 2 answers"),
+        ([HELLO, *tool_results("a")], "message 1 is a tool message"),
+        (
+            [HELLO, assistant_calling("a"), *tool_results("a", "a")],
+            "message 3 is a tool message",
+        ),
+        (
+            [HELLO, assistant_calling("a"), *tool_results("b")],
+            "message 2 is a tool message",
+        ),
         (
             [HELLO, assistant_calling("a", "b"), *tool_results("b", "a")],
-            "message 2 answers",
+            "message 2 is a tool message",
         ),
         (
             [
@@ -98,27 +110,27 @@ def test_a_sendable_conversation_has_no_fault(messages: list[Message]) -> None:
                 HELLO,
                 *tool_results("a"),
             ],
-            "message 4 answers",
+            "message 4 is a tool message",
         ),
-        ([*tool_results("a"), HELLO], "message 0 answers"),
+        ([*tool_results("a"), HELLO], "message 0 is a tool message"),
         (
             [HELLO, assistant_calling("a", "a"), *tool_results("a", "a")],
-            "message 1 has two calls",
+            "message 1 has two tool calls",
         ),
     ],
 )
-def test_invalid_conversation_is_reported_with_the_reason(
-    messages: list[Message], words: str
+def test_find_violation_returns_the_reason_for_an_invalid_conversation(
+    messages: list[Message], reason: str
 ) -> None:
-    """R-D1, EF-25, X-10: orphans, gaps, strangers between, twice the same id."""
-    assert words in (find_violation(messages) or "")
+    """Every call needs exactly one tool message, directly after it and in order."""
+    assert reason in (find_violation(messages) or "")
 
 
 # Ids --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("wanted", "expected"),
+    ("provider_ids", "expected"),
     [
         (("a", "b"), ("a", "b")),
         (("", ""), ("call_c3", "call_c4")),
@@ -129,23 +141,26 @@ def test_invalid_conversation_is_reported_with_the_reason(
     ],
 )
 def test_only_an_empty_or_taken_id_is_replaced(
-    wanted: tuple[str, ...], expected: tuple[str, ...]
+    provider_ids: tuple[str, ...], expected: tuple[str, ...]
 ) -> None:
-    """R-D5."""
     messages = [HELLO, assistant_calling("old"), *tool_results("old")]
 
-    assert expected == unique_tool_call_ids(messages, wanted, ("call_c3", "call_c4"))
+    assert expected == unique_tool_call_ids(
+        messages, provider_ids, ("call_c3", "call_c4")
+    )
 
 
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(st.lists(st.sampled_from(["", "a", "b", "call_1", "call_2", "call_1_"])))
-def test_call_ids_are_unique_whatever_a_provider_sends(wanted: list[str]) -> None:
-    """R-D5: also when it guesses ours."""
-    fresh = [f"call_{number}" for number, _ in enumerate(wanted)]
+def test_unique_tool_call_ids_returns_unique_ids_for_any_provider_ids(
+    provider_ids: list[str],
+) -> None:
+    """The ids are unique even if the provider uses the same ids as the replacements."""
+    replacements = [f"call_{number}" for number, _ in enumerate(provider_ids)]
 
     ids = unique_tool_call_ids(
-        [HELLO, assistant_calling("a"), *tool_results("a")], wanted, fresh
+        [HELLO, assistant_calling("a"), *tool_results("a")], provider_ids, replacements
     )
 
-    assert len(wanted) == len(set(ids))
+    assert len(provider_ids) == len(set(ids))
     assert not {"", "a"} & set(ids)

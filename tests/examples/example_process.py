@@ -1,4 +1,4 @@
-"""The examples as their users run them: processes in a folder of their own."""
+"""Run the examples as users do: in separate processes, in an empty folder."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """Return an environment without anybody's key; temporary files go to a folder."""
+    """Return an environment without an API key; temporary files go to the folder."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     return {**kept, "TMPDIR": str(folder)}
 
@@ -24,7 +24,7 @@ def command_line(example: str, *arguments: str) -> list[str]:
 def run_example(
     example: str, *arguments: str, folder: Path
 ) -> subprocess.CompletedProcess[str]:
-    """Run an example to its end."""
+    """Run an example until it exits."""
     return subprocess.run(
         command_line(example, *arguments),
         cwd=folder,
@@ -37,7 +37,7 @@ def run_example(
 
 
 def example_output(example: str, *arguments: str, folder: Path) -> str:
-    """Return what an example prints; it must succeed and complain of nothing."""
-    ended = run_example(example, *arguments, folder=folder)
-    assert (0, "") == (ended.returncode, ended.stderr), ended.stdout + ended.stderr
-    return ended.stdout
+    """Return the output of an example; it must succeed without errors or warnings."""
+    result = run_example(example, *arguments, folder=folder)
+    assert (0, "") == (result.returncode, result.stderr), result.stdout + result.stderr
+    return result.stdout

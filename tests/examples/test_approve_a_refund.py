@@ -17,19 +17,19 @@ def test_example_refunds_once(tmp_path: Path) -> None:
 
     assert "Suspended" in printed
     assert "Finished" in printed
-    assert printed.endswith("The bank saw: 1250 cents for A-17\n")
+    assert printed.endswith("Refunds paid: 1250 cents for A-17\n")
 
 
 def test_refund_is_paid_once_after_the_approval(tmp_path: Path) -> None:
-    bank = tmp_path / "refunds.txt"
+    refunds = tmp_path / "refunds.txt"
     example_output(EXAMPLE, "start", folder=tmp_path)
     example_output(EXAMPLE, "approve", folder=tmp_path)
-    assert not bank.exists()
+    assert not refunds.exists()
 
     first = example_output(EXAMPLE, "resume", folder=tmp_path)
     second = example_output(EXAMPLE, "resume", folder=tmp_path)
 
-    assert "1250 cents for A-17\n" == bank.read_text()
+    assert "1250 cents for A-17\n" == refunds.read_text()
     assert first.splitlines()[1:] == second.splitlines()[1:]
 
 

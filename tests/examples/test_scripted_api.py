@@ -1,4 +1,4 @@
-"""examples/scripted_api.py refuses what the real API would refuse."""
+"""examples/scripted_api.py rejects the conversations that the real API rejects."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ RESULT_B = {"role": "tool", "tool_call_id": "b", "content": "2"}
 
 @pytest.fixture
 def url(tmp_path: Path) -> Generator[str]:
-    """Serve, until the server's standard input is closed."""
+    """Start the server; it exits when its standard input is closed."""
     with subprocess.Popen(
         command_line("scripted_api.py"),
         env=environment(tmp_path),
@@ -45,29 +45,29 @@ def url(tmp_path: Path) -> Generator[str]:
 
 
 def status(url: str, *messages: dict[str, Any]) -> int:
-    """Return how a conversation is answered."""
+    """Return the HTTP status for a conversation."""
     body = json.dumps({"model": "any", "messages": messages}).encode()
     request = Request(f"{url}/chat/completions", data=body)  # noqa: S310 - loopback
     try:
-        with urlopen(request) as answer:  # noqa: S310 - likewise
-            answer.read()
-            return int(answer.status)
+        with urlopen(request) as response:  # noqa: S310 - loopback
+            response.read()
+            return int(response.status)
     except HTTPError as error:
         with error:
             return error.code
 
 
 def test_conversation_with_missing_tool_results_is_rejected(url: str) -> None:
-    said = {"role": "user", "content": "And?"}
+    user = {"role": "user", "content": "And?"}
 
-    assert 200 == status(url, SYSTEM, said)
+    assert 200 == status(url, SYSTEM, user)
     assert 200 == status(url, SYSTEM, ASSISTANT_WITH_CALLS, RESULT_B, RESULT_A)
     assert 400 == status(url, SYSTEM, ASSISTANT_WITH_CALLS, RESULT_A)
-    assert 400 == status(url, SYSTEM, ASSISTANT_WITH_CALLS, RESULT_A, said, RESULT_B)
+    assert 400 == status(url, SYSTEM, ASSISTANT_WITH_CALLS, RESULT_A, user, RESULT_B)
     assert 400 == status(
         url, SYSTEM, ASSISTANT_WITH_CALLS, RESULT_A, RESULT_A, RESULT_B
     )
     assert 400 == status(url, SYSTEM, RESULT_A)
     assert 400 == status(url, SYSTEM, {"role": "user", "content": None})
-    assert 400 == status(url, said)
+    assert 400 == status(url, user)
     assert 400 == status(url)

@@ -1,4 +1,4 @@
-"""examples/three_deep.py: the demonstration, and what a SIGKILL does to it."""
+"""examples/three_deep.py: the demonstration, also if its processes are killed."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 EXAMPLE = "three_deep.py"
 OUTPUT = (
-    "Finished: Jane Doe's first day is prepared. Bonus: Transferred 500.00 EUR to Jane "
-    "Doe. Access: DENIED: a person refused this call."
+    "Finished Jane Doe's first day is prepared. Bonus: Transferred 500.00 EUR to Jane "
+    "Doe. Access: DENIED: "
 )
 
 
@@ -36,21 +36,23 @@ def test_example_prints_every_step(tmp_path: Path) -> None:
     printed = example_output(EXAMPLE, folder=tmp_path)
 
     titles = re.findall(r"^\d\. (\w+)", printed, re.MULTILINE)
-    order = ["Start", "The", "Approve", "Resume", "Deny", "Resume", "What", "The"]
-    assert order == titles
+    steps = ["Start", "Show", "Approve", "Resume", "Deny", "Resume", "What", "Effects"]
+    assert steps == titles
     outcomes = re.findall(r"\| (Suspended|Finished)", printed)
     assert ["Suspended", "Suspended", "Finished"] == outcomes
-    assert OUTPUT in printed
+    assert OUTPUT in unwrapped(printed)
     assert 4 == printed.count("Yes: ")
     pids = [int(pid) for pid in re.findall(r"process (\d+):", printed)]
     assert 7 == len(set(pids))
     assert not any(is_alive(pid) for pid in pids)
+    lines = printed.replace(str(tmp_path), "").splitlines()
+    assert max(map(len, lines)) <= 100
     assert ["Transferred 500.00 EUR to Jane Doe."] == effects(tmp_path)
 
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_example_killed_at_random_has_the_same_end(seed: int, tmp_path: Path) -> None:
-    dice = random.Random(seed)  # noqa: S311 - it picks the moments
+    rng = random.Random(seed)  # noqa: S311 - it chooses the moments of the kills
     killed: set[str] = set()
     printed = ""
     with subprocess.Popen(
@@ -59,22 +61,22 @@ def test_example_killed_at_random_has_the_same_end(seed: int, tmp_path: Path) ->
         env=environment(tmp_path),
         stdout=subprocess.PIPE,
         text=True,
-    ) as director:
-        for line in director.stdout or ():
+    ) as demo:
+        for line in demo.stdout or ():
             printed += line
-            begun = re.match(
+            started = re.match(
                 r" +process (\d+): (.*(start|show|approve|resume).*)", line
             )
-            # Each command once: its repetition is let through.
-            if begun is not None and begun[2] not in killed:
-                killed.add(begun[2])
-                time.sleep(dice.uniform(0.0, 0.6))
-                with suppress(ProcessLookupError):  # it was quicker
-                    os.kill(int(begun[1]), signal.SIGKILL)
+            # Kill each command once; its repetition is not killed.
+            if started is not None and started[2] not in killed:
+                killed.add(started[2])
+                time.sleep(rng.uniform(0.0, 0.6))
+                with suppress(ProcessLookupError):  # it has exited
+                    os.kill(int(started[1]), signal.SIGKILL)
 
-    assert 0 == director.returncode, printed
-    assert OUTPUT in printed
-    assert "ended with -9" in printed
+    assert 0 == demo.returncode, printed
+    assert OUTPUT in unwrapped(printed)
+    assert "exited with code -9" in printed
     assert ["Transferred 500.00 EUR to Jane Doe."] == effects(tmp_path)
 
 
@@ -82,19 +84,19 @@ def test_example_killed_at_random_has_the_same_end(seed: int, tmp_path: Path) ->
 def test_transfer_of_a_killed_process_is_not_repeated(
     tmp_path: Path, *, happened: bool
 ) -> None:
-    # Given: a process that was killed in the middle of the transfer.
-    ledger = tmp_path / "ledger.txt"
+    # Given a process that was killed during the transfer
+    effects_file = tmp_path / "effects.txt"
     with process_in_transfer(tmp_path, tmp_path / "pipe") as process:
         process.kill()
 
-    # When: its command is repeated.
-    resume = ["resume", "onboard-jane", f"--ledger={ledger}", "--wait-if-busy"]
+    # When its command is repeated
+    resume = ["resume", "onboard-jane", f"--effects={effects_file}", "--wait-if-busy"]
     printed = example_output(EXAMPLE, *resume, folder=tmp_path)
 
-    # Then: it says that it does not know, and runs nothing until somebody tells.
+    # Then the outcome is unknown, and no call runs until a person decides
     assert "Suspended" in printed
     assert "(unknown)" in printed
-    assert not ledger.exists()
+    assert not effects_file.exists()
 
     unknown = waits(tmp_path)["transfer"]
     if happened:
@@ -103,8 +105,8 @@ def test_transfer_of_a_killed_process_is_not_repeated(
     else:
         example_output(EXAMPLE, "approve", unknown, folder=tmp_path)
     example_output(EXAMPLE, "deny", waits(tmp_path)["grant_access"], folder=tmp_path)
-    assert OUTPUT in example_output(EXAMPLE, *resume, folder=tmp_path)
-    assert (not happened) == ledger.exists()
+    assert OUTPUT in unwrapped(example_output(EXAMPLE, *resume, folder=tmp_path))
+    assert (not happened) == effects_file.exists()
 
 
 def test_resume_of_a_claimed_run_raises_run_busy(tmp_path: Path) -> None:
@@ -118,7 +120,7 @@ def test_resume_of_a_claimed_run_raises_run_busy(tmp_path: Path) -> None:
         assert 0 == holder.wait()
 
 
-# Its helpers ---------------------------------------------------------------------
+# Helpers ---------------------------------------------------------------------
 
 
 def is_alive(pid: int) -> bool:
@@ -129,9 +131,14 @@ def is_alive(pid: int) -> bool:
 
 
 def effects(folder: Path) -> list[str]:
-    """Return what the ledger of the demonstration in a folder says."""
-    (ledger,) = folder.glob("three-deep-*/ledger.txt")
-    return [line.partition(" ")[2] for line in ledger.read_text().splitlines()]
+    """Return the effects that the demonstration in a folder recorded."""
+    (effects_file,) = folder.glob("three-deep-*/effects.txt")
+    return [line.partition(" ")[2] for line in effects_file.read_text().splitlines()]
+
+
+def unwrapped(printed: str) -> str:
+    """Return the output on one line, without the demonstration's margin."""
+    return " ".join(printed.replace("\n   | ", "\n").split())
 
 
 def waits(folder: Path) -> dict[str, str]:
@@ -142,9 +149,9 @@ def waits(folder: Path) -> dict[str, str]:
 
 @contextmanager
 def process_in_transfer(folder: Path, pipe: Path) -> Generator[subprocess.Popen[bytes]]:
-    """Have a process resume; it is killed at the end, if it is still there.
+    """Yield a process that blocks in the transfer; kill it at the end.
 
-    A pipe that nobody reads holds it where the tool opens its ledger.
+    The effects file is a pipe, and opening a pipe without a reader blocks.
     """
     os.mkfifo(pipe)
     example_output(EXAMPLE, "start", folder=folder)
@@ -152,7 +159,7 @@ def process_in_transfer(folder: Path, pipe: Path) -> Generator[subprocess.Popen[
     process = subprocess.Popen(
         [
             *command_line(EXAMPLE, "resume", "onboard-jane"),
-            f"--ledger={pipe}",
+            f"--effects={pipe}",
             "--lease=2",
         ],
         cwd=folder,
@@ -170,8 +177,8 @@ def process_in_transfer(folder: Path, pipe: Path) -> Generator[subprocess.Popen[
 
 
 def transfer_state(folder: Path) -> str:
-    desk = Runner([], store=f"file:{folder}/.demo/runs")
-    calls = list(desk.look("onboard-jane").root.calls)
+    runner = Runner([], store=f"file:{folder}/.demo/runs")
+    calls = list(runner.look("onboard-jane").root.calls)
     for call in calls:
         calls.extend(call.frame.calls if call.frame else ())
     return next(call.state for call in calls if call.tool == "transfer")

@@ -16,8 +16,8 @@ def test_one_of_two_processes_resumes_a_database_row(tmp_path: Path) -> None:
     printed = example_output(EXAMPLE, folder=tmp_path)
 
     assert 1 == printed.count("Finished: task 1.")
-    assert 1 == printed.count("Task 1 does not wait (any more)")
-    assert printed.endswith("The post saw: Jane: Welcome!\n")
+    assert 1 == printed.count("Task 1 is not waiting")
+    assert printed.endswith("Sent: Jane: Welcome!\n")
 
 
 def test_message_is_sent_after_the_approval(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from continuations import Outcome, Wait
-    from continuations.authoring.agent import AnyTool
+    from continuations.authoring.tool_protocol import ToolProtocol
     from continuations.models.scripted import ScriptedReply
     from continuations_storage import Store
 
@@ -109,7 +109,7 @@ class RecordedApp:
         if self.short_script:
             lines = {"boss": [[tool_call("send", 1), tool_call("pay", 2)], "all done"]}
         model = ScriptedModel(lines)
-        tools: list[AnyTool] = [send, pay, put, see]
+        tools: list[ToolProtocol] = [send, pay, put, see]
         clerk = Agent("clerk", tools=tools, model=model)
         return Agent("boss", tools=[*tools, clerk], model=model)
 

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 
 from hypothesis import strategies as st
 
-from continuations.core import messages as said
 from continuations.core.calls import (
     CallRow,
     Errored,
@@ -24,6 +23,7 @@ from continuations.core.calls import (
 )
 from continuations.core.delta import Delta, LogDelta
 from continuations.core.frames import FrameRow
+from continuations.core.messages import tool_message, user_message
 from continuations.core.run import RUN_STATUSES, Budget, Claim, Failure, RunRow
 from continuations.core.usage import Usage
 from continuations.core.waits import WAIT_KINDS, Wait
@@ -117,7 +117,7 @@ RUN = st.builds(
     history_lost=st.booleans(),
     failure=st.none() | st.builds(Failure, code=TEXT, message=TEXT),
 )
-MESSAGE = st.builds(said.user_message, TEXT) | st.builds(said.tool_message, TEXT, TEXT)
+MESSAGE = st.builds(user_message, TEXT) | st.builds(tool_message, TEXT, TEXT)
 LOG = st.builds(
     LogDelta, id=COUNT, keep_count=COUNT, added=st.lists(MESSAGE, max_size=3).map(tuple)
 )
@@ -207,6 +207,6 @@ FULL_DELTA = Delta(
             note="again",
         ),
     ),
-    logs={"f1": LogDelta(id=2, keep_count=3, added=(said.user_message("hi"),))},
+    logs={"f1": LogDelta(id=2, keep_count=3, added=(user_message("hi"),))},
     removed_ids=("c1", "f9"),
 )

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from continuations.core import messages as said
 from continuations.core.calls import Ready, Waiting
 from continuations.core.events import (
     Approved,
@@ -19,7 +18,7 @@ from continuations.core.events import (
     ModelReplied,
 )
 from continuations.core.frames import MessageLog
-from continuations.core.messages import Message
+from continuations.core.messages import Message, user_message
 from continuations.core.state import ROOT_FRAME_ID, RunState
 from continuations.core.usage import Usage
 from continuations.errors import Corrupt, FormatError
@@ -147,7 +146,7 @@ def test_waits_are_listed_the_oldest_first() -> None:
 
 def test_repr_and_header_show_no_message() -> None:
     """R-I5, R-J2."""
-    whole = Continuation(state_with_messages(said.user_message("my secret")), 4)
+    whole = Continuation(state_with_messages(user_message("my secret")), 4)
 
     assert "<Continuation of jane-1, version 4: running>" == repr(whole)
     assert {"kind": "continuation", "run": RUN, "version": 4} == decode_object_header(
@@ -285,7 +284,7 @@ def test_the_report_shows_rows_messages_and_waits() -> None:
     report = json.loads(Continuation(state, 9).to_json())
 
     assert ("jane-1", 9, "running", None) == tuple(
-        report["run"][name] for name in ("id", "version", "status", "failure")
+        report[name] for name in ("run_id", "version", "status", "failure")
     )
     assert (
         state.logs[ROOT_FRAME_ID].messages[0].data == report["frames"][0]["messages"][0]
@@ -341,7 +340,7 @@ def test_loading_imports_opens_and_executes_nothing(text: str) -> None:
         frame_id=ROOT_FRAME_ID, message=assistant_message(text, call), usage=Usage()
     )
     state = apply_events(
-        state_with_messages(said.user_message("!!python/object:os.system" * 50)), reply
+        state_with_messages(user_message("!!python/object:os.system" * 50)), reply
     )
     script = AUDIT_SCRIPT.format(path=[entry for entry in sys.path if entry])
 

@@ -8,10 +8,14 @@ from typing import Any
 
 import pytest
 
-from continuations.core import messages as said
 from continuations.core.events import ModelReplied, RunStopped
 from continuations.core.frames import MessageLog
-from continuations.core.messages import Message
+from continuations.core.messages import (
+    Message,
+    system_message,
+    tool_message,
+    user_message,
+)
 from continuations.core.run import Failure
 from continuations.core.state import ROOT_FRAME_ID, RunState
 from continuations.core.usage import Usage
@@ -60,9 +64,9 @@ def test_hostile_text_comes_back_equal(text: str) -> None:
         text, tool_request("transfer", f"id{text}", json.dumps({text: text}))
     )
     state = state_with_messages(
-        said.system_message(text),
-        said.user_message(text),
-        said.tool_message("odd", text),
+        system_message(text),
+        user_message(text),
+        tool_message("odd", text),
     )
     state = apply_events(
         replace(
@@ -96,7 +100,7 @@ def test_hostile_text_comes_back_equal(text: str) -> None:
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: ascii(text[:12]))
 def test_json_for_others_is_valid_utf_8(text: str) -> None:
     """R-I2, B-6: and says the same."""
-    whole = Continuation(state_with_messages(said.user_message(text)))
+    whole = Continuation(state_with_messages(user_message(text)))
 
     report = json.loads(whole.to_json().encode("utf-8"))
 

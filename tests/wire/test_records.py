@@ -11,8 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from continuations.core import messages as said
 from continuations.core.decisions import DECISION_KINDS, Decision
+from continuations.core.messages import (
+    Message,
+    system_message,
+    tool_message,
+    user_message,
+)
 from continuations.errors import Corrupt, FormatError
 from continuations.wire.continuation import Continuation
 from continuations.wire.envelope import (
@@ -77,7 +82,7 @@ INBOX_MESSAGE = st.builds(
     id=TEXT,
     number=COUNT,
     at=TIME,
-    message=st.builds(said.user_message, TEXT),
+    message=st.builds(user_message, TEXT),
     by=OPTIONAL_TEXT,
     marker=OPTIONAL_TEXT,
 )
@@ -110,7 +115,7 @@ FULL_INBOX_MESSAGE = InboxMessage(
     id="l-1",
     number=1,
     at=MOMENT,
-    message=said.user_message("hi"),
+    message=user_message("hi"),
     by="kim",
     marker="m/1",
 )
@@ -322,12 +327,12 @@ def test_unknown_decision_kind_is_refused(kind: str) -> None:
 @pytest.mark.parametrize(
     "message",
     [
-        said.tool_message("p0", "x"),
+        tool_message("p0", "x"),
         assistant_message("I am you"),
-        said.system_message("obey"),
+        system_message("obey"),
     ],
 )
-def test_inbox_message_of_another_role_is_refused(message: said.Message) -> None:
+def test_inbox_message_of_another_role_is_refused(message: Message) -> None:
     """B-10: nobody writes an inbox in the name of a tool or of the model."""
     data = encode_inbox_message(replace(FULL_INBOX_MESSAGE, message=message), RUN)
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from continuations.core import messages as said
 from continuations.core.calls import Waiting
 from continuations.core.delta import diff
 from continuations.core.draft import Draft
 from continuations.core.events import Approved, CallStarted
+from continuations.core.messages import Message, user_message
 from continuations.core.run import ENDED_STATUSES, RUN_STATUSES, RunRow
 from continuations.core.state import ROOT_FRAME_ID, RunState
 from continuations.errors import Corrupt, FormatError
@@ -157,7 +157,7 @@ def test_decode_header_does_not_read_the_body() -> None:
 
 def test_version_bytes_show_no_message_in_plain_text() -> None:
     """R-I5."""
-    secret = new_state(said.user_message("my secret" * 100))
+    secret = new_state(user_message("my secret" * 100))
     data = encode_version(replace(FULL_HEADER, status="running"), diff(None, secret))
 
     assert b"secret" not in data
@@ -169,11 +169,11 @@ def test_version_bytes_show_no_message_in_plain_text() -> None:
 def test_delta_on_the_wrong_base_is_corrupt() -> None:
     """R-C8: rolled back or swapped objects."""
     before = apply_events(
-        new_state(said.user_message("1"), said.user_message("2")),
+        new_state(user_message("1"), user_message("2")),
         reply_with_calls("free"),
     )
     grown = Draft(before)
-    grown.append(ROOT_FRAME_ID, said.user_message("3"))
+    grown.append(ROOT_FRAME_ID, user_message("3"))
     delta = diff(before, grown.to_run_state())
 
     with pytest.raises(Corrupt, match=NAME):
@@ -244,8 +244,8 @@ def with_rewritten_logs(state: RunState, dice: random.Random) -> RunState:
             continue
         old = state.logs[frame.id].messages
         keep = dice.randrange(len(old) + 1)
-        again = said.Message.from_json(old[0].text)
-        rest = (said.user_message("summary"), again)[: dice.randrange(1, 3)]
+        again = Message.from_json(old[0].text)
+        rest = (user_message("summary"), again)[: dice.randrange(1, 3)]
         draft.start_log(frame.id, (*old[:keep], *rest))
     return draft.to_run_state()
 
@@ -304,7 +304,7 @@ def test_long_run_needs_logarithmic_copies_and_reads() -> None:
     state = new_state()
     for number in range(1, 257):
         draft = Draft(state)
-        draft.append(ROOT_FRAME_ID, said.user_message(f"<{number}>" + "x" * 250))
+        draft.append(ROOT_FRAME_ID, user_message(f"<{number}>" + "x" * 250))
         state = draft.to_run_state()
         ledger.append(steps, state)
         kept = fenwick.chain(number, 1)

@@ -37,8 +37,6 @@ __all__ = ["HttpApi", "Request", "Response", "Verifier"]
 Verifier: TypeAlias = Callable[[Request], "str | Awaitable[str | None] | None"]
 
 MAX_BODY_BYTES = 1 << 20
-# The scheme is the verifier's; this is what most of them take (RFC 6750).
-_CHALLENGE_HEADERS = {"www-authenticate": "Bearer"}
 
 
 class HttpApi:
@@ -83,7 +81,7 @@ class HttpApi:
     async def _respond(self, request: Request) -> Response:
         found = self._find_route(request.path)
         if found is None:
-            return problems.from_slug("no-such-path").response()
+            return problems.no_such_path().response()
         route, names = found
         try:
             return await self._call_route(route, names, request)
@@ -123,13 +121,12 @@ class HttpApi:
         )
 
     def _unidentified(self) -> problems.Problem:
-        problem = replace(
-            problems.from_slug("unidentified"), headers=_CHALLENGE_HEADERS
-        )
         if self._verify is not None:
-            return problem
-        words = "This desk has no verifier, so it lets nobody in: give it `verify`."
-        return replace(problem, detail=words)
+            return problems.unidentified()
+        return problems.unidentified(
+            "This API has no verifier, so it refuses every request. Pass verify= to "
+            "HttpApi."
+        )
 
     async def _identify(self, request: Request) -> str | None:
         if self._verify is None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
 from continuations.core.decisions import Answer, Approve, Deny, Verdict
+from continuations.present.json_forms import MAX_TEXT_CHARS
 from continuations.serve.http import problems
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 JSON_TYPE = "application/json"
 FORM_TYPE = "application/x-www-form-urlencoded"
 
-# Every word goes to the model, with each of its later turns: in characters.
-MAX_TEXT = 4000
 # What may stand beside "decision", and what must.
 _ALLOWED_FIELDS: Mapping[str, frozenset[str]] = {
     "approve": frozenset({"arguments"}),
@@ -78,7 +77,7 @@ def verdict_from_form(request: Request, by: str) -> Verdict:
 
 
 def optional_text(
-    fields: Mapping[str, Any], name: str, *, max_chars: int = MAX_TEXT
+    fields: Mapping[str, Any], name: str, *, max_chars: int = MAX_TEXT_CHARS
 ) -> str | None:
     """Return a text, `None` if it is not there; raises `Refused` for anything else."""
     if name not in fields:
@@ -140,7 +139,7 @@ def _parse_form(request: Request) -> Mapping[str, str]:
     return said
 
 
-def _check_length(name: str, value: str, max_chars: int = MAX_TEXT) -> str:
+def _check_length(name: str, value: str, max_chars: int = MAX_TEXT_CHARS) -> str:
     if len(value) > max_chars:
         msg = f'"{name}" has more than {max_chars} characters.'
         raise problems.malformed(msg)

@@ -53,7 +53,7 @@ async def decide(context: RequestContext) -> Response:
         context.request, ticket.actor or UNNAMED_LINK_HOLDER
     )
     if _verdict_kind(verdict) not in ticket.allowed:
-        raise problems.RequestRefused(problems.from_slug("link-forbids"))
+        raise problems.link_forbids()
     try:
         decision = await context.runner.decide(
             ticket.wait_id, verdict, check_digest=ticket.check_digest

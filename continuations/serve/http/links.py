@@ -23,9 +23,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from struct import Struct
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, get_args
 from urllib.parse import urlsplit
 
+from continuations.core.decisions import VerdictKind
+from continuations.core.waits import WAIT_RULES
 from continuations.engine.ports import SystemClock
 from continuations.errors import ContinuationsError, InvalidInput
 
@@ -37,12 +39,10 @@ if TYPE_CHECKING:
 
 __all__ = ["LinkInvalid", "LinkPayload", "Links", "VerdictKind"]
 
-VerdictKind = Literal["approve", "deny", "answer"]
 VERDICT_KINDS: tuple[VerdictKind, ...] = get_args(VerdictKind)
 # What each kind of wait can be answered with at all.
 VERDICT_KINDS_BY_WAIT: Mapping[str, tuple[VerdictKind, ...]] = {
-    "approval": ("approve", "deny"),
-    "unknown": VERDICT_KINDS,
+    kind: rules.verdicts for kind, rules in WAIT_RULES.items()
 }
 
 MIN_SECRET_BYTES = 32

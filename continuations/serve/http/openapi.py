@@ -2,41 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from continuations import __version__
-from continuations.serve.http.decision_bodies import MAX_TEXT
-from continuations.serve.http.problems import TYPE_PREFIX
+from continuations.present import schemas
+from continuations.present.json_forms import MAX_TEXT_CHARS
+from continuations.present.schemas import RUN_ID_PATTERN, WAIT_ID_PATTERN
 
 _Json = dict[str, Any]
 
 _TEXT: _Json = {"type": "string"}
-_TEXT_OR_NONE: _Json = {"type": ["string", "null"]}
-_TIME: _Json = {"type": "string", "format": "date-time"}
-_COUNT: _Json = {"type": "integer", "minimum": 0}
-_BOOLEAN: _Json = {"type": "boolean"}
-_REASON: _Json = {**_TEXT, "maxLength": MAX_TEXT}
 
 
 def _ref(name: str) -> _Json:
     return {"$ref": f"#/components/schemas/{name}"}
-
-
-def _array(items: _Json) -> _Json:
-    return {"type": "array", "items": items}
-
-
-def _object(required: _Json, /, **optional: _Json) -> _Json:
-    return {
-        "type": "object",
-        "properties": {**required, **optional},
-        "required": list(required),
-        "additionalProperties": False,
-    }
-
-
-def _decision_body(kind: str, required: _Json, /, **optional: _Json) -> _Json:
-    return _object({"decision": {"const": kind}, **required}, **optional)
 
 
 _SECURITY_SCHEME: _Json = {
@@ -44,127 +24,34 @@ _SECURITY_SCHEME: _Json = {
     "scheme": "bearer",
     "description": "Whatever the verifier of this desk asks for.",
 }
-_RUN_ID_PATTERN = "[A-Za-z0-9][A-Za-z0-9._-]{0,199}"
-# A ULID of the next two hundred and fifty years.
-_WAIT_ID_PATTERN = (
-    f"(approval|unknown)-0[0-8][0-9a-hjkmnp-tv-z]{{24}}@{_RUN_ID_PATTERN}"
-)
 
-_WAIT_SUMMARY = {"id": _TEXT, "run_id": _TEXT, "kind": _TEXT, "since": _TIME}
-_WAIT = {
-    "id": _TEXT,
-    "run_id": _TEXT,
-    "call_id": _TEXT,
-    "kind": {"enum": ["approval", "unknown"]},
-    "path": _array(_TEXT),
-    "tool": _TEXT,
-    "arguments": {
+
+def _form_body(kind: str, **fields: _Json) -> _Json:
+    properties: _Json = {"decision": {"const": kind}, **fields}
+    return {
         "type": "object",
-        "description": "The effective arguments: exactly this runs if approved.",
-    },
-    "schema": {"type": "object", "description": "The JSON Schema of the arguments."},
-    "digest": _TEXT,
-    "created_at": _TIME,
-    "deadline": {"type": ["string", "null"], "format": "date-time"},
-    "valid_for": {
-        "type": ["integer", "null"],
-        "description": "For how many seconds after an approval the call may begin.",
-    },
-    "policy": _TEXT_OR_NONE,
-    "denial_stops": _BOOLEAN,
-    "expiry_stops": _BOOLEAN,
-    "note": _TEXT_OR_NONE,
-    "state": {"enum": ["open", "expired"]},
-}
-_DECISION = {
-    "id": _TEXT,
-    "wait_id": _TEXT,
-    "kind": {"enum": ["approve", "deny", "answer", "expire", "cancel"]},
-    "at": _TIME,
-    "by": _TEXT_OR_NONE,
-    "reason": _TEXT_OR_NONE,
-    "digest": _TEXT,
-}
-_RUN = {
-    "run_id": _TEXT,
-    "version": _COUNT,
-    "status": {"enum": ["running", "suspended", "finished", "failed", "cancelled"]},
-    "output": _TEXT_OR_NONE,
-    "failure": {
-        "oneOf": [{"type": "null"}, _object({"code": _TEXT, "message": _TEXT})]
-    },
-    "usage": {"type": "object", "additionalProperties": _COUNT},
-    "waits": {**_array(_ref("Wait")), "description": "Those that nobody decided yet."},
-    "decided": {
-        **_array(_TEXT),
-        "description": "Waits that are decided; a resume takes them in.",
-    },
-}
-_SWEPT = {
-    "looked": _COUNT,
-    "resumed": _array(_object({"run_id": _TEXT, "status": _TEXT})),
-    "failed": {
-        "type": "object",
-        "additionalProperties": _TEXT,
-        "description": "What kept a run from going on: the end of a problem's type.",
-    },
-}
-_PROBLEM: _Json = {
-    "type": "object",
-    "description": "Problem details (RFC 9457).",
-    "properties": {
-        "type": {"type": "string", "pattern": f"^{TYPE_PREFIX}[a-z-]+$"},
-        "title": _TEXT,
-        "status": {"type": "integer"},
-        "detail": _TEXT,
-        "run_id": _TEXT,
-        "wait_id": _TEXT,
-        "until": _TIME,
-        "error_id": {**_TEXT, "description": "What the log of the desk tells more of."},
-        "decision": {**_ref("Decision"), "description": "The one that stands."},
-    },
-    "required": ["type", "title", "status"],
+        "properties": properties,
+        "required": ["decision", *(["value"] if kind == "answer" else [])],
+        "additionalProperties": False,
+    }
+
+
+# What the form of a link page sends; every other body is JSON and in the schema file.
+_LINK_FORM: _Json = {
+    "oneOf": [
+        _form_body("approve"),
+        _form_body("deny", reason={**_TEXT, "maxLength": MAX_TEXT_CHARS}),
+        _form_body("answer", value={**_TEXT, "maxLength": MAX_TEXT_CHARS}),
+    ]
 }
 
-_SCHEMAS: _Json = {
-    "WaitSummary": _object(_WAIT_SUMMARY),
-    "Wait": _object(_WAIT),
-    "Waits": _object({"waits": _array(_ref("WaitSummary")), "next": _TEXT_OR_NONE}),
-    "Decision": _object(_DECISION, arguments={"type": "object"}, value={}),
-    "Decided": _object({"decision": _ref("Decision"), "woken": _BOOLEAN}),
-    "Run": _object(_RUN),
-    "Woken": _object({"run_id": _TEXT, "woken": {"const": True}}),
-    "Swept": _object(_SWEPT),
-    "Health": _object({"status": {"const": "ok"}}),
-    "Problem": _PROBLEM,
-    "Verdict": {
-        "description": "Who decides is the verified identity, never the body's.",
-        "oneOf": [
-            _decision_body("approve", {}, arguments={"type": "object"}),
-            _decision_body("deny", {}, reason=_REASON),
-            _decision_body("answer", {"value": {}}),
-        ],
-    },
-    "Start": _object(
-        {
-            "run_id": {
-                "type": "string",
-                "pattern": f"^{_RUN_ID_PATTERN}$",
-                "description": "An id of your own: asking twice begins one run.",
-            },
-            "input": {"type": "string", "minLength": 1},
-        },
-        agent={**_TEXT, "description": "The root agent, where there are several."},
-    ),
-    "Cancellation": _object({}, reason=_REASON),
-    "Click": {
-        "oneOf": [
-            _decision_body("approve", {}),
-            _decision_body("deny", {}, reason=_REASON),
-            _decision_body("answer", {"value": _TEXT}),
-        ]
-    },
-}
+
+def _component_schemas() -> _Json:
+    """Return the definitions with references as an OpenAPI document has them."""
+    text = json.dumps(schemas.definitions())
+    components: _Json = json.loads(text.replace("#/$defs/", "#/components/schemas/"))
+    return {**components, "link_form": _LINK_FORM}
+
 
 _STATUS_TEXTS = {
     400: "The request is malformed; nothing was done.",
@@ -190,7 +77,7 @@ def _json_response(schema: str, description: str) -> _Json:
 
 
 def _problem_response(status: int) -> _Json:
-    content = {_PROBLEM_TYPE: {"schema": _ref("Problem")}}
+    content = {_PROBLEM_TYPE: {"schema": _ref("problem")}}
     return {"description": _STATUS_TEXTS[status], "content": content}
 
 
@@ -213,9 +100,9 @@ def _path_parameter(name: str, description: str, pattern: str) -> _Json:
 
 
 _WAIT_ID_PARAMETER = _path_parameter(
-    "wait_id", "The id of a wait; it holds an @.", _WAIT_ID_PATTERN
+    "wait_id", "The id of a wait; it holds an @.", WAIT_ID_PATTERN
 )
-_RUN_ID_PARAMETER = _path_parameter("run_id", "The id of a run.", _RUN_ID_PATTERN)
+_RUN_ID_PARAMETER = _path_parameter("run_id", "The id of a run.", RUN_ID_PATTERN)
 _TOKEN_PARAMETER = _path_parameter(
     "token", "The token of a signed link.", "[A-Za-z0-9_-]+"
 )
@@ -228,7 +115,7 @@ _AFTER_PARAMETER: _Json = {
     "name": "after",
     "in": "query",
     "description": "The `next` of the page before.",
-    "schema": {"type": "string", "pattern": f"^{_WAIT_ID_PATTERN}$"},
+    "schema": {"type": "string", "pattern": f"^{WAIT_ID_PATTERN}$"},
 }
 
 
@@ -278,7 +165,7 @@ def _wait_paths() -> _Json:
             "get": _operation(
                 "listWaits",
                 "List open waits; the list may lag, a wait by itself never does",
-                {"200": _json_response("Waits", "A page of them.")},
+                {"200": _json_response("wait_page", "A page of them.")},
                 *(400, 503),
                 parameters=(_LIMIT_PARAMETER, _AFTER_PARAMETER),
             )
@@ -287,7 +174,7 @@ def _wait_paths() -> _Json:
             "get": _operation(
                 "showWait",
                 "Show all that a decider needs",
-                {"200": _json_response("Wait", "The wait; nobody has decided it.")},
+                {"200": _json_response("wait", "The wait; nobody has decided it.")},
                 *(404, 409, 410, 503),
                 parameters=(_WAIT_ID_PARAMETER,),
             )
@@ -296,26 +183,31 @@ def _wait_paths() -> _Json:
             "post": _operation(
                 "decide",
                 "Decide a wait; the first decision stands",
-                {"200": _json_response("Decided", "It is recorded, now or before.")},
+                {
+                    "200": _json_response(
+                        "recorded_decision", "It is recorded, now or before."
+                    )
+                },
                 *(400, 404, 409, 410, 415, 422, 503),
                 parameters=(_WAIT_ID_PARAMETER,),
-                body=_request_body("application/json", "Verdict"),
+                body=_request_body("application/json", "verdict"),
             )
         },
     }
 
 
 def _run_paths() -> _Json:
-    run = {"200": _json_response("Run", "How the run stands.")}
-    woken = {"202": _json_response("Woken", "It was asked for, elsewhere.")}
+    run = {"200": _json_response("run", "The run.")}
+    outcome = {"200": _json_response("outcome", "The run, after its last step.")}
+    woken = {"202": _json_response("wake_response", "It was asked for, elsewhere.")}
     return {
         "/runs": {
             "post": _operation(
                 "start",
                 "Begin a run, and work on it until it ends or must wait",
-                run,
+                outcome,
                 *(400, 409, 410, 415, 502, 503),
-                body=_request_body("application/json", "Start"),
+                body=_request_body("application/json", "start_request"),
             )
         },
         "/runs/{run_id}": {
@@ -331,7 +223,7 @@ def _run_paths() -> _Json:
             "post": _operation(
                 "resume",
                 "Resume a run, here or by the dispatcher",
-                {**run, **woken},
+                {**outcome, **woken},
                 *(400, 404, 409, 410, 502, 503),
                 parameters=(_RUN_ID_PARAMETER,),
             )
@@ -343,14 +235,14 @@ def _run_paths() -> _Json:
                 run,
                 *(400, 404, 409, 410, 415, 503),
                 parameters=(_RUN_ID_PARAMETER,),
-                body=_request_body("application/json", "Cancellation"),
+                body=_request_body("application/json", "cancel_request"),
             )
         },
         "/sweep": {
             "post": _operation(
                 "sweep",
                 "Look at every run whose time has come",
-                {"200": _json_response("Swept", "What was found.")},
+                {"200": _json_response("sweep_result", "What was found.")},
                 503,
             )
         },
@@ -370,12 +262,14 @@ def _link_paths() -> _Json:
         {"200": _page_response("It is recorded, now or before.")},
         *(400, 403, 404, 409, 410, 413, 415, 500, 503),
     )
-    click["requestBody"] = _request_body("application/x-www-form-urlencoded", "Click")
+    click["requestBody"] = _request_body(
+        "application/x-www-form-urlencoded", "link_form"
+    )
     return {"/d/{token}": {"get": look, "post": click}}
 
 
 def _service_paths() -> _Json:
-    health = {"200": _json_response("Health", "It answers.")}
+    health = {"200": _json_response("health", "It answers.")}
     content = {"application/json": {"schema": {"type": "object"}}}
     itself = {"200": {"description": "This document.", "content": content}}
     return {
@@ -405,7 +299,7 @@ def document() -> dict[str, Any]:
         "security": [{"identity": []}],
         "paths": {**_wait_paths(), **_run_paths(), **_link_paths(), **_service_paths()},
         "components": {
-            "schemas": _SCHEMAS,
+            "schemas": _component_schemas(),
             "securitySchemes": {"identity": _SECURITY_SCHEME},
         },
     }

@@ -124,7 +124,7 @@ def wait_ended(title: str, text: str, *, status: int = 200) -> Response:
 def problem_page(problem: Problem) -> Response:
     """Return a problem for people."""
     words = problem.detail or "Nothing was done."
-    page = wait_ended(problem.title, words, status=problem.status)
+    page = wait_ended(problem.type.title, words, status=problem.type.status)
     headers = {**page.headers, **problem.headers}
     return Response(status=page.status, headers=headers, body=page.body)
 

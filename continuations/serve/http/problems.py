@@ -1,7 +1,7 @@
-"""What is answered when something is wrong: problem details (RFC 9457).
+"""Error responses: problem details (RFC 9457).
 
-One table says which error is whose fault. What is the caller's is told in full; what
-is ours is told by an id, which the log has the rest to.
+A client error contains the text of the error. A server error contains only an error id:
+its text may name keys, buckets and machines, so it goes to the log under that id.
 """
 
 from __future__ import annotations
@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from continuations import errors
 from continuations.core.decisions import Decision
-from continuations.present.json_forms import decision_json
+from continuations.present.json_forms import decision_json, utc_text
+from continuations.present.problems import (
+    INTERNAL_ERROR,
+    TYPE_PREFIX,
+    ProblemType,
+    find_problem_type,
+)
 from continuations.serve.http.links import LinkInvalid
 from continuations.serve.http.request_response import json_response
 
@@ -24,9 +30,8 @@ if TYPE_CHECKING:
 
     from continuations.serve.http.request_response import Response
 
-TYPE_PREFIX = "urn:continuations:problem:"
-SERVER_ERROR = 500  # from here on it is not the caller's fault
-# How long to stay away from a store or a model that is down, in seconds.
+SERVER_ERROR = 500
+# How long a client waits before it asks again while a store or model is down, seconds.
 _RETRY_AFTER_SECONDS = "5"
 
 _log = logging.getLogger("continuations")
@@ -34,11 +39,16 @@ _log = logging.getLogger("continuations")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """What went wrong, for programs (`slug`, `status`) and for people."""
+    """One error response.
 
-    status: int
-    slug: str
-    title: str
+    Attributes:
+        type: The status, the name for programs and the title.
+        detail: What happened and what to do next.
+        members: More members of the JSON object.
+        headers: More headers of the response.
+    """
+
+    type: ProblemType
     detail: str | None = None
     members: Mapping[str, Any] = field(default_factory=dict[str, Any])
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -46,102 +56,93 @@ class Problem:
     def response(self) -> Response:
         """Return the problem as `application/problem+json`."""
         body: dict[str, Any] = {
-            "type": TYPE_PREFIX + self.slug,
-            "title": self.title,
-            "status": self.status,
+            "type": TYPE_PREFIX + self.type.slug,
+            "title": self.type.title,
+            "status": self.type.status,
         }
         if self.detail is not None:
             body["detail"] = self.detail
         headers = {**self.headers, "content-type": "application/problem+json"}
-        return json_response({**body, **self.members}, self.status, **headers)
+        return json_response({**body, **self.members}, self.type.status, **headers)
 
 
 class RequestRefused(Exception):
-    """A request that is refused before anything was done; carries its problem."""
+    """A request was refused before it had any effect; contains its problem."""
 
     def __init__(self, problem: Problem) -> None:
-        super().__init__(problem.title)
+        super().__init__(problem.type.title)
         self.problem = problem
 
 
+# The problems of requests. Errors of the SDK have theirs in `present.problems`.
+_MALFORMED = ProblemType(400, "malformed", "The request is malformed")
+_UNIDENTIFIED = ProblemType(401, "unidentified", "The request has no valid identity")
+_LINK_FORBIDS = ProblemType(
+    403, "link-forbids", "This link does not allow this decision"
+)
+_NO_SUCH_PATH = ProblemType(404, "no-such-path", "This path does not exist")
+_LINK_INVALID = ProblemType(404, "link-invalid", "This link is not valid")
+_METHOD_NOT_ALLOWED = ProblemType(
+    405, "method-not-allowed", "The path does not support this method"
+)
+_TOO_LARGE = ProblemType(413, "too-large", "The body is too large")
+_UNSUPPORTED_MEDIA_TYPE = ProblemType(
+    415, "unsupported-media-type", "The body has the wrong media type"
+)
+# What most verifiers take (RFC 6750); the scheme itself is up to the verifier.
+_CHALLENGE_HEADERS = {"www-authenticate": "Bearer"}
+
+
 def malformed(detail: str) -> RequestRefused:
-    """Return the refusal of a request that does not say what it should."""
-    return RequestRefused(_request_problem("malformed", detail))
-
-
-def method_not_allowed(methods: str) -> Problem:
-    """Return the problem of a method that the path does not take."""
-    return _request_problem("method-not-allowed", headers={"allow": methods})
-
-
-def from_slug(slug: str) -> Problem:
-    """Return one of the problems that need no more words."""
-    return _request_problem(slug)
-
-
-def too_large(max_bytes: int) -> Problem:
-    """Return the problem of a body that is too long."""
-    return _request_problem("too-large", f"A body has at most {max_bytes} bytes.")
+    """Return the refusal of a malformed request."""
+    return RequestRefused(Problem(type=_MALFORMED, detail=detail))
 
 
 def unsupported_media_type(expected: str) -> RequestRefused:
-    """Return the refusal of a body of another type."""
-    return RequestRefused(
-        _request_problem("unsupported-media-type", f"Send it as {expected}.")
-    )
+    """Return the refusal of a body with another media type."""
+    detail = f"Send the body as {expected}."
+    return RequestRefused(Problem(type=_UNSUPPORTED_MEDIA_TYPE, detail=detail))
 
 
-# What has no error of its own below.
-_REQUEST_PROBLEMS: Mapping[str, tuple[int, str]] = {
-    "malformed": (400, "The request is malformed; nothing was done"),
-    "unidentified": (401, "It is not known who asks"),
-    "link-forbids": (403, "This link does not allow that answer"),
-    "no-such-path": (404, "There is nothing at this path"),
-    "method-not-allowed": (405, "The path does not take this method"),
-    "too-large": (413, "The body is too long; nothing was done"),
-    "unsupported-media-type": (415, "The body is of another type"),
-    "internal": (500, "Something went wrong here"),
-}
+def link_forbids() -> RequestRefused:
+    """Return the refusal of a decision that the signed link does not allow."""
+    return RequestRefused(Problem(type=_LINK_FORBIDS))
 
-# An error that is not in it is that of its nearest parent.
-_ERROR_PROBLEMS: Mapping[type[Exception], tuple[int, str, str]] = {
-    errors.RunNotFound: (404, "run-not-found", "There is no such run"),
-    errors.WaitNotFound: (404, "wait-not-found", "There is no such wait"),
-    LinkInvalid: (404, "link-invalid", "This link is not valid"),
-    errors.InvalidId: (400, "invalid-id", "This is no id of a run"),
-    errors.InvalidInput: (400, "invalid-input", "This input cannot be taken"),
-    errors.RunExists: (409, "run-exists", "The run exists, with another input"),
-    errors.RunErased: (410, "run-erased", "The run was erased"),
-    errors.RunBusy: (409, "run-busy", "Another process holds the run"),
-    errors.StaleRun: (409, "stale-run", "Another process was quicker"),
-    errors.Cancelled: (410, "cancelled", "The run was cancelled"),
-    errors.AlreadyDecided: (409, "already-decided", "Another decision stands"),
-    errors.DecisionRefused: (422, "decision-refused", "The decision does not fit"),
-    errors.WaitExpired: (410, "wait-expired", "The deadline has passed"),
-    errors.AgentChanged: (409, "agent-changed", "The code of a pending call changed"),
-    errors.ModelError: (502, "model-error", "The model gave no usable reply"),
-    errors.ClockOff: (503, "clock-off", "The clock of this machine is off"),
-    errors.StoreUnavailable: (503, "store-unavailable", "The store does not answer"),
-    errors.Inconclusive: (503, "inconclusive", "A write may or may not have landed"),
-    errors.StoreError: (500, "store-error", "The store did not do what was asked"),
-    errors.FormatError: (500, "unreadable", "What is stored cannot be read"),
-}
+
+def unidentified(detail: str | None = None) -> Problem:
+    """Return the problem of a request without a verified identity."""
+    return Problem(type=_UNIDENTIFIED, detail=detail, headers=_CHALLENGE_HEADERS)
+
+
+def no_such_path() -> Problem:
+    """Return the problem of an unknown path."""
+    return Problem(type=_NO_SUCH_PATH)
+
+
+def method_not_allowed(methods: str) -> Problem:
+    """Return the problem of a method that the path does not support."""
+    return Problem(type=_METHOD_NOT_ALLOWED, headers={"allow": methods})
+
+
+def too_large(max_bytes: int) -> Problem:
+    """Return the problem of a body with more than `max_bytes` bytes."""
+    return Problem(type=_TOO_LARGE, detail=f"A body has at most {max_bytes} bytes.")
 
 
 def from_error(error: Exception, *, now: datetime, operation: str) -> Problem:
-    """Return the problem of an error; one that is ours is logged, under its id.
+    """Return the problem of an error; log a server error under its error id.
 
-    `doing` says what was asked for, without anything secret.
+    `operation` names the request for the log and contains no secret.
     """
     if isinstance(error, RequestRefused):
         return error.problem
-    status, slug, title = _find_problem(type(error))
-    if status >= SERVER_ERROR:
-        return _server_problem(error, status, slug, title, operation)
+    if isinstance(error, LinkInvalid):
+        return Problem(type=_LINK_INVALID, detail=str(error))
+    problem_type = find_problem_type(type(error))
+    if problem_type.status >= SERVER_ERROR:
+        return _server_problem(error, problem_type, operation)
     return Problem(
-        status=status,
-        slug=slug,
-        title=title,
+        type=problem_type,
         detail=str(error),
         members=_members(error),
         headers=_headers(error, now),
@@ -149,45 +150,37 @@ def from_error(error: Exception, *, now: datetime, operation: str) -> Problem:
 
 
 def recorded_decision(error: errors.AlreadyDecided) -> Decision:
-    """Return the decision that stands."""
+    """Return the recorded decision."""
     decision = error.decision
-    assert isinstance(decision, Decision)  # noqa: S101 - errors know no other room
+    # `errors` is below `core`, so the attribute has no type there.
+    assert isinstance(decision, Decision)  # noqa: S101
     return decision
 
 
 def _server_problem(
-    error: Exception, status: int, slug: str, title: str, operation: str
+    error: Exception, problem_type: ProblemType, operation: str
 ) -> Problem:
-    # Its text may name keys, buckets and machines: that is for the log.
     error_id = os.urandom(8).hex()
     _log.error("%s failed, error id %s", operation, error_id, exc_info=error)
+    is_temporary = problem_type.status > INTERNAL_ERROR.status
     return Problem(
-        status=status,
-        slug=slug,
-        title=title,
-        detail=f"It was logged as error {error_id}. Trying again is harmless.",
+        type=problem_type,
+        detail=f"The log has the details under error id {error_id}. The request may be "
+        "sent again.",
         members={"error_id": error_id},
-        headers={} if status == SERVER_ERROR else {"retry-after": _RETRY_AFTER_SECONDS},
+        headers={"retry-after": _RETRY_AFTER_SECONDS} if is_temporary else {},
     )
-
-
-def _find_problem(error_type: type[Exception]) -> tuple[int, str, str]:
-    for each in error_type.__mro__:
-        if each in _ERROR_PROBLEMS:
-            return _ERROR_PROBLEMS[each]
-    status, title = _REQUEST_PROBLEMS["internal"]
-    return status, "internal", title
 
 
 def _members(error: Exception) -> dict[str, Any]:
     members: dict[str, Any] = {}
     if isinstance(error, errors.ContinuationsError):
-        named = {"run_id": error.run_id, "wait_id": error.wait_id}
-        members |= {name: value for name, value in named.items() if value is not None}
+        ids = {"run_id": error.run_id, "wait_id": error.wait_id}
+        members |= {name: value for name, value in ids.items() if value is not None}
     if isinstance(error, errors.AlreadyDecided):
         members["decision"] = decision_json(recorded_decision(error))
     if isinstance(error, errors.RunBusy):
-        members["until"] = error.until.isoformat()
+        members["until"] = utc_text(error.until)
     return members
 
 
@@ -196,12 +189,3 @@ def _headers(error: Exception, now: datetime) -> dict[str, str]:
         return {}
     seconds = math.ceil((error.until - now).total_seconds())
     return {"retry-after": str(max(1, seconds))}
-
-
-def _request_problem(
-    slug: str, detail: str | None = None, headers: Mapping[str, str] | None = None
-) -> Problem:
-    status, title = _REQUEST_PROBLEMS[slug]
-    return Problem(
-        status=status, slug=slug, title=title, detail=detail, headers=headers or {}
-    )

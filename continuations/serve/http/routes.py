@@ -8,22 +8,23 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
 
 from continuations.errors import RunBusy, StaleRun, WaitNotFound
 from continuations.ledger import layout
-from continuations.ledger.arrivals import list_decided_wait_ids
-from continuations.ledger.objects import Objects
-from continuations.present.json_forms import decision_json, wait_json
+from continuations.present import json_forms
 from continuations.serve.http import decision_bodies, problems
 from continuations.serve.http.request_response import Response, json_response
+from continuations.serve.run_responses import (
+    outcome_response,
+    run_response,
+    sweep_response,
+)
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
-    from continuations.core.waits import Wait, WaitSummary
     from continuations.engine.async_runner import AsyncRunner
+    from continuations.engine.outcomes import Outcome
     from continuations.ledger.claims import Clock
     from continuations.serve.dispatch import Dispatcher
     from continuations.serve.http.links import Links
@@ -132,14 +133,14 @@ async def list_waits(context: RequestContext) -> Response:
         if len(found) == limit:
             last = found[-1]["id"]
             break
-        found.append(_wait_summary_json(summary))
+        found.append(json_forms.wait_summary_json(summary))
     return json_response({"waits": found, "next": last})
 
 
 async def show_wait(context: RequestContext) -> Response:
     """Show a wait with all that a decider needs."""
     wait = await context.runner.wait(context.path_params["wait_id"])
-    return json_response(_wait_json(wait, context.clock.now()))
+    return json_response(json_forms.wait_json(wait, now=context.clock.now()))
 
 
 async def decide(context: RequestContext) -> Response:
@@ -148,7 +149,9 @@ async def decide(context: RequestContext) -> Response:
     verdict = decision_bodies.verdict_from_json(context.request, context.by)
     decision = await context.runner.decide(wait_id, verdict)
     woken = await context.wake(layout.parse_wait_id(wait_id).run_id)
-    return json_response({"decision": decision_json(decision), "woken": woken})
+    return json_response(
+        {"decision": json_forms.decision_json(decision), "woken": woken}
+    )
 
 
 async def start(context: RequestContext) -> Response:
@@ -167,13 +170,13 @@ async def start(context: RequestContext) -> Response:
         raise problems.malformed('A run is begun with a "run_id" and an "input".')
     agent = decision_bodies.optional_text(said, "agent")
     outcome = await context.runner.start(given, run_id=run_id, agent=agent)
-    return json_response(await _run_json(context, outcome.continuation))
+    return await _outcome_response(context, outcome)
 
 
 async def show_run(context: RequestContext) -> Response:
     """Show how a run stands."""
     run = await context.runner.look(context.path_params["run_id"])
-    return json_response(await _run_json(context, run))
+    return await _run_response(context, run)
 
 
 async def resume(context: RequestContext) -> Response:
@@ -183,7 +186,7 @@ async def resume(context: RequestContext) -> Response:
         await context.dispatcher.wake(run_id)
         return json_response({"run_id": run_id, "woken": True}, 202)
     outcome = await context.runner.resume(run_id)
-    return json_response(await _run_json(context, outcome.continuation))
+    return await _outcome_response(context, outcome)
 
 
 async def cancel(context: RequestContext) -> Response:
@@ -195,26 +198,12 @@ async def cancel(context: RequestContext) -> Response:
     run = await context.runner.cancel(
         context.path_params["run_id"], reason=reason, by=context.by
     )
-    return json_response(await _run_json(context, run))
+    return await _run_response(context, run)
 
 
 async def sweep(context: RequestContext) -> Response:
     """Look at every run whose time has come."""
-    swept = await context.runner.sweep()
-    now = context.clock.now()
-    failed = {
-        run_id: problems.from_error(
-            error, now=now, operation=f"sweeping run {run_id}"
-        ).slug
-        for run_id, error in swept.errors.items()
-    }
-    resumed = [
-        {"run_id": outcome.run_id, "status": outcome.continuation.status}
-        for outcome in swept.resumed
-    ]
-    return json_response(
-        {"looked": swept.runs_checked, "resumed": resumed, "failed": failed}
-    )
+    return json_response(sweep_response(await context.runner.sweep()))
 
 
 async def show_link_page(context: RequestContext) -> Response:
@@ -231,41 +220,13 @@ async def decide_by_link(context: RequestContext) -> Response:
     return await link_pages.decide(context)
 
 
-def _wait_summary_json(summary: WaitSummary) -> dict[str, str]:
-    return {
-        "id": summary.id,
-        "run_id": summary.run_id,
-        "kind": summary.kind,
-        "since": summary.created_at.isoformat(),
-    }
+async def _outcome_response(context: RequestContext, outcome: Outcome) -> Response:
+    form = await outcome_response(context.runner.store, context.clock, outcome)
+    return json_response(form)
 
 
-def _wait_json(wait: Wait, now: datetime) -> dict[str, Any]:
-    late = wait.deadline is not None and now > wait.deadline
-    return {**wait_json(wait), "state": "expired" if late else "open"}
-
-
-async def _run_json(context: RequestContext, run: Continuation) -> dict[str, Any]:
-    over = await _decided_wait_ids(context, run)
-    now = context.clock.now()
-    failure = run.failure
-    return {
-        "run_id": run.run_id,
-        "version": run.version,
-        "status": run.status,
-        "output": run.output,
-        "failure": failure and {"code": failure.code, "message": failure.message},
-        "usage": asdict(run.usage),
-        "waits": [_wait_json(wait, now) for wait in run.waits if wait.id not in over],
-        "decided": [wait.id for wait in run.waits if wait.id in over],
-    }
-
-
-async def _decided_wait_ids(context: RequestContext, run: Continuation) -> set[str]:
-    """Return which waits are over: the version that names them may not know yet."""
-    if not run.waits:
-        return set()
-    return set(await list_decided_wait_ids(Objects(context.runner.store), run.run_id))
+async def _run_response(context: RequestContext, run: Continuation) -> Response:
+    return json_response(await run_response(context.runner.store, context.clock, run))
 
 
 def _parse_limit(request: Request) -> int:

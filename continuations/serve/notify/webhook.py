@@ -23,6 +23,7 @@ from continuations import __version__
 from continuations.core import jsontext
 from continuations.engine.ports import SystemClock
 from continuations.errors import InvalidInput
+from continuations.present.json_forms import utc_text, wait_notice_json
 from continuations.serve.notify.delivery import (
     NOTIFY_RETRY_POLICY,
     Delivery,
@@ -172,22 +173,12 @@ def wait_opened_event(
     wait: Wait, link: str | None, *, with_arguments: bool
 ) -> dict[str, Any]:
     """Return the event of a wait, the same for each telling of it."""
-    data: dict[str, Any] = {
-        "wait_id": wait.id,
-        "run_id": wait.run_id,
-        "kind": wait.kind,
-        "tool": wait.tool,
-        "path": list(wait.path),
-        "deadline": _iso_text(wait.deadline) if wait.deadline else None,
-        "link": link,
+    notice = wait_notice_json(wait, with_arguments=with_arguments)
+    return {
+        "type": EVENT_TYPE,
+        "timestamp": utc_text(wait.created_at),
+        "data": {"wait": notice, "link": link},
     }
-    if with_arguments:
-        data["arguments"] = wait.arguments
-    return {"type": EVENT_TYPE, "timestamp": _iso_text(wait.created_at), "data": data}
-
-
-def _iso_text(moment: datetime) -> str:
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _signature(key: bytes, content: bytes) -> str:

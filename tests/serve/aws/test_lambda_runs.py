@@ -16,6 +16,7 @@ import pytest
 
 from examples import local_cloud
 from examples.local_cloud import FunctionError, FunctionTimedOut, queue_event, url_event
+from tests.present.schema_check import assert_matches_schema
 from tests.serve.aws.lambda_cloud import (
     REPORTING_HANDLER,
     LambdaTestCloud,
@@ -117,12 +118,15 @@ def test_invoke_wake_resumes_by_invoking_itself(cloud: LambdaTestCloud) -> None:
 def test_cancel_and_scheduled_sweep_events_are_handled(cloud: LambdaTestCloud) -> None:
     [wait] = cloud.start()
     event = {"cancel": {"run_id": "r-1", "by": "kim"}}
-    assert {"run_id": "r-1", "status": "cancelled"} == cloud.invoke(event)
+    cancelled = cloud.invoke(event)
+    assert ("r-1", "cancelled") == (cancelled["run_id"], cancelled["status"])
+    assert_matches_schema("run", cancelled)
 
     status, problem = cloud.approve(wait)
     assert (410, "cancelled") == (status, problem["type"].rpartition(":")[2])
     swept = cloud.invoke({"source": "aws.events", "detail-type": "Scheduled Event"})
     assert {} == swept["failed"]
+    assert_matches_schema("sweep_result", swept)
     assert [] == cloud.effects()
 
 
@@ -136,6 +140,7 @@ def test_start_without_run_id_is_idempotent(
             environment.send_event(event, request_id="11111111-2222")
             told = environment.result()
         assert ("11111111-2222", 1) == (told["run_id"], len(told["waits"]))
+        assert_matches_schema("outcome", told)
 
     assert 1 == len(cloud.http_request("GET", "/waits")[1]["waits"])
 
@@ -259,7 +264,7 @@ def test_killed_call_is_unknown_or_repeated(cloud: LambdaTestCloud, tool: str) -
         assert ["pay first", "push x", "push x"] == cloud.effects()
         return
     assert ["pay first", "act x"] == cloud.effects()
-    [unknown] = told["waits"]
+    [unknown] = cloud.http_request("GET", "/runs/r-1")[1]["waits"]
     assert "unknown" == unknown["kind"]
     cloud.decide(unknown, {"decision": "answer", "value": "It did happen."})
     cloud.invoke(queue_event(*cloud.receive_messages()))
@@ -275,9 +280,11 @@ def test_timed_out_invocation_leaves_an_unknown_call(cloud: LambdaTestCloud) -> 
         cloud.invoke({"start": {"input": "go", "run_id": "r-1"}}, timeout=6.0)
     time.sleep(LEASE)
 
-    [told] = cloud.invoke({"sweep": True})["resumed"]
+    [resumed] = cloud.invoke({"sweep": True})["resumed"]
 
-    assert ["unknown"] == [wait["kind"] for wait in told["waits"]]
+    assert {"run_id": "r-1", "status": "suspended"} == resumed
+    _, run = cloud.http_request("GET", "/runs/r-1")
+    assert ["unknown"] == [wait["kind"] for wait in run["waits"]]
     assert ["act x"] == cloud.effects()
 
 

@@ -229,4 +229,4 @@ def test_content_type_is_checked(*, kind: str, taken: bool) -> None:
         return
     with pytest.raises(RequestRefused) as caught:
         verdict_from_json(request(body, kind), "kim")
-    assert 415 == caught.value.problem.status
+    assert 415 == caught.value.problem.type.status

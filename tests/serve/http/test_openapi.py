@@ -80,9 +80,9 @@ def test_enums_of_the_document_equal_those_of_core() -> None:
     def named(shape: str, member: str) -> set[str]:
         return set(shapes[shape]["properties"][member]["enum"])
 
-    assert WAIT_KINDS == named("Wait", "kind")
-    assert DECISION_KINDS == named("Decision", "kind")
-    assert RUN_STATUSES == named("Run", "status")
+    assert WAIT_KINDS == named("wait", "kind")
+    assert DECISION_KINDS == named("decision", "kind")
+    assert RUN_STATUSES == named("run", "status")
 
 
 # Generated -------------------------------------------------------------------

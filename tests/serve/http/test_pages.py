@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from continuations.core.decisions import Decision, DecisionKind
 from continuations.core.jsontext import dump
 from continuations.core.waits import WaitKind
+from continuations.present.problems import INTERNAL_ERROR
 from continuations.serve.http import pages, problems
 from continuations.serve.http.links import VERDICT_KINDS_BY_WAIT
 from tests.ledger.fake_clock import MOMENT
@@ -165,8 +166,8 @@ def test_hostile_decision_text_is_escaped(hostile_text: str) -> None:
 
 
 def test_problem_page_has_the_status_and_headers() -> None:
-    problem = replace(
-        problems.from_slug("internal"), detail="<b>", headers={"retry-after": "5"}
+    problem = problems.Problem(
+        type=INTERNAL_ERROR, detail="<b>", headers={"retry-after": "5"}
     )
 
     page = pages.problem_page(problem)

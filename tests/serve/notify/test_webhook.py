@@ -19,6 +19,7 @@ from continuations.serve.notify.delivery import is_loopback
 from continuations.serve.notify.notifier import NotifyFailed
 from continuations.serve.notify.webhook import WebhookNotifier
 from tests.clocks import ManualClock
+from tests.present.schema_check import assert_matches_schema
 from tests.serve.notify.receivers import (
     OTHER_SECRET,
     PRIVATE_ARGUMENT,
@@ -84,15 +85,19 @@ def test_the_event_of_an_open_wait() -> None:
         "type": "wait.opened",
         "timestamp": "2026-11-21T14:00:00.000Z",
         "data": {
-            "wait_id": wait.id,
-            "run_id": "jane-1",
-            "kind": "approval",
-            "tool": "pay",
-            "path": ["hr", "accounts", "pay"],
-            "deadline": "2026-11-22T14:00:00.000Z",
+            "wait": {
+                "id": wait.id,
+                "run_id": "jane-1",
+                "kind": "approval",
+                "tool": "pay",
+                "path": ["hr", "accounts", "pay"],
+                "created_at": "2026-11-21T14:00:00.000Z",
+                "deadline": "2026-11-22T14:00:00.000Z",
+            },
             "link": "https://example.com/d/jane-1",
         },
     } == verify_event(posted)
+    assert_matches_schema("wait_opened_event", verify_event(posted))
     assert PRIVATE_ARGUMENT.encode() not in posted.body
 
 
@@ -101,9 +106,11 @@ def test_arguments_are_sent_only_if_asked_for() -> None:
     with serve_webhook(WebhookReceiver()) as receiver:
         send_event(receiver, with_arguments=True)
 
-    data = verify_event(receiver.received[0])["data"]
-    assert {"to": PRIVATE_ARGUMENT, "cents": 500} == data["arguments"]
-    assert (None, None) == (data["deadline"], data["link"])
+    event = verify_event(receiver.received[0])
+    wait = event["data"]["wait"]
+    assert {"to": PRIVATE_ARGUMENT, "cents": 500} == wait["arguments"]
+    assert (None, None) == (wait["deadline"], event["data"]["link"])
+    assert_matches_schema("wait_opened_event", event)
 
 
 def test_lone_surrogate_is_sent_as_an_escape() -> None:
@@ -113,7 +120,8 @@ def test_lone_surrogate_is_sent_as_an_escape() -> None:
             receiver, make_wait(arguments_json='{"a":"\\ud800 é"}'), with_arguments=True
         )
 
-    assert {"a": "\ud800 é"} == verify_event(receiver.received[0])["data"]["arguments"]
+    data = verify_event(receiver.received[0])["data"]
+    assert {"a": "\ud800 é"} == data["wait"]["arguments"]
 
 
 def test_repeated_event_has_the_same_id() -> None:

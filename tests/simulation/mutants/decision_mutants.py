@@ -15,7 +15,7 @@ from continuations.core.decisions import Decision
 from continuations.core.events import Approved, RepeatAllowed
 from continuations.core.reducer import advance
 from continuations.core.waits import Wait
-from continuations.engine import arrival_reducer, new_run
+from continuations.engine import arrival_reducer, deadlines, new_run
 from continuations.engine.arrival_reducer import ArrivalReducer
 from continuations.engine.performer import Performer
 from continuations.ledger import arrivals, decisions, layout
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from continuations.authoring.agent import AnyTool
+    from continuations.authoring.tool_protocol import ToolProtocol
     from continuations.core.calls import CallRow
     from continuations.core.decisions import DecisionKind, Verdict
     from continuations.core.events import CallEvent, Event
@@ -119,7 +119,7 @@ def expiry_acts_without_a_recorded_decision() -> Patches:
             id=decision_id, wait_id=wait.id, kind=kind, at=now, digest=wait.digest
         )
 
-    yield patch(decisions.close_wait, close_wait, only_in=(arrival_reducer,))
+    yield patch(decisions.close_wait, close_wait, only_in=(deadlines,))
 
 
 @mutant("A decision ignores the deadline of its wait.", breaks=(decided_in_time,))
@@ -162,7 +162,7 @@ def wait_id_is_derived_from_its_call() -> Patches:
     def new_wait(
         state: RunState,
         call: CallRow,
-        tool: AnyTool | None,
+        tool: ToolProtocol | None,
         *,
         kind: WaitKind,
         now: datetime,
@@ -356,7 +356,7 @@ def deadlines_are_never_checked() -> Patches:
         del wait, now
         return False
 
-    yield patch(arrival_reducer.is_past_deadline, is_past_deadline)
+    yield patch(deadlines.is_past_deadline, is_past_deadline)
 
 
 MUTANTS = mutants_in(globals())

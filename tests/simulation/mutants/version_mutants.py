@@ -287,7 +287,7 @@ def a_log_id_is_used_again_after_a_rewrite() -> Patches:
         if old is None:
             original(self, frame_id, messages)
         else:
-            self.logs = {**self.logs, frame_id: MessageLog(old.id, messages)}
+            self.put_log(frame_id, MessageLog(old.id, messages))
 
     yield patch(Draft.start_log, start_log)
 

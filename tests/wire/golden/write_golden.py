@@ -17,7 +17,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from continuations.core import messages as said
 from continuations.core.calls import CallRow, Nested, Started, Unknown, Waiting
 from continuations.core.decisions import Decision, DecisionKind
 from continuations.core.delta import Delta, LogDelta, diff
@@ -34,7 +33,7 @@ from continuations.core.events import (
     UserMessageAdded,
 )
 from continuations.core.frames import FrameRow, MessageLog
-from continuations.core.messages import Message
+from continuations.core.messages import Message, system_message, user_message
 from continuations.core.run import Budget, Claim, Failure, RunRow
 from continuations.core.state import ROOT_FRAME_ID, RunState
 from continuations.core.usage import Usage
@@ -116,9 +115,9 @@ def running() -> RunState:
             reasoning_tokens=9,
         ),
     )
-    state = new_state(said.system_message(ODD_TEXT), said.user_message("Onboard Jane"))
+    state = new_state(system_message(ODD_TEXT), user_message("Onboard Jane"))
     state = apply_events(
-        state, UserMessageAdded(number=1, message=said.user_message("today")), reply
+        state, UserMessageAdded(number=1, message=user_message("today")), reply
     )
     state = apply_events(
         state, replace(admitted_event("c3", repeatable=True), verifiable=True)
@@ -237,11 +236,9 @@ def version_with_changed_logs() -> VersionObject:
     base = apply_events(base, reply_with_calls("free", frame="f7"))
     new = apply_events(base, reply_with_text("below", frame="f5"), admitted_event("c9"))
     draft = Draft(new)
-    draft.start_log(
-        "f7", (*new.logs["f7"].messages[:1], said.user_message("a summary"))
-    )
-    draft.append("f7", said.user_message("more"))
-    draft.append(ROOT_FRAME_ID, said.user_message("and more"))
+    draft.start_log("f7", (*new.logs["f7"].messages[:1], user_message("a summary")))
+    draft.append("f7", user_message("more"))
+    draft.append(ROOT_FRAME_ID, user_message("and more"))
     new = replace(draft.to_run_state(), manifest='{"agents":{"hr":{}}}')
     return make_version(base, new)
 
@@ -306,7 +303,7 @@ def golden_objects() -> dict[str, GoldenObject]:
         id="01letter",
         number=3,
         at=MOMENT,
-        message=said.user_message(ODD_TEXT),
+        message=user_message(ODD_TEXT),
         by="kim",
         marker="due/1",
     )

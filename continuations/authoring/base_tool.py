@@ -1,0 +1,179 @@
+"""The parts that all tools of this package share."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from continuations.authoring import callables
+from continuations.authoring.approval import ApprovalPolicy, to_seconds
+from continuations.authoring.tool_digests import (
+    compute_contract_digest,
+    compute_description_digest,
+)
+from continuations.core import jsontext
+from continuations.core.decisions import Answer, Approve, Deny
+from continuations.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from continuations.authoring.agent import Agent
+    from continuations.authoring.approval import Condition, Duration
+    from continuations.authoring.context import ToolContext
+
+_TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # the names that providers accept
+
+
+class _Contract(NamedTuple):
+    schema_json: str
+    digest: str
+    description_digest: str
+
+
+class BaseTool(ABC):
+    """The options, digests and approval policy of a tool (see `ToolProtocol`)."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        approval: bool | Condition | ApprovalPolicy | None = None,
+        read_only: bool = False,
+        idempotent: bool = False,
+        timeout: Duration | None = None,
+        verify: Callable[..., Any] | None = None,
+        version: str | None = None,
+    ) -> None:
+        check_tool_name(name)
+        self.name: str = name
+        self.approval = ApprovalPolicy.from_option(approval)
+        self.read_only = read_only
+        self.idempotent = idempotent
+        self.timeout = to_seconds(timeout)
+        self.verify = verify
+        self.version = version
+        self._check_type("version", version, str, None)
+        self._check_type("read_only", read_only, bool)
+        self._check_type("idempotent", idempotent, bool)
+        if verify is not None and not callable(verify):
+            msg = f"tool {self.name}: verify must be a function, got {verify!r}."
+            raise InvalidInput(msg)
+
+    def _check_type(self, option: str, value: object, *types: type | None) -> None:
+        """Raise `InvalidInput` if an option has another type."""
+        if not any(value is t if t is None else isinstance(value, t) for t in types):
+            wanted = " or ".join("None" if t is None else t.__name__ for t in types)
+            got = f"{value!r} ({type(value).__name__})"
+            msg = f"tool {self.name}: {option} must be {wanted}, got {got}."
+            raise InvalidInput(msg)
+
+    def _check_approval_parameters(self, names: Sequence[str] | None) -> None:
+        """Check that the tool has every argument that the condition requires."""
+        condition = None if self.approval is None else self.approval.when
+        if callable(condition):
+            callables.check_callback_parameters(
+                condition, names, f"tool {self.name}: approval"
+            )
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether the engine may repeat a call after a crash."""
+        return self.read_only or self.idempotent
+
+    @property
+    def verifiable(self) -> bool:
+        """Whether the tool has a `verify` function."""
+        return self.verify is not None
+
+    @property
+    def sub_agent(self) -> Agent | None:
+        """The agent that a call starts; `None` for every tool but an agent's."""
+        return None
+
+    @property
+    @abstractmethod
+    def description(self) -> str:
+        """The description that the model reads."""
+
+    @property
+    @abstractmethod
+    def parameters(self) -> Mapping[str, Any]:
+        """The JSON Schema of the arguments. Callers must not change it."""
+
+    # Properties, not cached ones: as a member of a protocol, a cached property is
+    # not a `str` to pyright.
+    @property
+    def schema_json(self) -> str:
+        """The canonical JSON text of `parameters`."""
+        return self._contract.schema_json
+
+    @property
+    def contract_digest(self) -> str:
+        """The digest of name, version and schema, without titles and descriptions."""
+        return self._contract.digest
+
+    @property
+    def description_digest(self) -> str:
+        """The digest of the whole text that the model reads."""
+        return self._contract.description_digest
+
+    @cached_property
+    def _contract(self) -> _Contract:
+        schema = self.parameters
+        return _Contract(
+            schema_json=jsontext.canonical(dict(schema)),
+            digest=compute_contract_digest(self.name, self.version, schema),
+            description_digest=compute_description_digest(self.description, schema),
+        )
+
+    @abstractmethod
+    def effective_arguments(self, raw_arguments: str) -> str:
+        """Return the effective arguments; see `ToolProtocol.effective_arguments`."""
+
+    @abstractmethod
+    def values_by_name(self, arguments_json: str) -> dict[str, Any]:
+        """Return effective arguments as Python values by name.
+
+        Raises:
+            ArgumentsInvalid: The arguments are not effective in this process.
+        """
+
+    async def needs_approval(self, arguments_json: str) -> bool:
+        """Return whether a call waits; see `ToolProtocol.needs_approval`."""
+        if self.approval is None:
+            return False
+        return await self.approval.needs_approval(self.values_by_name(arguments_json))
+
+    @abstractmethod
+    async def invoke(self, arguments_json: str, ctx: ToolContext) -> str:
+        """Execute the tool; see `ToolProtocol.invoke`."""
+
+    async def verify_call(
+        self, arguments_json: str, ctx: ToolContext
+    ) -> Approve | Deny | Answer | None:
+        """Call the tool's `verify` function; `None`: it cannot tell.
+
+        Only a decision counts. An exception of the function propagates.
+        """
+        if self.verify is None:
+            return None
+        verdict = await self._call_verify(self.verify, arguments_json, ctx)
+        return verdict if isinstance(verdict, Approve | Deny | Answer) else None
+
+    @abstractmethod
+    async def _call_verify(
+        self, verify: Callable[..., Any], arguments_json: str, ctx: ToolContext
+    ) -> object: ...
+
+
+def check_tool_name(name: object) -> None:
+    """Raise `InvalidInput` unless providers accept the name of a tool."""
+    if not isinstance(name, str) or not _TOOL_NAME.fullmatch(name):
+        msg = (
+            "a tool's name must be 1 to 64 characters of [a-zA-Z0-9_-], got"
+            f" {str(name)[:80]!r}. Pass another name with name=."
+        )
+        raise InvalidInput(msg)

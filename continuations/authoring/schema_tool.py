@@ -1,0 +1,251 @@
+"""A tool made from a JSON Schema and a callable.
+
+`jsonschema_rs` is imported on first use; `pydantic` only when a result is written.
+"""
+
+from __future__ import annotations
+
+import inspect
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from continuations.authoring import callables, strict_json
+from continuations.authoring.base_tool import BaseTool
+from continuations.authoring.errors import ArgumentsInvalid
+from continuations.authoring.jsonvalues import is_object
+from continuations.authoring.parameter_types import is_context_type, parameter_type
+from continuations.core import jsontext
+from continuations.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from jsonschema_rs import ValidationError, Validator
+
+    from continuations.authoring.approval import ApprovalPolicy, Condition, Duration
+    from continuations.authoring.context import ToolContext
+
+_MAX_ERRORS = 10
+_MAX_ERROR_LENGTH = 300
+
+
+class SchemaTool(BaseTool):
+    """A tool with a JSON Schema that its author wrote; see `Tool.from_schema`.
+
+    Attributes:
+        function: The callable that executes a call. It gets one `dict`.
+    """
+
+    def __init__(  # noqa: PLR0913 - what an author may declare, all by keyword
+        self,
+        name: str,
+        schema: Mapping[str, Any],
+        function: Callable[..., Any],
+        *,
+        description: str = "",
+        approval: bool | Condition | ApprovalPolicy | None = None,
+        read_only: bool = False,
+        idempotent: bool = False,
+        timeout: Duration | None = None,
+        verify: Callable[..., Any] | None = None,
+        version: str | None = None,
+    ) -> None:
+        """Make a tool; see `Tool.from_schema`."""
+        super().__init__(
+            name,
+            approval=approval,
+            read_only=read_only,
+            idempotent=idempotent,
+            timeout=timeout,
+            verify=verify,
+            version=version,
+        )
+        self._check_type("description", description, str)
+        if not callable(function):
+            msg = f"tool {name}: function must be callable, got {function!r}."
+            raise InvalidInput(msg)
+        self.function = function
+        self._description = description
+        self._schema = _copy_schema(name, schema)
+        self._check_approval_parameters(tuple(self._properties))
+        for option, callback in (("function", function), ("verify", verify)):
+            if callback is not None:
+                self._check_callback(option, callback)
+
+    def __repr__(self) -> str:
+        return f"<SchemaTool {self.name}>"
+
+    def _check_callback(self, option: str, callback: Callable[..., Any]) -> None:
+        """Check that a function takes the arguments as one `dict`."""
+        try:
+            signature = inspect.signature(callback)
+            contexts = _context_parameters(callback)
+        except (NameError, TypeError, ValueError):
+            return  # not known yet; the first call says why
+        try:
+            signature.bind({}, **dict.fromkeys(contexts))
+        except TypeError as error:
+            msg = (
+                f"tool {self.name}: {option} must take the arguments as one dict, and"
+                f" optionally a ToolContext: {error}. Declare {option}(arguments) or"
+                f" {option}(arguments, ctx: ToolContext)."
+            )
+            raise InvalidInput(msg) from None
+
+    @property
+    def description(self) -> str:
+        """The description that the model reads."""
+        return self._description
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The JSON Schema of the arguments. Callers must not change it.
+
+        Raises:
+            InvalidInput: The schema breaks the rules of JSON Schema, refers to another
+                document, or has a default that it does not accept itself.
+        """
+        return self._checked_schema
+
+    @cached_property
+    def _checked_schema(self) -> Mapping[str, Any]:
+        self._check_defaults()
+        return self._schema
+
+    @property
+    def _properties(self) -> Mapping[str, Any]:
+        return jsontext.as_object(self._schema.get("properties", {})) or {}
+
+    @property
+    def _defaults(self) -> dict[str, Any]:
+        """The defaults of the top-level properties."""
+        return {
+            name: each["default"]
+            for name, each in self._properties.items()
+            if jsontext.as_object(each) and "default" in each
+        }
+
+    @cached_property
+    def _validator(self) -> Validator:
+        import jsonschema_rs  # noqa: PLC0415 - on first use
+
+        try:
+            # Masked: an error's text becomes the note of a wait, which other people
+            # read. No retriever: a schema must not make this process fetch a URL.
+            return jsonschema_rs.validator_for(
+                self._schema, mask="the value", retriever=_refuse_reference
+            )
+        except ValueError as error:
+            msg = f"tool {self.name}: schema is not a valid JSON Schema"
+            reason = strict_json.first_line(error)
+            raise InvalidInput(f"{msg}: {reason}. Correct the schema.") from error
+
+    def _check_defaults(self) -> None:
+        # A wrong default would be refused in each call that leaves the argument out.
+        for error in self._validator.iter_errors(self._defaults):
+            if error.instance_path:
+                msg = f"tool {self.name}: a default in the schema is not valid"
+                raise InvalidInput(f"{msg}: {_describe(error)}. Correct the schema.")
+
+    def effective_arguments(self, raw_arguments: str) -> str:
+        """Return the effective arguments; see `ToolProtocol.effective_arguments`."""
+        values = {**self._defaults, **strict_json.parse_arguments(raw_arguments)}
+        try:
+            errors = list(self._validator.iter_errors(values))
+            # As for edited arguments: 5.0 is an integer to JSON Schema.
+            arguments_json = jsontext.canonical(jsontext.normalize_integers(values))
+        except (ValueError, RecursionError) as error:
+            msg = f"The arguments could not be checked ({type(error).__name__})."
+            raise ArgumentsInvalid(msg) from error
+        if errors:
+            raise ArgumentsInvalid(_describe_all(errors))
+        return arguments_json
+
+    def values_by_name(self, arguments_json: str) -> dict[str, Any]:
+        """Return effective arguments as Python values by property name."""
+        if self.effective_arguments(arguments_json) != arguments_json:
+            msg = "These arguments now have another meaning; nothing ran."
+            raise ArgumentsInvalid(msg)
+        return strict_json.parse_arguments(arguments_json)
+
+    async def invoke(self, arguments_json: str, ctx: ToolContext) -> str:
+        """Execute the callable; see `ToolProtocol.invoke`.
+
+        A plain function runs in a thread of its own.
+        """
+        from continuations.authoring import tool_results  # noqa: PLC0415 - on first use
+
+        return tool_results.serialize_result(
+            await self._call(self.function, arguments_json, ctx)
+        )
+
+    async def _call_verify(
+        self, verify: Callable[..., Any], arguments_json: str, ctx: ToolContext
+    ) -> object:
+        return await self._call(verify, arguments_json, ctx)
+
+    async def _call(
+        self, function: Callable[..., Any], arguments_json: str, ctx: ToolContext
+    ) -> Any:
+        contexts = dict.fromkeys(_context_parameters(function), ctx)
+        values = self.values_by_name(arguments_json)
+        return await callables.call(function, values, **contexts)
+
+
+def _copy_schema(name: str, schema: object) -> dict[str, Any]:
+    try:
+        copy = jsontext.parse(jsontext.dump(schema))
+    except jsontext.NotJson as error:
+        msg = f"tool {name}: schema is not JSON: {error}. Pass a dict of JSON values."
+        raise InvalidInput(msg) from None
+    if is_object(copy) and copy.get("type") == "object":
+        return {
+            # A default of 5.0 is filled in as 5, and so shown as 5.
+            key: jsontext.normalize_integers(value)
+            for key, value in copy.items()
+        }
+    msg = f'tool {name}: schema must be a dict with "type": "object"'
+    raise InvalidInput(f"{msg}. Providers accept no other schema for a tool.")
+
+
+def _context_parameters(function: Callable[..., Any]) -> tuple[str, ...]:
+    """Return the names of the parameters that take the context of a call."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:  # some functions of C have no signature
+        return ()
+    return tuple(each.name for each in parameters if _is_context(each, function))
+
+
+def _is_context(parameter: inspect.Parameter, function: Callable[..., Any]) -> bool:
+    if parameter.annotation is parameter.empty:
+        return False
+    try:
+        return is_context_type(parameter_type(parameter, function))
+    except Exception:  # noqa: BLE001 - whatever an annotation raises
+        # Of no consequence: the schema says what the arguments are, and the name
+        # ToolContext itself is recognized without its module.
+        return False
+
+
+def _refuse_reference(uri: str) -> NoReturn:
+    msg = f"the schema refers to another document ({uri[:80]!r})"
+    raise ValueError(msg)
+
+
+def _describe_all(errors: Sequence[ValidationError]) -> str:
+    lines = [f"- {_describe(each)}" for each in errors[:_MAX_ERRORS]]
+    if len(errors) > _MAX_ERRORS:
+        lines.append(f"- and {len(errors) - _MAX_ERRORS} more")
+    return "\n".join(["The arguments are not valid:", *lines])
+
+
+def _describe(error: ValidationError) -> str:
+    where = ""
+    for step in error.instance_path:
+        if isinstance(step, int):
+            where += f"[{step}]"
+        else:
+            where += f".{step}" if where else step
+    text = f"{where}: {error.message}" if where else error.message
+    return strict_json.truncate(text, _MAX_ERROR_LENGTH)

@@ -1,0 +1,153 @@
+"""The protocol of a tool: everything that the engine asks a tool.
+
+Arguments exist in three forms, and each form has one name everywhere:
+
+| name | type | form |
+|---|---|---|
+| `raw_arguments` | `str` | the text that the model or a person wrote |
+| `arguments_json` | `str` | effective arguments, with defaults, as canonical JSON |
+| `values` | `dict[str, Any]` | effective arguments as Python values by name |
+
+A person approves `arguments_json`, and exactly these arguments run.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from continuations.authoring.agent import Agent
+    from continuations.authoring.approval import ApprovalPolicy
+    from continuations.authoring.context import ToolContext
+    from continuations.core.decisions import Answer, Approve, Deny
+
+
+class ToolProtocol(Protocol):
+    """A tool that a model may call.
+
+    `Tool` wraps a Python function, `SchemaTool` a JSON Schema and a callable, and
+    `AgentTool` an agent. The engine uses only this protocol.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name under which the model calls the tool."""
+        ...
+
+    @property
+    def description(self) -> str:
+        """The description that the model reads."""
+        ...
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The JSON Schema of the arguments. Callers must not change it."""
+        ...
+
+    @property
+    def schema_json(self) -> str:
+        """The canonical JSON text of `parameters`."""
+        ...
+
+    @property
+    def contract_digest(self) -> str:
+        """The digest of name, version and schema, without titles and descriptions."""
+        ...
+
+    @property
+    def description_digest(self) -> str:
+        """The digest of the whole text that the model reads."""
+        ...
+
+    @property
+    def version(self) -> str | None:
+        """The version that the author declared."""
+        ...
+
+    @property
+    def approval(self) -> ApprovalPolicy | None:
+        """The policy that decides which calls wait for a person; `None`: no call."""
+        ...
+
+    @property
+    def read_only(self) -> bool:
+        """Whether a call has no side effect."""
+        ...
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether the engine may repeat a call after a crash."""
+        ...
+
+    @property
+    def verifiable(self) -> bool:
+        """Whether `verify_call` can find out if an interrupted call took effect."""
+        ...
+
+    @property
+    def timeout(self) -> float | None:
+        """The time limit of one call in seconds; `None`: no limit."""
+        ...
+
+    @property
+    def sub_agent(self) -> Agent | None:
+        """The agent that a call starts in a frame of its own.
+
+        `None`: the engine executes a call with `invoke`.
+        """
+        ...
+
+    def effective_arguments(self, raw_arguments: str) -> str:
+        """Return the effective arguments as canonical JSON.
+
+        The result is a fixed point: `effective_arguments(result) == result`.
+
+        Raises:
+            ArgumentsInvalid: The arguments do not fit; the text is for the model.
+        """
+        ...
+
+    async def needs_approval(self, arguments_json: str) -> bool:
+        """Return whether a call with effective arguments waits for a person.
+
+        Raises:
+            PolicyFailed: The policy returned neither `True` nor `False`, or raised.
+                The call must not run.
+        """
+        ...
+
+    async def invoke(self, arguments_json: str, ctx: ToolContext) -> str:
+        """Execute the tool with effective arguments and return the result as text.
+
+        An exception of the tool's code propagates.
+
+        Raises:
+            ArgumentsInvalid: The arguments are not effective in this process. The
+                tool did not run.
+            ResultNotSerializable: The tool ran and returned a value without a JSON
+                form.
+        """
+        ...
+
+    async def verify_call(
+        self, arguments_json: str, ctx: ToolContext
+    ) -> Approve | Deny | Answer | None:
+        """Find out if an interrupted call took effect; `None`: unknown."""
+        ...
+
+
+_MISSING = object()
+_MEMBERS = tuple(name for name in vars(ToolProtocol) if not name.startswith("_"))
+
+
+def is_tool(value: object) -> TypeGuard[ToolProtocol]:
+    """Return whether a value has every member of the protocol."""
+    # Not `isinstance` with a runtime-checkable protocol: before Python 3.12 it reads
+    # every property, and so would import pydantic and build each schema.
+    return not isinstance(value, type) and all(
+        inspect.getattr_static(value, name, _MISSING) is not _MISSING
+        for name in _MEMBERS
+    )

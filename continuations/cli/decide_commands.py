@@ -1,0 +1,120 @@
+"""The commands that record a decision: approve, deny, answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+import continuations
+from continuations.cli import formatting
+from continuations.cli.application import runner_without_agents
+from continuations.cli.decision_input import (
+    parse_arguments,
+    parse_json_value,
+    resolve_actor,
+    resolve_wait_id,
+    write_actor_note,
+)
+from continuations.cli.errors import UsageError
+from continuations.cli.options import App, By, Reason, StoreUrl, WaitId
+from continuations.cli.output import write_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from continuations import Runner
+    from continuations.core.decisions import Verdict
+
+# typer reads the annotations when it runs.
+# ruff: noqa: TC001
+
+
+def approve(
+    wait: WaitId,
+    *,
+    by: By = None,
+    reason: Reason = None,
+    arguments: Annotated[
+        str | None,
+        typer.Option(
+            metavar="JSON|@FILE",
+            help="Run the call with these arguments in place of the model's.",
+        ),
+    ] = None,
+    run_again: Annotated[
+        bool,
+        typer.Option(
+            "--run-again",
+            help="For a call with an unknown outcome: it did not happen, run it now.",
+        ),
+    ] = False,
+    app: App = None,
+    store: StoreUrl = None,
+) -> None:
+    """Approve a call: it runs exactly as the wait shows it. Needs no agent code."""
+    if wait.startswith("unknown-") and not run_again:
+        msg = (
+            f"{wait} has an unknown outcome: the call was started and may have "
+            "happened. If it did not happen, pass --run-again to run it once more. "
+            "If it happened, use `continuations answer` to record its result."
+        )
+        raise UsageError(msg)
+    edited: Any = None if arguments is None else parse_arguments(arguments)
+    _decide(
+        runner_without_agents(app, store),
+        wait,
+        by,
+        lambda name: continuations.Approve(by=name, reason=reason, arguments=edited),
+    )
+
+
+def deny(
+    wait: WaitId,
+    *,
+    by: By = None,
+    reason: Reason = None,
+    app: App = None,
+    store: StoreUrl = None,
+) -> None:
+    """Deny a call: it does not run, and the model sees why. Needs no agent code."""
+    _decide(
+        runner_without_agents(app, store),
+        wait,
+        by,
+        lambda name: continuations.Deny(by=name, reason=reason),
+    )
+
+
+def answer(
+    wait: WaitId,
+    value: Annotated[str, typer.Argument(metavar="VALUE", help="The result, as JSON.")],
+    *,
+    text: Annotated[
+        bool, typer.Option("--text", help="VALUE is plain text, not JSON.")
+    ] = False,
+    by: By = None,
+    reason: Reason = None,
+    app: App = None,
+    store: StoreUrl = None,
+) -> None:
+    """Give the result of a call that will not run. Needs no agent code."""
+    hint = "Pass --text if it is plain text, or write it as JSON."
+    parsed = value if text else parse_json_value(value, name="VALUE", hint=hint)
+    _decide(
+        runner_without_agents(app, store),
+        wait,
+        by,
+        lambda name: continuations.Answer(parsed, by=name, reason=reason),
+    )
+
+
+def _decide(
+    runner: Runner, wait_id: str, by: str | None, make_verdict: Callable[[str], Verdict]
+) -> None:
+    actor = resolve_actor(by)
+    wait_id = resolve_wait_id(runner, wait_id)
+    decision = runner.decide(wait_id, make_verdict(actor.name))
+    write_actor_note(actor)
+    run_id = wait_id.partition("@")[2]
+    write_lines(formatting.decision_lines(decision, run_id))

@@ -1,0 +1,135 @@
+"""The commands that read a store: waiting, show, doctor."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from continuations.cli import FAILED, formatting
+from continuations.cli.application import runner_without_agents
+from continuations.cli.errors import UsageError
+from continuations.cli.options import App, Json, RunId, StoreUrl
+from continuations.cli.output import write_lines, write_note
+from continuations.present.escaping import escape_invisible
+from continuations.present.json_forms import run_json, wait_json, wait_summary_json
+
+if TYPE_CHECKING:
+    from continuations import Runner
+
+# typer reads the annotations when it runs.
+# ruff: noqa: TC001
+
+
+def waiting(
+    *,
+    json: Json = False,
+    ids: Annotated[
+        bool, typer.Option("--ids", help="Print only the ids, one per line.")
+    ] = False,
+    app: App = None,
+    store: StoreUrl = None,
+) -> None:
+    """List the open waits of a store. Needs no agent code."""
+    summaries = runner_without_agents(app, store).waiting()
+    if ids:
+        write_lines(escape_invisible(wait.id) for wait in summaries)
+        return
+    if json:
+        rows = [wait_summary_json(wait) for wait in summaries]
+        write_lines([formatting.ascii_json(rows)])
+        return
+    waits = list(summaries)
+    if not waits:
+        write_note("No open waits.")
+        return
+    write_lines(formatting.wait_table_lines(waits))
+
+
+def show(
+    name: Annotated[
+        str, typer.Argument(metavar="RUN|WAIT", help="The id of a run or of a wait.")
+    ],
+    *,
+    version: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="An earlier version of the run. Default: newest."
+        ),
+    ] = None,
+    json: Json = False,
+    app: App = None,
+    store: StoreUrl = None,
+) -> None:
+    """Show the stack of a run as a tree, or one wait. Needs no agent code."""
+    runner = runner_without_agents(app, store)
+    if "@" in name:
+        if version is not None:
+            msg = "--version applies to runs, and a wait has no versions. Leave it out."
+            raise UsageError(msg)
+        _show_wait(runner, name, json=json)
+    else:
+        _show_run(runner, name, version, json=json)
+
+
+def _show_wait(runner: Runner, wait_id: str, *, json: bool) -> None:
+    wait = runner.wait(wait_id)
+    if json:
+        form = wait_json(wait, now=datetime.now(UTC))
+        write_lines([formatting.ascii_json(form)])
+        return
+    write_lines([escape_invisible(wait.id)])
+    write_lines(formatting.wait_lines(wait))
+    write_lines(formatting.json_field_lines("schema", wait.schema_json))
+    write_lines([f"digest: {wait.digest}"])
+
+
+def _show_run(runner: Runner, run_id: str, version: int | None, *, json: bool) -> None:
+    # Imported here: only this command needs the tree and rich, deciding does not.
+    from continuations.cli import stack_tree  # noqa: PLC0415
+    from continuations.cli.terminal import print_lines  # noqa: PLC0415
+    from continuations.cli.wait_status import recorded_decisions  # noqa: PLC0415
+
+    run = runner.look(run_id, version=version)
+    decisions = recorded_decisions(runner.store, run)
+    if json:
+        form = run_json(run, decided=decisions, now=datetime.now(UTC), with_stack=True)
+        write_lines([formatting.ascii_json(form)])
+        return
+    print_lines(stack_tree.header_lines(run))
+    print_lines(stack_tree.tree_lines(run.root, decisions))
+
+
+def doctor(
+    run: RunId,
+    *,
+    repair: Annotated[
+        bool,
+        typer.Option(
+            "--repair",
+            help="Continue from the last good version. Calls of the lost versions get "
+            "the state unknown and are never repeated on a guess. Damaged objects are "
+            "not changed.",
+        ),
+    ] = False,
+    json: Json = False,
+    app: App = None,
+    store: StoreUrl = None,
+) -> None:
+    """Check every object of a run, and repair the run. Needs no agent code.
+
+    The exit code is 1 if an object is damaged and the run was not repaired.
+    """
+    # Imported here: no other command needs it.
+    from continuations.cli import doctor  # noqa: PLC0415
+
+    runner = runner_without_agents(app, store)
+    report = doctor.check_run(runner, run)
+    new_root = doctor.repair_run(runner, report) if repair else None
+    if json:
+        write_lines([formatting.ascii_json(doctor.report_json(report, new_root))])
+    else:
+        write_lines(doctor.report_lines(report, new_root))
+    if report.findings and new_root is None:
+        raise typer.Exit(FAILED)

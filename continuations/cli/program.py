@@ -1,0 +1,89 @@
+"""The typer program: its help text and its commands in the order of the help."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+import continuations
+from continuations.cli.decide_commands import answer, approve, deny
+from continuations.cli.inspect_commands import doctor, show, waiting
+from continuations.cli.run_commands import cancel, resume, start, sweep
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# In an epilog, \b tells click to keep the lines as they are.
+_EPILOG = """\b
+Example:
+  export CONTINUATIONS_STORE=file:.runs
+  continuations start "Pay Jane" --run-id jane-1 --app payroll:agent
+  continuations waiting
+  continuations approve WAIT
+  continuations resume jane-1 --app payroll:agent
+
+\b
+Exit codes:
+  0    the run finished or is suspended, or the request is recorded
+  1    the run failed, or the doctor found damage
+  2    the command line is invalid
+  4    another process holds the claim on the run
+  5    any other error
+  130  Ctrl-C
+"""
+
+program = typer.Typer(
+    help="Start, inspect, decide and resume runs of durable agents. A run that waits "
+    "needs no process: any machine that reaches its store can continue it.",
+    epilog=_EPILOG,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 100,
+    },
+)
+
+
+def _print_version(requested: bool) -> None:
+    if requested:
+        typer.echo(continuations.__version__)
+        raise typer.Exit
+
+
+@program.callback()
+def root(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            callback=_print_version,
+            is_eager=True,
+            help="Print the version and exit.",
+        ),
+    ] = False,
+) -> None:
+    """Accept the options that come before the command."""
+
+
+# A negative number is a value for `answer` and not an option.
+_SETTINGS = {"answer": {"ignore_unknown_options": True}}
+_COMMANDS: tuple[Callable[..., None], ...] = (
+    start,
+    waiting,
+    show,
+    approve,
+    deny,
+    answer,
+    resume,
+    cancel,
+    sweep,
+    doctor,
+)
+for _command in _COMMANDS:
+    _name = _command.__name__
+    program.command(_name, context_settings=_SETTINGS.get(_name))(_command)

@@ -1,0 +1,80 @@
+"""The words that people read about waits and decisions, one set for every page and mail.
+
+Texts of models and tools are returned as they are: escape them where they are shown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from continuations.core.waits import Wait
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitWords:
+    """The words for one kind of wait.
+
+    Attributes:
+        title: The title of its page.
+        subject: The subject of its mail, with `{tool}`.
+        explanation: Why the wait exists, in one or two sentences.
+    """
+
+    title: str
+    subject: str
+    explanation: str
+
+
+WAIT_WORDS: Mapping[str, WaitWords] = {
+    "approval": WaitWords(
+        title="Approve this call?",
+        subject="Approve {tool}?",
+        explanation="An agent asks for permission to call a tool.",
+    ),
+    "unknown": WaitWords(
+        title="Did this call take effect?",
+        subject="Did {tool} take effect?",
+        explanation="A tool call was started, and its outcome is unknown. Check whether "
+        "it took effect before you decide.",
+    ),
+}
+
+DECISION_WORDS: Mapping[str, str] = {
+    "approve": "Approved",
+    "deny": "Denied",
+    "answer": "Answered",
+    "expire": "Expired",
+    "cancel": "Cancelled",
+}
+
+
+def wait_facts(wait: Wait) -> dict[str, str]:
+    """Return what a person needs to know about a wait, except its arguments.
+
+    The keys are labels in reading order. A fact that does not apply is left out.
+    """
+    facts = {
+        "Kind": wait.kind,
+        "Tool": wait.tool,
+        "Path": " > ".join(wait.path),
+        "Run": wait.run_id,
+        "Wait": wait.id,
+        "Note": wait.note,
+        "Policy": wait.policy,
+        "Opened": readable_time(wait.created_at),
+        "Decide by": None if wait.deadline is None else readable_time(wait.deadline),
+        "Approval valid for": None if wait.valid_for is None else f"{wait.valid_for} s",
+        "If denied": "the run stops" if wait.denial_stops else None,
+        "If expired": "the run stops" if wait.expiry_stops else None,
+    }
+    return {label: fact for label, fact in facts.items() if fact is not None}
+
+
+def readable_time(moment: datetime) -> str:
+    """Return a moment for people: `2026-11-21 14:00:00 UTC`."""
+    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"

@@ -1,0 +1,47 @@
+"""What HTTP and AWS Lambda return about runs: the same JSON forms from both.
+
+A version may contain waits that are decided since, so each report of a run with waits
+costs one listing of its decisions.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from continuations.present import json_forms
+from continuations.present.decided_waits import decided_wait_ids
+
+if TYPE_CHECKING:
+    from continuations.engine.outcomes import Outcome
+    from continuations.engine.sweeping import SweepResult
+    from continuations.ledger.claims import Clock
+    from continuations.wire.continuation import Continuation
+    from continuations_storage import Store
+
+_log = logging.getLogger("continuations")
+
+
+async def run_response(store: Store, clock: Clock, run: Continuation) -> dict[str, Any]:
+    """Return a run as JSON values (`run`)."""
+    decided = await decided_wait_ids(store, run)
+    return json_forms.run_json(run, decided=decided, now=clock.now())
+
+
+async def outcome_response(
+    store: Store, clock: Clock, outcome: Outcome
+) -> dict[str, Any]:
+    """Return the outcome of a start or resume as JSON values (`outcome`)."""
+    decided = await decided_wait_ids(store, outcome.continuation)
+    return json_forms.outcome_json(outcome, decided=decided, now=clock.now())
+
+
+def sweep_response(result: SweepResult) -> dict[str, Any]:
+    """Return the result of a sweep as JSON values (`sweep_result`); log its errors.
+
+    The form has only the name of each problem. The text of an error may name keys,
+    buckets and machines, so it goes to the log.
+    """
+    for run_id, error in result.errors.items():
+        _log.warning("run %s cannot go on: %s: %s", run_id, type(error).__name__, error)
+    return json_forms.sweep_result_json(result)

@@ -1,0 +1,51 @@
+"""Write the page of the command line from its help: `python docs/cli_reference.py`.
+
+docs/reference/cli.md is the output of this script; a test compares them.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+HEAD = """\
+# Command line
+
+Install it with `pip install 'continuations[cli]'`. `python -m continuations` is the
+same program. These variables of the environment replace options: `CONTINUATIONS_APP`,
+`CONTINUATIONS_STORE` and `CONTINUATIONS_BY`.
+"""
+ENVIRONMENT = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
+
+
+def help_text(*command: str) -> str:
+    """Return the help of the program, or of one of its commands."""
+    done = subprocess.run(  # noqa: S603 - the program of this project
+        [sys.executable, "-m", "continuations", *command, "--help"],
+        env={"PATH": os.environ["PATH"], **ENVIRONMENT},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    lines = (line.rstrip() for line in done.stdout.strip().splitlines())
+    return "\n".join(lines)
+
+
+def page() -> str:
+    """Return the whole page."""
+    overview = help_text()
+    listed = overview.split("Commands:\n")[1].split("\n\n")[0]
+    commands = [
+        line.split()[0]
+        for line in listed.splitlines()
+        if line.startswith("  ") and line[2] != " "
+    ]
+    parts = [HEAD, "```text", overview, "```"]
+    for command in commands:
+        parts += ["", f"## {command}", "", "```text", help_text(command), "```"]
+    return "\n".join(parts) + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())

@@ -1,0 +1,171 @@
+"""Replay a page: run its programs and compare the output of its commands.
+
+- A ``python`` block that begins with ``# name.py`` is written to that file.
+- A ``python`` block that includes a file of docs/snippets is that file.
+- Any other ``python`` block runs as a program of its own, with warnings as errors.
+- A ``console`` block is replayed command by command. "…" in its output stands for any
+  text. `export` changes the environment, `pip install` is skipped, `uvicorn` runs in
+  the background until the page ends, and WAIT_ID is the first open wait.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+ROOT = Path(__file__).parents[2]
+SNIPPETS = ROOT / "docs" / "snippets"
+_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_EXPORT = re.compile(r"(\w+)=(\S+)")
+_INCLUDE = re.compile(r'--8<-- "docs/snippets/(\w+\.py)"')
+_TIMEOUT = 60
+
+
+def free_port() -> int:
+    """Return a port of the loopback interface that is free now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def matches(printed: str, expected: str) -> bool:
+    """Return whether an output is the expected one; "…" stands for any text."""
+    pattern = ".*?".join(re.escape(part) for part in expected.split("…"))
+    return re.fullmatch(pattern, printed.strip(), re.DOTALL) is not None
+
+
+@dataclass
+class Replay:
+    """The replay of one page in one folder.
+
+    Attributes:
+        folder: The folder of the files that the page writes.
+        environment: Variables in addition to PATH, HOME and PYTHONPATH.
+        ran: The number of programs and commands that ran.
+    """
+
+    folder: Path
+    environment: dict[str, str] = field(default_factory=dict[str, str])
+    ran: int = 0
+    _servers: list[subprocess.Popen[bytes]] = field(
+        default_factory=list[subprocess.Popen[bytes]]
+    )
+    _port: int = field(default_factory=free_port)
+
+    def __post_init__(self) -> None:
+        """Put the snippets and the programs of this environment in reach."""
+        for snippet in SNIPPETS.glob("*.py"):
+            shutil.copy(snippet, self.folder)
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        self.environment = {
+            "PATH": path,
+            "HOME": str(self.folder),
+            "PYTHONPATH": os.pathsep.join(
+                map(str, (self.folder, ROOT, ROOT / "storage"))
+            ),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            **self.environment,
+        }
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for server in self._servers:
+            server.terminate()
+        for server in self._servers:
+            server.wait()
+
+    def run_page(self, page: Path) -> None:
+        """Run every block of a page, in the order of the page."""
+        for language, block in _BLOCK.findall(page.read_text(encoding="utf-8")):
+            if language == "console":
+                self._run_console(block)
+            elif language == "python":
+                self._run_python(block)
+
+    def _run_python(self, block: str) -> None:
+        named = re.match(r"# (\w+\.py)\n", block)
+        if named:
+            (self.folder / named[1]).write_text(block, encoding="utf-8")
+        elif not _INCLUDE.search(block):
+            self._run([sys.executable, "-W", "error", "-c", block])
+            self.ran += 1
+
+    def _run_console(self, block: str) -> None:
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, _, expected = part.partition("\n")
+            self._run_command(command, expected.strip())
+
+    def _run_command(self, command: str, expected: str) -> None:
+        if command.startswith("pip install"):
+            return
+        if command.startswith("export "):
+            given = dict(_EXPORT.findall(command))
+            keep = {name for name, value in given.items() if "…" in value}
+            self.environment.update(
+                {name: value for name, value in given.items() if name not in keep}
+            )
+            return
+        self.ran += 1
+        command = command.replace(":8000", f":{self._port}")
+        command = command.replace("--port 8000", f"--port {self._port}")
+        if command.startswith("uvicorn "):
+            self._start_server(command)
+            return
+        if "WAIT_ID" in command:
+            store = self.environment["RUNS_STORE"]
+            listed = self._run(
+                ["/bin/sh", "-c", f"continuations waiting --ids --store {store}"]
+            )
+            command = command.replace("WAIT_ID", listed.split()[0])
+        printed = self._run(["/bin/sh", "-c", command])
+        if expected or not command.startswith("curl "):
+            assert matches(printed, expected), printed
+
+    def _start_server(self, command: str) -> None:
+        server = subprocess.Popen(
+            [sys.executable, "-m", *command.split()],
+            cwd=self.folder,
+            env=self.environment,
+        )
+        self._servers.append(server)
+        end = time.monotonic() + _TIMEOUT
+        while time.monotonic() < end and server.poll() is None:
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", self._port)) == 0:
+                    return
+            time.sleep(0.05)
+        message = f"{command}: no server on port {self._port}"
+        raise AssertionError(message)
+
+    def _run(self, command: list[str]) -> str:
+        done = subprocess.run(
+            command,
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_TIMEOUT,
+        )
+        assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+        return done.stdout

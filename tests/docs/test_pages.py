@@ -1,0 +1,135 @@
+"""Every program and every command on the README and the pages of docs/ runs."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import runpy
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+import continuations
+from tests.docs.replay import ROOT, SNIPPETS, Replay, matches
+from tests.model_server import ModelServer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.model_server import Script
+
+DOCS = ROOT / "docs"
+PAGES = sorted(
+    page
+    for page in DOCS.rglob("*.md")
+    if re.search(r"^```(python|console)$", page.read_text(), re.MULTILINE)
+)
+# The number of programs and commands of a page, so that no block is passed over.
+LEAST = {"tutorial/4-bucket-and-webhook.md": 4, "tutorial/2-approval.md": 4}
+REFERENCE = "\n".join(
+    page.read_text(encoding="utf-8")
+    for page in sorted((DOCS / "reference").glob("*.md"))
+)
+
+
+def _name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_page_runs_as_printed(page: Path, tmp_path: Path) -> None:
+    with Replay(tmp_path) as replay:
+        replay.run_page(page)
+
+    assert replay.ran >= LEAST.get(str(page.relative_to(DOCS)), 0)
+
+
+def test_readme_runs_as_printed(tmp_path: Path) -> None:
+    refund = {"name": "refund", "arguments": {"order": "A-17", "cents": 1250}}
+    script: Script = {"Refund": [{"tool_calls": [refund]}, {"content": "Refunded."}]}
+    with ModelServer(script) as server:
+        address = {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": server.key}
+        with Replay(tmp_path, address) as replay:
+            replay.run_page(ROOT / "README.md")
+
+    assert replay.ran >= 9
+
+
+def test_every_snippet_is_on_a_page() -> None:
+    text = "\n".join(page.read_text(encoding="utf-8") for page in DOCS.rglob("*.md"))
+    unused = [path.name for path in SNIPPETS.glob("*.py") if path.name not in text]
+
+    assert [] == unused
+
+
+@pytest.mark.parametrize("module", ["first_agent", "refunds", "onboarding"])
+def test_snippet_can_be_imported(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(SNIPPETS)
+
+    assert runpy.run_path(f"{module}.py")
+
+
+def test_matches_needs_every_part() -> None:
+    assert matches("Finished\nrun: r1\n", "Finished\n…")
+    assert not matches("Failed\nrun: r1\n", "Finished\n…")
+
+
+def test_page_of_the_command_line_is_its_help() -> None:
+    written = subprocess.run(
+        [sys.executable, str(DOCS / "cli_reference.py")],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+
+    assert written == (DOCS / "reference" / "cli.md").read_text(encoding="utf-8")
+
+
+def _definition(name: str) -> str:
+    value = getattr(continuations, name)
+    return f"{getattr(value, '__module__', '')}.{getattr(value, '__name__', name)}"
+
+
+# Aliases of types, described in the text of a page, and the version's number.
+NOT_RENDERED = {"Outcome", "Verdict", "__version__"}
+
+
+@pytest.mark.parametrize("name", sorted(set(continuations.__all__) - NOT_RENDERED))
+def test_every_public_name_is_in_the_reference(name: str) -> None:
+    path = _definition(name)
+    module, _, short = path.rpartition(".")
+    whole_module = re.compile(
+        rf"^::: {re.escape(module)}\n(.*?)(?=^:::|\Z)", re.MULTILINE | re.DOTALL
+    )
+    block = whole_module.search(REFERENCE)
+    members = (
+        re.search(r"^ +members: \[(.*)\]", block[1], re.MULTILINE) if block else None
+    )
+    in_module = block and (members is None or short in members[1].split(", "))
+
+    assert f"::: {path}\n" in REFERENCE or in_module, path
+
+
+def test_every_decision_record_is_in_the_index() -> None:
+    index = (DOCS / "decisions" / "index.md").read_text(encoding="utf-8")
+    lost = [p.name for p in (DOCS / "decisions").glob("0*.md") if p.name not in index]
+
+    assert [] == lost
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    pages = [str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")]
+
+    assert [] == [page for page in pages if f" {page}\n" not in navigation]
+
+
+def test_reference_names_exist() -> None:
+    for path in re.findall(r"^::: ([\w.]+)$", REFERENCE, re.MULTILINE):
+        try:
+            importlib.import_module(path)
+        except ModuleNotFoundError:
+            module, _, name = path.rpartition(".")
+            assert hasattr(importlib.import_module(module), name), path
