@@ -10,6 +10,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from continuations.version import __version__
+
 if TYPE_CHECKING:
     from continuations.authoring.agent import Agent
     from continuations.authoring.approval import ApprovalPolicy
@@ -113,8 +115,6 @@ _MODULE_BY_EXPORT = {
     for module_name, names in _EXPORTS_BY_MODULE.items()
     for name in names
 }
-
-__version__ = "0.1.0"
 
 __all__ = [
     "Agent",

@@ -31,7 +31,6 @@ from continuations.engine.new_run import (
     approved_contract_digest,
     new_wait,
 )
-from continuations.ledger.decisions import close_wait
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
     from continuations.core.state import RunState
     from continuations.engine.ports import Ports
     from continuations.engine.stack_binding import StackBinding
-    from continuations.ledger.objects import Objects
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,28 +181,6 @@ def _edit_with_shown_defaults(wait: Wait, edited_arguments: str) -> str:
         if jsontext.as_object(each) and "default" in each
     }
     return jsontext.canonical({**shown, **jsontext.parse(edited_arguments)})
-
-
-async def expire_waits(
-    objects: Objects, state: RunState, ports: Ports
-) -> dict[str, Decision]:
-    """Close the open waits whose deadline has passed; the first decision stands.
-
-    Returns the decisions that stand now: a person's may have come first after all.
-    """
-    now = ports.clock.now()
-    late = [wait for wait in state.waits.values() if is_past_deadline(wait, now)]
-    return {
-        wait.id: await close_wait(
-            objects, wait, "expire", now=now, decision_id=ports.ids.new_ulid(now)
-        )
-        for wait in late
-    }
-
-
-def is_past_deadline(wait: Wait, now: datetime) -> bool:
-    """Tell whether a wait's deadline has passed."""
-    return wait.deadline is not None and now > wait.deadline
 
 
 def _approval_valid_until(wait: Wait, decision: Decision) -> datetime | None:

@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from continuations.core.waits import Wait, WaitSummary
     from continuations.engine.new_run import Input
     from continuations.engine.outcomes import Outcome
-    from continuations.engine.ports import IdGenerator, Notify, ShouldPause
+    from continuations.engine.ports import IdGenerator, Notify
+    from continuations.engine.run_options import RunOptions, ShouldPause
+    from continuations.engine.run_requests import RunRequests
     from continuations.engine.sweeping import Sweeper, SweepResult
-    from continuations.engine.worker import Worker
     from continuations.engine.worker_factory import WorkerFactory
     from continuations.ledger.claims import Clock
     from continuations.ledger.decisions import DigestCheck
@@ -79,6 +80,9 @@ class AsyncRunner:
 
     @cached_property
     def _worker_factory(self) -> WorkerFactory:
+        return self._make_worker_factory()
+
+    def _make_worker_factory(self) -> WorkerFactory:
         from continuations.engine.worker_factory import WorkerFactory
 
         return WorkerFactory(self._agents, self._objects, self._ports, self._options)
@@ -121,7 +125,8 @@ class AsyncRunner:
             input, run_id=run_id, agent=agent, budget=budget
         )
         await self._probe_once()
-        worker = self._worker_factory.make_worker(state.run.id, context, should_pause)
+        run_options = self._run_options(context, should_pause)
+        worker = self._worker_factory.make_worker(state.run.id, run_options)
         try:
             return await worker.start(state)
         except StaleRun:
@@ -145,9 +150,8 @@ class AsyncRunner:
         `StoreError`.
         """
         layout.check_run_id(run_id)
-        return await self._worker_factory.make_worker(
-            run_id, context, should_pause
-        ).resume()
+        run_options = self._run_options(context, should_pause)
+        return await self._worker_factory.make_worker(run_id, run_options).resume()
 
     async def cancel(
         self, run_id: str, *, reason: str | None = None, by: str | None = None
@@ -159,15 +163,9 @@ class AsyncRunner:
         already ended stays as it ended.
         """
         layout.check_run_id(run_id)
-        worker = self._worker_factory.make_worker(run_id)
-        if await worker.has_ended():
-            return await self.look(run_id)
-        await worker.request_cancel(_optional_text(by), _optional_text(reason))
-        while True:
-            try:
-                return await worker.cancel()
-            except StaleRun:
-                continue
+        return await self._run_requests(run_id).cancel(
+            by=_optional_text(by), reason=_optional_text(reason)
+        )
 
     async def sweep(
         self, *, context: Any = None, should_pause: ShouldPause | None = None
@@ -181,7 +179,8 @@ class AsyncRunner:
         that have passed and runs whose worker died, and mends what a crash left
         behind. One run's trouble does not keep it from the others.
         """
-        return await self._make_sweeper(context, should_pause).sweep()
+        run_options = self._run_options(context, should_pause)
+        return await self._make_sweeper(run_options).sweep()
 
     async def serve_forever(
         self,
@@ -202,7 +201,7 @@ class AsyncRunner:
         from continuations.engine.sweep_loop import run_sweep_loop
 
         stopping = stop or asyncio.Event()
-        sweeper = self._make_sweeper(context, stopping.is_set)
+        sweeper = self._make_sweeper(self._run_options(context, stopping.is_set))
         await run_sweep_loop(
             sweeper,
             stopping,
@@ -210,13 +209,29 @@ class AsyncRunner:
             max_concurrent_runs=max_concurrent_runs,
         )
 
-    def _make_sweeper(self, context: Any, should_pause: ShouldPause | None) -> Sweeper:
+    def _make_sweeper(self, run_options: RunOptions) -> Sweeper:
         from continuations.engine.sweeping import Sweeper
 
-        def worker(run_id: str) -> Worker:
-            return self._worker_factory.make_worker(run_id, context, should_pause)
+        make_worker = self._worker_factory.make_worker
+        return Sweeper(self._objects, self._ports, make_worker, run_options)
 
-        return Sweeper(self._objects, self._ports, worker, should_pause)
+    def _run_options(
+        self, context: Any, should_pause: ShouldPause | None
+    ) -> RunOptions:
+        """Return one call's options; a subclass may choose other defaults."""
+        from continuations.engine.run_options import RunOptions
+
+        return RunOptions.from_arguments(context=context, should_pause=should_pause)
+
+    def _run_requests(self, run_id: str) -> RunRequests:
+        from continuations.engine.run_requests import RunRequests
+
+        return RunRequests(
+            objects=self._objects,
+            ports=self._ports,
+            options=self._options,
+            run_id=run_id,
+        )
 
     # Deciding -----------------------------------------------------------------
 
@@ -287,9 +302,7 @@ class AsyncRunner:
         if the run has ended.
         """
         layout.check_run_id(run_id)
-        return await self._worker_factory.make_worker(run_id).post(
-            text, by=_optional_text(by)
-        )
+        return await self._run_requests(run_id).send(text, by=_optional_text(by))
 
     # Looking ------------------------------------------------------------------
 

@@ -80,7 +80,6 @@ class StoreJournal:
         ports: Ports,
         *,
         lease: float,
-        attempt: int,
         clock_reading: ClockReading | None = None,
         arrival_markers: tuple[str, ...] = (),
     ) -> None:
@@ -88,7 +87,7 @@ class StoreJournal:
         self._versions = versions
         self._ports = ports
         self._lease_seconds = lease
-        self._attempt = attempt
+        self._attempt = claims.next_attempt(loaded.state.run) if loaded else 1
         self._lease: Lease | None = None
         self.loaded = loaded
         self._slow_claims = 0

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from continuations.authoring import callables
 from continuations.authoring.context import ToolContext
@@ -34,14 +34,15 @@ from continuations.core.events import (
     SubAgentStarted,
     Unverified,
 )
+from continuations.core.model_protocol import ModelReply, ModelRequest, ToolSpec
 from continuations.engine.new_run import (
     approval_digest,
     approved_contract_digest,
     first_messages,
     new_wait,
 )
+from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
 from continuations.errors import ModelError, TranscriptInvalid
-from continuations.models.interface import ModelReply, ModelRequest, ToolSpec
 
 if TYPE_CHECKING:
     from continuations.authoring.agent import Agent
@@ -50,10 +51,10 @@ if TYPE_CHECKING:
     from continuations.core.calls import CallRow
     from continuations.core.decisions import Verdict
     from continuations.core.events import Event
+    from continuations.core.model_protocol import Model
     from continuations.core.state import RunState
     from continuations.engine.ports import Ports
     from continuations.engine.stack_binding import StackBinding
-    from continuations.models.interface import Model
 
 _log = logging.getLogger("continuations")
 _HISTORY_LOST_NOTE = (
@@ -69,7 +70,7 @@ class Performer:
     stack_binding: StackBinding
     ports: Ports
     model_registry: ModelRegistry
-    context: Any = None
+    run_options: RunOptions = DEFAULT_RUN_OPTIONS
     max_depth: int | None = None
 
     # In this process, at once ------------------------------------------------
@@ -166,13 +167,11 @@ class Performer:
             ToolSpec(name=name, description=description, parameters=parameters)
             for name, description, parameters in agent.tool_specs
         )
-        settings = dict(agent.settings)
-        if agent.response_format is not None:
-            settings.setdefault("response_format", agent.response_format)
         request = ModelRequest(
             messages=messages,
             tools=specs,
-            settings=settings,
+            output_schema=agent.output_schema,
+            settings=agent.settings,
             agent=agent.name,
             run_id=state.run.id,
         )
@@ -231,7 +230,7 @@ class Performer:
             fence=fence,
             attempt=max(call.attempts, 1),
             deadline=deadline,
-            context=self.context,
+            context=self.run_options.context,
         )
 
     async def _verify(self, state: RunState, call: CallRow, fence: int) -> Event:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from continuations.ledger.claims import Clock
 
     Notify = Callable[[Wait], Awaitable[None] | None]
-    ShouldPause = Callable[[], bool]
 
 # CLOCK_BOOTTIME counts the time that the machine was asleep; where it is missing
 # (macOS), CLOCK_MONOTONIC does there what BOOTTIME does elsewhere.

@@ -1,17 +1,17 @@
-"""How a run stands in the store: whether it can move, and what its version names."""
+"""Commit a version of a run, then publish what follows from it: waits and markers."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from continuations.authoring import callables
-from continuations.core.calls import Started
-from continuations.core.plan import plan
 from continuations.core.run import ENDED_STATUSES
-from continuations.engine.run_loop import with_messages
-from continuations.ledger import layout, markers, waits
+from continuations.engine.deadlines import deadline_key
+from continuations.ledger import waits
+from continuations.ledger.arrivals import Arrivals, read_arrivals
 from continuations.ledger.objects import AlreadyExists
 
 if TYPE_CHECKING:
@@ -19,61 +19,15 @@ if TYPE_CHECKING:
 
     from continuations.core.state import RunState
     from continuations.core.waits import Wait
-    from continuations.engine.ports import Notify
-    from continuations.ledger.arrivals import Arrivals
+    from continuations.engine.journal import StoreJournal
+    from continuations.engine.ports import Notify, Ports
     from continuations.ledger.objects import Objects
 
 _log = logging.getLogger("continuations")
 
 
-def arrivals_unblock(state: RunState, arrived: Arrivals) -> bool:
-    """Tell whether arrivals can move a run that stands in the store."""
-    if state.run.status in ENDED_STATUSES:
-        return False
-    open_waits = state.waits.keys() & arrived.decisions.keys()
-    can_hear = with_messages(state, arrived.inbox_messages) is not state
-    return bool(open_waits) or can_hear or arrived.cancel_request is not None
-
-
-def is_runnable(state: RunState) -> bool:
-    """Tell whether there is anything to do that waits for nobody."""
-    return state.run.status not in ENDED_STATUSES and bool(plan(state))
-
-
-def needs_worker(state: RunState) -> bool:
-    """Tell whether a run can move without anybody: its worker died or gave up."""
-    started = any(isinstance(call.state, Started) for call in state.calls.values())
-    running = state.run.status == "running"
-    return is_runnable(state) or (
-        state.run.status not in ENDED_STATUSES and (running or started)
-    )
-
-
-def deadline_key(wait: Wait) -> str:
-    """Return the key of the marker of a wait's deadline, empty if it has none."""
-    if wait.deadline is None:
-        return ""
-    name = layout.parse_wait_id(wait.id)
-    return markers.for_deadline(wait.id, wait.deadline, name.ulid).key
-
-
-async def notify_waits(notify: Notify | None, new_waits: Iterable[Wait]) -> None:
-    """Tell of waits that are kept, of all at once; what that raises loses nothing."""
-
-    async def notify_one(notify: Notify, wait: Wait) -> None:
-        try:
-            await callables.call(notify, wait)
-        except BaseException as error:
-            if callables.is_task_cancellation(error):
-                raise
-            _log.exception("wait %s is kept, but nobody was told of it", wait.id)
-
-    if notify is not None:
-        await asyncio.gather(*(notify_one(notify, wait) for wait in new_waits))
-
-
 async def publish_waits(objects: Objects, new_waits: Iterable[Wait]) -> None:
-    """Make the markers of deadlines and the objects of waits that a version names."""
+    """Create the deadline markers and the objects of the waits that a version names."""
     new_waits = tuple(new_waits)
     for wait in new_waits:
         key = deadline_key(wait)
@@ -84,3 +38,93 @@ async def publish_waits(objects: Objects, new_waits: Iterable[Wait]) -> None:
         except AlreadyExists:
             continue
     await waits.create(objects, new_waits)
+
+
+async def notify_waits(notify: Notify | None, new_waits: Iterable[Wait]) -> None:
+    """Call `notify` with each wait, concurrently; log what it raises.
+
+    The waits are stored already, so a failed notification loses nothing.
+    """
+
+    async def notify_one(notify: Notify, wait: Wait) -> None:
+        try:
+            await callables.call(notify, wait)
+        except BaseException as error:
+            if callables.is_task_cancellation(error):
+                raise
+            _log.exception("wait %s is stored, but notify raised", wait.id)
+
+    if notify is not None:
+        await asyncio.gather(*(notify_one(notify, wait) for wait in new_waits))
+
+
+@dataclass(frozen=True, slots=True)
+class Publisher:
+    """Commits and publishes the versions of one run that nobody works on any more."""
+
+    objects: Objects
+    ports: Ports
+
+    async def commit_and_publish(
+        self,
+        journal: StoreJournal,
+        before: RunState,
+        state: RunState,
+        arrived: Arrivals,
+    ) -> Arrivals:
+        """Commit a state without a claim, then publish what follows from it.
+
+        The order is: the version; the wait objects and deadline markers that it names;
+        the notifications; the deletion of ended waits; a look at new arrivals; the
+        deletion of markers. A crash between two steps leaves a due marker, and a sweep
+        does the rest.
+
+        Returns:
+            What arrived for the committed state in the meantime.
+        """
+        was_running = before.run.status == "running"
+        await journal.commit_and_release(state)
+        new = [
+            wait
+            for key, wait in state.waits.items()
+            if was_running or key not in before.waits
+        ]
+        await publish_waits(self.objects, new)
+        await notify_waits(self.ports.notify, new)
+        closed = [wait for key, wait in before.waits.items() if key not in state.waits]
+        await waits.delete(self.objects, (wait.id for wait in closed))
+        arrived_since = Arrivals()
+        if state.run.status not in ENDED_STATUSES:
+            assert journal.loaded is not None  # noqa: S101 - it was just committed
+            arrived_since = await read_arrivals(self.objects, journal.loaded.state)
+            # Somebody who read the version may decide a wait before its object exists.
+            await waits.delete(self.objects, arrived_since.decisions)
+        await self.delete_markers(journal, arrived, closed)
+        return arrived_since
+
+    async def commit_after_model_error(
+        self, journal: StoreJournal, before: RunState, state: RunState
+    ) -> None:
+        """Commit a run whose model failed, and publish its new waits.
+
+        The guard marker stays, so that a sweep tries the run again.
+        """
+        await journal.commit_and_release(state)
+        new = [wait for key, wait in state.waits.items() if key not in before.waits]
+        await publish_waits(self.objects, new)
+        kept = [wait for key, wait in state.waits.items() if key in before.waits]
+        await waits.recreate_missing(self.objects, kept)
+        await notify_waits(self.ports.notify, new)
+
+    async def delete_markers(
+        self, journal: StoreJournal, arrived: Arrivals, closed_waits: Iterable[Wait]
+    ) -> None:
+        """Delete the markers that the committed version makes unnecessary."""
+        keys = {
+            *arrived.marker_keys,
+            *(deadline_key(wait) for wait in closed_waits),
+            *journal.pause_markers,
+            journal.guard_key or "",
+        }
+        for key in sorted(key for key in keys if key):
+            await self.objects.delete(key)

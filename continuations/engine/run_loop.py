@@ -19,12 +19,12 @@ from continuations.core.events import (
     CallRaised,
     CallReturned,
     SubAgentStarted,
-    UserMessageAdded,
 )
 from continuations.core.plan import plan
 from continuations.core.reducer import advance
-from continuations.core.run import ENDED_STATUSES, Failure
-from continuations.core.state import ROOT_FRAME_ID
+from continuations.core.run import Failure
+from continuations.engine.inbox_messages import with_inbox_messages
+from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
 from continuations.errors import ModelError
 
 if TYPE_CHECKING:
@@ -33,34 +33,10 @@ if TYPE_CHECKING:
     from continuations.core.state import RunState
     from continuations.engine.journal import Journal
     from continuations.engine.performer import Performer
-    from continuations.engine.ports import ShouldPause
     from continuations.wire.records import CancelRequest, InboxMessage
 
 # What follows from the rows before it, and would come out the same again.
 _DERIVED_EVENTS = (CallAccepted, ApprovalRequested, CallInvalid, SubAgentStarted)
-
-
-def with_messages(
-    state: RunState, inbox_messages: tuple[InboxMessage, ...]
-) -> RunState:
-    """Take in the messages that may be read now: the root frame has no open call."""
-    for letter in inbox_messages:
-        ended = state.run.status in ENDED_STATUSES
-        if (
-            ended
-            or state.frames[ROOT_FRAME_ID].open_call_ids
-            or letter.number != state.run.last_inbox_number + 1
-        ):
-            break
-        state = advance(
-            state, UserMessageAdded(number=letter.number, message=letter.message)
-        )
-    return state
-
-
-def never_pause() -> bool:
-    """Never pause."""
-    return False
 
 
 class RunLoop:
@@ -81,7 +57,7 @@ class RunLoop:
         performer: Performer,
         journal: Journal,
         inbox_messages: tuple[InboxMessage, ...] = (),
-        should_pause: ShouldPause = never_pause,
+        run_options: RunOptions = DEFAULT_RUN_OPTIONS,
     ) -> None:
         self.state = state
         self.cancel_request: CancelRequest | None = None
@@ -91,7 +67,7 @@ class RunLoop:
         self._performer = performer
         self._journal = journal
         self._inbox_messages = inbox_messages
-        self._should_pause = should_pause
+        self._should_pause = run_options.should_pause
         self._paused = False
         # Events that must be durable are counted; so is how many of them are.
         self._events_to_save = 1
@@ -103,7 +79,7 @@ class RunLoop:
         self._commit_task: asyncio.Task[CancelRequest | None] | None = None
         self._commit_count = 0
 
-    async def drive(self) -> None:
+    async def run(self) -> None:
         """Go on until only a decision can move the run, or it ended.
 
         Raises `AgentChanged`, `StaleRun`, `ClockOff` or a `StoreError`; then nothing
@@ -144,7 +120,10 @@ class RunLoop:
                 moved = True
             if not moved:
                 break
-        before, self.state = self.state, with_messages(self.state, self._inbox_messages)
+        before, self.state = (
+            self.state,
+            with_inbox_messages(self.state, self._inbox_messages),
+        )
         self._events_to_save += self.state is not before
         self._progress += self.state is not before
 

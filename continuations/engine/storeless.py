@@ -13,13 +13,14 @@ from continuations.core.reducer import advance
 from continuations.core.run import ENDED_STATUSES
 from continuations.engine import new_run, portal
 from continuations.engine.arrival_reducer import ArrivalReducer
+from continuations.engine.code_changes import current_manifest
 from continuations.engine.journal import NoJournal
 from continuations.engine.outcomes import outcome_of
 from continuations.engine.performer import ModelRegistry, Performer
 from continuations.engine.ports import Ports
 from continuations.engine.run_loop import RunLoop
+from continuations.engine.run_options import RunOptions
 from continuations.engine.stack_binding import StackBinding
-from continuations.engine.worker import current_manifest
 from continuations.errors import InvalidInput, WaitNotFound
 from continuations.ledger import claims
 from continuations.ledger.decisions import build_decision
@@ -97,7 +98,8 @@ async def run_async(
         now=now,
         budget=budget,
     )
-    return await _run_loop(state, agent, ports, context, max_depth, ())
+    options = RunOptions(context=context)
+    return await _run_loop(state, agent, ports, options, max_depth, ())
 
 
 async def resume_async(
@@ -122,7 +124,8 @@ async def resume_async(
         state = folder.with_decisions(folder.with_interrupted_calls(state), decisions)
     if not plan(state):
         return outcome_of(Continuation(state, given.version), agent, changes)
-    return await _run_loop(state, agent, ports, context, max_depth, changes)
+    options = RunOptions(context=context)
+    return await _run_loop(state, agent, ports, options, max_depth, changes)
 
 
 def _check_agent(agent: object) -> None:
@@ -135,22 +138,22 @@ async def _run_loop(
     state: RunState,
     agent: Agent,
     ports: Ports,
-    context: Any,
+    run_options: RunOptions,
     max_depth: int | None,
     changes: tuple[ManifestChange, ...],
 ) -> Outcome:
-    bound = StackBinding(AgentRegistry([agent]))
-    performer = Performer(bound, ports, ModelRegistry(), context, max_depth)
-    drive = RunLoop(state, performer, NoJournal())
-    await drive.drive()
-    state = drive.state
-    if drive.failure is not None:
-        state = advance(state, RunStopped(failure=drive.failure))
+    stack_binding = StackBinding(AgentRegistry([agent]))
+    performer = Performer(stack_binding, ports, ModelRegistry(), run_options, max_depth)
+    loop = RunLoop(state, performer, NoJournal())
+    await loop.run()
+    state = loop.state
+    if loop.failure is not None:
+        state = advance(state, RunStopped(failure=loop.failure))
     continuation = Continuation(claims.released(state))
-    if drive.model_error is not None:
+    if loop.model_error is not None:
         # What was done until now would be lost with the error otherwise.
-        drive.model_error.continuation = continuation
-        raise drive.model_error
+        loop.model_error.continuation = continuation
+        raise loop.model_error
     return outcome_of(continuation, agent, changes)
 
 

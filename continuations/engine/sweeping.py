@@ -8,12 +8,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from continuations.core.run import ENDED_STATUSES
-from continuations.engine import arrival_reducer
-from continuations.engine.publishing import (
-    arrivals_unblock,
-    needs_worker,
-    publish_waits,
-)
+from continuations.engine import deadlines
+from continuations.engine.publishing import publish_waits
+from continuations.engine.readiness import arrivals_unblock, needs_worker
+from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
 from continuations.errors import ContinuationsError, RunBusy, RunNotFound, StaleRun
 from continuations.ledger import markers, waits
 from continuations.ledger.arrivals import list_decided_wait_ids, read_arrivals
@@ -21,7 +19,7 @@ from continuations.wire.fields import to_milliseconds
 
 if TYPE_CHECKING:
     from continuations.engine.outcomes import Outcome
-    from continuations.engine.ports import Ports, ShouldPause
+    from continuations.engine.ports import Ports
     from continuations.engine.worker import Worker
     from continuations.ledger.layout import Marker
     from continuations.ledger.objects import Objects
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
 FIRST_RETRY_DELAY = timedelta(minutes=1)
 MAX_RETRY_DELAY = timedelta(days=1)
 
-MakeWorker = Callable[[str], "Worker"]
+MakeWorker = Callable[[str, RunOptions], "Worker"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +52,7 @@ class Sweeper:
     objects: Objects
     ports: Ports
     make_worker: MakeWorker
-    should_pause: ShouldPause | None = None
+    run_options: RunOptions = DEFAULT_RUN_OPTIONS
 
     async def sweep(self) -> SweepResult:
         """Look once at every run that has a marker due, one after the other."""
@@ -62,7 +60,7 @@ class Sweeper:
         failed: dict[str, ContinuationsError] = {}
         looked = 0
         for run_id, found in (await self.due_markers()).items():
-            if self.should_pause is not None and self.should_pause():
+            if self.run_options.should_pause():
                 break
             looked += 1
             try:
@@ -87,7 +85,9 @@ class Sweeper:
 
         Raises what kept it from going on; then it is looked at again later.
         """
-        look = _RunSweep(self.objects, self.ports, self.make_worker(run_id))
+        look = _RunSweep(
+            self.objects, self.ports, self.make_worker(run_id, self.run_options)
+        )
         try:
             return await look.process(due_markers)
         except (RunBusy, StaleRun):
@@ -124,10 +124,7 @@ class _RunSweep:
         state = newest.state
         if state.run.status in ENDED_STATUSES:
             return False
-        now = self.ports.clock.now()
-        late = any(
-            arrival_reducer.is_past_deadline(wait, now) for wait in state.waits.values()
-        )
+        late = deadlines.has_late_wait(state, self.ports.clock.now())
         if late or needs_worker(state):
             return True
         return arrivals_unblock(state, await read_arrivals(self.objects, state))

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from continuations.core.waits import Wait, WaitSummary
     from continuations.engine.new_run import Input
     from continuations.engine.outcomes import Outcome
-    from continuations.engine.ports import IdGenerator, Notify, ShouldPause
+    from continuations.engine.ports import IdGenerator, Notify
+    from continuations.engine.run_options import ShouldPause
     from continuations.engine.sweeping import SweepResult
     from continuations.ledger.claims import Clock
     from continuations.ledger.decisions import DigestCheck

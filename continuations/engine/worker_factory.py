@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, cast
 from continuations.authoring.agent import Agent
 from continuations.authoring.registry import AgentRegistry
 from continuations.engine import new_run
+from continuations.engine.code_changes import current_manifest
 from continuations.engine.performer import ModelRegistry
-from continuations.engine.run_loop import never_pause
-from continuations.engine.worker import Worker, current_manifest
+from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
+from continuations.engine.worker import Worker
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from continuations.core.run import Budget
     from continuations.core.state import RunState
     from continuations.engine.new_run import Input
-    from continuations.engine.ports import Ports, ShouldPause
+    from continuations.engine.ports import Ports
     from continuations.engine.worker_options import WorkerOptions
     from continuations.ledger.objects import Objects
 
@@ -63,7 +64,7 @@ class WorkerFactory:
         )
 
     def make_worker(
-        self, run_id: str, context: Any = None, should_pause: ShouldPause | None = None
+        self, run_id: str, run_options: RunOptions = DEFAULT_RUN_OPTIONS
     ) -> Worker:
         """Return a worker for one run."""
         return Worker(
@@ -73,8 +74,7 @@ class WorkerFactory:
             ports=self._ports,
             options=self._options,
             run_id=run_id,
-            context=context,
-            should_pause=should_pause or never_pause,
+            run_options=run_options,
         )
 
     def _find_root_agent(self, name: str | None) -> Agent:

@@ -84,7 +84,7 @@ def test_message_to_an_ended_run_is_rejected(
     make_ended_runner(store)
     watched = FaultyStore(store)
 
-    with pytest.raises(InvalidInput, match="will not be read"):
+    with pytest.raises(InvalidInput, match="does not accept messages"):
         Runner([], store=watched).send("r1", "Are you there?")
 
     assert {"keys", "read"} == {each.verb for each in watched.operations}

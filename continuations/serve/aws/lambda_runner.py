@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from continuations.engine.new_run import Input
     from continuations.engine.outcomes import Outcome
     from continuations.engine.ports import IdGenerator, Notify
+    from continuations.engine.run_options import RunOptions, ShouldPause
     from continuations.engine.sweeping import SweepResult
+    from continuations.engine.worker_factory import WorkerFactory
     from continuations.ledger.claims import Clock
     from continuations.serve.dispatch import Dispatcher
     from continuations_storage import Store
@@ -120,26 +122,33 @@ class LambdaRunner(AsyncRunner):
         self._agents_source = agents
         self._context_source = context
         self._time_left = time_left
-        self._runner_options = options
 
     def load_agents(self) -> None:
         """Import the application's code; raises what that raises."""
-        _ = self._loaded_runner
+        _ = self._worker_factory
 
     @cached_property
-    def _loaded_runner(self) -> AsyncRunner:
+    def _worker_factory(self) -> WorkerFactory:
         if self._agents_source is None:
             raise InvalidInput(
                 "This function has no agents, so it cannot move a run on: it lists, "
                 "looks, decides and cancels. Give it agents='module:attribute'."
             )
-        agents = cast("Agents", load_named(self._agents_source))
-        return AsyncRunner(agents, store=self.store, **self._runner_options)
+        self._agents = cast("Agents", load_named(self._agents_source))
+        return self._make_worker_factory()
 
     @cached_property
     def _context(self) -> Any:
         return (
             None if self._context_source is None else load_named(self._context_source)
+        )
+
+    def _run_options(
+        self, context: Any, should_pause: ShouldPause | None
+    ) -> RunOptions:
+        return super()._run_options(
+            self._context if context is None else context,
+            should_pause or self._time_left.is_short,
         )
 
     async def start(
@@ -150,16 +159,16 @@ class LambdaRunner(AsyncRunner):
         agent: str | None = None,
         context: Any = None,
         budget: Budget | None = None,
-        should_pause: Callable[[], bool] | None = None,
+        should_pause: ShouldPause | None = None,
     ) -> Outcome:
         """Begin a run; see `AsyncRunner.start`."""
-        outcome = await self._loaded_runner.start(
+        outcome = await super().start(
             input,
             run_id=run_id,
             agent=agent,
             budget=budget,
-            context=self._context if context is None else context,
-            should_pause=should_pause or self._time_left.is_short,
+            context=context,
+            should_pause=should_pause,
         )
         await self._wake_again(outcome)
         return outcome
@@ -169,25 +178,20 @@ class LambdaRunner(AsyncRunner):
         run_id: str,
         *,
         context: Any = None,
-        should_pause: Callable[[], bool] | None = None,
+        should_pause: ShouldPause | None = None,
     ) -> Outcome:
         """Go on with a run; see `AsyncRunner.resume`."""
-        outcome = await self._loaded_runner.resume(
-            run_id,
-            context=self._context if context is None else context,
-            should_pause=should_pause or self._time_left.is_short,
+        outcome = await super().resume(
+            run_id, context=context, should_pause=should_pause
         )
         await self._wake_again(outcome)
         return outcome
 
     async def sweep(
-        self, *, context: Any = None, should_pause: Callable[[], bool] | None = None
+        self, *, context: Any = None, should_pause: ShouldPause | None = None
     ) -> SweepResult:
         """Look at every run whose time has come; see `AsyncRunner.sweep`."""
-        swept = await self._loaded_runner.sweep(
-            context=self._context if context is None else context,
-            should_pause=should_pause or self._time_left.is_short,
-        )
+        swept = await super().sweep(context=context, should_pause=should_pause)
         for outcome in swept.resumed:
             await self._wake_again(outcome)
         return swept

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from continuations.engine import journal, worker
+from continuations.engine import journal, run_requests
 from continuations.engine.journal import StoreJournal
 from continuations.engine.worker import Worker
 from continuations.errors import StaleRun
@@ -240,7 +240,7 @@ def cancellation_is_not_checked() -> Patches:
         del objects, run_id
         return None
 
-    yield patch(read_cancel_request, read_nothing, only_in=(journal, worker))
+    yield patch(read_cancel_request, read_nothing, only_in=(journal, run_requests))
 
 
 @mutant(
@@ -256,7 +256,7 @@ def waits_are_closed_before_giving_up_is_claimed() -> Patches:
     ) -> RunState:
         claim, max_attempts = state.run.claim, self.options.max_attempts
         if arrived.cancel_request is None and claim and claim.attempt >= max_attempts:
-            return await self._end_after_attempts(state, claim.attempt)
+            return await self._ender.end_after_attempts(state, claim.attempt)
         return await original(self, state, arrived, journal)
 
     yield patch(Worker._apply_arrivals, apply_arrivals)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from continuations.core import jsontext, reducer
 from continuations.core.messages import Message
 from continuations.engine.journal import StoreJournal
-from continuations.engine.worker import Worker
+from continuations.engine.run_requests import RunRequests
 from tests.simulation import agents, laws_of_endings
 from tests.simulation.actors import Actor
 from tests.simulation.mutants.mutant import patch
@@ -66,24 +66,24 @@ def _truncated(message: Message) -> Message:
 
 
 def canceller_dies() -> Patches:
-    """All processes die when a cancel request is recorded, and nobody decides."""
-    original = Worker.cancel
+    """All processes die when a cancel request is recorded; no wait is decided."""
+    original = RunRequests.end_if_cancelled
 
-    async def cancel(self: Worker) -> Continuation:
+    async def end_if_cancelled(self: RunRequests) -> Continuation:
         process = current_process()
         if not process.environment.faults.stopped:
             _kill_all_processes(process.environment)
             await process.die_here()
         return await original(self)
 
-    yield patch(Worker.cancel, cancel)
+    yield patch(RunRequests.end_if_cancelled, end_if_cancelled)
 
 
 def two_cancellers_die() -> Patches:
     """Two processes cancel a run, one after the other; then all processes die."""
-    original = Worker.cancel
+    original = RunRequests.end_if_cancelled
 
-    async def cancel(self: Worker) -> Continuation:
+    async def end_if_cancelled(self: RunRequests) -> Continuation:
         process = current_process()
         if process.name == "second":
             _kill_all_processes(process.environment)
@@ -93,7 +93,7 @@ def two_cancellers_die() -> Patches:
         second.process.run(_cancel(second, partial(second.runner.cancel, self.run_id)))
         return await process.die_here()
 
-    yield patch(Worker.cancel, cancel)
+    yield patch(RunRequests.end_if_cancelled, end_if_cancelled)
 
 
 def _kill_all_processes(environment: SimEnvironment) -> None:

@@ -15,7 +15,7 @@ from continuations.core.decisions import Decision
 from continuations.core.events import Approved, RepeatAllowed
 from continuations.core.reducer import advance
 from continuations.core.waits import Wait
-from continuations.engine import arrival_reducer, new_run
+from continuations.engine import arrival_reducer, deadlines, new_run
 from continuations.engine.arrival_reducer import ArrivalReducer
 from continuations.engine.performer import Performer
 from continuations.ledger import arrivals, decisions, layout
@@ -119,7 +119,7 @@ def expiry_acts_without_a_recorded_decision() -> Patches:
             id=decision_id, wait_id=wait.id, kind=kind, at=now, digest=wait.digest
         )
 
-    yield patch(decisions.close_wait, close_wait, only_in=(arrival_reducer,))
+    yield patch(decisions.close_wait, close_wait, only_in=(deadlines,))
 
 
 @mutant("A decision ignores the deadline of its wait.", breaks=(decided_in_time,))
@@ -356,7 +356,7 @@ def deadlines_are_never_checked() -> Patches:
         del wait, now
         return False
 
-    yield patch(arrival_reducer.is_past_deadline, is_past_deadline)
+    yield patch(deadlines.is_past_deadline, is_past_deadline)
 
 
 MUTANTS = mutants_in(globals())

@@ -22,7 +22,7 @@ from continuations.core.plan import plan
 from continuations.core.reducer import advance
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.state import ROOT_FRAME_ID
-from continuations.engine import run_loop
+from continuations.engine import inbox_messages as inbox_reader
 from continuations.engine.arrival_reducer import ArrivalReducer
 from continuations.engine.journal import StoreJournal
 from continuations.engine.performer import Performer
@@ -271,7 +271,7 @@ def message_is_between_a_call_and_its_result() -> Patches:
         draft.put_run(replace(draft.run, last_inbox_number=event.number))
         draft.append(ROOT_FRAME_ID, event.message)
 
-    def with_messages(
+    def with_inbox_messages(
         state: RunState, inbox_messages: tuple[InboxMessage, ...]
     ) -> RunState:
         for each in inbox_messages:
@@ -285,15 +285,15 @@ def message_is_between_a_call_and_its_result() -> Patches:
         return state
 
     yield patch(reducer._add_user_message, add_user_message)
-    yield patch(run_loop.with_messages, with_messages)
+    yield patch(inbox_reader.with_inbox_messages, with_inbox_messages)
     yield from _transcripts_unchecked()
 
 
 @mutant("A message is added twice.", breaks=(each_message_once,))
 def message_is_added_twice() -> Patches:
-    original = run_loop.with_messages
+    original = inbox_reader.with_inbox_messages
 
-    def with_messages(
+    def with_inbox_messages(
         state: RunState, inbox_messages: tuple[InboxMessage, ...]
     ) -> RunState:
         after = original(state, inbox_messages)
@@ -308,7 +308,7 @@ def message_is_added_twice() -> Patches:
                 )
         return after
 
-    yield patch(run_loop.with_messages, with_messages)
+    yield patch(inbox_reader.with_inbox_messages, with_inbox_messages)
 
 
 @mutant(

@@ -8,10 +8,10 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from continuations.engine import publishing, sweeping
+from continuations.engine import publishing, readiness, sweeping
 from continuations.engine.journal import StoreJournal
+from continuations.engine.publishing import Publisher
 from continuations.engine.sweeping import _RunSweep
-from continuations.engine.worker import Worker
 from continuations.errors import RunNotFound
 from continuations.ledger import decisions, layout, markers, waits
 from tests.simulation.laws_of_endings import (
@@ -202,19 +202,19 @@ def markers_are_deleted_before_the_run_is_read() -> Patches:
     breaks=(no_run_stranded,),
 )
 def markers_are_deleted_before_the_version() -> Patches:
-    original = Worker._commit_and_publish
+    original = Publisher.commit_and_publish
 
     async def commit_and_publish(
-        self: Worker,
+        self: Publisher,
         journal: StoreJournal,
         before: RunState,
         state: RunState,
         arrived: Arrivals,
     ) -> Arrivals:
-        await self._delete_markers(journal, arrived, ())
+        await self.delete_markers(journal, arrived, ())
         return await original(self, journal, before, state, arrived)
 
-    yield patch(Worker._commit_and_publish, commit_and_publish)
+    yield patch(Publisher.commit_and_publish, commit_and_publish)
 
 
 @mutant(
@@ -223,17 +223,18 @@ def markers_are_deleted_before_the_version() -> Patches:
 )
 def all_markers_of_a_run_are_removed() -> Patches:
     async def delete_markers(
-        self: Worker,
+        self: Publisher,
         journal: StoreJournal,
         arrived: Arrivals,
         closed_waits: Iterable[Wait],
     ) -> None:
-        del journal, arrived, closed_waits
+        del arrived, closed_waits
+        run_id = journal._versions.run_id
         async for key in self.objects.all_keys(layout.MARKERS_PREFIX):
-            if key.endswith(f"@{self.run_id}"):
+            if key.endswith(f"@{run_id}"):
                 await self.objects.delete(key)
 
-    yield patch(Worker._delete_markers, delete_markers)
+    yield patch(Publisher.delete_markers, delete_markers)
 
 
 @mutant(
@@ -276,7 +277,7 @@ def due_decision_is_not_read() -> Patches:
         del state, arrived
         return False
 
-    yield patch(publishing.arrivals_unblock, arrivals_unblock)
+    yield patch(readiness.arrivals_unblock, arrivals_unblock)
 
 
 MUTANTS = mutants_in(globals())

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from continuations.core.run import ENDED_STATUSES
 from continuations.engine import publishing, sweeping
-from continuations.engine.worker import Worker
+from continuations.engine.publishing import Publisher
+from continuations.engine.run_ending import RunEnder
 from continuations.ledger import inbox, layout, waits
 from continuations.ledger.arrivals import list_decided_wait_ids
 from continuations.ledger.objects import Objects
@@ -54,10 +55,10 @@ _WAITS_STAY_OPEN = (
     breaks=(listed_waits_are_open, one_decision, notified_after_commit),
 )
 def waits_are_listed_before_their_version() -> Patches:
-    original = Worker._commit_and_publish
+    original = Publisher.commit_and_publish
 
     async def commit_and_publish(
-        self: Worker,
+        self: Publisher,
         journal: StoreJournal,
         before: RunState,
         state: RunState,
@@ -67,7 +68,7 @@ def waits_are_listed_before_their_version() -> Patches:
         await publishing.publish_waits(self.objects, new)
         return await original(self, journal, before, state, arrived)
 
-    yield patch(Worker._commit_and_publish, commit_and_publish)
+    yield patch(Publisher.commit_and_publish, commit_and_publish)
 
 
 @mutant(
@@ -75,10 +76,10 @@ def waits_are_listed_before_their_version() -> Patches:
     breaks=(notified_after_commit,),
 )
 def notification_precedes_the_version() -> Patches:
-    original = Worker._commit_and_publish
+    original = Publisher.commit_and_publish
 
     async def commit_and_publish(
-        self: Worker,
+        self: Publisher,
         journal: StoreJournal,
         before: RunState,
         state: RunState,
@@ -88,7 +89,7 @@ def notification_precedes_the_version() -> Patches:
         await publishing.notify_waits(self.ports.notify, new)
         return await original(self, journal, before, state, arrived)
 
-    yield patch(Worker._commit_and_publish, commit_and_publish)
+    yield patch(Publisher.commit_and_publish, commit_and_publish)
 
 
 @mutant(
@@ -136,14 +137,16 @@ def missing_wait_objects_are_not_recreated() -> Patches:
 # Cancellation -----------------------------------------------------------------------
 
 
-async def _keep_waits_open(self: Worker, before: RunState, after: RunState) -> RunState:
+async def _keep_waits_open(
+    self: RunEnder, before: RunState, after: RunState
+) -> RunState:
     del self, before
     return after
 
 
 @mutant("The waits of a cancelled run stay open.", breaks=_WAITS_STAY_OPEN)
 def waits_of_an_ended_run_stay_open() -> Patches:
-    yield patch(Worker._close_waits_if_ended, _keep_waits_open)
+    yield patch(RunEnder.close_waits_if_ended, _keep_waits_open)
 
 
 @mutant(
@@ -151,10 +154,10 @@ def waits_of_an_ended_run_stay_open() -> Patches:
     breaks=_WAITS_STAY_OPEN,
 )
 def waits_of_an_ended_run_are_closed_after_its_end() -> Patches:
-    close_waits, original = Worker._close_waits_if_ended, Worker._commit_and_publish
+    close_waits, original = RunEnder.close_waits_if_ended, Publisher.commit_and_publish
 
     async def commit_and_publish(
-        self: Worker,
+        self: Publisher,
         journal: StoreJournal,
         before: RunState,
         state: RunState,
@@ -162,11 +165,11 @@ def waits_of_an_ended_run_are_closed_after_its_end() -> Patches:
     ) -> Arrivals:
         later = await original(self, journal, before, state, arrived)
         if state.run.status in ENDED_STATUSES:
-            await close_waits(self, before, state)
+            await close_waits(RunEnder(self.objects, self.ports), before, state)
         return later
 
-    yield patch(Worker._close_waits_if_ended, _keep_waits_open)
-    yield patch(Worker._commit_and_publish, commit_and_publish)
+    yield patch(RunEnder.close_waits_if_ended, _keep_waits_open)
+    yield patch(Publisher.commit_and_publish, commit_and_publish)
 
 
 @mutant(

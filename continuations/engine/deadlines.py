@@ -1,0 +1,53 @@
+"""Deadlines of waits: whether they have passed, their markers, and expiry."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from continuations.ledger import layout, markers
+from continuations.ledger.decisions import close_wait
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from continuations.core.decisions import Decision
+    from continuations.core.state import RunState
+    from continuations.core.waits import Wait
+    from continuations.engine.ports import Ports
+    from continuations.ledger.objects import Objects
+
+
+def is_past_deadline(wait: Wait, now: datetime) -> bool:
+    """Return whether a wait's deadline has passed."""
+    return wait.deadline is not None and now > wait.deadline
+
+
+def has_late_wait(state: RunState, now: datetime) -> bool:
+    """Return whether the deadline of an open wait has passed."""
+    return any(is_past_deadline(wait, now) for wait in state.waits.values())
+
+
+def deadline_key(wait: Wait) -> str:
+    """Return the key of the marker of a wait's deadline, `""` without a deadline."""
+    if wait.deadline is None:
+        return ""
+    wait_ulid = layout.parse_wait_id(wait.id).ulid
+    return markers.for_deadline(wait.id, wait.deadline, wait_ulid).key
+
+
+async def expire_waits(
+    objects: Objects, state: RunState, ports: Ports
+) -> dict[str, Decision]:
+    """Record the expiry of the open waits whose deadline has passed.
+
+    Returns the recorded decisions by wait id. A person's decision that was recorded
+    first is returned instead of the expiry.
+    """
+    now = ports.clock.now()
+    late = [wait for wait in state.waits.values() if is_past_deadline(wait, now)]
+    return {
+        wait.id: await close_wait(
+            objects, wait, "expire", now=now, decision_id=ports.ids.new_ulid(now)
+        )
+        for wait in late
+    }

@@ -1,0 +1,34 @@
+"""Add inbox messages to a run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from continuations.core.events import UserMessageAdded
+from continuations.core.reducer import advance
+from continuations.core.run import ENDED_STATUSES
+from continuations.core.state import ROOT_FRAME_ID
+
+if TYPE_CHECKING:
+    from continuations.core.state import RunState
+    from continuations.wire.records import InboxMessage
+
+
+def with_inbox_messages(
+    state: RunState, inbox_messages: tuple[InboxMessage, ...]
+) -> RunState:
+    """Return the run with the messages that may be added now.
+
+    A message is added in the order of the numbers, and only while the root frame has
+    no open call: a provider rejects a user message between a call and its result.
+    """
+    for message in inbox_messages:
+        if (
+            state.run.status in ENDED_STATUSES
+            or state.frames[ROOT_FRAME_ID].open_call_ids
+            or message.number != state.run.last_inbox_number + 1
+        ):
+            break
+        event = UserMessageAdded(number=message.number, message=message.message)
+        state = advance(state, event)
+    return state

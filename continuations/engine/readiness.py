@@ -1,0 +1,45 @@
+"""Whether a stored run can make progress, and through whom."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from continuations.core.calls import Started
+from continuations.core.plan import plan
+from continuations.core.run import ENDED_STATUSES
+from continuations.engine.inbox_messages import with_inbox_messages
+
+if TYPE_CHECKING:
+    from continuations.core.state import RunState
+    from continuations.ledger.arrivals import Arrivals
+
+
+def arrivals_unblock(state: RunState, arrived: Arrivals) -> bool:
+    """Return whether decisions, messages or a cancel request let the run progress."""
+    if state.run.status in ENDED_STATUSES:
+        return False
+    decided = state.waits.keys() & arrived.decisions.keys()
+    reads = with_inbox_messages(state, arrived.inbox_messages) is not state
+    return bool(decided) or reads or arrived.cancel_request is not None
+
+
+def is_runnable(state: RunState) -> bool:
+    """Return whether the plan has an action that needs no decision."""
+    return state.run.status not in ENDED_STATUSES and bool(plan(state))
+
+
+def needs_worker(state: RunState) -> bool:
+    """Return whether a worker can progress without arrivals.
+
+    That is so if an action is planned, or if the run's last worker died or gave up.
+    """
+    started = any(isinstance(call.state, Started) for call in state.calls.values())
+    running = state.run.status == "running"
+    return is_runnable(state) or (
+        state.run.status not in ENDED_STATUSES and (running or started)
+    )
+
+
+def can_progress(state: RunState, arrived: Arrivals) -> bool:
+    """Return whether a worker can progress, with the arrivals or without."""
+    return needs_worker(state) or arrivals_unblock(state, arrived)

@@ -1,0 +1,69 @@
+"""End a run as failed or cancelled, and close the waits that end with it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from continuations.core.events import RunStopped
+from continuations.core.reducer import advance
+from continuations.core.run import ENDED_STATUSES, Failure
+from continuations.ledger.decisions import close_wait
+
+if TYPE_CHECKING:
+    from continuations.core.state import RunState
+    from continuations.engine.ports import Ports
+    from continuations.ledger.objects import Objects
+    from continuations.wire.records import CancelRequest
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnder:
+    """Ends runs; every method closes the run's waits before its end is committed."""
+
+    objects: Objects
+    ports: Ports
+
+    async def end_as_cancelled(
+        self, state: RunState, cancel_request: CancelRequest
+    ) -> RunState:
+        """Return the run, cancelled with the reason of a request."""
+        reason = cancel_request.reason or "The run was cancelled."
+        return await self.end_as_failed(
+            state, Failure(code="cancelled", message=reason)
+        )
+
+    async def end_after_attempts(self, state: RunState, attempts: int) -> RunState:
+        """Return the run, failed because its workers died too often."""
+        reason = f"its worker died {attempts} times in a row without making progress"
+        return await self.end_as_failed(state, Failure(code="attempts", message=reason))
+
+    async def end_as_failed(self, state: RunState, failure: Failure) -> RunState:
+        """Return the run, ended with a failure."""
+        ended = advance(state, RunStopped(failure=failure))
+        return await self.close_waits_if_ended(state, ended)
+
+    async def close_waits_if_ended(self, before: RunState, after: RunState) -> RunState:
+        """Record "cancel" for the open waits of a run that ends; return its end.
+
+        The first decision wins here too: a person's approval that was recorded before
+        stays recorded, although its call does not run any more.
+        """
+        if after.run.status not in ENDED_STATUSES:
+            return after
+        now = self.ports.clock.now()
+        reason = after.run.failure.message if after.run.failure else None
+        closing = [
+            close_wait(
+                self.objects,
+                wait,
+                "cancel",
+                now=now,
+                decision_id=self.ports.ids.new_ulid(now),
+                reason=reason,
+            )
+            for wait in before.waits.values()
+        ]
+        await asyncio.gather(*closing)
+        return after

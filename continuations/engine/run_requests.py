@@ -1,0 +1,112 @@
+"""Requests to one run from outside: user messages and cancellation.
+
+They need no agents: a process that cannot resume a run can send to it and cancel it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from continuations.core.run import ENDED_STATUSES
+from continuations.engine.journal import StoreJournal
+from continuations.engine.new_run import parse_user_message
+from continuations.engine.publishing import Publisher
+from continuations.engine.run_ending import RunEnder
+from continuations.errors import InvalidInput, StaleRun
+from continuations.ledger import inbox
+from continuations.ledger.arrivals import Arrivals, read_cancel_request
+from continuations.ledger.versions import Versions
+from continuations.wire.continuation import Continuation
+from continuations.wire.records import CancelRequest, InboxMessage
+
+if TYPE_CHECKING:
+    from continuations.engine.ports import Ports
+    from continuations.engine.worker_options import WorkerOptions
+    from continuations.ledger.objects import Objects
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRequests:
+    """Sends messages to one run and cancels it."""
+
+    objects: Objects
+    ports: Ports
+    options: WorkerOptions
+    run_id: str
+
+    @property
+    def _versions(self) -> Versions:
+        return Versions(self.objects, self.run_id)
+
+    async def send(self, text: str, *, by: str | None) -> int:
+        """Append a user message to the inbox and return its number.
+
+        Raises `InvalidInput` if the run has ended.
+        """
+        user_message = parse_user_message(text)
+        await self._check_accepts_messages(0)
+        now = self.ports.clock.now()
+        message = InboxMessage(
+            id=self.ports.ids.new_ulid(now),
+            number=0,
+            at=now,
+            message=user_message,
+            by=by,
+        )
+        posted = await inbox.post(self.objects, self.run_id, message)
+        await self._check_accepts_messages(posted.number)
+        return posted.number
+
+    async def _check_accepts_messages(self, message_number: int) -> None:
+        run = (await self._versions.load_newest()).state.run
+        if run.status in ENDED_STATUSES and (
+            message_number == 0 or run.last_inbox_number < message_number
+        ):
+            msg = (
+                f"run {run.id} is {run.status} and does not accept messages. "
+                "Start a new run."
+            )
+            raise InvalidInput(msg, run_id=run.id)
+
+    async def cancel(self, *, by: str | None, reason: str | None) -> Continuation:
+        """Record a cancel request and end the run, unless another process holds it."""
+        newest = await self._versions.load_newest()
+        if newest.state.run.status in ENDED_STATUSES:
+            return Continuation(newest.state, newest.number)
+        now = self.ports.clock.now()
+        request = CancelRequest(
+            id=self.ports.ids.new_ulid(now), at=now, by=by, reason=reason
+        )
+        await inbox.record_cancel_request(self.objects, self.run_id, request)
+        while True:
+            try:
+                return await self.end_if_cancelled()
+            except StaleRun:
+                continue
+
+    async def end_if_cancelled(self) -> Continuation:
+        """End the run if a cancel request is recorded and no claim lasts.
+
+        Returns the newest state. Raises `StaleRun` if another process wrote a version
+        at the same time.
+        """
+        loaded = await self._versions.load_newest()
+        run = loaded.state.run
+        busy = run.claim is not None and run.claim.until > self.ports.clock.now()
+        if run.status in ENDED_STATUSES or busy:
+            return Continuation(loaded.state, loaded.number)
+        # Decisions are not read here: a damaged one must not keep the run alive.
+        request = await read_cancel_request(self.objects, self.run_id)
+        if request is None:
+            return Continuation(loaded.state, loaded.number)
+        journal = StoreJournal(
+            self.objects, self._versions, loaded, self.ports, lease=self.options.lease
+        )
+        await journal.ensure_guarded()
+        ender = RunEnder(self.objects, self.ports)
+        state = await ender.end_as_cancelled(loaded.state, request)
+        await Publisher(self.objects, self.ports).commit_and_publish(
+            journal, loaded.state, state, Arrivals(cancel_request=request)
+        )
+        return Continuation(state, journal.version_number)

@@ -1,0 +1,145 @@
+"""Docstrings of the public API document every parameter, result and attribute."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+import re
+from typing import TYPE_CHECKING, Any
+
+import docstring_parser
+import pytest
+
+import continuations
+from continuations.models.interface import Model
+from continuations.serve.dispatch import Dispatcher
+from continuations_storage.contract import Store
+from tests.docs.replay import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+REFERENCE = sorted((ROOT / "docs" / "reference").glob("*.md"))
+PATHS = re.compile(r"^::: ([\w.]+)\n((?:    .*\n)*)", re.MULTILINE)
+# Python fills these in, or their meaning is that of every Python object.
+IMPLIED = {"self", "cls", "args", "kwargs"}
+# Methods that implement a protocol are documented once, on the protocol.
+PROTOCOLS: tuple[type[Any], ...] = (Store, Dispatcher, Model)
+# Applications get objects of these classes and make none.
+NOT_MADE_BY_APPLICATIONS = {"Call", "Continuation", "Frame", "Handler", "AgentTool"}
+
+
+def public_names() -> Iterator[tuple[str, Any]]:
+    """Yield each class and function of the reference, with its path."""
+    for page in REFERENCE:
+        for path, options in PATHS.findall(page.read_text(encoding="utf-8")):
+            module, _, name = path.rpartition(".")
+            try:
+                whole = importlib.import_module(path)
+            except ModuleNotFoundError:
+                yield path, getattr(importlib.import_module(module), name)
+                continue
+            listed = re.search(r"^ +members: \[(.*)\]", options, re.MULTILINE)
+            names = listed[1].split(", ") if listed else defined_in(whole)
+            for each in names:
+                yield f"{path}.{each}", getattr(whole, each)
+
+
+def is_documented_kind(value: object) -> bool:
+    """Return whether a value is a class or a function."""
+    return inspect.isclass(value) or inspect.isfunction(value)
+
+
+def defined_in(module: Any) -> list[str]:
+    """Return the public classes and functions that a module defines."""
+    contents: dict[str, Any] = module.__dict__
+    return [
+        name
+        for name, value in contents.items()
+        if not name.startswith("_")
+        and is_documented_kind(value)
+        and value.__module__ == module.__name__
+    ]
+
+
+def functions(path: str, value: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Yield functions with their path and the object whose docstring has `Args`."""
+    if inspect.isfunction(value):
+        yield path, value, value
+        return
+    is_made = not issubclass(value, BaseException)
+    is_made = is_made and value.__name__ not in NOT_MADE_BY_APPLICATIONS
+    if is_made and "__init__" in vars(value) and not dataclasses.is_dataclass(value):
+        yield path, value.__init__, value
+    for name, member in vars(value).items():
+        function = getattr(member, "__func__", member)
+        if name.startswith("_") or not inspect.isfunction(function):
+            continue
+        if not any(name in vars(each) and value is not each for each in PROTOCOLS):
+            yield f"{path}.{name}", function, function
+
+
+NAMES = dict(public_names())
+FUNCTIONS = {
+    path: (function, documented)
+    for name, value in NAMES.items()
+    if is_documented_kind(value)
+    for path, function, documented in functions(name, value)
+}
+
+
+def parsed(value: Any) -> docstring_parser.Docstring:
+    """Return the sections of a Google docstring."""
+    text = inspect.getdoc(value) or ""
+    return docstring_parser.parse(text, style=docstring_parser.DocstringStyle.GOOGLE)
+
+
+def test_every_exported_class_and_function_is_checked() -> None:
+    checked = set(map(id, NAMES.values()))
+    exported = [getattr(continuations, name) for name in continuations.__all__]
+    lost = [
+        value.__name__
+        for value in exported
+        if is_documented_kind(value) and id(value) not in checked
+    ]
+
+    assert [] == lost
+
+
+@pytest.mark.parametrize("path", sorted(FUNCTIONS))
+def test_docstring_documents_every_parameter(path: str) -> None:
+    function, documented = FUNCTIONS[path]
+    parameters = {
+        name.lstrip("*")
+        for name in inspect.signature(function).parameters
+        if not name.startswith("_")
+    }
+    described = {param.arg_name.lstrip("*") for param in parsed(documented).params}
+
+    assert set() == parameters - described - IMPLIED
+
+
+@pytest.mark.parametrize(
+    "path", sorted(path for path in FUNCTIONS if path.rpartition(".")[2].islower())
+)
+def test_docstring_documents_the_result(path: str) -> None:
+    function, documented = FUNCTIONS[path]
+    sections = parsed(documented)
+    returned = function.__annotations__.get("return")
+
+    silent = returned in (None, "None") or documented is not function
+    assert silent or sections.returns is not None
+
+
+@pytest.mark.parametrize(
+    "path", sorted(name for name, v in NAMES.items() if dataclasses.is_dataclass(v))
+)
+def test_docstring_documents_every_attribute(path: str) -> None:
+    value = NAMES[path]
+    fields = {
+        each.name for each in dataclasses.fields(value) if not each.name.startswith("_")
+    }
+    described = {param.arg_name for param in parsed(value).params}
+
+    assert set() == fields - described
