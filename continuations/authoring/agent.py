@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from continuations.authoring.subagent import AgentTool
 from continuations.authoring.tool import Tool
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from continuations.authoring.approval import ApprovalPolicy, Condition
     from continuations.authoring.output_spec import OutputSpec
     from continuations.authoring.tool_protocol import ToolProtocol
+    from continuations.core.model_protocol import Model, OutputSchema
 
 ToolLike: TypeAlias = "ToolProtocol | Agent | Callable[..., Any]"
 ToolsOption: TypeAlias = "Sequence[ToolLike] | Callable[[], Sequence[ToolLike]]"
@@ -25,19 +26,6 @@ ToolsOption: TypeAlias = "Sequence[ToolLike] | Callable[[], Sequence[ToolLike]]"
 
 # More than any conversation holds, and within what is stored.
 _MAX_TURNS = 1_000_000_000
-
-
-class ModelLike(Protocol):
-    """Whatever answers a conversation, as `continuations.models` defines it."""
-
-    @property
-    def name(self) -> str:
-        """The model's name, for the manifest and for people."""
-        ...
-
-    async def reply(self, request: Any) -> Any:
-        """Return the next assistant message of a conversation."""
-        ...
 
 
 def _is_model(model: Any) -> bool:
@@ -63,7 +51,7 @@ class Agent:
         *,
         instructions: str = "",
         tools: ToolsOption = (),
-        model: str | ModelLike | None = None,
+        model: str | Model | None = None,
         description: str | None = None,
         input_type: Any = None,
         output_type: Any = None,
@@ -215,9 +203,9 @@ class Agent:
         return output_spec.make_output_spec(self.output_type, agent_name=self.name)
 
     @property
-    def response_format(self) -> dict[str, Any] | None:
-        """What a provider is asked for; `None` if the output is text."""
-        return None if self.has_text_output else self._output_spec.response_format
+    def output_schema(self) -> OutputSchema | None:
+        """The schema of its final reply; `None` if the output is text."""
+        return None if self.has_text_output else self._output_spec.output_schema
 
     def first_user_message(self, arguments_json: str) -> str:
         """Return the text of the first user message of a sub-agent's frame.

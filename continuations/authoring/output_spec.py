@@ -16,6 +16,7 @@ from continuations.authoring.arguments import describe_validation_error, schema_
 from continuations.authoring.errors import OutputInvalid
 from continuations.authoring.input_spec import has_fields, make_type_adapter
 from continuations.core import jsontext
+from continuations.core.model_protocol import OutputSchema
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -34,12 +35,8 @@ class OutputSpec:
     is_wrapped: bool
 
     @property
-    def response_format(self) -> dict[str, Any]:
-        """What a chat completions provider is asked for.
-
-        Not in OpenAI's strict mode, which refuses most schemas (it wants every
-        property required and no others allowed): the reply is checked here.
-        """
+    def output_schema(self) -> OutputSchema:
+        """The schema that a model is asked for: always one of an object."""
         schema = {**self.schema}
         if self.is_wrapped:
             definitions = schema.pop("$defs", None)
@@ -51,14 +48,7 @@ class OutputSpec:
             }
             if definitions:
                 schema["$defs"] = definitions
-        return {
-            "type": "json_schema",
-            "json_schema": {
-                "name": self.schema_name,
-                "schema": schema,
-                "strict": False,
-            },
-        }
+        return OutputSchema(name=self.schema_name, schema=schema)
 
     def parse(self, text: str) -> Any:
         """Return the value of a last reply; raises `OutputInvalid`."""

@@ -34,6 +34,7 @@ from continuations.core.events import (
     SubAgentStarted,
     Unverified,
 )
+from continuations.core.model_protocol import ModelReply, ModelRequest, ToolSpec
 from continuations.engine.new_run import (
     approval_digest,
     approved_contract_digest,
@@ -42,7 +43,6 @@ from continuations.engine.new_run import (
 )
 from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
 from continuations.errors import ModelError, TranscriptInvalid
-from continuations.models.interface import ModelReply, ModelRequest, ToolSpec
 
 if TYPE_CHECKING:
     from continuations.authoring.agent import Agent
@@ -51,10 +51,10 @@ if TYPE_CHECKING:
     from continuations.core.calls import CallRow
     from continuations.core.decisions import Verdict
     from continuations.core.events import Event
+    from continuations.core.model_protocol import Model
     from continuations.core.state import RunState
     from continuations.engine.ports import Ports
     from continuations.engine.stack_binding import StackBinding
-    from continuations.models.interface import Model
 
 _log = logging.getLogger("continuations")
 _HISTORY_LOST_NOTE = (
@@ -167,13 +167,11 @@ class Performer:
             ToolSpec(name=name, description=description, parameters=parameters)
             for name, description, parameters in agent.tool_specs
         )
-        settings = dict(agent.settings)
-        if agent.response_format is not None:
-            settings.setdefault("response_format", agent.response_format)
         request = ModelRequest(
             messages=messages,
             tools=specs,
-            settings=settings,
+            output_schema=agent.output_schema,
+            settings=agent.settings,
             agent=agent.name,
             run_id=state.run.id,
         )

@@ -246,7 +246,7 @@ def test_without_a_type_the_output_is_the_text(type_: Any) -> None:
     agent = Agent("a", output_type=type_)
 
     assert "anything" == agent.parse_output("anything")
-    assert agent.response_format is None
+    assert agent.output_schema is None
 
 
 @pytest.mark.parametrize(
@@ -284,19 +284,20 @@ def test_invalid_output_error_names_the_problem(text: str, expected_text: str) -
     assert expected_text in str(caught.value)
 
 
-def test_response_format_describes_the_output_type() -> None:
-    asked = Agent("a", output_type=Request).response_format
+def test_output_schema_describes_the_output_type() -> None:
+    output = Agent("a", output_type=Request).output_schema
 
-    assert asked is not None
-    assert "json_schema" == asked["type"]
-    assert "Request" == asked["json_schema"]["name"]
-    assert ["city", "days"] == list(asked["json_schema"]["schema"]["properties"])
+    assert output is not None
+    assert "Request" == output.name
+    assert ["city", "days"] == list(output.schema["properties"])
 
 
 def test_output_type_that_is_no_object_is_wrapped_in_an_object() -> None:
-    asked = Agent("a", output_type=list[Node]).response_format
+    output = Agent("a", output_type=list[Node]).output_schema
 
-    assert asked is not None
-    schema = asked["json_schema"]["schema"]
-    assert ("object", ["output"]) == (schema["type"], list(schema["properties"]))
-    assert ["Node"] == list(schema["$defs"])
+    assert output is not None
+    assert ("object", ["output"]) == (
+        output.schema["type"],
+        list(output.schema["properties"]),
+    )
+    assert ["Node"] == list(output.schema["$defs"])
