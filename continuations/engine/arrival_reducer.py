@@ -26,7 +26,7 @@ from continuations.core.events import (
 from continuations.core.reducer import advance
 from continuations.core.run import Failure
 from continuations.core.waits import Wait
-from continuations.engine.new_run import (
+from continuations.engine.call_waits import (
     approval_digest,
     approved_contract_digest,
     new_wait,

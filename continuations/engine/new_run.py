@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from continuations.core import jsontext
@@ -14,20 +13,15 @@ from continuations.core.messages import (
     user_message,
 )
 from continuations.core.run import Budget, RunRow
-from continuations.core.state import ROOT_FRAME_ID, RunState, frame_path
+from continuations.core.state import ROOT_FRAME_ID, RunState
 from continuations.core.transcript import find_violation
-from continuations.core.waits import WAIT_RULES, Wait, call_digest
 from continuations.errors import InvalidInput
-from continuations.ledger import layout
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from continuations.authoring.agent import Agent
-    from continuations.authoring.tool_protocol import ToolProtocol
-    from continuations.core.calls import CallRow
-    from continuations.core.waits import WaitKind
 
 Input: TypeAlias = "str | Sequence[Mapping[str, Any]]"
 
@@ -127,68 +121,4 @@ def initial_state(
         calls={},
         waits={},
         logs={ROOT_FRAME_ID: MessageLog(2, messages)},
-    )
-
-
-def approval_digest(
-    state: RunState, call: CallRow, arguments: str, contract_digest: str
-) -> str:
-    """Return the digest that an approval of a call is bound to."""
-    return call_digest(
-        run_nonce=state.run.run_nonce,
-        frame_id=call.frame_id,
-        call_id=call.id,
-        arguments=arguments,
-        contract_digest=contract_digest,
-    )
-
-
-def approved_contract_digest(tool: ToolProtocol) -> str:
-    """Return what an approval binds of a tool; a strict policy minds its words."""
-    strict = tool.approval is not None and tool.approval.strict
-    return (
-        f"{tool.contract_digest} {tool.description_digest}"
-        if strict
-        else tool.contract_digest
-    )
-
-
-def new_wait(
-    state: RunState,
-    call: CallRow,
-    tool: ToolProtocol | None,
-    *,
-    kind: WaitKind,
-    now: datetime,
-    ulid: str,
-    arguments: str | None = None,
-    note: str | None = None,
-) -> Wait:
-    """Return the wait at which a call comes to stand; its id was never used."""
-    arguments = arguments or call.arguments or "{}"
-    policy = tool.approval if tool is not None else None
-    meaning = call.contract_digest or ""
-    follows_policy = WAIT_RULES[kind].follows_policy
-    if follows_policy and tool is not None:
-        meaning = approved_contract_digest(tool)
-    gated = follows_policy and policy is not None
-    until = policy.decision_timeout if gated and policy else None
-    valid = policy.approval_validity if gated and policy else None
-    return Wait(
-        id=layout.build_wait_id(kind, ulid, state.run.id),
-        run_id=state.run.id,
-        call_id=call.id,
-        kind=kind,
-        path=(*frame_path(state, call.frame_id), call.tool),
-        tool=call.tool,
-        arguments_json=arguments,
-        schema_json=tool.schema_json if tool is not None else "{}",
-        digest=approval_digest(state, call, arguments, meaning),
-        created_at=now,
-        deadline=now + until if until is not None else None,
-        valid_for=valid // timedelta(seconds=1) if valid is not None else None,
-        policy=policy.display_name if gated and policy else None,
-        denial_stops=bool(gated and policy and policy.on_denied == "stop"),
-        expiry_stops=bool(gated and policy and policy.on_expired == "stop"),
-        note=note,
     )

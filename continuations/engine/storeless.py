@@ -15,8 +15,9 @@ from continuations.engine import new_run, portal
 from continuations.engine.arrival_reducer import ArrivalReducer
 from continuations.engine.code_changes import current_manifest
 from continuations.engine.journal import NoJournal
+from continuations.engine.model_registry import ModelRegistry
 from continuations.engine.outcomes import outcome_of
-from continuations.engine.performer import ModelRegistry, Performer
+from continuations.engine.performer import Performer
 from continuations.engine.ports import Ports
 from continuations.engine.run_loop import RunLoop
 from continuations.engine.run_options import RunOptions

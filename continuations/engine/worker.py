@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from continuations.authoring.manifest import ManifestChange
     from continuations.authoring.registry import AgentRegistry
     from continuations.core.state import RunState
+    from continuations.engine.model_registry import ModelRegistry
     from continuations.engine.outcomes import Outcome
-    from continuations.engine.performer import ModelRegistry
     from continuations.engine.ports import Ports
     from continuations.engine.worker_options import WorkerOptions
     from continuations.ledger.objects import Objects

@@ -8,7 +8,7 @@ from continuations.authoring.agent import Agent
 from continuations.authoring.registry import AgentRegistry
 from continuations.engine import new_run
 from continuations.engine.code_changes import current_manifest
-from continuations.engine.performer import ModelRegistry
+from continuations.engine.model_registry import ModelRegistry
 from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
 from continuations.engine.worker import Worker
 from continuations.errors import InvalidInput
