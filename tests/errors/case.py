@@ -44,6 +44,8 @@ class Case:
     advice: str
     setup: str = ""
     names: tuple[str, ...] = ()
+    ends_with_quote: bool = False
+    """Whether the message ends with a text of the application."""
     """Words that the message must have: the parameter as the user typed it."""
 
     @property

@@ -13,7 +13,7 @@ import time
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from html import unescape
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator
@@ -53,7 +53,7 @@ from tests.serve.notify.receivers import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, MutableMapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
     from socket import socket
 
@@ -125,8 +125,8 @@ class Scene(contextlib.ExitStack):
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
-        self.callback(_restore_mapping, os.environ, dict(os.environ))
-        self.callback(_restore_mapping, sys.modules, dict(sys.modules))
+        self.callback(_restore_environment, dict(os.environ))
+        self.callback(_restore_modules, dict(sys.modules), str(folder))
         self.folder = folder
         self.clock = SettableClock()
         self.store = MemoryStore()
@@ -441,10 +441,17 @@ class _SlowStore(MemoryStore):
         return await super().create(key, body)
 
 
-def _restore_mapping(mapping: MutableMapping[str, Any], before: dict[str, Any]) -> None:
-    for name in [name for name in mapping if name not in before]:
-        del mapping[name]
-    mapping.update(before)
+def _restore_environment(before: dict[str, str]) -> None:
+    os.environ.clear()
+    os.environ.update(before)
+
+
+def _restore_modules(before: dict[str, ModuleType], folder: str) -> None:
+    # Modules of the project stay: loaded twice, their classes would be two.
+    for name, module in list(sys.modules.items()):
+        if (getattr(module, "__file__", None) or "").startswith(folder):
+            del sys.modules[name]
+    sys.modules.update(before)
 
 
 def raise_if_problem(status: int, body: str) -> None:
