@@ -448,8 +448,10 @@ def _restore_environment(before: dict[str, str]) -> None:
 
 def _restore_modules(before: dict[str, ModuleType], folder: str) -> None:
     # Modules of the project stay: loaded twice, their classes would be two.
-    for name, module in list(sys.modules.items()):
-        if (getattr(module, "__file__", None) or "").startswith(folder):
+    modules: dict[str, Any] = sys.modules
+    for name, module in list(modules.items()):
+        path = getattr(module, "__file__", None) or ""
+        if module is None or path.startswith(folder):
             del sys.modules[name]
     sys.modules.update(before)
 
@@ -459,7 +461,7 @@ def raise_if_problem(status: int, body: str) -> None:
     if status < 400:
         return
     if body.startswith("<"):
-        text = re.sub(r"<(style|title)>.*?</\1>", "", body)
+        text = re.sub(r"<(style|title)>.*?</\1>", "", body).replace("</h1>", ": ")
         text = " ".join(unescape(re.sub(r"<[^>]+>", "\n", text)).split())
         raise Shown(f"page {status}", text)
     problem = json.loads(body)
