@@ -39,7 +39,7 @@ class Case:
 
     id: str
     error: type[BaseException] | str
-    """The class, or the kind of what is shown: "problem 404 run-not-found"."""
+    """The class, or the kind of the text that is shown: "problem 404 run-not-found"."""
     code: str
     advice: str
     setup: str = ""
@@ -50,7 +50,7 @@ class Case:
 
     @property
     def error_name(self) -> str:
-        """The name of the class, or the kind of what is shown."""
+        """The name of the class, or the kind of the text that is shown."""
         return self.error if isinstance(self.error, str) else self.error.__name__
 
 
@@ -64,7 +64,7 @@ class Area:
 
 @dataclass(frozen=True)
 class Observation:
-    """What a case came to."""
+    """The error of a case, with its text."""
 
     error: BaseException
     text: str
@@ -84,7 +84,7 @@ class NothingRaised(AssertionError):
 
 
 def observe(case: Case, scene: Scene) -> Observation:
-    """Run the setup and the code of a case; return the error that it came to."""
+    """Run the setup and the code of a case; return the error."""
     scene.execute(case.setup, f"<setup of {case.id}>")
     try:
         scene.execute(case.code, f"<code of {case.id}>")
@@ -101,7 +101,7 @@ def observe(case: Case, scene: Scene) -> Observation:
 
 
 def follow_advice(case: Case, scene: Scene) -> None:
-    """Do what the message says; raises whatever that raises."""
+    """Run the advice of a case: the next step that its message names."""
     scene.execute(case.advice, f"<advice of {case.id}>")
 
 

@@ -91,7 +91,7 @@ class SettableClock:
 
 @tool(approval=True)
 def pay(cents: int, note: str = "") -> str:
-    """Pay somebody."""
+    """Pay a person."""
     del note
     return f"paid {cents}"
 
@@ -170,7 +170,7 @@ class Scene(contextlib.ExitStack):
         assert isinstance(outcome, Suspended)
         return outcome.waits[0]
 
-    # What a machine lacks ------------------------------------------------------
+    # The machine ---------------------------------------------------------------
 
     def patch(self, target: Any, name: str, value: object) -> None:
         """Replace an attribute until the case is over."""
@@ -178,19 +178,19 @@ class Scene(contextlib.ExitStack):
         setattr(target, name, value)
 
     def without_module(self, name: str, *importers: str) -> None:
-        """Let a module be as if it were not installed."""
+        """Make imports of a module fail, as if it were not installed."""
         for each in (name, *importers):
             sys.modules.pop(each, None)
         modules: dict[str, Any] = sys.modules
         modules[name] = None
 
     def without_openai(self) -> None:
-        """Take away what a machine may know of OpenAI: no key, no other URL."""
+        """Remove the environment variables of OpenAI."""
         for name in [name for name in os.environ if name.startswith("OPENAI_")]:
             del os.environ[name]
 
     def without_aws(self) -> None:
-        """Take away what a machine may know of AWS: no credentials, no profile."""
+        """Remove the credentials and the configuration of AWS."""
         for name in [name for name in os.environ if name.startswith("AWS_")]:
             del os.environ[name]
         os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
@@ -427,7 +427,7 @@ class _LambdaContext:
 
 
 class _SlowStore(MemoryStore):
-    """A store of which each version takes some seconds, once it is told to."""
+    """A store that needs `delay` seconds to create a version."""
 
     def __init__(self, clock: SettableClock) -> None:
         super().__init__()
@@ -493,7 +493,7 @@ def failure_of(outcome: Outcome) -> Outcome:
 def tool_message(
     used: Any, arguments: Any, name: str | None = None, **options: Any
 ) -> str:
-    """Let a model call a tool; raise `Shown` if the model is told of an error."""
+    """Let a model call a tool; raise `Shown` if the result is an error."""
     call = ToolCall(name or used.name, arguments)
     agent = Agent("clerk", tools=[used], model=ScriptedModel([call, "done"]))
     outcome = continuations.run(agent, TASK, **options)
