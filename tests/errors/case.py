@@ -35,18 +35,26 @@ class Shown(Exception):
 
 @dataclass(frozen=True)
 class Case:
-    """A line of user code that fails, and the code that follows its message."""
+    """A line of user code that fails, and the code that follows its message.
+
+    Attributes:
+        id: The name of the case; it never changes.
+        error: The class, or the kind of the text that is shown, for example
+            "problem 404 run-not-found".
+        code: The code that fails.
+        advice: The next step that the message names; it succeeds.
+        setup: Code that runs before.
+        names: Words that the message must have: the parameter as the user typed it.
+        ends_with_quote: Whether the message ends with a text of the application.
+    """
 
     id: str
     error: type[BaseException] | str
-    """The class, or the kind of the text that is shown: "problem 404 run-not-found"."""
     code: str
     advice: str
     setup: str = ""
     names: tuple[str, ...] = ()
     ends_with_quote: bool = False
-    """Whether the message ends with a text of the application."""
-    """Words that the message must have: the parameter as the user typed it."""
 
     @property
     def error_name(self) -> str:

@@ -50,7 +50,6 @@ UNREACHED: dict[str, str] = {
     "continuations/ledger/versions.py:Versions.rebuild": (
         "a finding of the doctor, who shows it in his own words"
     ),
-    "continuations/ledger/versions.py:Versions._decode_header": _BACKSTOP,
     "continuations/ledger/versions.py:Versions._check_identity#2": _BYTES,
     "continuations/serve/http/api.py:HttpApi._identify": (
         "http-verifier-returns-true reaches it; the text goes to the log"
