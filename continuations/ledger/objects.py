@@ -50,16 +50,14 @@ _ERROR_CLASSES: tuple[tuple[type[storage.StorageError], type[Exception]], ...] =
 def open_store(url: str, **options: Unpack[StoreOptions]) -> Store:
     """Open the store that a URL names, without using the disk or the network.
 
-    ===========================  =====================================================
-    URL                          store
-    ===========================  =====================================================
-    ``file:PATH``                a folder
-    ``memory:``                  memory of this process, new at each call
-    ``memory:NAME``              memory of this process, shared by name
-    ``s3://BUCKET/PREFIX``       a bucket of S3 or of a server with its protocol
-    ``gs://BUCKET/PREFIX``       a bucket of Google Cloud Storage (extra `obstore`)
-    ``az://CONTAINER/PREFIX``    a container of Azure Blob Storage (extra `obstore`)
-    ===========================  =====================================================
+    The URLs are:
+
+    - `file:PATH`: a folder.
+    - `memory:`: memory of this process, new at each call.
+    - `memory:NAME`: memory of this process, shared by name.
+    - `s3://BUCKET/PREFIX`: a bucket of S3 or of a server with its protocol.
+    - `gs://BUCKET/PREFIX`: a bucket of Google Cloud Storage; needs the extra `obstore`.
+    - `az://CONTAINER/PREFIX`: a container of Azure Blob Storage; needs the same extra.
 
     Credentials come from the environment. So does each option that is not given.
 

@@ -72,17 +72,15 @@ _OTHER_SPELLINGS = {
 def open_store(url: str, **options: Unpack[StoreOptions]) -> Store:
     """Open the store that a URL names, without using the disk or the network.
 
-    ===========================  =====================================================
-    URL                          store
-    ===========================  =====================================================
-    ``file:PATH``                A folder; PATH is relative or absolute and is not
-                                 unquoted. Also ``file:///PATH``.
-    ``memory:``                  A new store in this process at each call.
-    ``memory:NAME``              One store for each name in this process.
-    ``s3://BUCKET/PREFIX``       A bucket of S3 or of a server with its protocol.
-    ``gs://BUCKET/PREFIX``       A bucket of Google Cloud Storage; needs obstore.
-    ``az://CONTAINER/PREFIX``    A container of Azure Blob Storage; needs obstore.
-    ===========================  =====================================================
+    The URLs are:
+
+    - ``file:PATH``: a folder. The path is relative or absolute, and is not unquoted.
+      ``file:///PATH`` is the same as ``file:/PATH``.
+    - ``memory:``: a new store in this process at each call.
+    - ``memory:NAME``: one store for each name in this process.
+    - ``s3://BUCKET/PREFIX``: a bucket of S3 or of a server with its protocol.
+    - ``gs://BUCKET/PREFIX``: a bucket of Google Cloud Storage; needs obstore.
+    - ``az://CONTAINER/PREFIX``: a container of Azure Blob Storage; needs obstore.
 
     The prefix is optional. Credentials come from the environment, never from the URL.
 
