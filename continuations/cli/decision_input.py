@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from continuations.cli.errors import UsageError
 from continuations.cli.output import write_note
-from continuations.cli.wait_status import wait_endings
+from continuations.cli.wait_status import recorded_decisions
 from continuations.core import jsontext
 
 if TYPE_CHECKING:
@@ -32,9 +32,11 @@ def resolve_wait_id(runner: Runner, wait_id: str) -> str:
     """
     if "@" in wait_id:
         return wait_id
-    waits = runner.look(wait_id).waits
-    endings = wait_endings(runner, waits)
-    undecided = [f"{wait.id} ({wait.tool})" for wait in waits if wait.id not in endings]
+    run = runner.look(wait_id)
+    decided = recorded_decisions(runner.store, run)
+    undecided = [
+        f"{wait.id} ({wait.tool})" for wait in run.waits if wait.id not in decided
+    ]
     open_waits = ", ".join(undecided) or "none"
     msg = (
         f"{wait_id} is the id of a run, and a decision needs the id of a wait. "

@@ -1,4 +1,4 @@
-"""Format outcomes, waits and decisions as lines of text, and runs as JSON values.
+"""Format outcomes, waits and decisions as lines of text.
 
 Text of models, tools and people is escaped, so that it cannot imitate other lines.
 """
@@ -6,22 +6,24 @@ Text of models, tools and people is escaped, so that it cannot imitate other lin
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from continuations.cli.wait_status import decision_text
-from continuations.core import jsontext
 from continuations.engine.outcomes import Failed, Finished, Suspended
 from continuations.present.escaping import escape_invisible, indent_escaped
 from continuations.present.json_forms import indented_json
+from continuations.present.wait_text import readable_time, wait_facts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from datetime import datetime
+    from collections.abc import Iterator, Sequence
 
-    from continuations import Continuation, Decision, Outcome, Usage, Wait, WaitSummary
+    from continuations import Decision, Outcome, Usage, Wait, WaitSummary
 
 # Longer JSON is laid out with one value per line.
 _MAX_INLINE_CHARS = 100
+
+# The line above the facts is the wait id, which contains the run id.
+_FACTS_IN_THE_ID = ("Run", "Wait")
 
 
 def outcome_lines(outcome: Outcome) -> Iterator[str]:
@@ -61,21 +63,9 @@ def _suspended_lines(outcome: Suspended) -> Iterator[str]:
 
 def wait_lines(wait: Wait, indent: str = "") -> Iterator[str]:
     """Yield the fields of a wait that a person needs to decide, without the id."""
-    fields = {
-        "kind": wait.kind,
-        "path": " > ".join(wait.path),
-        "tool": wait.tool,
-        "note": wait.note,
-        "policy": wait.policy,
-        "since": utc_text(wait.created_at),
-        "deadline": utc_text(wait.deadline) if wait.deadline else None,
-        "valid for": f"{wait.valid_for} s" if wait.valid_for is not None else None,
-        "if denied": "the run stops" if wait.denial_stops else None,
-        "if expired": "the run stops" if wait.expiry_stops else None,
-    }
-    for name, value in fields.items():
-        if value is not None:
-            yield f"{indent}{name}: {escape_invisible(value)}"
+    for label, fact in wait_facts(wait).items():
+        if label not in _FACTS_IN_THE_ID:
+            yield f"{indent}{label.lower()}: {escape_invisible(fact)}"
     yield from json_field_lines("arguments", wait.arguments_json, indent)
 
 
@@ -105,33 +95,16 @@ def decision_lines(decision: Decision, run_id: str) -> Iterator[str]:
 def wait_table_lines(waits: Sequence[WaitSummary]) -> Iterator[str]:
     """Yield a table of waits, one per line, the id first."""
     # Not rich's table: it takes two seconds for 10,000 waits and cuts wide cells.
-    rows: list[tuple[str, ...]] = [("WAIT", "RUN", "KIND", "SINCE")]
+    rows: list[tuple[str, ...]] = [("WAIT", "RUN", "KIND", "OPENED")]
     rows += [
-        (wait.id, wait.run_id, wait.kind, utc_text(wait.created_at)) for wait in waits
+        (wait.id, wait.run_id, wait.kind, readable_time(wait.created_at))
+        for wait in waits
     ]
     rows = [tuple(escape_invisible(cell) for cell in row) for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = zip(row, widths, strict=True)
         yield "  ".join(cell.ljust(width) for cell, width in cells).rstrip()
-
-
-def wait_summary_json(wait: WaitSummary) -> dict[str, Any]:
-    """Return a wait summary as JSON values."""
-    return {
-        "id": wait.id,
-        "run_id": wait.run_id,
-        "kind": wait.kind,
-        "since": wait.created_at.isoformat(),
-    }
-
-
-def run_json(continuation: Continuation, endings: Mapping[str, str]) -> dict[str, Any]:
-    """Return a run as JSON values; `endings` says how closed waits ended, by id."""
-    report: dict[str, Any] = jsontext.parse(continuation.to_json())
-    for wait in report["waits"]:
-        wait["ended"] = endings.get(wait["id"])
-    return report
 
 
 def ascii_json(value: object) -> str:
@@ -145,8 +118,3 @@ def usage_text(usage: Usage) -> str:
         f"{usage.requests} requests, {usage.input_tokens} tokens in, "
         f"{usage.output_tokens} out"
     )
-
-
-def utc_text(time: datetime) -> str:
-    """Return a UTC time to the second."""
-    return f"{time:%Y-%m-%dT%H:%M:%SZ}"

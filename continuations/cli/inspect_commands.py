@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,7 +13,7 @@ from continuations.cli.errors import UsageError
 from continuations.cli.options import App, Json, RunId, StoreUrl
 from continuations.cli.output import write_lines, write_note
 from continuations.present.escaping import escape_invisible
-from continuations.present.json_forms import wait_json
+from continuations.present.json_forms import run_json, wait_json, wait_summary_json
 
 if TYPE_CHECKING:
     from continuations import Runner
@@ -36,7 +37,7 @@ def waiting(
         write_lines(escape_invisible(wait.id) for wait in summaries)
         return
     if json:
-        rows = [formatting.wait_summary_json(wait) for wait in summaries]
+        rows = [wait_summary_json(wait) for wait in summaries]
         write_lines([formatting.ascii_json(rows)])
         return
     waits = list(summaries)
@@ -75,7 +76,8 @@ def show(
 def _show_wait(runner: Runner, wait_id: str, *, json: bool) -> None:
     wait = runner.wait(wait_id)
     if json:
-        write_lines([formatting.ascii_json(wait_json(wait))])
+        form = wait_json(wait, now=datetime.now(UTC))
+        write_lines([formatting.ascii_json(form)])
         return
     write_lines([escape_invisible(wait.id)])
     write_lines(formatting.wait_lines(wait))
@@ -87,15 +89,16 @@ def _show_run(runner: Runner, run_id: str, version: int | None, *, json: bool) -
     # Imported here: only this command needs the tree and rich, deciding does not.
     from continuations.cli import stack_tree  # noqa: PLC0415
     from continuations.cli.terminal import print_lines  # noqa: PLC0415
-    from continuations.cli.wait_status import wait_endings  # noqa: PLC0415
+    from continuations.cli.wait_status import recorded_decisions  # noqa: PLC0415
 
-    state = runner.look(run_id, version=version)
-    endings = wait_endings(runner, state.waits)
+    run = runner.look(run_id, version=version)
+    decisions = recorded_decisions(runner.store, run)
     if json:
-        write_lines([formatting.ascii_json(formatting.run_json(state, endings))])
+        form = run_json(run, decided=decisions, now=datetime.now(UTC), with_stack=True)
+        write_lines([formatting.ascii_json(form)])
         return
-    print_lines(stack_tree.header_lines(state))
-    print_lines(stack_tree.tree_lines(state.root, endings))
+    print_lines(stack_tree.header_lines(run))
+    print_lines(stack_tree.tree_lines(run.root, decisions))
 
 
 def doctor(

@@ -9,14 +9,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from continuations.cli.formatting import usage_text, utc_text
+from continuations.cli.formatting import usage_text
+from continuations.cli.wait_status import decision_text
 from continuations.core import jsontext
 from continuations.present.escaping import escape_invisible, indent_escaped
+from continuations.present.wait_text import readable_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from continuations import Call, Continuation, Frame, Wait
+    from continuations import Call, Continuation, Decision, Frame, Wait
 
 MAX_INDENT_DEPTH = 12
 _STATE_STYLES = {
@@ -50,10 +52,10 @@ def header_lines(continuation: Continuation) -> Iterator[Line]:
     text = f"{run.id}: {run.status}, version {continuation.version}"
     yield Line("", escape_invisible(text), "head")
     yield Line(
-        "", f"started {utc_text(run.created_at)}; {usage_text(continuation.usage)}"
+        "", f"started {readable_time(run.created_at)}; {usage_text(continuation.usage)}"
     )
     if run.claim is not None:
-        claim = f"claimed by {run.claim.worker} until {utc_text(run.claim.until)}"
+        claim = f"claimed by {run.claim.worker} until {readable_time(run.claim.until)}"
         yield Line("", escape_invisible(claim), "busy")
     if continuation.failure is not None:
         yield Line("", f"error: {escape_invisible(continuation.failure.code)}", "bad")
@@ -63,18 +65,18 @@ def header_lines(continuation: Continuation) -> Iterator[Line]:
         yield Line("", indent_escaped(continuation.output))
 
 
-def tree_lines(root: Frame, endings: Mapping[str, str]) -> Iterator[Line]:
-    """Yield the tree; `endings` says how closed waits ended, by wait id."""
+def tree_lines(root: Frame, decisions: Mapping[str, Decision]) -> Iterator[Line]:
+    """Yield the tree; `decisions` are the recorded ones, by wait id."""
     yield Line("", escape_invisible(root.agent), "agent")
     pending = _branches(root, "", 1)
     while pending:
         branch = pending.pop()
         frame = branch.call.frame
         wait = branch.call.wait
-        state = "decided" if wait and wait.id in endings else branch.call.state
+        state = "decided" if wait and wait.id in decisions else branch.call.state
         yield Line(branch.prefix, *_call_text(branch.call, frame, state))
         if wait is not None:
-            yield from _wait_lines(wait, branch.child_prefix + "  ", endings)
+            yield from _wait_lines(wait, branch.child_prefix + "  ", decisions)
         if frame is not None:
             pending.extend(_branches(frame, branch.child_prefix, branch.depth + 1))
 
@@ -102,14 +104,17 @@ def _call_text(call: Call, frame: Frame | None, state: str) -> tuple[str, str]:
     return f"{escape_invisible(text)}: {state}", _STATE_STYLES.get(state, "")
 
 
-def _wait_lines(wait: Wait, indent: str, endings: Mapping[str, str]) -> Iterator[Line]:
+def _wait_lines(
+    wait: Wait, indent: str, decisions: Mapping[str, Decision]
+) -> Iterator[Line]:
     # The id has a line of its own and is never cut, because people copy it.
-    ending = endings.get(wait.id)
-    if ending is not None:
-        yield Line(indent, f"{escape_invisible(ending)}; resume the run", "done")
+    decision = decisions.get(wait.id)
+    if decision is not None:
+        text = f"{decision_text(decision)}; resume the run"
+        yield Line(indent, escape_invisible(text), "done")
     else:
-        deadline = f", deadline {utc_text(wait.deadline)}" if wait.deadline else ""
-        text = f"waits for {wait.kind} since {utc_text(wait.created_at)}{deadline}"
+        deadline = f", deadline {readable_time(wait.deadline)}" if wait.deadline else ""
+        text = f"waits for {wait.kind} since {readable_time(wait.created_at)}{deadline}"
         yield Line(indent, escape_invisible(text), "wait")
     if wait.note is not None:
         yield Line(indent, escape_invisible(wait.note))

@@ -1,47 +1,40 @@
-"""Find out which waits of a version are already closed, so none is shown as open."""
+"""Find the decided waits of a run, so that no command shows them as open."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING
 
-from continuations.core.decisions import Decision
 from continuations.engine import portal
-from continuations.errors import AlreadyDecided, Cancelled, WaitExpired, WaitNotFound
+from continuations.ledger.arrivals import read_decision
+from continuations.ledger.objects import Objects
+from continuations.present.decided_waits import decided_wait_ids
+from continuations.present.wait_text import DECISION_WORDS, readable_time
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from continuations import Runner, Wait
-
-
-def wait_endings(runner: Runner, waits: Sequence[Wait]) -> dict[str, str]:
-    """Return how each closed wait ended, by wait id; open waits are left out."""
-    endings = portal.run_until_complete(_find_endings(runner, waits))
-    return {wait.id: end for wait, end in zip(waits, endings, strict=True) if end}
+    from continuations import Continuation, Decision
+    from continuations_storage import Store
 
 
-async def _find_endings(runner: Runner, waits: Sequence[Wait]) -> list[str | None]:
-    return await asyncio.gather(*(_find_ending(runner, wait.id) for wait in waits))
+def recorded_decisions(store: Store, run: Continuation) -> dict[str, Decision]:
+    """Return the recorded decisions of the waits of a version, by wait id."""
+    return portal.run_until_complete(_read_decisions(store, run))
 
 
-async def _find_ending(runner: Runner, wait_id: str) -> str | None:
-    try:
-        await runner.async_runner.wait(wait_id)
-    except AlreadyDecided as error:
-        return decision_text(error.decision)
-    except WaitExpired:
-        return "expired"
-    except Cancelled:
-        return "cancelled"
-    except WaitNotFound:
-        return "closed"
-    return None
+async def _read_decisions(store: Store, run: Continuation) -> dict[str, Decision]:
+    decided = await decided_wait_ids(store, run)
+    wait_ids = [wait.id for wait in run.waits if wait.id in decided]
+    objects = Objects(store)
+    decisions = await asyncio.gather(
+        *(read_decision(objects, wait_id) for wait_id in wait_ids)
+    )
+    pairs = zip(wait_ids, decisions, strict=True)
+    return {wait_id: decision for wait_id, decision in pairs if decision is not None}
 
 
-def decision_text(decision: object) -> str:
+def decision_text(decision: Decision) -> str:
     """Return the kind, the person and the time of a decision as text."""
-    if not isinstance(decision, Decision):
-        return "decided"
     by = f" by {decision.by}" if decision.by else ""
-    return f"{decision.kind}{by} at {decision.at.isoformat()}"
+    return (
+        f"{DECISION_WORDS[decision.kind].lower()}{by} at {readable_time(decision.at)}"
+    )

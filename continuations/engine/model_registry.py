@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from continuations.authoring import callables
+from continuations.core.model_protocol import ModelReply
 from continuations.errors import ModelError
-from continuations.models.interface import ModelReply
 
 if TYPE_CHECKING:
     from continuations.authoring.agent import Agent
-    from continuations.models.interface import Model, ModelRequest
+    from continuations.core.model_protocol import Model, ModelRequest
 
 
 class ModelRegistry:

@@ -34,6 +34,7 @@ from continuations.core.events import (
     SubAgentStarted,
     Unverified,
 )
+from continuations.core.model_protocol import ModelRequest, ToolSpec
 from continuations.engine.call_waits import (
     approval_digest,
     approved_contract_digest,
@@ -42,7 +43,6 @@ from continuations.engine.call_waits import (
 from continuations.engine.new_run import first_messages
 from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
 from continuations.errors import TranscriptInvalid
-from continuations.models.interface import ModelRequest, ToolSpec
 
 if TYPE_CHECKING:
     from continuations.authoring.agent import Agent
@@ -51,11 +51,11 @@ if TYPE_CHECKING:
     from continuations.core.calls import CallRow
     from continuations.core.decisions import Verdict
     from continuations.core.events import Event
+    from continuations.core.model_protocol import ModelReply
     from continuations.core.state import RunState
     from continuations.engine.model_registry import ModelRegistry
     from continuations.engine.ports import Ports
     from continuations.engine.stack_binding import StackBinding
-    from continuations.models.interface import ModelReply
 
 _log = logging.getLogger("continuations")
 _HISTORY_LOST_NOTE = (
@@ -175,13 +175,11 @@ class Performer:
             ToolSpec(name=name, description=description, parameters=parameters)
             for name, description, parameters in agent.tool_specs
         )
-        settings = dict(agent.settings)
-        if agent.response_format is not None:
-            settings.setdefault("response_format", agent.response_format)
         request = ModelRequest(
             messages=messages,
             tools=specs,
-            settings=settings,
+            output_schema=agent.output_schema,
+            settings=agent.settings,
             agent=agent.name,
             run_id=state.run.id,
         )

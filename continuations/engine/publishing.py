@@ -97,7 +97,7 @@ class Publisher:
         if state.run.status not in ENDED_STATUSES:
             assert journal.loaded is not None  # noqa: S101 - it was just committed
             arrived_since = await read_arrivals(self.objects, journal.loaded.state)
-            # A process that read the version may decide a wait before its object exists.
+            # A process that read the version may decide before the wait object exists.
             await waits.delete(self.objects, arrived_since.decisions)
         await self.delete_markers(journal, arrived, closed)
         return arrived_since

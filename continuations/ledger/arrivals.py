@@ -1,4 +1,4 @@
-"""What comes to a run from outside: decisions, messages, the wish to cancel."""
+"""Arrivals: the decisions, inbox messages and cancel request of a run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrivals:
-    """What a run has not yet taken in; decisions are by the id of their wait."""
+    """The arrivals that a run has not processed yet; decisions by wait id."""
 
     decisions: Mapping[str, Decision] = field(default_factory=dict[str, "Decision"])
     inbox_messages: tuple[InboxMessage, ...] = ()
@@ -35,27 +35,37 @@ class Arrivals:
 
     @property
     def marker_keys(self) -> tuple[str, ...]:
-        """The keys of the markers that were made for them."""
-        made = [decision.marker for decision in self.decisions.values()]
-        made += [letter.marker for letter in self.inbox_messages]
+        """The keys of the markers of these arrivals."""
+        keys = [decision.marker for decision in self.decisions.values()]
+        keys += [message.marker for message in self.inbox_messages]
         if self.cancel_request is not None:
-            made.append(self.cancel_request.marker)
-        return tuple(key for key in made if key is not None)
+            keys.append(self.cancel_request.marker)
+        return tuple(key for key in keys if key is not None)
 
 
 async def read_arrivals(
     objects: Objects, state: RunState, keys: tuple[str, ...] | None = None
 ) -> Arrivals:
-    """Return what came since a version: one listing, or none where it is known.
+    """Read the arrivals since a version.
 
-    Then a read for each.
+    Args:
+        objects: The store.
+        state: The state of that version.
+        keys: The keys of all arrivals, if a listing of them is at hand. By default,
+            they are listed.
+
+    Raises:
+        Corrupt: An arrival is damaged, missing, or a decision of another wait.
+        FormatError: An arrival has a newer format.
     """
     run = state.run
     if keys is None:
         prefix = layout.arrivals_prefix(run.id)
         keys = tuple([key async for key in objects.all_keys(prefix)])
-    names = [layout.decided_wait_id(key, run.id) for key in keys]
-    decided = [state.waits[name] for name in names if name and name in state.waits]
+    ids = [layout.decided_wait_id(key, run.id) for key in keys]
+    decided = [
+        state.waits[wait_id] for wait_id in ids if wait_id and wait_id in state.waits
+    ]
     numbers = sorted(
         number
         for key in keys
@@ -63,23 +73,23 @@ async def read_arrivals(
         and number > run.last_inbox_number
     )
     cancelled = layout.cancel_request_key(run.id) in keys
-    decisions, letters, cancellation = await gather(
+    decisions, messages, cancel_request = await gather(
         gather(*(_read_matching_decision(objects, wait) for wait in decided)),
         gather(*(_read_listed_message(objects, run.id, number) for number in numbers)),
         read_cancel_request(objects, run.id) if cancelled else _no_cancel_request(),
     )
     return Arrivals(
         decisions={decision.wait_id: decision for decision in decisions},
-        inbox_messages=tuple(letters),
-        cancel_request=cancellation,
+        inbox_messages=tuple(messages),
+        cancel_request=cancel_request,
     )
 
 
 async def list_decided_wait_ids(objects: Objects, run_id: str) -> list[str]:
-    """Return the ids of all waits of a run that were ever decided."""
+    """Return the ids of all decided waits of a run."""
     prefix = layout.arrivals_prefix(run_id)
-    names = [layout.decided_wait_id(k, run_id) async for k in objects.all_keys(prefix)]
-    return [name for name in names if name is not None]
+    ids = [layout.decided_wait_id(k, run_id) async for k in objects.all_keys(prefix)]
+    return [wait_id for wait_id in ids if wait_id is not None]
 
 
 async def read_decision(objects: Objects, wait_id: str) -> Decision | None:
@@ -91,13 +101,16 @@ async def read_decision(objects: Objects, wait_id: str) -> Decision | None:
     except NotFound:
         return None
     if decision.wait_id != wait_id:
-        msg = f"{key} holds the decision of another wait. It was left untouched."
+        msg = (
+            f"{key} is damaged: it contains the decision of another wait. It was not "
+            "changed. Restore it from a backup."
+        )
         raise Corrupt(msg, wait_id=wait_id)
     return decision
 
 
 async def read_cancel_request(objects: Objects, run_id: str) -> CancelRequest | None:
-    """Return the wish to end a run, or `None`."""
+    """Return the cancel request of a run, or `None`."""
     key = layout.cancel_request_key(run_id)
     try:
         return decode_cancel_request(await objects.read(key), key, run_id)
@@ -109,8 +122,9 @@ async def _read_matching_decision(objects: Objects, wait: Wait) -> Decision:
     decision = await read_decision(objects, wait.id)
     if decision is None or decision.digest != wait.digest:
         msg = (
-            f"The decision of {wait.id} was made for another call than this. Nothing "
-            "ran. Compare its digest with the wait's, and cancel the run if in doubt."
+            f"The decision of wait {wait.id} is not valid: it was made for another "
+            "call. No call was run. Compare the two digests; cancel the run if in "
+            "doubt."
         )
         raise Corrupt(msg, run_id=wait.run_id, wait_id=wait.id)
     return decision
@@ -123,20 +137,23 @@ async def _read_listed_message(
         return await read_inbox_message(objects, run_id, number)
     except NotFound:
         key = layout.inbox_message_key(run_id, number)
-        msg = f"{key} was listed, and is gone. Restore it; nothing was changed."
+        msg = f"{key} is missing, although it was listed. Restore it from a backup."
         raise Corrupt(msg, run_id=run_id) from None
 
 
 async def read_inbox_message(
     objects: Objects, run_id: str, number: int
 ) -> InboxMessage:
-    """Return a message of the inbox; raises `NotFound` or `Corrupt`."""
+    """Return an inbox message; raises `NotFound` or `Corrupt`."""
     key = layout.inbox_message_key(run_id, number)
-    letter = decode_inbox_message(await objects.read(key), key, run_id)
-    if letter.number != number:
-        msg = f"{key} holds message {letter.number}. It was left untouched."
+    message = decode_inbox_message(await objects.read(key), key, run_id)
+    if message.number != number:
+        msg = (
+            f"{key} is damaged: it contains message {message.number}. It was not "
+            "changed. Restore it from a backup."
+        )
         raise Corrupt(msg, run_id=run_id)
-    return letter
+    return message
 
 
 async def _no_cancel_request() -> None:

@@ -1,8 +1,8 @@
-"""The right to move a run on, for a limited time.
+"""Claims: the exclusive right to advance a run for a limited time.
 
-A claim is a version that says who works on the run and until when. It is measured
-from before its create was sent, on two clocks (see `Lease`), so that a process which
-was frozen finds that its time is over.
+A claim is a version that records the worker and the end of the claim. Its time starts
+before its create is sent and is measured on two clocks (see `Lease`). So a process that
+was frozen sees that its claim has ended.
 """
 
 from __future__ import annotations
@@ -25,24 +25,31 @@ class Clock(Protocol):
     """The two clocks of a machine."""
 
     def now(self) -> datetime:
-        """Return the wall clock's time, aware, UTC, in whole milliseconds."""
+        """Return the wall clock's time (aware, UTC) in whole milliseconds."""
         ...
 
     def elapsed(self) -> float:
-        """Return seconds of a clock that only goes forward, also during sleep."""
+        """Return seconds of a clock that never goes back and runs during sleep."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """How long a claim lasts on this machine's clocks.
+    """The time of a claim on the clocks of this machine.
 
-    `length` is in seconds. No model or tool call starts with less than half of it
-    left: two workers' clocks may each be a quarter off the store's, so the one that
-    is ahead may believe half a claim too early that it is over. From two thirds on it
-    is renewed, so that a worker which is not held up never comes to that. `slack` is
-    how long the request took in which the store told its time: by so much less is
-    known of our clock.
+    No model or tool call starts when less than half of the time is left. The reason:
+    the clocks of two workers may each differ from the store's by a quarter of a claim.
+    So a worker whose clock is ahead may take over half a claim too early. A claim is
+    renewed when a third of its time is gone, so a worker without delays never reaches
+    that limit.
+
+    Attributes:
+        clock: The clocks of this machine.
+        seconds: The length of the claim.
+        until: The end on the wall clock.
+        until_elapsed: The end on the monotonic clock.
+        clock_uncertainty: The duration in seconds of the request in which the store
+            returned its time. The difference of the clocks is known only to this.
     """
 
     clock: Clock
@@ -53,7 +60,7 @@ class Lease:
 
     @classmethod
     def start_now(cls, clock: Clock, seconds: float) -> Lease:
-        """Return a lease that begins before anything is sent."""
+        """Return a lease that begins now; call it before the claim is sent."""
         until = clock.now() + timedelta(seconds=seconds)
         return cls(
             clock=clock,
@@ -64,29 +71,29 @@ class Lease:
 
     @property
     def seconds_left(self) -> float:
-        """Seconds that are left, by the clock that says less."""
+        """The seconds that are left, on the clock that has less."""
         wall = (self.until - self.clock.now()).total_seconds()
         return min(wall, self.until_elapsed - self.clock.elapsed())
 
     @property
     def can_start_call(self) -> bool:
-        """Whether enough is left to begin a model or tool call."""
+        """Whether enough time is left to start a model or tool call."""
         return self.seconds_left > self.seconds / 2 + self.clock_uncertainty
 
     @property
     def needs_renewal(self) -> bool:
-        """Whether a third of it is gone."""
+        """Whether a third of the time is gone."""
         return self.seconds_left < self.seconds * 2 / 3
 
 
 def claimed(state: RunState, *, worker: str, lease: Lease, attempt: int) -> RunState:
-    """Return the run as one that a worker has claimed."""
+    """Return the state with a claim of a worker."""
     claim = Claim(worker=worker, until=lease.until, attempt=attempt)
     return replace(state, run=replace(state.run, status="running", claim=claim))
 
 
 def released(state: RunState, status: RunStatus = "suspended") -> RunState:
-    """Return the run with its claim given up, unless it has ended."""
+    """Return the state without a claim; an ended run keeps its status."""
     ended = state.run.status not in ("running", "suspended")
     status = state.run.status if ended else status
     return replace(state, run=replace(state.run, status=status, claim=None))
@@ -95,8 +102,8 @@ def released(state: RunState, status: RunStatus = "suspended") -> RunState:
 def next_attempt(run: RunRow) -> int:
     """Return the number of the next attempt.
 
-    Only claims count that take over from a worker which died before it made
-    progress: a claim given up in order begins anew at 1.
+    An attempt counts only after a worker that died before it made progress. After a
+    claim that was released, the number is 1.
     """
     return run.claim.attempt + 1 if run.claim else 1
 
@@ -107,16 +114,16 @@ def check_free(run: RunRow, now: datetime) -> None:
     if claim is None or claim.until <= now:
         return
     msg = (
-        f"Run {run.id} is being worked on, by a process whose claim lasts until "
-        f"{claim.until.isoformat()}. Nothing was done here. Resume it after that time "
-        "if it has not moved on by then."
+        f"run {run.id} is busy: another process holds its claim until "
+        f"{claim.until.isoformat()}. Nothing was done here. Resume the run after that "
+        "time if it has not advanced."
     )
     raise RunBusy(msg, run_id=run.id, until=claim.until)
 
 
 @dataclass(frozen=True, slots=True)
 class ClockReading:
-    """The store's time of something, and when it was sent and answered by our clock."""
+    """The store's time of a request, and the wall clock before and after it."""
 
     sent_at: datetime
     store_time: datetime | None
@@ -124,18 +131,16 @@ class ClockReading:
 
 
 def check_clock(reading: ClockReading, lease_seconds: float, run_id: str) -> None:
-    """Raise `ClockOff` if the store's time says that ours is wrong.
-
-    A quarter of a claim is the most that they may differ.
-    """
+    """Raise `ClockOff` if the clocks differ by more than a quarter of a claim."""
     if reading.store_time is None:
         return
-    most = timedelta(seconds=lease_seconds / 4)
-    if reading.sent_at - most <= reading.store_time <= reading.received_at + most:
+    limit = timedelta(seconds=lease_seconds / 4)
+    if reading.sent_at - limit <= reading.store_time <= reading.received_at + limit:
         return
-    off = (reading.store_time - reading.received_at).total_seconds()
+    difference = (reading.store_time - reading.received_at).total_seconds()
     msg = (
-        f"This machine's clock and the store's differ by {abs(off):.1f} s, more than a "
-        f"quarter of a claim. Run {run_id} was not worked on. Set this machine's clock."
+        f"run {run_id} was not resumed: the clock of this machine and the clock of the "
+        f"store differ by {abs(difference):.1f} s, which is more than a quarter of a "
+        "claim. Correct the clock of this machine."
     )
     raise ClockOff(msg, run_id=run_id)

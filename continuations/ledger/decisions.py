@@ -1,8 +1,8 @@
 """Check and record the first decision of a wait.
 
-Deciding reads the wait, checks, makes the marker and creates the decision under the
-wait's own key. It loads neither the run nor an agent, and no library for either; only
-for a wait whose object a crash kept from being made does it look at the run.
+To decide is to read the wait, check the verdict, create the marker, and create the
+decision under the wait's own key. This loads neither the run nor agents, nor their
+libraries. Only if the object of the wait is missing after a crash, the run is loaded.
 """
 
 from __future__ import annotations
@@ -55,14 +55,28 @@ async def decide(
     decision_id: str,
     check_digest: DigestCheck | None = None,
 ) -> Decision:
-    """Record a decision; returns the one that stands, which says the same.
+    """Record a decision for a wait; return the recorded decision.
 
-    `check` gets the digest of what is decided before anything is recorded or told,
-    and what it raises is raised. Repeating a decision that was recorded is a
-    success. Raises `DecisionRefused` (nothing recorded, decide again),
-    `AlreadyDecided`, `WaitExpired`, `Cancelled`, `WaitNotFound`. A crash
-    leaves the wait open, or the decision recorded and found by the next resume or
-    sweep.
+    To repeat a recorded decision is a success. A crash leaves the wait open, or the
+    decision recorded; then the next resume or sweep finds it.
+
+    Args:
+        objects: The store.
+        wait_id: The id of the wait.
+        verdict: The decision.
+        now: The time of the decision.
+        decision_id: The id of the decision, a new ULID.
+        check_digest: Called with the digest of the wait before the decision is
+            recorded or compared. Its exception is raised.
+
+    Raises:
+        WaitNotFound: The wait does not exist.
+        DecisionRefused: The verdict does not fit; nothing was recorded, decide again.
+        AlreadyDecided: Another decision is recorded; the error contains it.
+        WaitExpired: The deadline has passed.
+        Cancelled: The run was cancelled.
+        Corrupt: The wait or its decision is damaged.
+        StoreError: The decision may or may not be recorded.
     """
     wait = await find_open_wait(objects, wait_id)
     if wait is None:
@@ -77,31 +91,31 @@ async def decide(
     if check_digest is not None:
         check_digest(wait.digest)
     try:
-        wanted = build_decision(wait, verdict, now=now, decision_id=decision_id)
+        proposed = build_decision(wait, verdict, now=now, decision_id=decision_id)
     except (DecisionRefused, WaitExpired):
-        # A crash may have left the object of a wait that is decided: what stands then
-        # is that, and not what could be said of an open one.
+        # After a crash, a decided wait may still have its object. Then the recorded
+        # decision counts, and not a check of an open wait.
         if await read_decision(objects, wait_id) is None:
             raise
         return await _decide_closed_wait(
             objects, wait_id, verdict, now=now, decision_id=decision_id
         )
     marker = markers.for_decision(wait_id, now, decision_id)
-    wanted = replace(wanted, marker=marker.key)
+    proposed = replace(proposed, marker=marker.key)
     await markers.create(objects, marker)
-    stands = await record_decision(objects, wanted)
-    if stands.id != wanted.id:
+    recorded = await record_decision(objects, proposed)
+    if recorded.id != proposed.id:
         await objects.delete(marker.key)
-    return _recorded_or_raise(stands, wanted)
+    return _recorded_or_raise(recorded, proposed)
 
 
 async def find_open_wait(objects: Objects, wait_id: str) -> Wait | None:
-    """Return an open wait; `None` if it is over, `WaitNotFound` if it never was."""
+    """Return an open wait, or `None` if it is decided; raises `WaitNotFound`."""
     name = layout.parse_wait_id(wait_id)
     wait = await waits.read(objects, wait_id)
     if wait is not None or await read_decision(objects, wait_id) is not None:
         return wait
-    # Its object may not have been made: a crash after the version that names it.
+    # After a crash, the version may exist without the object of the wait.
     from continuations.ledger.versions import Versions  # noqa: PLC0415 - rarely needed
 
     try:
@@ -110,8 +124,8 @@ async def find_open_wait(objects: Objects, wait_id: str) -> Wait | None:
         newest = None
     if newest is None or wait_id not in newest.state.waits:
         msg = (
-            f"There is no wait {wait_id}. It may have been replaced by a new one: "
-            "list what waits with `continuations waiting`."
+            f"wait {wait_id} was not found: it does not exist or has a new id. List "
+            "open waits with `continuations waiting` or Runner.waiting()."
         )
         raise WaitNotFound(msg, run_id=name.run_id, wait_id=wait_id)
     wait = newest.state.waits[wait_id]
@@ -120,32 +134,36 @@ async def find_open_wait(objects: Objects, wait_id: str) -> Wait | None:
 
 
 async def record_decision(objects: Objects, proposed: Decision) -> Decision:
-    """Create a decision, or return the one that was first; then close the wait."""
+    """Create a decision or read the first one, and remove the object of the wait."""
     name = layout.parse_wait_id(proposed.wait_id)
     key = layout.decision_key(proposed.wait_id)
     try:
         await objects.create(key, encode_decision(proposed, name.run_id))
-        stands = proposed
+        recorded = proposed
     except AlreadyExists:
-        stands = await _read_first_decision(objects, proposed)
+        recorded = await _read_first_decision(objects, proposed)
     try:
         await objects.delete(layout.wait_key(proposed.wait_id))
     except StoreError:
-        # The decision is recorded; the listing may lag, and a sweep removes it.
-        return stands
-    return stands
+        # The decision is recorded. A sweep removes the wait from the list.
+        return recorded
+    return recorded
 
 
 async def _read_first_decision(objects: Objects, proposed: Decision) -> Decision:
     try:
         first = await read_decision(objects, proposed.wait_id)
     except FormatError:
-        # A run can be ended whatever stands there; a person's decision must be told.
+        # A damaged decision must not prevent the cancellation of a run. A person who
+        # decides must get the error.
         if proposed.kind == "cancel":
             return proposed
         raise
     if first is None:
-        msg = f"Wait {proposed.wait_id} was erased with its run while it was decided."
+        msg = (
+            f"wait {proposed.wait_id} was not decided: its run was erased meanwhile. "
+            "Nothing was recorded."
+        )
         raise WaitNotFound(msg, wait_id=proposed.wait_id)
     return first
 
@@ -159,11 +177,19 @@ async def close_wait(
     decision_id: str,
     reason: str | None = None,
 ) -> Decision:
-    """End a wait without a person: by its deadline or with its run.
+    """Close a wait by its deadline or with its run; return the recorded decision.
 
-    Returns the decision that stands: a person's, if it came first.
+    If a person's decision was recorded first, that decision is returned.
+
+    Args:
+        objects: The store.
+        wait: The wait.
+        kind: "expire" or "cancel".
+        now: The time of the decision.
+        decision_id: The id of the decision, a new ULID.
+        reason: The reason of a cancellation.
     """
-    wanted = Decision(
+    proposed = Decision(
         id=decision_id,
         wait_id=wait.id,
         kind=kind,
@@ -171,7 +197,7 @@ async def close_wait(
         digest=wait.digest,
         reason=reason,
     )
-    return await record_decision(objects, wanted)
+    return await record_decision(objects, proposed)
 
 
 def build_decision(
@@ -179,9 +205,10 @@ def build_decision(
 ) -> Decision:
     """Return the record of a verdict on a wait.
 
-    Raises `DecisionRefused` for anything that is not one of the three verdicts, does
-    not fit the wait's kind or carries arguments that its schema refuses, and
-    `WaitExpired` after the deadline.
+    Raises:
+        DecisionRefused: The value is not a verdict or does not fit the kind of the
+            wait, or the schema of the wait does not allow the edited arguments.
+        WaitExpired: The deadline has passed.
     """
     _check_kind(wait, verdict)
     if wait.deadline is not None and now > wait.deadline:
@@ -193,24 +220,26 @@ def build_decision(
             wait.id, wait.digest, verdict, now=now, decision_id=decision_id
         )
     except jsontext.NotJson as error:
-        raise _refused_error(wait, f"what it says cannot be stored: {error}") from None
+        raise _refused_error(wait, f"the decision cannot be stored: {error}") from None
 
 
 def _check_kind(wait: Wait, verdict: object) -> None:
     kind = VERDICT_KINDS.get(type(verdict))
     if kind is None:
         raise _refused_error(
-            wait, f"{type(verdict).__name__} is no decision. Give Approve or Deny"
+            wait,
+            f"verdict must be an Approve, Deny or Answer, got {type(verdict).__name__}",
         )
     by, reason = getattr(verdict, "by", None), getattr(verdict, "reason", None)
     if not all(text is None or type(text) is str for text in (by, reason)):
-        raise _refused_error(wait, "`by` and `reason` are texts")
+        raise _refused_error(wait, "by and reason must be a str or None")
     if kind not in wait.rules.verdicts:
-        raise _refused_error(wait, "it waits for an approval. Give Approve or Deny")
+        raise _refused_error(wait, "an approval is decided by Approve or Deny")
     edits = isinstance(verdict, Approve) and verdict.arguments is not None
     if edits and not wait.rules.allows_edits:
         raise _refused_error(
-            wait, "a call that may have happened is not run with others"
+            wait,
+            "arguments cannot be edited, because the call may have happened already",
         )
 
 
@@ -219,13 +248,13 @@ def _check_arguments(wait: Wait, edited_arguments: object) -> None:
 
     arguments = jsontext.as_object(edited_arguments)
     if arguments is None:
-        raise _refused_error(wait, "edited arguments are a dict")
+        raise _refused_error(wait, "arguments must be a dict")
     try:
         jsontext.dump(edited_arguments)
     except jsontext.NotJson as error:
-        raise _refused_error(wait, f"the arguments cannot be stored: {error}") from None
+        raise _refused_error(wait, f"arguments cannot be stored: {error}") from None
     try:
-        # Masked, because an error's text may end in a log.
+        # Values are masked, because error messages are logged.
         validator = jsonschema_rs.validator_for(wait.schema, mask="the value")
         problems = [
             f"{'.'.join(map(str, error.instance_path)) or 'arguments'}: {error.message}"
@@ -235,10 +264,10 @@ def _check_arguments(wait: Wait, edited_arguments: object) -> None:
         ]
     except (ValueError, RecursionError) as error:
         why = type(error).__name__
-        raise _refused_error(wait, f"the arguments cannot be checked ({why})") from None
+        raise _refused_error(wait, f"arguments cannot be validated ({why})") from None
     if problems:
         raise _refused_error(
-            wait, f"its schema refuses them ({'; '.join(problems[:5])})"
+            wait, f"arguments do not match the schema ({'; '.join(problems[:5])})"
         )
 
 
@@ -251,20 +280,23 @@ async def _decide_closed_wait(
     decision_id: str,
     check_digest: DigestCheck | None = None,
 ) -> Decision:
-    """Answer a decision of a wait that is over: the same again, or too late."""
-    stands = await read_decision(objects, wait_id)
-    if stands is None:
-        msg = f"Wait {wait_id} is gone. List what waits with `continuations waiting`."
+    """Compare a verdict with the recorded decision of a wait."""
+    recorded = await read_decision(objects, wait_id)
+    if recorded is None:
+        msg = (
+            f"wait {wait_id} was not found: it was removed meanwhile. List open waits "
+            "with `continuations waiting` or Runner.waiting()."
+        )
         raise WaitNotFound(msg, wait_id=wait_id)
     if check_digest is not None:
-        check_digest(stands.digest)
-    said = None
+        check_digest(recorded.digest)
+    proposed = None
     if type(verdict) in VERDICT_KINDS:
         with suppress(jsontext.NotJson):
-            said = _decision_from_verdict(
-                wait_id, stands.digest, verdict, now=now, decision_id=decision_id
+            proposed = _decision_from_verdict(
+                wait_id, recorded.digest, verdict, now=now, decision_id=decision_id
             )
-    return _recorded_or_raise(stands, said)
+    return _recorded_or_raise(recorded, proposed)
 
 
 def _decision_from_verdict(
@@ -291,7 +323,7 @@ def _decision_from_verdict(
 
 
 def _recorded_or_raise(recorded: Decision, proposed: Decision | None) -> Decision:
-    """Return the decision that stands if it says the same; raise who won if not."""
+    """Return the recorded decision if the proposed one repeats it; raise if not."""
     if proposed is not None and recorded.is_repeat_of(proposed):
         return recorded
     run_id = layout.parse_wait_id(recorded.wait_id).run_id
@@ -299,19 +331,19 @@ def _recorded_or_raise(recorded: Decision, proposed: Decision | None) -> Decisio
 
 
 def late_decision_error(recorded: Decision, run_id: str) -> ContinuationsError:
-    """Return the error that tells a late decider what stands."""
+    """Return the error for a decider who came after the recorded decision."""
     if recorded.kind == "cancel":
         msg = (
-            f"Run {run_id} was cancelled and wait {recorded.wait_id} was closed with it. "
-            "The call does not run."
+            f"wait {recorded.wait_id} was not decided: run {run_id} was cancelled. The "
+            "call does not run."
         )
         return Cancelled(msg, run_id=run_id, wait_id=recorded.wait_id)
     if recorded.kind == "expire":
         return _expired_error(recorded.wait_id, run_id)
     msg = (
-        f"Wait {recorded.wait_id} was decided before: {recorded.kind}"
+        f"wait {recorded.wait_id} is already decided: {recorded.kind}"
         f"{f' by {recorded.by}' if recorded.by else ''} at {recorded.at.isoformat()}. "
-        "That decision stands; yours was not recorded."
+        "Your decision was not recorded."
     )
     return AlreadyDecided(
         msg, run_id=run_id, wait_id=recorded.wait_id, decision=recorded
@@ -320,12 +352,12 @@ def late_decision_error(recorded: Decision, run_id: str) -> ContinuationsError:
 
 def _expired_error(wait_id: str, run_id: str) -> WaitExpired:
     msg = (
-        f"The deadline of wait {wait_id} has passed. The call does not run and nothing "
-        "was recorded; resume the run, and it goes on without the call."
+        f"wait {wait_id} was not decided: its deadline has passed. The call does not "
+        "run. Resume the run; it continues without the call."
     )
     return WaitExpired(msg, run_id=run_id, wait_id=wait_id)
 
 
 def _refused_error(wait: Wait, why: str) -> DecisionRefused:
-    msg = f"Wait {wait.id} was not decided: {why}. Nothing was recorded; decide again."
+    msg = f"wait {wait.id} was not decided: {why}. Nothing was recorded. Decide again."
     return DecisionRefused(msg, run_id=wait.run_id, wait_id=wait.id)

@@ -1,7 +1,7 @@
-"""What of a run can still be read, and how it goes on after damage.
+"""Repair a damaged run: continue from its last good version.
 
-Needs no application code. Looking never writes; a repair only adds a version, and
-leaves every damaged object as it is.
+This needs no application code. A repair adds a version and does not change damaged
+objects.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ __all__ = [
     "with_new_wait_ids",
 ]
 
-# Ids that the lost versions gave out must never be given to another row: tools know
-# calls by them. One object cannot hold as many rows, so no version gives out more.
+# The row ids of lost versions must not be used again, because tools know calls by
+# them. One object cannot hold this many rows, so no version used more ids.
 _MAX_IDS_PER_VERSION = 1 << 20
 
-# What became of a wait: the decision that stands; "unreadable"; or "open", which also
-# the wait is that a repair closed under its old id.
+# The recorded decision of a wait; "unreadable"; or "open". A wait that a repair closed
+# under its old id also counts as open.
 PriorDecision: TypeAlias = "Decision | Literal['open', 'unreadable']"
 
 _LOST_NOTE = (
-    "Versions of this run were lost, and this call may have been made in them. Find "
-    "out before you decide. "
+    "Versions of this run were lost, and this call may have been made in them. Check "
+    "this before you decide. "
 )
-_UNREADABLE_NOTE = "What was decided before cannot be read any more. "
+_UNREADABLE_NOTE = "The decision that was recorded before cannot be read. "
 
 
 async def repair(
@@ -63,58 +63,77 @@ async def repair(
     now: datetime,
     new_ulid: Callable[[], str],
 ) -> LoadedVersion:
-    """Start a new root from the last good version of a damaged run.
+    """Append a new root with the state of the last good version of a damaged run.
 
-    Whatever the lost versions did is unknown: calls that may have been started in
-    them become waits for an unknown outcome when the run is resumed, every open wait
-    gets a new id, and calls that the model makes anew are asked about. A wait of a
-    whole version that can no longer be decided gets a new id too. Returns the version
-    from which the run goes on: the newest, if nothing is in its way.
+    The effects of the lost versions are unknown. So after the repair:
 
-    Raises `RunNotFound`; `RunBusy`; `StaleRun` if another process moved or repaired
-    the run; `Corrupt` if nothing is left to go on from, or what is in the way must be
-    put away by hand; `FormatError` if a newer version of continuations wrote here;
-    and `StoreError`. A crash leaves the run as it was, or repaired; then a second
-    repair, or a sweep, makes what is lacking.
+    - A call that may have been started becomes a wait for an unknown outcome when the
+      run is resumed.
+    - Every open wait has a new id, also a wait of a whole version that cannot be
+      decided any more.
+    - Calls that the model makes again need an approval.
+
+    A crash leaves the run unchanged or repaired. After a crash, a second repair or a
+    sweep creates missing wait objects and markers.
+
+    Args:
+        objects: The store.
+        run_id: The run.
+        now: The time of the repair.
+        new_ulid: Returns a new ULID.
+
+    Returns:
+        The version from which the run continues: the newest one if no repair was
+        needed.
+
+    Raises:
+        RunNotFound: The run does not exist.
+        RunBusy: Another process holds a claim.
+        StaleRun: Another process advanced or repaired the run.
+        Corrupt: No version can be rebuilt, or an object must be moved away by hand.
+        FormatError: A newer version of continuations wrote an object.
+        StoreError: An object could not be read or written.
     """
-    # Listed first: what no version names that is read later is over, or was lost.
-    shown = [
+    # Listed first: a listed wait that no version contains is decided or was lost.
+    listed = [
         each.id async for each in waits.list_open(objects) if each.run_id == run_id
     ]
-    found = await check_integrity(objects, run_id)
-    _check_repairable(found)
+    report = await check_integrity(objects, run_id)
+    _check_repairable(report)
     versions = Versions(objects, run_id)
-    good = await versions.load(found.last_good_number)
-    mender = _WaitCloser(objects, run_id, now, new_ulid)
-    orphans = [wait_id for wait_id in shown if wait_id not in good.state.waits]
-    if found.is_resumable:
-        # An earlier repair may have died right after its version.
+    good = await versions.load(report.last_good_number)
+    closer = _WaitCloser(objects, run_id, now, new_ulid)
+    orphans = [wait_id for wait_id in listed if wait_id not in good.state.waits]
+    if report.is_resumable:
+        # An earlier repair may have crashed right after its version.
         if good.state.run.claim is None:
             await _publish_waits(objects, good.state)
-        await mender.close_orphans(orphans)
+        await closer.close_orphans(orphans)
         return good
-    _check_claims_ended(found, good.state, now)
-    number = found.newest_number + 1
+    _check_claims_ended(report, good.state, now)
+    number = report.newest_number + 1
     await markers.create(objects, markers.guard(run_id, number, now, new_ulid()))
-    if found.lost_numbers:
-        fates: dict[str, PriorDecision] = {}
+    if report.lost_numbers:
+        prior: dict[str, PriorDecision] = {}
         for key, wait in good.state.waits.items():
-            fates[key] = await mender.close(wait)
-        state = with_lost_versions(good.state, fates, len(found.lost_numbers), new_ulid)
+            prior[key] = await closer.close(wait)
+        state = with_lost_versions(
+            good.state, prior, len(report.lost_numbers), new_ulid
+        )
     else:
         state = with_new_wait_ids(
-            good.state, dict.fromkeys(found.damaged_waits, _UNREADABLE_NOTE), new_ulid
+            good.state, dict.fromkeys(report.damaged_waits, _UNREADABLE_NOTE), new_ulid
         )
-    planted = await versions.append_root(number, released(state), at=now)
+    repaired = await versions.append_root(number, released(state), at=now)
     if await versions.newest_number() != number:
-        raise versions.stale_error(found.newest_number)
-    await _publish_waits(objects, planted.state)
-    await mender.close_and_delete(
+        raise versions.stale_error(report.newest_number)
+    await _publish_waits(objects, repaired.state)
+    await closer.close_and_delete(
         [wait for key, wait in good.state.waits.items() if key not in state.waits],
-        damaged_keys={finding.key for finding in found.findings},
+        damaged_keys={finding.key for finding in report.findings},
     )
-    await mender.close_orphans(orphans)
-    return planted
+    await closer.close_orphans(orphans)
+    return repaired
 
 
 def with_lost_versions(
@@ -123,17 +142,25 @@ def with_lost_versions(
     lost_count: int,
     new_ulid: Callable[[], str],
 ) -> RunState:
-    """Return a state as it must be after so many later versions were lost.
+    """Return the state after a number of later versions were lost.
 
-    A call that could have been started in them counts as started: ready ones, and
-    waiting ones that were approved and may not be repeated. A decision that stands
-    and started nothing stands again; all other waits are asked about anew.
+    A call that may have been started in them counts as started: a ready call, or an
+    approved call that must not be repeated. The recorded decision of another wait stays
+    valid. All other waits get a new id and a note.
+
+    Args:
+        state: The state of the last good version.
+        prior_decisions: The recorded decision of each wait.
+        lost_count: The number of lost versions.
+        new_ulid: Returns a new ULID.
     """
     if state.run.status in ENDED_STATUSES:
         return state
     calls = {key: _as_started(row, prior_decisions) for key, row in state.calls.items()}
-    begun = {key for key, row in calls.items() if row is not state.calls[key]}
-    kept = {key: wait for key, wait in state.waits.items() if wait.call_id not in begun}
+    started = {key for key, row in calls.items() if row is not state.calls[key]}
+    kept = {
+        key: wait for key, wait in state.waits.items() if wait.call_id not in started
+    }
     notes = {
         key: _LOST_NOTE
         + (_UNREADABLE_NOTE if prior_decisions[key] == "unreadable" else "")
@@ -148,39 +175,39 @@ def with_lost_versions(
 def with_new_wait_ids(
     run_state: RunState, notes: Mapping[str, str], new_ulid: Callable[[], str]
 ) -> RunState:
-    """Return a state in which some waits have new ids, and notes that say why."""
+    """Return the state with new ids, and notes, for some waits."""
     calls = dict(run_state.calls)
     kept: dict[str, Wait] = {}
     for wait in run_state.waits.values():
         if wait.id not in notes:
             kept[wait.id] = wait
             continue
-        again = replace(
+        renamed = replace(
             wait,
             id=layout.build_wait_id(wait.kind, new_ulid(), wait.run_id),
             note=notes[wait.id] + (wait.note or ""),
         )
-        kept[again.id] = again
+        kept[renamed.id] = renamed
         call = calls[wait.call_id]
         unknown = isinstance(call.state, Unknown)
-        state: CallState = Unknown(again.id) if unknown else Waiting(again.id)
+        state: CallState = Unknown(renamed.id) if unknown else Waiting(renamed.id)
         calls[call.id] = replace(call, state=state)
     return _with_rows(run_state, run_state.run, calls, kept)
 
 
 def _as_started(call: CallRow, prior_decisions: Mapping[str, PriorDecision]) -> CallRow:
-    """Return a call as started, if it could have been."""
+    """Return the call as started if it may have been started."""
     if isinstance(call.state, Ready):
         return replace(call, state=Started())
     if not isinstance(call.state, Waiting | Unknown) or call.repeatable:
-        return call  # what may be repeated is approved again, by the same decision
-    fate = prior_decisions[call.state.wait_id]
-    if not isinstance(fate, Decision) or fate.kind != "approve":
+        return call  # a repeatable call stays approved by the same decision
+    prior = prior_decisions[call.state.wait_id]
+    if not isinstance(prior, Decision) or prior.kind != "approve":
         return call
-    if fate.arguments is None:
+    if prior.arguments is None:
         return replace(call, state=Started())
     original = call.original_arguments or call.arguments
-    edited = fate.arguments
+    edited = prior.arguments
     return replace(call, state=Started(), arguments=edited, original_arguments=original)
 
 
@@ -205,7 +232,7 @@ def _with_rows(
 
 @dataclass(frozen=True, slots=True)
 class _WaitCloser:
-    """Sees to the waits of a run that is being repaired."""
+    """Closes waits of a run during a repair."""
 
     objects: Objects
     run_id: str
@@ -213,7 +240,7 @@ class _WaitCloser:
     new_ulid: Callable[[], str]
 
     async def close(self, wait: Wait) -> PriorDecision:
-        """End a wait under its old id, unless a decision stands: return that."""
+        """Close a wait under its old id, or return its recorded decision."""
         ours = Decision(
             id=self.new_ulid(),
             wait_id=wait.id,
@@ -221,7 +248,7 @@ class _WaitCloser:
             at=self.now,
             digest=wait.digest,
             by="doctor",
-            reason="The run was repaired. What still waits there has a new id.",
+            reason="The run was repaired. Its open waits have new ids.",
         )
         key = layout.decision_key(wait.id)
         try:
@@ -231,7 +258,7 @@ class _WaitCloser:
         return "open"
 
     async def close_orphans(self, wait_ids: Iterable[str]) -> None:
-        """Close waits that no version names any more; damaged ones are left."""
+        """Close waits that no version contains; damaged ones stay as they are."""
         for wait_id in wait_ids:
             with suppress(FormatError):
                 wait = await waits.read(self.objects, wait_id)
@@ -241,17 +268,17 @@ class _WaitCloser:
 
     async def _read_prior_decision(self, wait: Wait) -> PriorDecision:
         try:
-            stands = await read_decision(self.objects, wait.id)
+            recorded = await read_decision(self.objects, wait.id)
         except FormatError:
             return "unreadable"
-        if stands is None or stands.kind == "cancel":
+        if recorded is None or recorded.kind == "cancel":
             return "open"
-        return stands if stands.digest == wait.digest else "unreadable"
+        return recorded if recorded.digest == wait.digest else "unreadable"
 
     async def close_and_delete(
         self, closed_waits: Iterable[Wait], damaged_keys: set[str]
     ) -> None:
-        """Close waits and remove their objects, but for damaged ones."""
+        """Close waits, and remove their objects except damaged ones."""
         for wait in closed_waits:
             await self.close(wait)
             if layout.wait_key(wait.id) not in damaged_keys:
@@ -259,7 +286,7 @@ class _WaitCloser:
 
 
 async def _publish_waits(objects: Objects, state: RunState) -> None:
-    """Make the objects and deadlines of the open waits of a version."""
+    """Create the objects and deadline markers of the open waits of a version."""
     for wait in state.waits.values():
         if wait.deadline is not None:
             nonce = layout.parse_wait_id(wait.id).ulid
@@ -269,7 +296,7 @@ async def _publish_waits(objects: Objects, state: RunState) -> None:
     await waits.recreate_missing(objects, state.waits.values())
 
 
-# What a repair must not pass over -------------------------------------------
+# Conditions for a repair ----------------------------------------------------
 
 
 def _check_repairable(report: IntegrityReport) -> None:
@@ -277,37 +304,45 @@ def _check_repairable(report: IntegrityReport) -> None:
     for finding in report.findings:
         if not finding.blocks_run:
             continue
-        where = f"Run {run_id} was not repaired: {finding.problem}"
+        failure = f"run {run_id} was not repaired: {finding.problem}"
         if finding.kind == "newer":
-            raise FormatError(where, run_id=run_id)
+            raise FormatError(failure, run_id=run_id)
         if finding.kind == "unread":
-            msg = f"{where} Mend that, or put the object away if it is beyond reading."
+            msg = (
+                f"{failure} Fix the cause, or move the object away if it is unreadable."
+            )
             raise StoreError(msg, run_id=run_id)
         if finding.kind == "stranger":
-            raise Corrupt(where, run_id=run_id)
+            raise Corrupt(failure, run_id=run_id)
     if report.last_good_number == 0:
-        msg = f"No version of run {run_id} can be rebuilt. Restore one from a backup."
+        msg = (
+            f"run {run_id} was not repaired: no version of it can be rebuilt. Restore "
+            "one from a backup."
+        )
         raise Corrupt(msg, run_id=run_id)
     if report.newest_number == layout.MAX_VERSIONS:
         key = layout.version_key(run_id, report.newest_number)
-        msg = f"Run {run_id} was not repaired: no number is left after {key}."
+        msg = f"run {run_id} was not repaired: no number is left after {key}."
         raise Corrupt(msg, run_id=run_id)
     if report.is_resumable or report.lost_numbers or report.damaged_waits:
         return
     blocking = next(finding for finding in report.findings if finding.blocks_run)
-    msg = f"{blocking.problem} No repair leads around {blocking.key}."
+    msg = (
+        f"run {run_id} was not repaired: {blocking.problem} A repair cannot replace "
+        f"{blocking.key}."
+    )
     raise Corrupt(msg, run_id=run_id)
 
 
 def _check_claims_ended(
     report: IntegrityReport, state: RunState, now: datetime
 ) -> None:
-    """Raise `RunBusy` if the last claim that can be read still lasts."""
+    """Raise `RunBusy` if the last readable claim has not ended."""
     check_free(state.run, now)
     until = report.claimed_until
     if until is not None and until > now:
         msg = (
-            f"The last claim on run {report.run_id} that can be read lasts until "
-            f"{until.isoformat()}. Nothing was done here. Repair it after that time."
+            f"run {report.run_id} was not repaired: its last readable claim lasts "
+            f"until {until.isoformat()}. Repair the run after that time."
         )
         raise RunBusy(msg, run_id=report.run_id, until=until)

@@ -1,4 +1,4 @@
-"""Messages to a run, in dense numbers, and the wish to cancel it."""
+"""The inbox messages of a run, in dense numbers, and its cancel request."""
 
 from __future__ import annotations
 
@@ -21,9 +21,14 @@ if TYPE_CHECKING:
 
 
 async def post(objects: Objects, run_id: str, message: InboxMessage) -> InboxMessage:
-    """Put a message under the next free number; returns it with that number.
+    """Create an inbox message under the next free number; return it with its number.
 
-    A crash leaves it posted, with a marker due now, or not posted at all.
+    A crash leaves the message posted, with a marker that is due, or not posted.
+
+    Raises:
+        RunNotFound: The run was erased meanwhile.
+        Corrupt, FormatError: Another message cannot be read.
+        StoreError: The message may or may not be posted.
     """
     number = await _next_number(objects, run_id)
     while True:
@@ -36,9 +41,9 @@ async def post(objects: Objects, run_id: str, message: InboxMessage) -> InboxMes
                 encode_inbox_message(posted, run_id),
             )
         except AlreadyExists:
-            there = await _read_existing_message(objects, run_id, number, marker.key)
-            if there.id == message.id:
-                return there
+            existing = await _read_existing_message(objects, run_id, number, marker.key)
+            if existing.id == message.id:
+                return existing
             await objects.delete(marker.key)
             number += 1
         else:
@@ -48,7 +53,14 @@ async def post(objects: Objects, run_id: str, message: InboxMessage) -> InboxMes
 async def record_cancel_request(
     objects: Objects, run_id: str, request: CancelRequest
 ) -> CancelRequest:
-    """Record the wish to end a run; returns the first one that was recorded."""
+    """Record a cancel request; return the first one that was recorded.
+
+    A crash leaves the request recorded, with a marker that is due, or not recorded.
+
+    Raises:
+        RunNotFound: The run was erased meanwhile.
+        StoreError: The request may or may not be recorded.
+    """
     marker = markers.for_cancel_request(run_id, request.at, request.id)
     request = replace(request, marker=marker.key)
     await markers.create(objects, marker)
@@ -60,7 +72,7 @@ async def record_cancel_request(
         first = await read_cancel_request(objects, run_id)
         if first is None:
             await objects.delete(marker.key)
-            msg = f"Run {run_id} was erased while it was cancelled."
+            msg = f"run {run_id} was not cancelled: it was erased meanwhile."
             raise RunNotFound(msg, run_id=run_id) from None
         if first.marker != marker.key:
             await objects.delete(marker.key)
@@ -75,7 +87,7 @@ async def _read_existing_message(
         return await read_inbox_message(objects, run_id, number)
     except NotFound:
         await objects.delete(marker_key)
-        msg = f"Run {run_id} was erased while a message was sent to it."
+        msg = f"The message to run {run_id} was not sent: the run was erased meanwhile."
         raise RunNotFound(msg, run_id=run_id) from None
     except FormatError:
         await objects.delete(marker_key)

@@ -1,4 +1,4 @@
-"""What of a run can be read, object by object; looking never writes."""
+"""Check every object of a run. The check never writes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from continuations.errors import (
     ContinuationsError,
     Corrupt,
     FormatError,
-    RunNotFound,
     StoreError,
     WaitNotFound,
 )
@@ -32,19 +31,24 @@ if TYPE_CHECKING:
 
     from continuations.core.state import RunState
 
-# `newer`: whole, in a format of a later version of continuations. `unread`: the store
-# would not give it, which is not damage. `stranger`: a key that is nothing of ours.
+# `newer`: whole, but in a format of a later version of continuations. `unread`: the
+# store did not return it, which is not damage. `stranger`: a foreign key.
 FindingKind: TypeAlias = Literal["missing", "damaged", "newer", "unread", "stranger"]
 
-# Of a longer gap only the first is named.
+# In a longer gap, only the first ones are listed.
 _MAX_LISTED_MISSING = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One object that is missing, damaged, or not what its key says.
+    """One problem with one object.
 
-    `blocks` tells that the run cannot go on from its newest version because of it.
+    Attributes:
+        key: The key of the object.
+        kind: "missing", "damaged", "newer" (a later format), "unread" (the store did
+            not return it) or "stranger" (a foreign key).
+        problem: The text for people.
+        blocks_run: Whether the run cannot continue from its newest version.
     """
 
     key: str
@@ -55,13 +59,18 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntegrityReport:
-    """What was found of a run.
+    """The result of a check of a run.
 
-    `newest` is the number of its newest key, whatever is there, and `last_good` that
-    of the last version that can be rebuilt; 0 where there is none. `stranded` versions
-    are whole, but built on one that is not. `undecidable` are waits of the last good
-    version whose object or decision is damaged. `claimed_until` is the end of the last
-    claim that can be read.
+    Attributes:
+        run_id: The run.
+        newest_number: The number of the newest version key, also of a damaged one; 0
+            without one.
+        last_good_number: The number of the last version that can be rebuilt, or 0.
+        findings: The problems.
+        versions_without_base: Numbers of whole versions whose base is not whole.
+        damaged_waits: Ids of waits of the last good version whose object or decision
+            is damaged.
+        claimed_until: The end of the last readable claim, or `None`.
     """
 
     run_id: str
@@ -79,38 +88,41 @@ class IntegrityReport:
 
     @property
     def is_resumable(self) -> bool:
-        """Whether the run goes on from its newest version: nothing needs a repair."""
+        """Whether the run can continue from its newest version without a repair."""
         blocked = any(finding.blocks_run for finding in self.findings)
         return self.last_good_number > 0 and not self.lost_numbers and not blocked
 
 
 async def check_integrity(objects: Objects, run_id: str) -> IntegrityReport:
-    """Read every object of a run and say what is wrong; raises `RunNotFound`.
+    """Read every object of a run and report problems.
 
-    A newest version that is gone without a trace cannot be missed.
+    The check cannot notice that the newest version is missing.
+
+    Raises:
+        InvalidId: The run id is not valid.
+        RunNotFound: The run does not exist.
     """
     layout.check_run_id(run_id)
-    look = _IntegrityScan(objects, run_id)
-    numbers = await look.list_version_numbers()
-    await look.scan_versions(numbers)
-    state = look.last_good.state if look.last_good else None
-    await look.scan_arrivals(state)
-    if not numbers and not look.findings:
-        msg = f"There is no run {run_id!r} in this store."
-        raise RunNotFound(msg, run_id=run_id)
+    scan = _IntegrityScan(objects, run_id)
+    numbers = await scan.list_version_numbers()
+    await scan.scan_versions(numbers)
+    state = scan.last_good.state if scan.last_good else None
+    await scan.scan_arrivals(state)
+    if not numbers and not scan.findings:
+        raise Versions(objects, run_id).run_not_found_error()
     return IntegrityReport(
         run_id=run_id,
         newest_number=numbers[-1] if numbers else 0,
-        last_good_number=look.last_good.number if look.last_good else 0,
-        findings=tuple(look.findings),
-        versions_without_base=tuple(look.versions_without_base),
-        damaged_waits=tuple(look.damaged_waits),
-        claimed_until=look.claimed_until,
+        last_good_number=scan.last_good.number if scan.last_good else 0,
+        findings=tuple(scan.findings),
+        versions_without_base=tuple(scan.versions_without_base),
+        damaged_waits=tuple(scan.damaged_waits),
+        claimed_until=scan.claimed_until,
     )
 
 
 class _CachingObjects(Objects):
-    """The store, with the last body at hand that was read."""
+    """A store that caches the body that was read last."""
 
     def __init__(self, objects: Objects) -> None:
         super().__init__(objects.store)
@@ -125,7 +137,7 @@ class _CachingObjects(Objects):
         return self.last_body
 
     def classify(self, error: ContinuationsError) -> FindingKind:
-        """Return what is the matter with the object that was read last."""
+        """Return the kind of problem with the object that was read last."""
         if isinstance(error, StoreError):
             return "unread"
         number = int.from_bytes(self.last_body[4:6], "big")
@@ -134,9 +146,10 @@ class _CachingObjects(Objects):
 
 
 class _IntegrityScan:
-    """Goes up the versions of a run, with those at hand that others are built on.
+    """One check of a run, from the oldest version to the newest.
 
-    They are kept by their root: no version is built on one of another root.
+    Versions that can be the base of a later one are kept by their root, because a base
+    has the same root.
     """
 
     def __init__(self, objects: Objects, run_id: str) -> None:
@@ -162,7 +175,7 @@ class _IntegrityScan:
     # Versions -----------------------------------------------------------------
 
     async def list_version_numbers(self) -> list[int]:
-        """Return the numbers of all versions there are, in order."""
+        """Return the numbers of all versions, in ascending order."""
         numbers: list[int] = []
         async for key in self._objects.all_keys(layout.versions_prefix(self._run_id)):
             try:
@@ -172,13 +185,13 @@ class _IntegrityScan:
             if number and key == layout.version_key(self._run_id, number):
                 numbers.append(number)
             else:
-                # Whoever wants the newest version meets what sorts before it.
-                problem = f"{key} is no version of a run. Remove it, or what it is in."
+                # A foreign key before the newest version hides that version.
+                problem = f"{key} is not the key of a version. Remove that object."
                 self._add_finding(key, "stranger", problem, blocks=not numbers)
         return numbers[::-1]
 
     async def scan_versions(self, numbers: list[int]) -> None:
-        """Look at every version, the oldest first."""
+        """Check every version, the oldest first."""
         expected = 1
         for number in numbers:
             self._add_missing(expected, number - expected)
@@ -201,15 +214,15 @@ class _IntegrityScan:
             self._version_faults[-1] = (number, kind, problem)
 
     def _drop_unneeded_bases(self, number: int) -> None:
-        """Keep those at hand that a later version can be built on."""
+        """Keep only versions that can be the base of a later one."""
         for root, known in self._bases_by_root.items():
             kept = fenwick.chain(number, root)
             self._bases_by_root[root] = {n: known[n] for n in kept if n in known}
 
     async def _check_unlisted_number(self, number: int) -> None:
-        """Look whether the next number is taken by what no listing shows.
+        """Check whether the next number is taken by an object that is not listed.
 
-        A file store passes over links and pipes: they are no objects.
+        A file store does not list links and pipes.
         """
         if number <= layout.MAX_VERSIONS:
             key = layout.version_key(self._run_id, number)
@@ -235,23 +248,25 @@ class _IntegrityScan:
             self._rebuilt_numbers.add(number)
 
     def _lacks_base(self, header: VersionHeader, number: int) -> bool:
-        """Tell whether a whole version is built on one that is not."""
-        honest = (
+        """Return whether a whole version has a base that is not whole."""
+        consistent = (
             (header.run_id, header.number) == (self._run_id, number)
             and 1 <= header.root <= number
             and header.base == fenwick.base(number, header.root)
         )
-        if honest:
+        if consistent:
             self.claimed_until = header.claimed_until
-        # What is not honest is found out by whoever reads it.
-        return honest and header.base != 0 and header.base not in self._rebuilt_numbers
+        # `rebuild` reports a header that is not consistent.
+        return (
+            consistent and header.base != 0 and header.base not in self._rebuilt_numbers
+        )
 
-    # What came from outside ---------------------------------------------------
+    # Arrivals -----------------------------------------------------------------
 
     async def scan_arrivals(self, state: RunState | None) -> None:
-        """Look at decisions, messages and the cancellation, then at the open waits."""
+        """Check decisions, inbox messages and the cancel request, then open waits."""
         open_waits = {} if state is None else dict(state.waits)
-        heard = state.run.last_inbox_number if state else 0
+        last_read = state.run.last_inbox_number if state else 0
         open_run = state is not None and state.run.status not in ENDED_STATUSES
         if state is None and not self._version_faults:
             await self._check_arrivals_without_versions()
@@ -265,7 +280,7 @@ class _IntegrityScan:
             elif number is not None:
                 reading = read_inbox_message(self._objects, run_id, number)
                 await self._check_record(
-                    key, reading, blocks=open_run and number > heard
+                    key, reading, blocks=open_run and number > last_read
                 )
             elif key == layout.cancel_request_key(run_id):
                 reading_it = read_cancel_request(self._objects, run_id)
@@ -276,7 +291,7 @@ class _IntegrityScan:
                 await self._scan_undecided_wait(key, wait_id)
 
     async def _scan_undecided_wait(self, key: str, wait_id: str) -> None:
-        """Look at a wait that no listing shows as decided."""
+        """Check a wait without a listed decision."""
         reading = read_decision(self._objects, wait_id)
         await self._check_record(key, reading, blocks=True)
         reading_wait = waits.read(self._objects, wait_id)
@@ -294,7 +309,7 @@ class _IntegrityScan:
             if layout.decision_key(wait_id) != key:
                 return
         except WaitNotFound:
-            return  # a stranger, passed over as the ledger does
+            return  # a foreign key, which the ledger ignores
         reading = read_decision(self._objects, wait_id)
         digest = wait.digest if wait else None
         kind = await self._check_record(
@@ -311,7 +326,7 @@ class _IntegrityScan:
         blocks: bool,
         digest: str | None = None,
     ) -> FindingKind | None:
-        """Read one record; note and return what is the matter with it, if anything."""
+        """Read one record; add and return the problem with it, if any."""
         try:
             record = await read_record
         except NotFound:
@@ -321,7 +336,7 @@ class _IntegrityScan:
             self._add_finding(key, kind, str(error), blocks=blocks)
             return kind
         if digest is not None and record is not None and record.digest != digest:
-            problem = "It was made for another call than the one that waits."
+            problem = "It was made for another call."
             self._add_finding(key, "damaged", problem, blocks=blocks)
             return "damaged"
         return None
@@ -330,5 +345,5 @@ class _IntegrityScan:
         keys = await self._objects.keys(layout.arrivals_prefix(self._run_id), limit=1)
         if keys and not self.findings:
             key = layout.version_key(self._run_id, 1)
-            problem = f"It is missing with every other version; {keys[0]} is there."
+            problem = f"It is missing, like every other version, but {keys[0]} exists."
             self._add_finding(key, "missing", problem, blocks=True)

@@ -1,18 +1,19 @@
-"""Every object key, spelled here and nowhere else (docs/object-layout.md).
+"""All object keys; no other module builds one (docs/object-layout.md).
 
-    runs/{run}/v/{9999999999 - number}      a version; the newest sorts first
-    runs/{run}/in/d-{wait}                  the decision of a wait
-    runs/{run}/in/m-{number}                a message in the inbox
-    runs/{run}/in/stop                      the wish to end the run
-    waits/{kind}-{ulid}@{run}               an open wait; the key is `waits/` + its id
-    markers/{due}-{letter}-{what}-{nonce}@{run}   "look at this run at this time"
+    runs/{run}/v/{9999999999 - number}            a version; the newest sorts first
+    runs/{run}/in/d-{kind}-{ulid}                 the decision of a wait
+    runs/{run}/in/m-{number}                      an inbox message
+    runs/{run}/in/stop                            the cancel request of the run
+    waits/{kind}-{ulid}@{run}                     an open wait: `waits/` and its id
+    markers/{due}-{kind}-{target}-{nonce}@{run}   "look at this run at this time"
 
-In byte order all that comes from outside stands before the versions, and the wish to
-end the run last of it: one listing of a run shows what came and the newest version,
-and one of two keys shows whether it was cancelled and what its newest version is.
+In byte order, the keys under `in/` sort before the versions, and the cancel request is
+the last of them. So one listing of a run shows all arrivals and the newest version. A
+listing of two keys shows the cancel request and the newest version.
 
-Due times are milliseconds since 1970, 13 digits. A wait's id holds its kind, the time
-that it was opened (in the ULID) and its run, so open waits are listed from keys alone.
+Due times are milliseconds since 1970 with 13 digits. A wait id contains its kind, the
+time when the wait was opened (in the ULID) and its run, so that open waits are listed
+from keys alone.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ MAX_VERSIONS = 9_999_999_999
 WAITS_PREFIX = "waits/"
 MARKERS_PREFIX = "markers/"
 
-# Without `\Z`, `$` would let a trailing newline through.
+# `\Z` and not `$`, which would accept a newline at the end.
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}\Z")
 _DUE_DIGITS = 13
-# The last moment that 13 digits hold, in the year 2286; what is due later is due then.
+# The largest 13 digits: a time in 2286. Later due times become this one.
 _LAST_DUE = 10**_DUE_DIGITS - 1
-# Enough that two markers of one run, reason and millisecond differ.
+# Enough characters to distinguish two markers of one run, kind and millisecond.
 NONCE_LENGTH = 8
 _MAX_TRIES = 20
 _NUMBER = re.compile(r"[0-9]{10}\Z")
@@ -48,21 +49,21 @@ _MARKER = re.compile(
 
 
 def check_run_id(run_id: object) -> str:
-    """Return a run id that is one; raises `InvalidId`."""
+    """Return a valid run id; raises `InvalidId`."""
     if isinstance(run_id, str) and _RUN_ID.match(run_id):
         return run_id
     msg = (
-        f"{str(run_id)[:60]!r} is not a run id: 1 to 200 of letters, digits, "
-        "'.', '_', '-', the first a letter or digit."
+        f"run_id {str(run_id)[:60]!r} is not valid: a run id has 1 to 200 characters "
+        "of A-Z a-z 0-9 . _ - and begins with a letter or digit. Pass such an id."
     )
     raise InvalidId(msg)
 
 
-# Versions and what comes from outside ----------------------------------------
+# Versions and arrivals --------------------------------------------------------
 
 
 def run_prefix(run_id: str) -> str:
-    """Return the prefix of all that a run has."""
+    """Return the prefix of all versions and arrivals of a run."""
     return f"runs/{run_id}/"
 
 
@@ -81,14 +82,14 @@ def version_number(key: str) -> int:
     name = key.rsplit("/", 1)[1]
     if _NUMBER.match(name) and int(name) < MAX_VERSIONS:
         return MAX_VERSIONS - int(name)
-    msg = f"{key} is no version of a run. Remove it, or restore what it was."
+    msg = f"{key} is not the key of a version. Remove or rename this object."
     raise Corrupt(msg)
 
 
 def newest_version_number(keys: Iterable[str], run_id: str) -> int:
-    """Return the number of the first version among sorted keys, 0 if none is.
+    """Return the number of the first version among sorted keys, or 0.
 
-    Raises `Corrupt` if a foreign key stands there.
+    Raises `Corrupt` if that key is a foreign one.
     """
     prefix = versions_prefix(run_id)
     first = next((key for key in keys if key.startswith(prefix)), None)
@@ -96,18 +97,18 @@ def newest_version_number(keys: Iterable[str], run_id: str) -> int:
 
 
 def arrivals_prefix(run_id: str) -> str:
-    """Return the prefix of all that comes to a run from outside."""
+    """Return the prefix of decisions, inbox messages and the cancel request."""
     return f"{run_prefix(run_id)}in/"
 
 
 def decision_key(wait_id: str) -> str:
-    """Return the key of a wait's decision."""
+    """Return the key of the decision of a wait."""
     name = parse_wait_id(wait_id)
     return f"{arrivals_prefix(name.run_id)}d-{name.kind}-{name.ulid}"
 
 
 def decided_wait_id(key: str, run_id: str) -> str | None:
-    """Return the id of the wait that a decision's key decides, or `None`."""
+    """Return the id of the wait that a key decides, or `None` for another key."""
     name = key.rsplit("/", 1)[1]
     if not name.startswith("d-"):
         return None
@@ -115,27 +116,27 @@ def decided_wait_id(key: str, run_id: str) -> str | None:
     with suppress(WaitNotFound):
         parse_wait_id(wait_id)
         return wait_id
-    return None  # a stranger's key
+    return None  # a foreign key
 
 
 def inbox_message_key(run_id: str, number: int) -> str:
-    """Return the key of a message in the inbox."""
+    """Return the key of an inbox message."""
     return f"{arrivals_prefix(run_id)}m-{number:010d}"
 
 
 def inbox_message_number(key: str) -> int | None:
-    """Return the number of a message's key, or `None` for another key."""
+    """Return the number of an inbox message's key, or `None` for another key."""
     name = key.rsplit("/", 1)[1]
     return int(name[2:]) if name.startswith("m-") and _NUMBER.match(name[2:]) else None
 
 
 def cancel_request_key(run_id: str) -> str:
-    """Return the key of the wish to end a run."""
+    """Return the key of the cancel request of a run."""
     return f"{arrivals_prefix(run_id)}stop"
 
 
 def key_before_cancel_request(run_id: str) -> str:
-    """Return a key that sorts after all else that comes to a run from outside."""
+    """Return a key between the other arrivals and the cancel request."""
     return f"{arrivals_prefix(run_id)}n"
 
 
@@ -144,7 +145,7 @@ def key_before_cancel_request(run_id: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ParsedWaitId:
-    """What a wait's id says; `opened` is in milliseconds since 1970."""
+    """The parts of a wait id; `opened_ms` is in milliseconds since 1970."""
 
     kind: str
     ulid: str
@@ -158,7 +159,7 @@ def build_wait_id(kind: str, ulid: str, run_id: str) -> str:
 
 
 def parse_wait_id(wait_id: object) -> ParsedWaitId:
-    """Return what a wait's id says; raises `WaitNotFound` for anything else."""
+    """Return the parts of a wait id; raises `WaitNotFound` for another text."""
     if isinstance(wait_id, str):
         local, _, run_id = wait_id.partition("@")
         kind, _, ulid = local.partition("-")
@@ -168,8 +169,9 @@ def parse_wait_id(wait_id: object) -> ParsedWaitId:
                 if opened <= _LAST_DUE:
                     return ParsedWaitId(kind, ulid, run_id, opened)
     msg = (
-        f"{str(wait_id)[:80]!r} is not the id of a wait. List what waits with "
-        "`continuations waiting` or Runner.waiting()."
+        f"wait_id {str(wait_id)[:80]!r} is not valid: a wait id is "
+        "KIND-ULID@RUN. List open waits with `continuations waiting` or "
+        "Runner.waiting()."
     )
     raise WaitNotFound(msg)
 
@@ -185,11 +187,17 @@ def wait_key(wait_id: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """What a marker's key says: look at this run at this time, for this reason.
+    """The parts of a marker's key: look at this run at this time.
 
-    `letter` is `g` for the guard of version number `what`, `d` for a decision and `e`
-    for the deadline of the wait whose ULID is `what`, `m` for message number `what`,
-    `c` for a cancellation, `r` for version number `what`, which could go on at once.
+    Attributes:
+        due_ms: When to look, in milliseconds since 1970.
+        kind: One letter. `g` guards version number `target`. `d` is a decision, and
+            `e` the deadline, of the wait with the ULID `target`. `m` is inbox message
+            number `target`. `c` is the cancel request. `r` is version number `target`,
+            which paused and can continue at once.
+        target: A version number, a message number or a ULID.
+        nonce: Random characters, then two digits of `tries` if it is not 0.
+        run_id: The run.
     """
 
     due_ms: int
@@ -200,12 +208,12 @@ class Marker:
 
     @property
     def tries(self) -> int:
-        """How often the run was looked at for it in vain; it stands after the nonce."""
+        """How often a look at the run changed nothing; 0 to 20."""
         digits = self.nonce[NONCE_LENGTH:]
         return int(digits) if digits.isdecimal() else 0
 
     def postponed(self, due_ms: int) -> Marker:
-        """Return the marker as it is after one more look in vain, due later."""
+        """Return the marker with a later due time and one more try."""
         tries = min(self.tries + 1, _MAX_TRIES)
         return replace(
             self, due_ms=due_ms, nonce=f"{self.nonce[:NONCE_LENGTH]}{tries:02d}"
@@ -220,21 +228,21 @@ class Marker:
 
 
 def parse_marker(key: str) -> Marker | None:
-    """Return what a marker's key says, or `None` for a key of another shape."""
+    """Return the parts of a marker's key, or `None` for another key."""
     name, _, run_id = key.removeprefix(MARKERS_PREFIX).partition("@")
-    found = _MARKER.match(name)
-    if found is None or not _RUN_ID.match(run_id):
+    match = _MARKER.match(name)
+    if match is None or not _RUN_ID.match(run_id):
         return None
-    due, numbered, number, lettered, what, nonce = found.groups()
-    return Marker(int(due), numbered or lettered, number or what, nonce, run_id)
+    due, number_kind, number, ulid_kind, ulid, nonce = match.groups()
+    return Marker(int(due), number_kind or ulid_kind, number or ulid, nonce, run_id)
 
 
 def is_pause_marker(key: str) -> bool:
-    """Tell whether a key is the marker of a run that stopped for want of time."""
+    """Return whether a key is the marker of a run that paused at a time limit."""
     marker = parse_marker(key)
     return marker is not None and marker.kind == "r"
 
 
 def key_after_due_markers(due_ms: int) -> str:
-    """Return a key that sorts after every marker due at that time or before."""
+    """Return a key that sorts after every marker that is due at a time or before."""
     return f"{MARKERS_PREFIX}{due_ms:0{_DUE_DIGITS}d}~"

@@ -1,8 +1,8 @@
 """Markers: keys, sorted by due time, that say "look at this run at this time".
 
-A marker is made before the thing that it guards, so that whatever a crash leaves
-behind, somebody who only follows markers finds it. It goes when nothing that it stands
-for is open.
+A marker is created before the object that it guards. So after a crash at any point, a
+sweep that follows only markers finds the run. A marker is deleted when the thing that
+it guards is no longer open.
 """
 
 from __future__ import annotations
@@ -24,34 +24,34 @@ if TYPE_CHECKING:
 
 
 def guard(run_id: str, number: int, due: datetime, nonce: str) -> Marker:
-    """Return the marker that guards a version which claims its run."""
+    """Return the marker for a version that claims its run."""
     return _new_marker(run_id, "g", str(number), due, nonce)
 
 
 def for_decision(wait_id: str, due: datetime, nonce: str) -> Marker:
-    """Return the marker of a decision that is about to be recorded."""
+    """Return the marker for a decision that will be recorded."""
     name = layout.parse_wait_id(wait_id)
     return _new_marker(name.run_id, "d", name.ulid, due, nonce)
 
 
 def for_deadline(wait_id: str, due: datetime, nonce: str) -> Marker:
-    """Return the marker of a wait's deadline."""
+    """Return the marker for the deadline of a wait."""
     name = layout.parse_wait_id(wait_id)
     return _new_marker(name.run_id, "e", name.ulid, due, nonce)
 
 
 def for_inbox_message(run_id: str, number: int, due: datetime, nonce: str) -> Marker:
-    """Return the marker of a message that is about to be posted."""
+    """Return the marker for an inbox message that will be posted."""
     return _new_marker(run_id, "m", str(number), due, nonce)
 
 
 def for_pause(run_id: str, number: int, due: datetime, nonce: str) -> Marker:
-    """Return the marker of a version that stops for want of time alone."""
+    """Return the marker for a version that pauses only at a time limit."""
     return _new_marker(run_id, "r", str(number), due, nonce)
 
 
 def for_cancel_request(run_id: str, due: datetime, nonce: str) -> Marker:
-    """Return the marker of a cancellation that is about to be recorded."""
+    """Return the marker for a cancel request that will be recorded."""
     return _new_marker(run_id, "c", "0", due, nonce)
 
 
@@ -64,9 +64,9 @@ def _new_marker(
 
 
 async def create(objects: Objects, marker: Marker) -> datetime | None:
-    """Create a marker; returns the store's own time where it has one.
+    """Create a marker; return the store's time, or `None`.
 
-    A marker that exists says the same: its key is all that it says.
+    A marker that exists is the same marker, because its body is empty.
     """
     try:
         return await objects.create(marker.key, b"")
@@ -75,7 +75,7 @@ async def create(objects: Objects, marker: Marker) -> datetime | None:
 
 
 async def list_due(objects: Objects, now: datetime) -> AsyncIterator[Marker]:
-    """Go through the markers that are due, the oldest first."""
+    """Iterate over the markers that are due, the oldest first."""
     last = layout.key_after_due_markers(to_milliseconds(now))
     async for key in objects.all_keys(layout.MARKERS_PREFIX):
         if key > last:
@@ -86,11 +86,15 @@ async def list_due(objects: Objects, now: datetime) -> AsyncIterator[Marker]:
 
 
 def is_needed(marker: Marker, newest_number: int, state: RunState | None) -> bool:
-    """Tell whether anything that a marker stands for is open in the newest version.
+    """Return whether the thing that a marker guards is open in the newest version.
 
-    A guard is made before the version that it guards, by a process that may be frozen
-    in between: it stands until that number is taken. `table` is `None` where the run
-    has no version yet.
+    A guard is created before its version, and the process may stop in between. So a
+    guard is needed until that version number exists.
+
+    Args:
+        marker: The marker.
+        newest_number: The number of the newest version; 0 without one.
+        state: The newest version, or `None` if the run has no version yet.
     """
     if state is None or state.run.status in ENDED_STATUSES:
         return state is None

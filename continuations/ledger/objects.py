@@ -1,7 +1,7 @@
-"""The store as the ledger sees it: the same verbs, with errors of our own.
+"""A store whose verbs raise the errors of this library.
 
-`AlreadyExists` and `NotFound` pass through, they are answers and the ledger acts on
-them; everything else is a failure, and gets a name and a next step.
+`AlreadyExists` and `NotFound` pass through, because the ledger acts on them. Every
+other error of a store becomes an error of `continuations.errors`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar, Unpack
 
     from continuations_storage.contract import Store
-    from continuations_storage.url import S3Options
+    from continuations_storage.url import StoreOptions
 
     T = TypeVar("T")
 
@@ -47,30 +47,53 @@ _ERROR_CLASSES: tuple[tuple[type[storage.StorageError], type[Exception]], ...] =
 )
 
 
-def open_store(url: str, **options: Unpack[S3Options]) -> Store:
-    """Return the store of a URL: `file:path`, `memory:name`, `s3://bucket/prefix`.
+def open_store(url: str, **options: Unpack[StoreOptions]) -> Store:
+    """Open the store that a URL names, without using the disk or the network.
 
-    `options` are for S3 alone: `endpoint`, `region`, `profile`, `path_style`,
-    `kms_key_id`, `checksums`, a ready-made `client`, `timeout` in seconds, and
-    `driver`, "boto3" or "obstore" (an extra). What is left out goes by the
-    environment. Opening touches neither disk nor network. Raises `InvalidInput` for
-    what is no store.
+    The URLs are:
+
+    - `file:PATH`: a folder.
+    - `memory:`: memory of this process, new at each call.
+    - `memory:NAME`: memory of this process, shared by name.
+    - `s3://BUCKET/PREFIX`: a bucket of S3 or of a server with its protocol.
+    - `gs://BUCKET/PREFIX`: a bucket of Google Cloud Storage; needs the extra `obstore`.
+    - `az://CONTAINER/PREFIX`: a container of Azure Blob Storage; needs the same extra.
+
+    Credentials come from the environment. So does each option that is not given.
+
+    Args:
+        url: The URL of the store.
+        **options: For a bucket or container: `endpoint` (the URL of the server),
+            `timeout` (seconds until a silent connection counts as lost, 15 by
+            default) and `driver` ("boto3", the default for S3, or "obstore"). For S3
+            also `region`, `path_style` and `kms_key_id`. For S3 with boto3 also
+            `profile`, `checksums` and `client` (a ready-made client). For Azure also
+            `account`. With obstore also `credential_provider`. Files and memory take
+            no options.
+
+    Returns:
+        The store. A missing bucket or missing permissions show at the first operation.
+
+    Raises:
+        InvalidInput: The URL or an option is not valid, or obstore is not installed.
     """
     try:
         if "\0" in url or not url.isprintable():
-            raise storage.Unsupported(url, "it has characters that no path has")
+            raise storage.Unsupported(url, "it contains control characters")
         return storage_open_store(url, **options)
     except storage.StorageError as error:
         raise InvalidInput(str(error)) from None
     except (RecursionError, TypeError, ValueError) as error:
-        msg = f"{str(url)[:80]!r} names no store: {type(error).__name__}"
+        msg = f"store {str(url)[:80]!r} cannot be opened: {type(error).__name__}. "
+        msg += "Pass a URL such as file:PATH or s3://BUCKET/PREFIX."
         raise InvalidInput(msg) from None
 
 
 def to_store(store_or_url: object) -> Store:
-    """Return a store that was given by its URL, its folder or itself.
+    """Return the store of a URL, a folder's path or a store object.
 
-    Raises `InvalidInput` for anything else.
+    Raises:
+        InvalidInput: The value is none of these, or the URL is not valid.
     """
     if isinstance(store_or_url, str):
         return open_store(store_or_url)
@@ -80,20 +103,21 @@ def to_store(store_or_url: object) -> Store:
     if all(callable(getattr(store_or_url, verb, None)) for verb in verbs):
         return cast("Store", store_or_url)
     msg = (
-        f"A {type(store_or_url).__name__} is no store. Give a URL (file:path, s3://bucket), a "
-        "path, or an object with the verbs of continuations_storage.Store."
+        "store must be a URL, a path or an object with the verbs of "
+        f"continuations_storage.Store, got {type(store_or_url).__name__}. Pass for "
+        "example store='file:.runs'."
     )
     raise InvalidInput(msg)
 
 
 class Objects:
-    """The verbs of a store, raising this library's errors."""
+    """The verbs of a store, with the errors of this library."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
 
     async def create(self, key: str, body: bytes) -> datetime | None:
-        """Put an object if its key is free; raises `AlreadyExists` if it is not."""
+        """Put an object if its key is absent; raises `AlreadyExists`."""
         return await _translate_errors(self.store.create(key, body))
 
     async def read(self, key: str) -> bytes:
@@ -107,7 +131,7 @@ class Objects:
         return await _translate_errors(self.store.keys(prefix, after, limit))
 
     async def all_keys(self, prefix: str, after: str = "") -> AsyncIterator[str]:
-        """Go through every key of a prefix that sorts after one, page by page."""
+        """Iterate over the keys of a prefix that sort after `after`, page by page."""
         while True:
             page = await self.keys(prefix, after)
             for key in page:
@@ -117,7 +141,7 @@ class Objects:
             after = page[-1]
 
     async def delete(self, key: str) -> None:
-        """Remove an object; a missing one is a success."""
+        """Remove an object; to remove a missing object is a success."""
         await _translate_errors(self.store.delete(key))
 
     async def probe(self) -> None:
@@ -131,7 +155,7 @@ async def _translate_errors(operation: Coroutine[Any, Any, T]) -> T:
     except (storage.AlreadyExists, storage.NotFound):
         raise
     except storage.StorageError as error:
-        for theirs, ours in _ERROR_CLASSES:
-            if isinstance(error, theirs):
-                raise ours(str(error)) from error
+        for storage_class, error_class in _ERROR_CLASSES:
+            if isinstance(error, storage_class):
+                raise error_class(str(error)) from error
         raise StoreError(str(error)) from error

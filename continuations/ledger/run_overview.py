@@ -1,4 +1,4 @@
-"""What one listing shows of a run: its newest version, and all that came to it."""
+"""The newest version number and the arrivals of a run, from one listing."""
 
 from __future__ import annotations
 
@@ -14,15 +14,19 @@ if TYPE_CHECKING:
 
     from continuations.ledger.objects import Objects
 
-# A listing costs the same however much it shows, but reading its answer does not.
+# A request costs the same for each page size, but a long reply takes longer to read.
 _PAGE_LIMIT = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOverview:
-    """`newest` is 0 for a run that is not there; `told` is the store's own time.
+    """The result of one listing of a run.
 
-    `arrived` are the keys of everything that ever came to the run from outside.
+    Attributes:
+        newest_number: The number of the newest version; 0 if the run does not exist.
+        arrival_keys: The keys of all decisions and inbox messages, and of the cancel
+            request, also those that the run has processed.
+        store_time: The store's own time, or `None`.
     """
 
     newest_number: int
@@ -43,16 +47,18 @@ class RunProgress:
 
 
 async def read_overview(objects: Objects, run_id: str) -> RunOverview:
-    """Look at a run in one request, or in a few if very much came to it."""
+    """Read the overview of a run with one listing; a long list takes a few."""
     page = await objects.keys(layout.run_prefix(run_id), limit=_PAGE_LIMIT)
-    told = page.store_time if isinstance(page, Page) else None
+    store_time = page.store_time if isinstance(page, Page) else None
     newest = layout.newest_version_number(page, run_id)
     arrivals = layout.arrivals_prefix(run_id)
     if newest == 0 and len(page) == _PAGE_LIMIT:
         newest = await Versions(objects, run_id).newest_number()
         page = [key async for key in objects.all_keys(arrivals)]
-    arrived = tuple(key for key in page if key.startswith(arrivals))
-    return RunOverview(newest_number=newest, arrival_keys=arrived, store_time=told)
+    arrival_keys = tuple(key for key in page if key.startswith(arrivals))
+    return RunOverview(
+        newest_number=newest, arrival_keys=arrival_keys, store_time=store_time
+    )
 
 
 async def read_progress(objects: Objects, run_id: str) -> RunProgress:

@@ -1,7 +1,8 @@
-"""One run's numbered states: the newest, any older one, and the next.
+"""The versions of one run: load the newest or an older one, and append the next.
 
-Who creates number n + 1 has moved the run on; everyone else has lost and re-reads.
-That one rule is the lock, the fence and the history.
+The process that creates version n + 1 has advanced the run. Every other process gets
+`StaleRun` and reads the run again. This one rule is the lock, the fence and the
+history.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RebuiltVersion:
-    """One version on the way to a newer one: what a later delta may be from."""
+    """A rebuilt version that can be the base of a later delta."""
 
     number: int
     state: RunState
@@ -43,10 +44,16 @@ class RebuiltVersion:
 
 @dataclass(frozen=True, slots=True)
 class LoadedVersion:
-    """A version as it stands in the store, and the steps it was rebuilt from.
+    """A version of a run, and the versions from which it was rebuilt.
 
-    `store_time` is the store's own time of the create, where this process made it
-    and the store tells.
+    Attributes:
+        number: The number of the version, from 1.
+        root: The number of the full copy from which its tree counts.
+        state: The state of the run.
+        chain: The versions from which it was rebuilt, the oldest first.
+        marker_keys: The keys of the markers that point at the run.
+        store_time: The store's time of the create, if this process created the version
+            and the store has a clock.
     """
 
     number: int
@@ -65,12 +72,12 @@ class Versions:
         self.run_id = run_id
 
     async def newest_number(self) -> int:
-        """Return the number of the newest version, 0 if there is none."""
+        """Return the number of the newest version, or 0."""
         keys = await self._objects.keys(layout.versions_prefix(self.run_id), limit=1)
         return layout.newest_version_number(keys, self.run_id)
 
     async def newest_header(self) -> VersionHeader | None:
-        """Return the plain header of the newest version, or `None`."""
+        """Return the header of the newest version, or `None`."""
         number = await self.newest_number()
         if number == 0:
             return None
@@ -86,26 +93,28 @@ class Versions:
     async def load(self, number: int) -> LoadedVersion:
         """Return one version.
 
-        Raises `Corrupt` if what it needs is damaged or missing, and `RunNotFound` for
-        a number that the run never came to.
+        Raises:
+            RunNotFound: The run has no version with this number.
+            Corrupt: The version, or one that it needs, is damaged or missing.
+            FormatError: One of them has a newer format.
         """
         if number < 1:
             raise self._not_found_error(number)
-        # Nearly every run has its root at 1: read all in one go, then look.
-        found = await self._read_chain(fenwick.chain(number, 1), allow_missing=True)
-        if number not in found and number > await self.newest_number():
+        # Nearly every run has its root at 1: read that chain at once, then check.
+        bodies = await self._read_chain(fenwick.chain(number, 1), allow_missing=True)
+        if number not in bodies and number > await self.newest_number():
             raise self._not_found_error(number)
-        if number not in found:
-            found |= await self._read_chain((number,), allow_missing=False)
-        root = self._decode_header(number, found.get(number)).root
+        if number not in bodies:
+            bodies |= await self._read_chain((number,), allow_missing=False)
+        root = self._decode_header(number, bodies[number]).root
         numbers = fenwick.chain(number, root)
-        lacking = tuple(n for n in numbers if n not in found)
-        found |= await self._read_chain(lacking, allow_missing=False)
+        missing = tuple(n for n in numbers if n not in bodies)
+        bodies |= await self._read_chain(missing, allow_missing=False)
         steps: list[RebuiltVersion] = []
         markers: tuple[str, ...] = ()
         for n in reversed(numbers):
             header, step = self._rebuild_version(
-                n, found[n], steps[-1] if steps else None, root
+                n, bodies[n], steps[-1] if steps else None, root
             )
             steps.append(step)
             markers = header.markers
@@ -115,16 +124,19 @@ class Versions:
     async def rebuild(
         self, number: int, bases: Mapping[int, RebuiltVersion]
     ) -> RebuiltVersion:
-        """Return one version on top of those that are known to be whole.
+        """Return one version, rebuilt on bases that are known to be whole.
 
-        Raises `Corrupt` or `FormatError` if it, or what it is a delta from, is not.
+        Raises `Corrupt` or `FormatError` if the version or its base is not readable.
         """
         data = await self._read(number)
         header = self._decode_header(number, data)
         base = bases.get(header.base)
         if header.base and base is None:
             key = layout.version_key(self.run_id, number)
-            msg = f"{key} is whole, but version {header.base} below it is not."
+            msg = (
+                f"{key} cannot be rebuilt: its base, version {header.base}, is damaged "
+                "or missing. Restore that version from a backup."
+            )
             raise Corrupt(msg, run_id=self.run_id)
         _, step = self._rebuild_version(number, data, base, header.root)
         check_state(step.state, layout.version_key(self.run_id, number))
@@ -140,8 +152,16 @@ class Versions:
     ) -> LoadedVersion:
         """Create the next version, or the first one.
 
-        Raises `StaleRun` if another process created it: nothing was written. After
-        `Inconclusive` or `StoreUnavailable` the caller must stop and re-read.
+        Args:
+            previous: The version before, or `None` for the first version.
+            state: The new state.
+            at: The time of the version.
+            marker_keys: The keys of the markers that point at the run.
+
+        Raises:
+            StaleRun: Another process created this version; nothing was written.
+            Corrupt: The key exists but is not listed.
+            Inconclusive, StoreUnavailable: The caller must stop and read the run again.
         """
         if previous is None:
             return await self._create(1, 1, (), state, at, marker_keys)
@@ -153,9 +173,9 @@ class Versions:
     async def append_root(
         self, number: int, state: RunState, *, at: datetime
     ) -> LoadedVersion:
-        """Create a version as a new root: a full copy that needs none before it.
+        """Create a version as a new root: a full copy without a base.
 
-        Raises `StaleRun` if that number is taken.
+        Raises `StaleRun` if a version with this number exists.
         """
         return await self._create(number, number, (), state, at, ())
 
@@ -191,8 +211,9 @@ class Versions:
             if await self.newest_number() < number:
                 key = layout.version_key(self.run_id, number)
                 msg = (
-                    f"{key} is taken by something that the store does not list: no "
-                    "object of ours. Look at it, put it away, and try again."
+                    f"Version {number} of run {self.run_id} was not written: {key} "
+                    "exists but the store does not list it, so it is a foreign object. "
+                    "Move it away and try again."
                 )
                 raise Corrupt(msg, run_id=self.run_id) from None
             raise self.stale_error(number - 1) from None
@@ -213,14 +234,18 @@ class Versions:
         return RunNotFound(msg, run_id=self.run_id)
 
     def _not_found_error(self, number: int) -> RunNotFound:
-        msg = f"Run {self.run_id!r} has no version {number} in this store."
+        msg = (
+            f"run {self.run_id} has no version {number} in this store. Pass a number "
+            "from 1 to that of the newest version."
+        )
         return RunNotFound(msg, run_id=self.run_id)
 
     def stale_error(self, number: int) -> StaleRun:
-        """Return the error of a process that was overtaken at a version."""
+        """Return the error of a process whose version is no longer the newest."""
         msg = (
-            f"Run {self.run_id} was moved on by another process from version {number}. "
-            f"Nothing was written here. Look at it again, or resume it again."
+            f"run {self.run_id} was not advanced: another process advanced it after "
+            f"version {number}. Nothing was written here. Look at the run, or resume "
+            "it again."
         )
         return StaleRun(msg, run_id=self.run_id)
 
@@ -229,7 +254,7 @@ class Versions:
         try:
             return await self._objects.read(key)
         except NotFound:
-            msg = f"{key} is missing. Restore it; every other version is untouched."
+            msg = f"{key} is missing. Restore it from a backup; no object was changed."
             raise Corrupt(msg, run_id=self.run_id) from None
 
     async def _read_chain(
@@ -238,19 +263,16 @@ class Versions:
         results = await gather(
             *(self._read(number) for number in numbers), return_exceptions=True
         )
-        found: dict[int, bytes] = {}
+        bodies: dict[int, bytes] = {}
         for number, result in zip(numbers, results, strict=True):
             if isinstance(result, bytes):
-                found[number] = result
+                bodies[number] = result
             elif not (allow_missing and isinstance(result, ContinuationsError)):
                 raise result
-        return found
+        return bodies
 
-    def _decode_header(self, number: int, data: bytes | None) -> VersionHeader:
+    def _decode_header(self, number: int, data: bytes) -> VersionHeader:
         key = layout.version_key(self.run_id, number)
-        if data is None:
-            msg = f"{key} is missing. Restore it; every other version is untouched."
-            raise Corrupt(msg, run_id=self.run_id)
         header = decode_header(data, key)
         self._check_identity(header, number)
         return header
@@ -267,10 +289,16 @@ class Versions:
     def _check_identity(self, header: VersionHeader, number: int) -> None:
         key = layout.version_key(self.run_id, number)
         if (header.run_id, header.number) != (self.run_id, number):
-            msg = f"{key} holds version {header.number} of run {header.run_id}."
+            msg = (
+                f"{key} is damaged: it contains version {header.number} of run "
+                f"{header.run_id}. It was not changed. Restore it from a backup."
+            )
             raise Corrupt(msg, run_id=self.run_id)
         if not 1 <= header.root <= number:
-            msg = f"{key} names version {header.root} as its root."
+            msg = (
+                f"{key} is damaged: its root is version {header.root}. It was not "
+                "changed. Restore it from a backup."
+            )
             raise Corrupt(msg, run_id=self.run_id)
 
     def _check_base(
@@ -281,5 +309,9 @@ class Versions:
         made_from = (header.base, header.base_digest)
         if made_from != expected or header.root != root or not counted:
             key = layout.version_key(self.run_id, header.number)
-            msg = f"{key} was made from another version {header.base} than is stored."
+            msg = (
+                f"{key} does not fit to its base: it was made from another version "
+                f"{header.base} than the stored one. Nothing was changed. Restore both "
+                "from one backup."
+            )
             raise Corrupt(msg, run_id=self.run_id)

@@ -1,7 +1,7 @@
-"""Wait objects: what a committed version waits for, where deciders find it.
+"""Wait objects: the open waits of a committed version, for deciders.
 
-They follow from the version, so anyone can make them again; the listing may lag
-behind by a crash, `decide` and `look` never do.
+They follow from the version, so any process can create them again. After a crash, the
+list of open waits may be incomplete; `decide` and `look` are not affected.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 async def create(objects: Objects, waits: Iterable[Wait]) -> None:
-    """Create the objects of waits; those that exist are left as they are."""
+    """Create the objects of waits; existing objects stay as they are."""
     await gather(*(_create_one(objects, wait) for wait in waits))
 
 
 async def recreate_missing(objects: Objects, waits: Iterable[Wait]) -> None:
     """Create the missing objects of undecided waits, after a crash.
 
-    A decider may have decided one and removed its object since we looked; so look
-    once more after the create, and never leave a decided wait shown as open.
+    Meanwhile a decider may have decided a wait and removed its object. So the decision
+    is looked up again after the create, and a decided wait is not listed as open.
     """
     waits = tuple(waits)
     await create(objects, waits)
@@ -42,12 +42,17 @@ async def recreate_missing(objects: Objects, waits: Iterable[Wait]) -> None:
 
 
 async def delete(objects: Objects, wait_ids: Iterable[str]) -> None:
-    """Remove the objects of waits that are over."""
+    """Remove the objects of waits that are no longer open."""
     await gather(*(objects.delete(layout.wait_key(wait_id)) for wait_id in wait_ids))
 
 
 async def list_open(objects: Objects, after: str = "") -> AsyncIterator[WaitSummary]:
-    """Go through the open waits of the whole store, from keys alone, after a wait."""
+    """Iterate over the open waits of the whole store, from keys alone.
+
+    Args:
+        objects: The store.
+        after: Skip waits up to and including this wait id.
+    """
     async for key in objects.all_keys(layout.WAITS_PREFIX, layout.WAITS_PREFIX + after):
         wait_id = key.removeprefix(layout.WAITS_PREFIX)
         try:
@@ -61,7 +66,7 @@ async def list_open(objects: Objects, after: str = "") -> AsyncIterator[WaitSumm
 
 
 async def read(objects: Objects, wait_id: str) -> Wait | None:
-    """Return a wait by its own object, or `None` if it has none."""
+    """Return a wait from its object, or `None` if the object does not exist."""
     name = layout.parse_wait_id(wait_id)
     key = layout.wait_key(wait_id)
     try:
@@ -69,7 +74,10 @@ async def read(objects: Objects, wait_id: str) -> Wait | None:
     except NotFound:
         return None
     if wait.id != wait_id:
-        msg = f"{key} holds another wait, {wait.id}. It was left untouched."
+        msg = (
+            f"{key} is damaged: it contains wait {wait.id}. It was not changed. "
+            "Restore it from a backup."
+        )
         raise Corrupt(msg, wait_id=wait_id)
     return wait
 

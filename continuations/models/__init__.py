@@ -1,0 +1,1 @@
+"""The adapters that send a conversation to a model."""

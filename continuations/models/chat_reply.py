@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from continuations.core import jsontext
 from continuations.core.messages import MalformedMessage, Message
+from continuations.core.model_protocol import ModelReply
 from continuations.core.usage import Usage
-from continuations.models.interface import ModelReply
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

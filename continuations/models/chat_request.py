@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from continuations.core.messages import Message
-    from continuations.models.interface import ModelRequest, ToolSpec
+    from continuations.core.model_protocol import ModelRequest, OutputSchema, ToolSpec
 
 # The request names them itself; a stream is not read here.
 _RESERVED_FIELDS = frozenset({"model", "messages", "tools", "stream"})
@@ -40,6 +40,8 @@ def build_request_body(model: str, request: ModelRequest) -> bytes:
     if clash:
         msg = f"settings may not name {', '.join(clash)}"
         raise InvalidModelSettings(msg)
+    if request.output_schema is not None:
+        settings.setdefault("response_format", _response_format(request.output_schema))
     before = {k: settings.pop(k) for k in ("service_tier",) if k in settings}
     if request.tools:
         settings["tools"] = [_tool_json(spec) for spec in request.tools]
@@ -53,6 +55,13 @@ def build_request_body(model: str, request: ModelRequest) -> bytes:
     return _encode_utf8(
         f'{head[:-1]},"messages":[{_messages_json(request.messages)}]{rest}'
     )
+
+
+def _response_format(output: OutputSchema) -> Mapping[str, Any]:
+    # Not in OpenAI's strict mode, which refuses most schemas (it wants every property
+    # required and no others allowed): the engine validates the reply.
+    json_schema = {"name": output.name, "schema": dict(output.schema), "strict": False}
+    return {"type": "json_schema", "json_schema": json_schema}
 
 
 def _tool_json(spec: ToolSpec) -> Mapping[str, Any]:

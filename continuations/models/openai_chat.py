@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from openai import APIStatusError, AsyncOpenAI
 
-    from continuations.models.interface import ModelReply, ModelRequest
+    from continuations.core.model_protocol import ModelReply, ModelRequest
 
     ClientsByLoop = dict[
         asyncio.AbstractEventLoop,

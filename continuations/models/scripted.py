@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from continuations.core import jsontext, transcript
 from continuations.core.messages import MalformedMessage, Message
+from continuations.core.model_protocol import ModelReply
 from continuations.errors import ModelError
-from continuations.models.interface import ModelReply
 
 if TYPE_CHECKING:
-    from continuations.models.interface import ModelRequest
+    from continuations.core.model_protocol import ModelRequest
 
 
 @dataclass(frozen=True, slots=True)

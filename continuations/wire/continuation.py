@@ -1,4 +1,4 @@
-"""Continuation: a run's whole state as one value, to bytes and back."""
+"""The `Continuation`: the whole state of a run as one value, and as bytes."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 
 
 class Continuation:
-    """The whole state of a run at one version; a value, it never changes.
+    """The whole state of a run at one version, as an immutable value.
 
-    `version` is its number in a store, 0 where it came from none.
+    `run`, `resume` and `Runner.look` return it. Do not construct it yourself; use
+    `Continuation.from_bytes` to load one.
     """
 
     __slots__ = ("_run_state", "_version")
@@ -35,70 +36,77 @@ class Continuation:
         self._version = version
 
     def __repr__(self) -> str:
-        """Name the run and how it stands, without anything that was said in it."""
+        """Return the run's id, version and status, without message contents."""
         return f"<Continuation of {self.run_id}, version {self.version}: {self.status}>"
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether both are the same state of the same run."""
+        """Tell whether both are the same version with the same state."""
         if not isinstance(other, Continuation):
             return NotImplemented
         return self._version == other._version and self._run_state == other._run_state
 
     def __hash__(self) -> int:
-        """Return the hash of the run's id and version."""
+        """Return a hash of the run's id and version."""
         return hash((self.run_id, self._version))
 
     @property
     def run_state(self) -> RunState:
-        """The flat table of rows behind the value."""
+        """The rows of the run. The type is internal and may change in any release."""
         return self._run_state
 
     @property
     def run_id(self) -> str:
-        """The id of the run."""
+        """Id of the run."""
         return self._run_state.run.id
 
     @property
     def version(self) -> int:
-        """Which version of the run this is."""
+        """Number of the version in the store, or 0 without a store."""
         return self._version
 
     @property
     def status(self) -> RunStatus:
-        """How the run stands: running, suspended, finished, failed, cancelled."""
+        """Status: `running`, `suspended`, `finished`, `failed` or `cancelled`."""
         return self._run_state.run.status
 
     @property
     def root(self) -> Frame:
-        """The frame of the root agent; the frames below hang from its calls."""
+        """Frame of the root agent; its calls lead to the frames of sub-agents."""
         return Frame(self._run_state, ROOT_FRAME_ID)
 
     @property
     def waits(self) -> tuple[Wait, ...]:
-        """The open waits of every frame, the oldest first."""
+        """Open waits of all frames, the oldest first."""
         waits = self._run_state.waits.values()
-        # Those of one turn are of one moment; their calls are in the model's order.
+        # Waits of one turn have the same time; their call ids keep the model's order.
         return tuple(sorted(waits, key=Wait.sort_key))
 
     @property
     def usage(self) -> Usage:
-        """What the model's replies of the whole tree have cost so far."""
+        """Model usage of the whole run so far, over all agents."""
         return self._run_state.run.usage
 
     @property
     def output(self) -> str | None:
-        """The last text of a finished run, before any type was read out of it."""
+        """Final text of a finished run, before it is parsed as the output type."""
         return self._run_state.run.output
 
     @property
     def failure(self) -> Failure | None:
-        """Why the run failed or was cancelled, or `None`."""
+        """Reason why the run failed or was cancelled, or `None`."""
         return self._run_state.run.failure
 
     def to_bytes(self) -> bytes:
-        """Return the run as bytes of the present format, to be kept anywhere.
+        """Return the state as bytes, for example to keep them in a database.
 
-        Raises `FormatError` if they would be more than one object may hold.
+        The bytes contain all messages, unencrypted. They have a digest against damage,
+        but no signature: load only bytes that you stored yourself.
+
+        Returns:
+            Bytes in the newest format, which this and later releases can read.
+
+        Raises:
+            FormatError: The state is larger than one object may be (256 MiB).
         """
         header: dict[str, object] = {
             "kind": "continuation",
@@ -109,16 +117,26 @@ class Continuation:
 
     @classmethod
     def from_bytes(cls, data: bytes | bytearray | memoryview) -> Continuation:
-        """Return the run of such bytes.
+        """Load a continuation from bytes; loading never executes code.
 
-        Nothing in them is executed. Raises `Corrupt` for damaged bytes and
-        `FormatError` for bytes of another kind or a newer format.
+        Args:
+            data: Bytes that `to_bytes` returned.
+
+        Returns:
+            The continuation that the bytes hold.
+
+        Raises:
+            Corrupt: The bytes are damaged.
+            FormatError: `data` is not a continuation, or has a newer format than this
+                release can read.
         """
         name = "the continuation"
         kind: type = type(data)
         if kind not in (bytes, bytearray, memoryview):
-            msg = f"A {kind.__name__} holds no continuation; it is bytes."
-            raise FormatError(msg)
+            raise FormatError(
+                f"data must be bytes, got {kind.__name__}. Pass the bytes that "
+                "Continuation.to_bytes() returned."
+            )
         opened = envelope.decode_object(bytes(data), name)
         header = FieldReader(opened.header, f"the header of {name}")
         header.one_of("kind", frozenset({"continuation"}))
@@ -127,17 +145,21 @@ class Continuation:
         header.check_all_read()
         delta = read_delta(opened.body, name)
         if delta.run.id != run_id:
-            msg = f"{name} is of run {delta.run.id} inside and {run_id} outside."
-            raise Corrupt(msg)
+            raise Corrupt(
+                f"{name} is damaged: its header names run {run_id} and its body names "
+                f"run {delta.run.id}. Restore the bytes from a backup."
+            )
         state = rebuild_state(None, delta, name)
         return cls(check_state(state, name), version)
 
     def to_json(self) -> str:
-        """Return the run as JSON text for people and other programs.
+        """Return the state as JSON text, for people and other programs.
 
-        The text has the rows that the bytes have, with the messages as a standard
-        chat completions array. `docs/schemas/continuations.schema.json` describes it
-        as `continuation`. It is a report: only `from_bytes` reads a run back.
+        The JSON text is a report and cannot be loaded again; use `to_bytes` for that.
+
+        Returns:
+            A JSON object with all frames, calls, waits and messages. It is the type
+            `continuation` of docs/schemas/continuations.schema.json.
         """
         state = self._run_state
         value = {
@@ -146,6 +168,5 @@ class Continuation:
             **report.stack_json(state),
             "waits": [report.wait_json(wait) for wait in self.waits],
         }
-        # Not `jsontext.dump`, which bounds the depth: a message of the greatest depth
-        # is deeper inside the report.
+        # `jsontext.dump` limits the depth, and a stored message may already reach it.
         return jsontext.escape_surrogates(json.dumps(value, ensure_ascii=False))

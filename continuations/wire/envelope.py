@@ -1,16 +1,16 @@
-"""The outside of every stored object: magic, format number, header, body, digest.
+"""The envelope of every stored object: magic, format number, header, body, digest.
 
     4 bytes   CONT
     2 bytes   format number
     1 byte    codec of the body: 0 plain, 1 zstd
     1 byte    zero
     4 bytes   length of the header
-    header    msgpack, never compressed or encrypted: what operators may read
+    header    msgpack, never compressed or encrypted, so that operators can read it
     body      msgpack, as the codec says
-    16 bytes  the first half of the SHA-256 of all before it
+    16 bytes  the first half of the SHA-256 of all bytes before it
 
-Numbers are big-endian. Damage and a newer format are told apart by name, and nothing
-in the bytes is ever more than data.
+Numbers are big-endian. Damage and a newer format raise different errors. Reading the
+bytes never executes code.
 """
 
 from __future__ import annotations
@@ -31,23 +31,24 @@ FORMAT = max(FORMATS)
 _PLAIN, _ZSTD = 0, 1
 _PREFIX_BYTES = 12
 _DIGEST_BYTES = 16
-# A body that is not worth a frame of zstd.
+# Smaller bodies are stored plain, because zstd would save little or nothing.
 _MIN_COMPRESSED_BYTES = 200
-# Most bodies are some kB, and every byte of them is kept for the life of the run.
+# Pairs of (body size below which it applies, level). Most bodies have some kB and are
+# kept for the life of the run, so they get the higher level.
 _ZSTD_LEVELS = ((1 << 16, 9), (1 << 40, 3))
-# What one object may unpack to. A 64 MiB transcript fits well below.
+# Maximum size of an unpacked body. A transcript of 64 MiB fits.
 MAX_BODY_BYTES = 256 * 1024 * 1024
-# What one list or mapping may hold, and how many of both there may be in one object;
-# and what all of them may hold together: more rows or messages than any run has.
+# Maximum number of containers in one object and of items in one container, and maximum
+# number of items in all containers. No run has as many rows or messages.
 _MAX_ITEMS, _MAX_TOTAL_ITEMS = 1 << 20, 4 << 20
-# Who wants much of a reader's memory must have stored something: honest conversations
-# shrink by less than a hundred, and what shrinks by more is stored plain.
+# A small object must not fill the memory of its reader (a decompression bomb). Real
+# conversations shrink by a factor below 100. A body that shrinks more is stored plain.
 _MAX_RATIO, _RATIO_ALLOWANCE_BYTES = 1000, 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class DecodedObject:
-    """The values of one object; `digest` is what others name its bytes by."""
+    """The values of one object; other objects refer to its bytes by `digest`."""
 
     header: dict[str, Any]
     body: object
@@ -58,36 +59,40 @@ def encode_object(header: dict[str, object], body: object) -> bytes:
     """Return the bytes of an object; raises `FormatError` if it is too large."""
     packed = _to_msgpack(body)
     if len(packed) > MAX_BODY_BYTES:
-        msg = (
-            f"{len(packed)} bytes are more than one object may hold ({MAX_BODY_BYTES})"
+        raise FormatError(
+            f"the object was not stored: it has {len(packed)} bytes, and at most "
+            f"{MAX_BODY_BYTES} are allowed. Use shorter messages or results."
         )
-        raise FormatError(msg)
     if len(packed) > _MAX_ITEMS:
         _check_item_counts(packed)
     codec = _PLAIN if len(packed) < _MIN_COMPRESSED_BYTES else _ZSTD
-    top = _to_msgpack({**header, "size": len(packed)})
-    level = next(level for most, level in _ZSTD_LEVELS if len(packed) < most)
+    packed_header = _to_msgpack({**header, "size": len(packed)})
+    level = next(level for limit, level in _ZSTD_LEVELS if len(packed) < limit)
     stored = packed if codec == _PLAIN else _zstd().compress(packed, level)
     if _is_decompression_bomb(len(packed), len(stored)):
         codec, stored = _PLAIN, packed
     prefix = MAGIC + FORMAT.to_bytes(2, "big") + bytes([codec, 0])
-    data = b"".join((prefix, len(top).to_bytes(4, "big"), top, stored))
+    data = b"".join(
+        (prefix, len(packed_header).to_bytes(4, "big"), packed_header, stored)
+    )
     return data + object_digest(data)
 
 
 def _check_item_counts(packed: bytes) -> None:
-    # A value takes a byte at least, so only what is this large can hold too many.
+    # Each value takes at least one byte, so the caller checks only large bodies.
     try:
-        _from_msgpack(packed, "it")
+        _from_msgpack(packed, "the object")
     except Corrupt:
-        msg = f"this has more values than one object may hold ({_MAX_TOTAL_ITEMS})"
-        raise FormatError(msg) from None
+        raise FormatError(
+            f"the object was not stored: it has more values than the allowed "
+            f"{_MAX_TOTAL_ITEMS}. Use shorter messages or results."
+        ) from None
 
 
 def decode_object(data: bytes, name: str) -> DecodedObject:
-    """Return the values of an object called `name` in errors.
+    """Return the values of an object; errors call it `name`.
 
-    Raises `Corrupt` for damaged bytes and `FormatError` for bytes that are not ours
+    Raises `Corrupt` for damaged bytes, and `FormatError` for bytes of another program
     or of a newer format.
     """
     codec, header_end = _check_envelope(data, name)
@@ -100,7 +105,7 @@ def decode_object(data: bytes, name: str) -> DecodedObject:
         raise _corrupt_error(name, f"it claims to hold {size} bytes in {len(stored)}")
     packed = stored if codec == _PLAIN else _decompress(stored, size, name)
     if len(packed) != size:
-        raise _corrupt_error(name, f"it holds {len(packed)} bytes and not {size}")
+        raise _corrupt_error(name, f"its body has {len(packed)} bytes, not {size}")
     return DecodedObject(header, _from_msgpack(packed, name), object_digest(data))
 
 
@@ -109,15 +114,15 @@ def _is_decompression_bomb(size: int, stored_size: int) -> bool:
 
 
 def object_digest(data: bytes) -> bytes:
-    """Return the digest by which other objects name these bytes.
+    """Return the digest by which other objects refer to these bytes.
 
-    It tells damage and mix-ups; 128 bits are plenty against chance.
+    It detects damage and mix-ups, not forgery; 128 bits suffice against chance.
     """
     return sha256(data).digest()[:_DIGEST_BYTES]
 
 
 def decode_object_header(data: bytes, name: str) -> dict[str, Any]:
-    """Return the plain header of an object; raises as `unseal` does."""
+    """Return the header of an object; raises the same errors as `decode_object`."""
     _, header_end = _check_envelope(data, name)
     header = _decode_header(data[_PREFIX_BYTES:header_end], name)
     header.pop("size")
@@ -130,16 +135,18 @@ def _decode_header(data: bytes, name: str) -> dict[str, Any]:
         fields = cast("dict[str, Any]", header)
         if type(fields.get("size")) is int:
             return fields
-    raise _corrupt_error(name, "its header is not a header")
+    raise _corrupt_error(name, "its header has no size")
 
 
 def _check_envelope(data: bytes, name: str) -> tuple[int, int]:
-    """Return the codec and the end of the header, once the digest is right."""
+    """Check format and digest; return the codec and the end of the header."""
     if len(data) < len(MAGIC) + 2 or not data.startswith(MAGIC):
         if not data.strip(b"\0"):
             raise _corrupt_error(name, "it is empty")
-        msg = f"{name} is not an object of continuations; it was left untouched"
-        raise FormatError(msg)
+        raise FormatError(
+            f"{name} is not an object of continuations. It was not changed. Check "
+            "which file or object you passed."
+        )
     number = int.from_bytes(data[4:6], "big")
     intact = len(data) >= _PREFIX_BYTES + _DIGEST_BYTES and (
         object_digest(data[:-_DIGEST_BYTES]) == data[-_DIGEST_BYTES:]
@@ -147,44 +154,42 @@ def _check_envelope(data: bytes, name: str) -> tuple[int, int]:
     if not intact:
         raise _corrupt_error(name, "its digest does not match its bytes")
     if number not in FORMATS:
-        msg = (
-            f"{name} has format {number}; this version reads {min(FORMATS)} to "
-            f"{FORMAT}. It was left untouched. Use a newer version of continuations."
+        raise FormatError(
+            f"{name} has format {number}, and this release reads formats "
+            f"{min(FORMATS)} to {FORMAT}. It was not changed. Use a newer release of "
+            "continuations."
         )
-        raise FormatError(msg)
     codec, zero = data[6], data[7]
     header_end = _PREFIX_BYTES + int.from_bytes(data[8:12], "big")
     if codec not in (_PLAIN, _ZSTD) or zero or header_end > len(data) - _DIGEST_BYTES:
-        raise _corrupt_error(name, "its outside is not that of an object")
+        raise _corrupt_error(name, "its envelope is invalid")
     return codec, header_end
 
 
 def _corrupt_error(name: str, why: str) -> Corrupt:
     return Corrupt(
-        f"{name} is damaged: {why}. Nothing was changed. Restore this object from a "
-        "backup or from an earlier version of the bucket."
+        f"{name} is damaged: {why}. It was not changed. Restore it from a backup or "
+        "from an earlier version of the object in the bucket."
     )
 
 
 def _to_msgpack(value: object) -> bytes:
-    # Lone surrogates are legal in what a model says (JSON escapes) and must survive.
+    # JSON escapes of a model may be lone surrogates, which must come back equal.
     try:
         return msgpack.packb(value, strict_types=True, unicode_errors="surrogatepass")
     except (OverflowError, TypeError, ValueError) as error:
-        msg = f"this cannot be stored: {error}"
-        raise FormatError(msg) from None
+        raise FormatError(f"the object cannot be stored: {error}") from None
 
 
 def _from_msgpack(data: bytes, name: str) -> object:
     containers = items = 0
 
-    def count(held: int) -> None:
+    def count(length: int) -> None:
         nonlocal containers, items
         containers += 1
-        items += held
+        items += length
         if containers > _MAX_ITEMS or items > _MAX_TOTAL_ITEMS:
-            msg = "there are too many values in it"
-            raise ValueError(msg)
+            raise ValueError("too many values")
 
     def mapping(pairs: list[tuple[Any, Any]]) -> dict[str, Any]:
         count(len(pairs))
@@ -194,7 +199,7 @@ def _from_msgpack(data: bytes, name: str) -> object:
         count(len(values))
         return values
 
-    most = min(_MAX_ITEMS, len(data))
+    limit = min(_MAX_ITEMS, len(data))
     try:
         return msgpack.unpackb(
             data,
@@ -202,8 +207,8 @@ def _from_msgpack(data: bytes, name: str) -> object:
             unicode_errors="surrogatepass",
             object_pairs_hook=mapping,
             list_hook=sequence,
-            max_array_len=most,
-            max_map_len=most,
+            max_array_len=limit,
+            max_map_len=limit,
         )
     except (
         MemoryError,
@@ -212,28 +217,27 @@ def _from_msgpack(data: bytes, name: str) -> object:
         msgpack.UnpackException,
     ) as error:
         raise _corrupt_error(
-            name, f"it does not unpack ({type(error).__name__})"
+            name, f"it is not valid msgpack ({type(error).__name__})"
         ) from None
 
 
 def _unique_text_keys(pairs: list[tuple[Any, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs) or not all(type(key) is str for key in found):
-        msg = "a key stands twice, or is no text"
-        raise ValueError(msg)
-    return found
+    values = dict(pairs)
+    if len(values) != len(pairs) or not all(type(key) is str for key in values):
+        raise ValueError("a key is repeated or is not a string")
+    return values
 
 
 def _decompress(data: bytes, size: int, name: str) -> bytes:
     zstd = _zstd()
     decompressor = zstd.ZstdDecompressor()
     try:
-        # One byte more than promised is enough to know that it lied.
+        # One byte more than the header claims is enough to detect a wrong size.
         packed: bytes = decompressor.decompress(data, size + 1)
     except zstd.ZstdError:
         raise _corrupt_error(name, "its body does not decompress") from None
     if not decompressor.eof or decompressor.unused_data:
-        raise _corrupt_error(name, "its body is not one whole frame")
+        raise _corrupt_error(name, "its body is not one complete zstd frame")
     return packed
 
 
@@ -241,5 +245,5 @@ def _zstd() -> Any:
     if sys.version_info >= (3, 14):
         from compression import zstd  # noqa: PLC0415 - not needed for small records
     else:
-        from backports import zstd  # noqa: PLC0415 - likewise
+        from backports import zstd  # noqa: PLC0415 - not needed for small records
     return zstd

@@ -1,7 +1,7 @@
-"""Reading stored values strictly: right type, nothing missing, nothing unknown.
+"""Read stored values strictly: right type, no missing field, no unknown field.
 
-Done by hand and not by a validation library, because deciding and resuming in a cold
-process are what people wait for (docs/decisions/0003-reading-by-hand.md).
+The code uses no validation library, because a library would slow down decisions and
+resumes in a cold process (docs/decisions/0003-reading-by-hand.md).
 """
 
 from __future__ import annotations
@@ -20,152 +20,158 @@ T = TypeVar("T")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
-# 9999-12-31, the last day that datetime knows.
+# 9999-12-31, the last day that datetime can represent.
 _MAX_MILLISECONDS = 253_402_300_799_999
 
 
 def to_milliseconds(time: datetime) -> int:
-    """Return a moment as whole milliseconds since 1970, UTC."""
+    """Return a time as whole milliseconds since 1970, UTC."""
     return (time - _EPOCH) // _MILLISECOND
 
 
 def from_milliseconds(value: int) -> datetime:
-    """Return the moment of whole milliseconds since 1970."""
+    """Return the time of whole milliseconds since 1970, in UTC."""
     return _EPOCH + value * _MILLISECOND
 
 
 class FieldReader:
-    """The fields of one stored mapping; each is taken once, by its type."""
+    """The fields of one stored mapping; each is read once, with its type.
+
+    Every method removes the field that it reads and raises `FormatError` if the field
+    is missing or invalid. `where` names the mapping in errors.
+    """
 
     def __init__(self, value: object, where: str) -> None:
         if not isinstance(value, dict):
-            msg = f"{where} is not a mapping"
-            raise FormatError(msg)
+            raise invalid_object(
+                where, f"it must be a mapping, got {_type_name(value)}"
+            )
         self._remaining = dict(cast("dict[str, Any]", value))
         self.where = where
 
     def _take(self, name: str, kind: type, default: object) -> Any:
         if name not in self._remaining:
             if default is _REQUIRED:
-                msg = f"{self.where} lacks {name}"
-                raise FormatError(msg)
+                raise self._error(name, "is missing")
             return default
         value = self._remaining.pop(name)
-        # bool is an int to isinstance, and must not be one to us.
+        # isinstance would accept a bool as an int.
         if type(value) is not kind:
-            msg = f"{self.where}: {name} is a {type(value).__name__}"
-            raise FormatError(msg)
+            raise self._error(name, f"must be {kind.__name__}, got {_type_name(value)}")
         return value
 
     def text(self, name: str) -> str:
-        """Take a text."""
+        """Read a string."""
         value: str = self._take(name, str, _REQUIRED)
         return value
 
     def text_or_none(self, name: str) -> str | None:
-        """Take a text that may be missing."""
+        """Read a string that may be missing."""
         value: str | None = self._take(name, str, None)
         return value
 
     def json_object(self, name: str) -> str:
-        """Take a text that is a JSON object, so that who parses it later can."""
+        """Read a string that is the text of a JSON object."""
         text = self.text(name)
         if len(text) < _MAX_CACHED_LENGTH and _is_json_object(text):
             return text
-        if not isinstance(_parse_json(text, f"{self.where}: {name}"), dict):
-            msg = f"{self.where}: {name} is not a JSON object"
-            raise FormatError(msg)
+        if not isinstance(self._parse_json(name, text), dict):
+            raise self._error(name, "must be a JSON object")
         return text
 
     def json_object_or_none(self, name: str) -> str | None:
-        """Take the text of a JSON object that may be missing."""
+        """Read the text of a JSON object that may be missing."""
         return self.json_object(name) if name in self._remaining else None
 
     def json_or_none(self, name: str) -> str | None:
-        """Take the text of any JSON value that may be missing."""
+        """Read the text of any JSON value; it may be missing."""
         text = self.text_or_none(name)
         if text is not None:
-            _parse_json(text, f"{self.where}: {name}")
+            self._parse_json(name, text)
         return text
 
     def number(self, name: str, default: int | None = None) -> int:
-        """Take a whole number that is not negative."""
+        """Read an integer of at least 0."""
         value: int = self._take(name, int, _REQUIRED if default is None else default)
         if value < 0:
-            msg = f"{self.where}: {name} is negative"
-            raise FormatError(msg)
+            raise self._error(name, "must not be negative")
         return value
 
     def number_or_none(self, name: str) -> int | None:
-        """Take a whole number that may be missing."""
+        """Read an integer of at least 0 that may be missing."""
         return self.number(name) if name in self._remaining else None
 
     def flag(self, name: str) -> bool:
-        """Take a flag; missing means no."""
+        """Read a bool; a missing one is false."""
         value: bool = self._take(name, bool, default=False)
         return value
 
     def binary(self, name: str) -> bytes:
-        """Take bytes."""
+        """Read bytes."""
         value: bytes = self._take(name, bytes, _REQUIRED)
         return value
 
     def binary_or_none(self, name: str) -> bytes | None:
-        """Take bytes that may be missing."""
+        """Read bytes that may be missing."""
         return self.binary(name) if name in self._remaining else None
 
     def timestamp(self, name: str) -> datetime:
-        """Take a moment."""
+        """Read a time."""
         value = self.number(name)
         if value > _MAX_MILLISECONDS:
-            msg = f"{self.where}: {name} is no moment"
-            raise FormatError(msg)
+            raise self._error(name, "must not be after the year 9999")
         return from_milliseconds(value)
 
     def timestamp_or_none(self, name: str) -> datetime | None:
-        """Take a moment that may be missing."""
+        """Read a time that may be missing."""
         return self.timestamp(name) if name in self._remaining else None
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """Take a list of texts; missing means empty."""
+        """Read a list of strings; a missing one is empty."""
         return self.list_of(name, _read_text)
 
     def list_of(
         self, name: str, read_item: Callable[[object, str], T]
     ) -> tuple[T, ...]:
-        """Take a list, reading each item; missing means empty."""
+        """Read a list, and each item with `read_item`; a missing one is empty."""
         items = self._take(name, list, [])
         where = f"{self.where}.{name}"
         return tuple(read_item(item, f"{where}[{i}]") for i, item in enumerate(items))
 
     def mapping(self, name: str) -> Mapping[str, Any]:
-        """Take a mapping with text keys; missing means empty."""
+        """Read a mapping; a missing one is empty."""
         value: dict[str, Any] = self._take(name, dict, {})
         return value
 
     def nested_or_none(
         self, name: str, read_value: Callable[[object, str], T]
     ) -> T | None:
-        """Take a nested mapping that may be missing."""
+        """Read a nested value with `read_value`; it may be missing."""
         if name not in self._remaining:
             return None
         return read_value(self._remaining.pop(name), f"{self.where}.{name}")
 
     def one_of(self, name: str, choices: frozenset[str]) -> Any:
-        """Take a text that is one of a few."""
+        """Read a string that must be one of `choices`."""
         value = self.text(name)
         if value not in choices:
-            msg = f"{self.where}: {name} is not one of {', '.join(sorted(choices))}"
-            raise FormatError(msg)
+            raise self._error(name, f"must be one of {', '.join(sorted(choices))}")
         return value
 
     def check_all_read(self) -> None:
-        """Check that nothing unknown is left."""
+        """Raise `FormatError` if a field was not read, because it is unknown."""
         if self._remaining:
-            msg = (
-                f"{self.where} has unknown fields: {', '.join(sorted(self._remaining))}"
-            )
-            raise FormatError(msg)
+            unknown = ", ".join(sorted(self._remaining))
+            raise invalid_object(self.where, f"unknown fields: {unknown}")
+
+    def _parse_json(self, name: str, text: str) -> object:
+        try:
+            return jsontext.parse(text)
+        except jsontext.NotJson as error:
+            raise self._error(name, f"is not valid JSON: {error}") from None
+
+    def _error(self, name: str, problem: str) -> FormatError:
+        return invalid_object(self.where, f"{name!r} {problem}")
 
 
 _REQUIRED = object()
@@ -173,12 +179,23 @@ _REQUIRED = object()
 
 def _read_text(value: object, where: str) -> str:
     if type(value) is not str:
-        msg = f"{where} is not a text"
-        raise FormatError(msg)
+        raise invalid_object(where, f"it must be str, got {_type_name(value)}")
     return value
 
 
-# A hundred waits for one tool have one schema, which is parsed once.
+def invalid_object(where: str, problem: str) -> FormatError:
+    """Return the error for intact bytes that do not hold what they should."""
+    return FormatError(
+        f"{where} is invalid: {problem}. It was not changed. Check which program "
+        "wrote it."
+    )
+
+
+def _type_name(value: object) -> str:
+    return type(value).__name__
+
+
+# All waits for one tool have the same schema, which is parsed only once.
 _MAX_CACHED_LENGTH = 4096
 
 
@@ -190,16 +207,8 @@ def _is_json_object(text: str) -> bool:
         return False
 
 
-def _parse_json(text: str, where: str) -> object:
-    try:
-        return jsontext.parse(text)
-    except jsontext.NotJson as error:
-        msg = f"{where} is not JSON: {error}"
-        raise FormatError(msg) from None
-
-
 def omit_empty(**fields: object) -> dict[str, object]:
-    """Return the fields that say something; the reader knows what missing means."""
+    """Return the fields that are stored: all but `None`, false and empty ones."""
     return {
         name: value
         for name, value in fields.items()

@@ -1,4 +1,4 @@
-"""The small flat records: waits, decisions, messages, cancellations."""
+"""Stored records of a run: waits, decisions, inbox messages, cancel requests."""
 
 from __future__ import annotations
 
@@ -9,9 +9,14 @@ from continuations.core.decisions import DECISION_KINDS, Decision
 from continuations.core.jsontext import NotJson
 from continuations.core.messages import MalformedMessage, Message
 from continuations.core.waits import WAIT_KINDS, Wait
-from continuations.errors import Corrupt, FormatError
+from continuations.errors import Corrupt
 from continuations.wire.envelope import decode_object, encode_object
-from continuations.wire.fields import FieldReader, omit_empty, to_milliseconds
+from continuations.wire.fields import (
+    FieldReader,
+    invalid_object,
+    omit_empty,
+    to_milliseconds,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +28,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CancelRequest:
-    """The one wish to end a run, whatever it is doing."""
+    """The one request to cancel a run.
+
+    `marker` is the key of the marker object that was created for the request.
+    """
 
     id: str
     at: datetime
@@ -34,7 +42,10 @@ class CancelRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InboxMessage:
-    """One message in a run's inbox."""
+    """One message in the inbox of a run; numbers start at 1 without gaps.
+
+    `marker` is the key of the marker object that was created for the message.
+    """
 
     id: str
     number: int
@@ -50,11 +61,10 @@ def encode_wait(wait: Wait) -> bytes:
 
 
 def decode_wait(data: bytes, name: str, run_id: str) -> Wait:
-    """Return the wait of a run of its bytes; raises `FormatError` or `Corrupt`."""
+    """Decode a wait of the run `run_id`; raises `FormatError` or `Corrupt`."""
     wait = _decode_record(data, name, "wait", run_id, read_wait)
     if wait.run_id != run_id:
-        msg = f"{name} is a wait of run {wait.run_id} inside. It was left untouched."
-        raise Corrupt(msg, run_id=run_id)
+        raise _other_run_error(name, wait.run_id, run_id)
     return wait
 
 
@@ -76,12 +86,12 @@ def encode_decision(decision: Decision, run_id: str) -> bytes:
 
 
 def decode_decision(data: bytes, name: str, run_id: str) -> Decision:
-    """Return the decision of its bytes; raises `FormatError` or `Corrupt`."""
+    """Decode a decision of the run `run_id`; raises `FormatError` or `Corrupt`."""
     return _decode_record(data, name, "decision", run_id, _read_decision)
 
 
 def encode_cancel_request(request: CancelRequest, run_id: str) -> bytes:
-    """Return the bytes of a cancellation."""
+    """Return the bytes of a cancel request."""
     body = omit_empty(
         id=request.id,
         at=to_milliseconds(request.at),
@@ -93,12 +103,12 @@ def encode_cancel_request(request: CancelRequest, run_id: str) -> bytes:
 
 
 def decode_cancel_request(data: bytes, name: str, run_id: str) -> CancelRequest:
-    """Return the cancellation of its bytes; raises `FormatError` or `Corrupt`."""
+    """Decode a cancel request of `run_id`; raises `FormatError` or `Corrupt`."""
     return _decode_record(data, name, "cancellation", run_id, _read_cancel_request)
 
 
 def encode_inbox_message(message: InboxMessage, run_id: str) -> bytes:
-    """Return the bytes of a message in an inbox."""
+    """Return the bytes of an inbox message."""
     body = omit_empty(
         id=message.id,
         number=message.number,
@@ -111,7 +121,7 @@ def encode_inbox_message(message: InboxMessage, run_id: str) -> bytes:
 
 
 def decode_inbox_message(data: bytes, name: str, run_id: str) -> InboxMessage:
-    """Return the message of its bytes; raises `FormatError` or `Corrupt`."""
+    """Decode an inbox message of `run_id`; raises `FormatError` or `Corrupt`."""
     return _decode_record(data, name, "message", run_id, _read_inbox_message)
 
 
@@ -121,16 +131,23 @@ def _decode_record(
     opened = decode_object(data, name)
     header = FieldReader(opened.header, f"the header of {name}")
     header.one_of("kind", frozenset({kind}))
-    told = header.text("run")
+    stored_run_id = header.text("run")
     header.check_all_read()
-    if told != run_id:
-        msg = f"{name} was made for run {told}. It was left untouched."
-        raise Corrupt(msg, run_id=run_id)
+    if stored_run_id != run_id:
+        raise _other_run_error(name, stored_run_id, run_id)
     return read(opened.body, name)
 
 
+def _other_run_error(name: str, stored_run_id: str, run_id: str) -> Corrupt:
+    msg = (
+        f"{name} belongs to run {stored_run_id}, not to run {run_id}. It was not "
+        "changed. Restore the right object from a backup."
+    )
+    return Corrupt(msg, run_id=run_id)
+
+
 def wait_fields(wait: Wait) -> dict[str, object]:
-    """Return a wait as stored, in its own object and in a version alike."""
+    """Return the stored fields of a wait, for its own object and for versions."""
     deadline = wait.deadline
     return omit_empty(
         id=wait.id,
@@ -153,7 +170,7 @@ def wait_fields(wait: Wait) -> dict[str, object]:
 
 
 def read_wait(value: object, where: str) -> Wait:
-    """Return the wait of its stored fields."""
+    """Return the wait that the stored fields describe; raises `FormatError`."""
     fields = FieldReader(value, where)
     wait = Wait(
         id=fields.text("id"),
@@ -197,7 +214,7 @@ def _read_decision(value: object, where: str) -> Decision:
 
 def _read_cancel_request(value: object, where: str) -> CancelRequest:
     fields = FieldReader(value, where)
-    cancellation = CancelRequest(
+    request = CancelRequest(
         id=fields.text("id"),
         at=fields.timestamp("at"),
         by=fields.text_or_none("by"),
@@ -205,12 +222,12 @@ def _read_cancel_request(value: object, where: str) -> CancelRequest:
         marker=fields.text_or_none("marker"),
     )
     fields.check_all_read()
-    return cancellation
+    return request
 
 
 def _read_inbox_message(value: object, where: str) -> InboxMessage:
     fields = FieldReader(value, where)
-    letter = InboxMessage(
+    message = InboxMessage(
         id=fields.text("id"),
         number=fields.number("number"),
         at=fields.timestamp("at"),
@@ -219,24 +236,21 @@ def _read_inbox_message(value: object, where: str) -> InboxMessage:
         marker=fields.text_or_none("marker"),
     )
     fields.check_all_read()
-    return letter
+    return message
 
 
 def _read_user_message(text: str, where: str) -> Message:
     message = read_message(text, where)
     if message.role != "user":
-        msg = f"{where} is a message of the {message.role}, not of a user"
-        raise FormatError(msg)
+        raise invalid_object(where, f"its role must be user, got {message.role}")
     return message
 
 
 def read_message(value: object, where: str) -> Message:
-    """Return the message of its stored text."""
+    """Return the message that a stored text describes; raises `FormatError`."""
     if type(value) is not str:
-        msg = f"{where} is not a text"
-        raise FormatError(msg)
+        raise invalid_object(where, f"it must be str, got {type(value).__name__}")
     try:
         return Message.from_json(value)
     except (MalformedMessage, NotJson) as error:
-        msg = f"{where} is not a message: {error}"
-        raise FormatError(msg) from None
+        raise invalid_object(where, f"it is not a chat message, {error}") from None

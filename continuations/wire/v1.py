@@ -1,7 +1,9 @@
-"""Format 1: the rows of a run and the deltas between its versions, as plain values.
+"""Format 1: a run's rows, and the deltas between its versions, as plain values.
 
-Frozen once released: a change of what is written here is a new format number, a new
-reader and new golden bytes.
+The format is frozen. A change of the stored fields needs a new format number, a new
+reader and new golden files. The names of stored fields (`birth`, `meaning`, `written`,
+`doubtful`, `gone`) are part of the format; the code has clearer names for the same
+values.
 """
 
 from __future__ import annotations
@@ -25,8 +27,12 @@ from continuations.core.delta import Delta, LogDelta
 from continuations.core.frames import FrameRow
 from continuations.core.run import RUN_STATUSES, Budget, Claim, Failure, RunRow
 from continuations.core.usage import Usage
-from continuations.errors import FormatError
-from continuations.wire.fields import FieldReader, omit_empty, to_milliseconds
+from continuations.wire.fields import (
+    FieldReader,
+    invalid_object,
+    omit_empty,
+    to_milliseconds,
+)
 from continuations.wire.records import read_message, read_wait, wait_fields
 
 if TYPE_CHECKING:
@@ -37,7 +43,10 @@ _STATE_KINDS = frozenset(STATE_TYPES)
 
 
 def delta_fields(delta: Delta, *, full_copy: bool = True) -> dict[str, object]:
-    """Return a delta as stored; only a whole one says what never changes of a run."""
+    """Return the stored fields of a delta.
+
+    Only full copies store the fields of a run that never change.
+    """
     return omit_empty(
         run=_run_fields(delta.run, full_copy=full_copy),
         manifest=delta.manifest,
@@ -50,15 +59,14 @@ def delta_fields(delta: Delta, *, full_copy: bool = True) -> dict[str, object]:
 
 
 def read_delta(value: object, where: str, base: RunRow | None = None) -> Delta:
-    """Return the delta of its stored fields; raises `FormatError`.
+    """Return the delta that the stored fields describe; raises `FormatError`.
 
-    `base` is the run's row in the version that it is a delta from.
+    `base` is the row of the run in the version that the delta starts from.
     """
     fields = FieldReader(value, where)
     run = fields.nested_or_none("run", partial(_read_run, base=base))
     if run is None:
-        msg = f"{where} lacks its run"
-        raise FormatError(msg)
+        raise invalid_object(where, "'run' is missing")
     delta = Delta(
         run=run,
         manifest=fields.text_or_none("manifest"),
@@ -249,7 +257,7 @@ def _call_fields(row: CallRow) -> dict[str, object]:
         frame=row.frame_id,
         tool=row.tool,
         provider_id=row.tool_call_id,
-        # Where both are the same text, it is stored once.
+        # If both texts are equal, only `arguments` is stored.
         written=None if row.raw_arguments == row.arguments else row.raw_arguments,
         state=_state_fields(row.state),
         arguments=row.arguments,
@@ -267,16 +275,15 @@ def _read_call(value: object, where: str) -> CallRow:
     fields = FieldReader(value, where)
     state = fields.nested_or_none("state", _read_state)
     arguments = fields.json_object_or_none("arguments")
-    written = fields.text_or_none("written")
-    if state is None or (written is None and arguments is None):
-        msg = f"{where} lacks its state or its arguments"
-        raise FormatError(msg)
+    raw_arguments = fields.text_or_none("written")
+    if state is None or (raw_arguments is None and arguments is None):
+        raise invalid_object(where, "the state or the arguments are missing")
     row = CallRow(
         id=fields.text("id"),
         frame_id=fields.text("frame"),
         tool=fields.text("tool"),
         tool_call_id=fields.text("provider_id"),
-        raw_arguments=written if written is not None else str(arguments),
+        raw_arguments=raw_arguments if raw_arguments is not None else str(arguments),
         state=state,
         arguments=arguments,
         original_arguments=fields.json_object_or_none("original"),
@@ -298,12 +305,12 @@ def _milliseconds_or_none(time: datetime | None) -> int | None:
 def _state_fields(state: CallState) -> dict[str, object]:
     kind = STATE_NAMES[type(state)]
     match state:
-        case Waiting(wait_id=wait):
-            return {"kind": kind, "wait": wait}
-        case Unknown(wait_id=wait, verify_tried=checked):
-            return omit_empty(kind=kind, wait=wait, checked=checked)
-        case Nested(frame_id=frame):
-            return {"kind": kind, "frame": frame}
+        case Waiting(wait_id=wait_id):
+            return {"kind": kind, "wait": wait_id}
+        case Unknown(wait_id=wait_id, verify_tried=verify_tried):
+            return omit_empty(kind=kind, wait=wait_id, checked=verify_tried)
+        case Nested(frame_id=frame_id):
+            return {"kind": kind, "frame": frame_id}
         case Returned(content=content):
             return {"kind": kind, "content": content}
         case Errored(code=code, content=content) | Refused(code=code, content=content):

@@ -1,4 +1,4 @@
-"""One stored version of a run: a plain header and a delta."""
+"""Stored versions of a run: a header that operators can read, and a delta."""
 
 from __future__ import annotations
 
@@ -8,9 +8,14 @@ from typing import TYPE_CHECKING, Any
 from continuations.core import invariants
 from continuations.core.delta import DeltaMismatch, apply_delta
 from continuations.core.run import RUN_STATUSES
-from continuations.errors import Corrupt, FormatError
+from continuations.errors import Corrupt
 from continuations.wire import envelope
-from continuations.wire.fields import FieldReader, omit_empty, to_milliseconds
+from continuations.wire.fields import (
+    FieldReader,
+    invalid_object,
+    omit_empty,
+    to_milliseconds,
+)
 from continuations.wire.v1 import delta_fields, read_delta
 
 if TYPE_CHECKING:
@@ -23,11 +28,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionHeader:
-    """What the plain header of a version says.
+    """The header of a version, which is stored uncompressed.
 
-    `base` is the number of the version that the delta is from, 0 for a full copy;
-    `root` is where the tree of deltas counts from. `until` is the end of the claim
-    of a running version. `markers` are the keys that point at the run.
+    Attributes:
+        run_id: Id of the run.
+        number: Number of the version, from 1.
+        root: Number of the version from which the tree of deltas is counted.
+        base: Number of the version that the delta starts from, 0 for a full copy.
+        base_digest: Digest of the bytes of that version, or `None` for a full copy.
+        status: Status of the run.
+        at: When the version was written.
+        claimed_until: End of the claim of a running version, or `None`.
+        markers: Keys of the marker objects that point at the run.
     """
 
     run_id: str
@@ -43,7 +55,7 @@ class VersionHeader:
 
 @dataclass(frozen=True, slots=True)
 class VersionObject:
-    """A version as it was read: its header, its delta, the digest of its bytes."""
+    """A decoded version, with the digest of its bytes."""
 
     header: VersionHeader
     delta: Delta
@@ -51,7 +63,7 @@ class VersionObject:
 
 
 def encode_version(header: VersionHeader, delta: Delta) -> bytes:
-    """Return the bytes of a version; raises `FormatError` if they are too many."""
+    """Return the bytes of a version; raises `FormatError` if it is too large."""
     until = header.claimed_until
     fields = omit_empty(
         kind="version",
@@ -71,23 +83,26 @@ def encode_version(header: VersionHeader, delta: Delta) -> bytes:
 
 
 def decode_version(data: bytes, name: str, base: RunRow | None = None) -> VersionObject:
-    """Return the version of its bytes; raises `FormatError` or `Corrupt`.
+    """Decode a version; raises `FormatError` or `Corrupt`.
 
-    `base` is the run's row in the version that this one is a delta from: what never
-    changes of a run stands in full copies only.
+    `base` is the row of the run in the version that the delta starts from. Deltas omit
+    the fields of a run that never change.
     """
     opened = envelope.decode_object(data, name)
     header = _read_header(opened.header, name)
     delta = read_delta(opened.body, name, base)
     run = delta.run
     if (header.run_id, header.status) != (run.id, run.status):
-        msg = f"{name} says {header.run_id} {header.status} outside, other inside."
+        msg = (
+            f"{name} is damaged: its header says run {header.run_id}, {header.status}, "
+            f"and its body says run {run.id}, {run.status}. Restore it from a backup."
+        )
         raise Corrupt(msg, run_id=header.run_id)
     return VersionObject(header, delta, opened.digest)
 
 
 def decode_header(data: bytes, name: str) -> VersionHeader:
-    """Return the header alone; raises as `decode_version` does."""
+    """Decode only the header; raises the same errors as `decode_version`."""
     return _read_header(envelope.decode_object_header(data, name), name)
 
 
@@ -110,18 +125,19 @@ def _read_header(value: dict[str, Any], name: str) -> VersionHeader:
 
 
 def rebuild_state(base: RunState | None, delta: Delta, name: str) -> RunState:
-    """Return the table of a version on top of its base; raises `Corrupt`."""
+    """Apply the delta of a version to its base; raises `Corrupt`."""
     try:
         return apply_delta(base, delta)
     except DeltaMismatch as error:
-        msg = f"{name} does not fit the version before it: {error}"
-        raise Corrupt(msg) from None
+        raise Corrupt(
+            f"{name} does not fit the version that it is based on: {error}. Restore "
+            "both objects from a backup."
+        ) from None
 
 
 def check_state(state: RunState, name: str) -> RunState:
-    """Return the table if its rows fit together; raises `FormatError`."""
-    wrong = invariants.find_violation(state)
-    if wrong is not None:
-        msg = f"{name} is not a run that can be: {wrong}. It was left untouched."
-        raise FormatError(msg)
+    """Return the state if its rows fit together; raises `FormatError`."""
+    violation = invariants.find_violation(state)
+    if violation is not None:
+        raise invalid_object(name, violation)
     return state

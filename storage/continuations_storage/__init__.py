@@ -1,4 +1,9 @@
-"""Small stores for bodies that are created once: files, memory, S3, and a contract."""
+"""Stores for bodies that are created once and never change.
+
+`open_store` opens a folder, memory, an S3 bucket, a Google Cloud Storage bucket or an
+Azure container by its URL. `continuations_storage.contract` states what every store
+promises.
+"""
 
 from continuations_storage.contract import Store, all_keys
 from continuations_storage.errors import (

@@ -1,15 +1,15 @@
-"""The contract as a test class: inherit it, and pytest tries your store.
+"""The store contract as test classes: inherit one, and pytest tries your store.
 
 ::
 
     class TestMyStore(SharedStoreContract):
         def opener(self) -> Callable[[], Store]:
-            return partial(MyStore, fresh_place())
+            return partial(MyStore, new_folder())
 
-A store that only one process can see inherits `StoreContract` and defines `make`.
-No pytest plugin is needed. This is the only module here that imports pytest.
+A store that only one process can use inherits `StoreContract` and defines `make`. No
+pytest plugin is needed. This is the only module of the package that imports pytest.
 """
-# ruff: noqa: S101, SIM300 -- assert is how a test speaks: expected == actual
+# ruff: noqa: S101, SIM300 -- tests use assert, in the order expected == actual
 
 from __future__ import annotations
 
@@ -21,6 +21,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from continuations_storage import create_race
+from continuations_storage.conformance_keys import (
+    INVALID_KEYS,
+    INVALID_PREFIXES,
+    ORDERED_KEYS,
+)
 from continuations_storage.contract import all_keys
 from continuations_storage.errors import AlreadyExists, InvalidKey, NotFound
 from continuations_storage.probe import PASSED_KEY
@@ -32,140 +37,112 @@ if TYPE_CHECKING:
 
 __all__ = ["SharedStoreContract", "StoreContract"]
 
-ILLEGAL_KEYS = (
-    "",
-    "/",
-    "/a",
-    "a/",
-    "a//b",
-    ".",
-    "..",
-    "a/../b",
-    "../outside",
-    "a/./b",
-    "a b",
-    "a\\b",
-    "a\n",
-    "a\0b",
-    "ä",
-    "a+b",
-    "x" * 256,
-    "/".join(["x" * 100] * 9),
-)
-ILLEGAL_PREFIXES = ("/", "/a", "a//", "../", "a/../", "a b", "ä", "x" * 256)
-
-# In byte order, with "/" among its neighbours: "-" "." "/" "0".
-ORDERED_KEYS = [
-    "a-/1",
-    "a-b",
-    "a./1",
-    "a.b/x",
-    "a/-",
-    "a/0/1",
-    "a/1",
-    "a/b/c/d",
-    "a0",
-    "a@",
-    "a_/1",
-    "a~",
-]
-
 
 class StoreContract:
-    """What every store must do, also one that only its own process can see."""
+    """The tests for every store; define `make`."""
 
     def make(self) -> Store:
-        """Return a fresh and empty store."""
+        """Return a new and empty store."""
         raise NotImplementedError
 
     # create and read
 
-    def test_a_created_body_is_read_back(self) -> None:
+    def test_created_body_is_read_back(self) -> None:
+        """`read` returns the body of `create`."""
         store = self.make()
 
-        async def story() -> bytes:
+        async def scenario() -> bytes:
             await store.create("runs/a/1", b"body")
             return await store.read("runs/a/1")
 
-        assert b"body" == asyncio.run(story())
+        assert b"body" == asyncio.run(scenario())
 
-    def test_every_byte_survives_and_an_empty_body_is_a_body(self) -> None:
+    def test_every_byte_value_and_an_empty_body_are_kept(self) -> None:
+        """Bodies are kept byte for byte; a body may be empty."""
         for body in (b"", bytes(range(256)) * 3 + b"\r\n\x1a\x00"):
             assert body == self._round_trip(body)
 
-    def test_eight_mebibytes_survive(self) -> None:
+    def test_body_of_eight_mebibytes_is_kept(self) -> None:
+        """A body of 8 MiB is kept whole."""
         body = os.urandom(1024) * 8 * 1024
 
         assert body == self._round_trip(body)
 
-    def test_the_longest_legal_keys_are_held(self) -> None:
+    def test_longest_valid_keys_are_kept(self) -> None:
+        """Segments of 255 and keys of 900 characters are kept."""
         store = self.make()
         keys = sorted(["s" * 255, "/".join(["t" * 255] * 3), "/".join("u" * 450)])
 
         assert keys == asyncio.run(_created_and_listed(store, keys))
 
-    def test_the_time_if_told_is_aware_and_ours(self) -> None:
+    def test_store_time_of_create_is_aware(self) -> None:
+        """The time that `create` returns has a time zone."""
         time = asyncio.run(self.make().create("a", b""))
 
         assert time is None or time.utcoffset() is not None
 
-    def test_the_first_body_stands(self) -> None:
+    def test_second_create_of_a_key_raises_already_exists(self) -> None:
+        """There is no overwrite: the first body is kept."""
         store = self.make()
 
-        async def story() -> bytes:
+        async def scenario() -> bytes:
             await store.create("a", b"first")
-            with pytest.raises(AlreadyExists) as refusal:
+            with pytest.raises(AlreadyExists) as raised:
                 await store.create("a", b"second")
-            assert "a" == refusal.value.key
+            assert "a" == raised.value.key
             return await store.read("a")
 
-        assert b"first" == asyncio.run(story())
+        assert b"first" == asyncio.run(scenario())
 
-    def test_a_missing_key_is_not_found(self) -> None:
+    def test_read_of_a_missing_key_raises_not_found(self) -> None:
+        """`NotFound` has the missing key."""
         store = self.make()
 
-        async def story() -> None:
+        async def scenario() -> None:
             await store.create("a/b", b"")
             for key in ("b", "a/c", "a/b2", "c/d/e"):
-                with pytest.raises(NotFound) as refusal:
+                with pytest.raises(NotFound) as raised:
                     await store.read(key)
-                assert key == refusal.value.key
+                assert key == raised.value.key
 
-        asyncio.run(story())
+        asyncio.run(scenario())
 
-    def test_a_folder_is_not_a_key(self) -> None:
+    def test_folder_of_a_key_is_not_a_key(self) -> None:
+        """If only "a/b" exists, then "a" is neither read nor deleted."""
         store = self.make()
 
-        async def story() -> list[str]:
+        async def scenario() -> list[str]:
             await store.create("a/b", b"")
             with pytest.raises(NotFound):
                 await store.read("a")
             await store.delete("a")
             return await store.keys("")
 
-        assert ["a/b"] == asyncio.run(story())
+        assert ["a/b"] == asyncio.run(scenario())
 
     # keys
 
-    def test_keys_come_in_byte_order_of_whole_keys(self) -> None:
+    def test_keys_are_listed_in_byte_order(self) -> None:
+        """The order is that of whole keys, across "/"."""
         listed = asyncio.run(_created_and_listed(self.make(), reversed(ORDERED_KEYS)))
 
-        assert sorted(ORDERED_KEYS) == ORDERED_KEYS
         assert ORDERED_KEYS == listed
 
-    def test_a_page_begins_after_any_key_and_has_any_length(self) -> None:
+    def test_page_begins_after_any_text_and_has_any_length(self) -> None:
+        """`after` and `limit` cut the list at any place."""
         store = self.make()
 
-        async def story() -> None:
+        async def scenario() -> None:
             await _create_all(store, ORDERED_KEYS)
             for after in ("", "a", "a/", "a/0/0", "a0", *ORDERED_KEYS, "c"):
                 expected = [key for key in ORDERED_KEYS if key > after]
                 for limit in (1, 2, 5, 1000):
                     assert expected[:limit] == await store.keys("", after, limit)
 
-        asyncio.run(story())
+        asyncio.run(scenario())
 
-    def test_a_prefix_is_a_prefix_of_text(self) -> None:
+    def test_prefix_may_end_inside_a_segment(self) -> None:
+        """A prefix is a prefix of text, not of segments."""
         store = self.make()
         prefixes = (
             "",
@@ -180,7 +157,7 @@ class StoreContract:
             "z/",
         )
 
-        async def story() -> None:
+        async def scenario() -> None:
             await _create_all(store, ORDERED_KEYS)
             for prefix in prefixes:
                 expected = [key for key in ORDERED_KEYS if key.startswith(prefix)]
@@ -188,34 +165,38 @@ class StoreContract:
                 first = expected[0] if expected else ""
                 assert expected[1:2] == await store.keys(prefix, first, limit=1)
 
-        asyncio.run(story())
+        asyncio.run(scenario())
 
-    def test_an_empty_store_lists_nothing(self) -> None:
+    def test_empty_store_lists_no_keys(self) -> None:
+        """An empty or missing prefix is an empty list, not an error."""
         store = self.make()
 
         assert [] == asyncio.run(store.keys(""))
         assert [] == asyncio.run(store.keys("runs/a/"))
 
-    def test_a_page_of_no_keys_is_refused(self) -> None:
-        with pytest.raises(ValueError, match="at least one key"):
+    def test_limit_below_one_is_rejected(self) -> None:
+        """An empty page means the end, so no caller may ask for one."""
+        with pytest.raises(ValueError, match="limit"):
             asyncio.run(self.make().keys("", limit=0))
 
-    def test_all_keys_goes_through_every_page(self) -> None:
+    def test_all_keys_iterates_over_every_page(self) -> None:
+        """`all_keys` returns each key once, over several pages."""
         store = self.make()
         keys = [f"p/{number:04}" for number in range(2001)]
 
-        async def story() -> list[str]:
+        async def scenario() -> list[str]:
             await _create_all(store, keys)
             return [key async for key in all_keys(store, "p/")]
 
-        assert keys == asyncio.run(story())
+        assert keys == asyncio.run(scenario())
 
     # delete
 
-    def test_a_deleted_key_is_gone_and_free(self) -> None:
+    def test_deleted_key_can_be_created_again(self) -> None:
+        """A deleted key is neither read nor listed."""
         store = self.make()
 
-        async def story() -> bytes:
+        async def scenario() -> bytes:
             await store.create("runs/a/1", b"first")
             await store.delete("runs/a/1")
             with pytest.raises(NotFound):
@@ -224,64 +205,68 @@ class StoreContract:
             await store.create("runs/a/1", b"second")
             return await store.read("runs/a/1")
 
-        assert b"second" == asyncio.run(story())
+        assert b"second" == asyncio.run(scenario())
 
-    def test_delete_is_idempotent_and_spares_the_neighbours(self) -> None:
+    def test_delete_is_idempotent_and_keeps_other_keys(self) -> None:
+        """A second delete, or one of a missing key, is a success."""
         store = self.make()
 
-        async def story() -> list[str]:
+        async def scenario() -> list[str]:
             await _create_all(store, ("r/a/1", "r/a/2", "r/b"))
             for _ in range(2):
                 await store.delete("r/a/1")
                 await store.delete("nobody/made/this")
             return await store.keys("")
 
-        assert ["r/a/2", "r/b"] == asyncio.run(story())
+        assert ["r/a/2", "r/b"] == asyncio.run(scenario())
 
-    # what is refused
+    # invalid keys
 
-    def test_illegal_keys_are_refused_by_every_verb(self) -> None:
+    def test_invalid_keys_are_rejected_by_every_verb(self) -> None:
+        """`InvalidKey` has the key, and nothing is written."""
         store = self.make()
 
-        async def story() -> list[str]:
-            for key in ILLEGAL_KEYS:
-                for refused in (
+        async def scenario() -> list[str]:
+            for key in INVALID_KEYS:
+                for operation in (
                     store.create(key, b""),
                     store.read(key),
                     store.delete(key),
                 ):
-                    with pytest.raises(InvalidKey) as refusal:
-                        await refused
-                    assert key == refusal.value.key
-            for prefix in ILLEGAL_PREFIXES:
+                    with pytest.raises(InvalidKey) as raised:
+                        await operation
+                    assert key == raised.value.key
+            for prefix in INVALID_PREFIXES:
                 with pytest.raises(InvalidKey):
                     await store.keys(prefix)
             return await store.keys("")
 
-        assert [] == asyncio.run(story())
+        assert [] == asyncio.run(scenario())
 
-    # many at once
+    # concurrency
 
-    def test_of_racing_tasks_exactly_one_wins(self) -> None:
+    def test_exactly_one_of_racing_tasks_creates_a_key(self) -> None:
+        """If 16 tasks create one key, one of them succeeds."""
         store = self.make()
 
         async def one_round(number: int) -> tuple[int, bytes]:
             key = f"race/{number}"
             bodies = [str(task).encode() for task in range(16)]
             won = await asyncio.gather(
-                *(_try_create(store, key, body) for body in bodies)
+                *(create_race.try_create(store, key, body) for body in bodies)
             )
             return won.count(True), bodies[won.index(True)]
 
-        async def story() -> None:
+        async def scenario() -> None:
             for number in range(20):
                 winners, body = await one_round(number)
                 assert 1 == winners
                 assert body == await store.read(f"race/{number}")
 
-        asyncio.run(story())
+        asyncio.run(scenario())
 
-    def test_a_reader_never_sees_half_a_body(self) -> None:
+    def test_reader_never_sees_a_part_of_a_body(self) -> None:
+        """A body becomes visible at once and whole."""
         store = self.make()
         body = os.urandom(1024) * 1024
 
@@ -292,7 +277,7 @@ class StoreContract:
                 except NotFound:
                     await asyncio.sleep(0)
 
-        async def story() -> None:
+        async def scenario() -> None:
             for number in range(5):
                 key = f"half/{number}"
                 seen, _ = await asyncio.gather(
@@ -300,80 +285,90 @@ class StoreContract:
                 )
                 assert body == seen
 
-        asyncio.run(story())
+        asyncio.run(scenario())
 
-    def test_many_creates_at_once_all_land(self) -> None:
+    def test_concurrent_creates_of_different_keys_all_succeed(self) -> None:
+        """Creates of different keys do not disturb each other."""
         store = self.make()
         keys = [f"many/{number % 7}/{number:03}" for number in range(100)]
 
-        async def story() -> list[str]:
+        async def scenario() -> list[str]:
             await asyncio.gather(*(store.create(key, b"x") for key in keys))
             return await store.keys("many/")
 
-        assert sorted(keys) == asyncio.run(story())
+        assert sorted(keys) == asyncio.run(scenario())
 
     # probe
 
-    def test_the_probe_passes_and_is_remembered(self) -> None:
+    def test_probe_passes_and_is_recorded(self) -> None:
+        """The store honours put-if-absent and records the proof."""
         store = self.make()
 
-        async def story() -> list[str]:
+        async def scenario() -> list[str]:
             await store.probe()
             await store.probe()
             return await store.keys("")
 
-        assert [PASSED_KEY] == asyncio.run(story())
+        assert [PASSED_KEY] == asyncio.run(scenario())
 
     def _round_trip(self, body: bytes) -> bytes:
         store = self.make()
 
-        async def story() -> bytes:
+        async def scenario() -> bytes:
             await store.create("body", body)
             return await store.read("body")
 
-        return asyncio.run(story())
+        return asyncio.run(scenario())
 
 
 class SharedStoreContract(StoreContract):
-    """What a store must do besides when several processes can see it."""
+    """The tests for a store that several processes can use; define `opener`.
+
+    Attributes:
+        racers: The number of processes that race for one key.
+        rounds: The number of races.
+    """
 
     racers = 32
     rounds = 100
 
     def opener(self) -> Callable[[], Store]:
-        """Return a picklable call that opens one fresh store, the same each time."""
+        """Return a picklable callable that opens the same new store at each call."""
         raise NotImplementedError
 
     def make(self) -> Store:
-        """Return a fresh and empty store."""
+        """Return a new and empty store."""
         return self.opener()()
 
-    def test_of_racing_processes_exactly_one_wins_every_round(self) -> None:
+    def test_exactly_one_of_racing_processes_creates_a_key(self) -> None:
+        """One process succeeds in each round; the others read its body."""
         reports = self._race(self.opener())
-        everyone = dict.fromkeys(range(self.rounds), self.racers)
+        reports_per_round = dict.fromkeys(range(self.rounds), self.racers)
         winners = {report.round: report.racer for report in reports if report.won}
 
         assert [] == [report.error for report in reports if report.error]
-        assert everyone == Counter(report.round for report in reports)
+        assert reports_per_round == Counter(report.round for report in reports)
         assert self.rounds == sum(report.won for report in reports)
         assert self.rounds == len(winners)
-        # Losers, too, read the winner's body as soon as they are told.
+        # The others read the winner's body as soon as their create fails.
         assert [] == [
             each for each in reports if each.winner_seen != winners[each.round]
         ]
 
-    def test_what_other_processes_created_is_read_and_listed(self) -> None:
+    def test_keys_of_other_processes_are_read_and_listed(self) -> None:
+        """Listings and reads are consistent across processes."""
         opener = self.opener()
         self._race(opener, racers=1)
         store = opener()
         expected = sorted(f"race/{number}" for number in range(self.rounds))
 
-        async def story() -> tuple[list[str], bytes]:
+        async def scenario() -> tuple[list[str], bytes]:
             return await store.keys("race/"), await store.read("race/0")
 
-        assert (expected, b"0") == asyncio.run(story())
+        assert (expected, b"0") == asyncio.run(scenario())
 
-    def test_the_probe_is_remembered_for_other_processes(self) -> None:
+    def test_recorded_probe_is_visible_to_other_stores(self) -> None:
+        """A second store finds the recorded proof."""
         opener = self.opener()
 
         asyncio.run(opener().probe())
@@ -387,14 +382,6 @@ class SharedStoreContract(StoreContract):
         return create_race.run_race(
             create_race.Race(opener=opener, racers=count, rounds=self.rounds)
         )
-
-
-async def _try_create(store: Store, key: str, body: bytes) -> bool:
-    try:
-        await store.create(key, body)
-    except AlreadyExists:
-        return False
-    return True
 
 
 async def _create_all(store: Store, keys: Iterable[str]) -> None:

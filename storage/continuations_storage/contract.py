@@ -1,40 +1,40 @@
-"""The contract that every store keeps: five verbs, and what a crash leaves behind.
+"""The contract of every store: five verbs, and the state that a crash leaves behind.
 
-A store maps keys to bodies. A body is created once and never changes; there is
-no overwrite, so there is no update that could be lost. Anyone's store that passes
+A store maps keys to bodies. A body is created once and never changes. There is no
+overwrite, so no update can be lost. Every store that passes
 ``continuations_storage.conformance`` can be used.
 
-**create(key, body)** puts the body if the key is absent. Of any number of racing
-creators, in one process or many, exactly one succeeds, the others get
-`AlreadyExists`. When it returns, the body is durable: a power cut does not take
-it back. Each call is one logical create with a fresh maker's id of its own, so a
-store that asks again after a lost reply recognises its own body and reports
-success. *A crash in the middle* leaves the whole body under the key or nothing
-under it, never a part; it may leave debris that no verb shows (a temporary file,
-an unfinished upload), which the store clears away later. A *cancelled* call is
-like a crash: the body may land. After `Denied`, `Throttled`, `Unavailable` or
-`InvalidKey` nothing was written; after `Inconclusive` it may have been.
+**create(key, body)** puts the body if the key is absent. If any number of creators
+race, in one process or in many, exactly one succeeds; the others get `AlreadyExists`.
+The body is durable when the call returns: it survives a power cut.
 
-**read(key)** gives the whole body or `NotFound`. It sees every create that
-returned before it began. *A crash* leaves nothing, it never writes.
+- Each call is one create with a new random maker id. A store that repeats a request
+  after a lost reply recognises its own body by that id and reports success.
+- *A crash* leaves the whole body under the key, or nothing. It may leave a temporary
+  file or an unfinished upload that no verb shows and that the store removes later.
+- A *cancelled* call is like a crash: the body may be stored.
+- After `Denied`, `Throttled`, `Unavailable` or `InvalidKey`, nothing was written. After
+  `Inconclusive`, the body may be stored.
 
-**keys(prefix, after, limit)** lists the first `limit` keys that begin with the
-prefix and are greater than `after`, in byte order of whole keys. The prefix is a
-prefix of text: "runs/a" lists "runs/ab/x". Every create that returned before the
-call began is seen, every delete too; what happens meanwhile may be seen or not.
-A page shorter than `limit` is the last one. *A crash* leaves nothing.
+**read(key)** returns the whole body or raises `NotFound`. It sees every create that
+returned before the read began. It never writes.
 
-**delete(key)** removes the key; of a missing key it is a success. After it
-returned the key can be created again, so delete nothing whose name could be
-believed to be still free or still taken. *A crash* leaves the key or not.
+**keys(prefix, after, limit)** lists the first `limit` keys that begin with the prefix
+and are greater than `after`, in byte order of whole keys. The prefix is a prefix of
+text: "runs/a" lists "runs/ab/x". The list shows every create and every delete that
+returned before the call began. A page shorter than `limit` is the last one. It never
+writes.
 
-**probe()** proves that this store honours put-if-absent and raises `Unsafe` if
-not. What it proved it remembers in the store under ``probe/passed``. *A crash*
-leaves one small key under ``probe/``, which means nothing.
+**delete(key)** removes the key; to delete a missing key is a success. The key can be
+created again afterwards. *A crash* leaves the key, or removes it.
 
-What is a legal key is told in `continuations_storage.keys`. One more rule keeps
-keys portable: no key is the folder of another ("a" and "a/b"). Stores that can
-tell, refuse the second one with `InvalidKey`; an object store cannot.
+**probe()** proves that the store honours put-if-absent, or raises `Unsafe`. The result
+is kept in the store under ``probe/passed``. *A crash* leaves one small key under
+``probe/``, which has no meaning.
+
+`continuations_storage.keys` defines valid keys. One more rule keeps keys portable: no
+key is the folder of another key ("a" and "a/b"). File and memory stores refuse the
+second key with `InvalidKey`; an object store cannot check it.
 """
 
 from __future__ import annotations
@@ -47,54 +47,108 @@ if TYPE_CHECKING:
 
 __all__ = ["PAGE_SIZE", "Page", "Store", "all_keys"]
 
-PAGE_SIZE = 1000  # what S3 lists in one request
+PAGE_SIZE = 1000  # the most that S3 lists in one request
 
 
 class Page(list[str]):
-    """Keys, and the store's own time when it listed them, if it tells that.
+    """A list of keys with the store's own time of the listing.
 
-    A store may return one from `keys`: whoever has to compare clocks then need not
-    create anything to learn the time.
+    `Store.keys` may return a `Page`. The caller can then compare clocks without a
+    create.
+
+    Attributes:
+        store_time: The store's time (aware, UTC), or None if the store has no clock.
     """
 
     store_time: datetime | None = None
 
 
 class Store(Protocol):
-    """A place for bodies that are created once; see the module for the promises."""
+    """A store of bodies that are created once; the module states the contract."""
 
     async def create(self, key: str, body: bytes) -> datetime | None:
-        """Put the body if the key is absent; durable when it returns.
+        """Put the body if the key is absent; it is durable when the call returns.
 
-        Returns the store's own time (aware, UTC) where the store has one.
-        Raises AlreadyExists to all creators of a key but one.
+        Args:
+            key: A valid key.
+            body: The bytes; may be empty.
+
+        Returns:
+            The store's own time (aware, UTC), or None if the store has no clock.
+
+        Raises:
+            AlreadyExists: Another create of the key came first.
+            InvalidKey: The key is not valid, or is the folder of other keys.
+            Denied, Throttled, Unavailable, Unsafe: Nothing was written.
+            Inconclusive: The body may be stored.
         """
         ...
 
     async def read(self, key: str) -> bytes:
-        """Return the whole body, or raise NotFound."""
+        """Return the whole body.
+
+        Args:
+            key: A valid key.
+
+        Raises:
+            NotFound: The key does not exist.
+            Damaged: The store cannot return the whole body.
+            InvalidKey, Denied, Throttled, Unavailable: The body was not read.
+        """
         ...
 
     async def keys(
         self, prefix: str, after: str = "", limit: int = PAGE_SIZE
     ) -> list[str]:
-        """Return the first keys with the prefix and greater than `after`, in order.
+        """Return the first keys of a prefix, in byte order.
 
-        The list may be a `Page`, which tells the store's own time.
+        Args:
+            prefix: The beginning of the keys; "" for all keys.
+            after: Return only keys that are greater than this text.
+            limit: The number of keys, at least 1.
+
+        Returns:
+            The keys. The list may be a `Page`, which has the store's time.
+
+        Raises:
+            InvalidKey: No valid key begins with the prefix.
+            ValueError: The limit is below 1.
+            Denied, Throttled, Unavailable, Unsafe: The keys were not listed.
         """
         ...
 
     async def delete(self, key: str) -> None:
-        """Remove the key; succeeds also when there is none."""
+        """Remove the key; to delete a missing key is a success.
+
+        Args:
+            key: A valid key.
+
+        Raises:
+            InvalidKey, Denied, Throttled, Unavailable: The key may still exist.
+        """
         ...
 
     async def probe(self) -> None:
-        """Prove that the store honours put-if-absent, or raise Unsafe."""
+        """Prove that the store honours put-if-absent.
+
+        Raises:
+            Unsafe: The store does not honour it and must not be used.
+            Denied, Throttled, Unavailable, Inconclusive: The proof was not made.
+        """
         ...
 
 
 async def all_keys(store: Store, prefix: str, after: str = "") -> AsyncIterator[str]:
-    """Go through every key with the prefix in byte order, page by page."""
+    """Iterate over every key of a prefix in byte order, page by page.
+
+    Args:
+        store: The store.
+        prefix: The beginning of the keys; "" for all keys.
+        after: Skip keys up to and including this text.
+
+    Raises:
+        StorageError: As `Store.keys` raises it, during the iteration.
+    """
     while True:
         page = await store.keys(prefix, after, PAGE_SIZE)
         for key in page:

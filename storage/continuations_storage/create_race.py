@@ -1,8 +1,8 @@
-"""Many processes that race for the same keys of one store, for the conformance suite.
+"""Many processes that create the same keys of one store, for the conformance suite.
 
-`run` starts ``python -m continuations_storage.create_race`` once; that process forks the
-racers, which is quicker than starting an interpreter for each. Before every round
-all racers wait at a gate, so that they create at the same moment.
+`run_race` starts one interpreter, which forks the racers; that is faster than one
+interpreter for each. Before each round all racers wait at a barrier, so that they
+create at the same moment.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from continuations_storage.contract import Store
 
-__all__ = ["Race", "RacerReport", "run_race"]
+__all__ = ["Race", "RacerReport", "run_race", "try_create"]
 
 _SECONDS = 120
 _READY = b"."
@@ -34,7 +34,7 @@ _FAILED = b"!"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Race:
-    """So many racers, so many rounds, one key for each round."""
+    """The number of racers and rounds; each round has a key of its own."""
 
     opener: Callable[[], Store]
     racers: int
@@ -44,7 +44,7 @@ class Race:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RacerReport:
-    """What one racer saw in one round, after its create returned."""
+    """The result of one racer in one round; `winner_seen` is the body that it read."""
 
     round: int
     racer: int
@@ -54,13 +54,13 @@ class RacerReport:
 
 
 def run_race(race: Race) -> list[RacerReport]:
-    """Race in other processes and return every racer's report of every round."""
-    # The path and not the environment: the store's module may live anywhere.
+    """Run a race in other processes; return a report for each racer and round."""
+    # sys.path is passed on, because the store's module may be anywhere.
     script = (
         "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); "
         "from continuations_storage.create_race import run_racers; run_racers()"
     )
-    done = subprocess.run(  # noqa: S603 -- our own interpreter, our own words
+    done = subprocess.run(  # noqa: S603 -- our interpreter and script
         [sys.executable, "-c", script],
         input=pickle.dumps(sys.path) + pickle.dumps(race),
         stdout=subprocess.PIPE,
@@ -72,9 +72,9 @@ def run_race(race: Race) -> list[RacerReport]:
 
 def run_racers() -> None:
     """Read a race from stdin, fork its racers, and print their reports."""
-    race: Race = pickle.load(sys.stdin.buffer)  # noqa: S301 -- from our own parent
-    # Two gates in turn: at a single one a quick racer could come back and slip
-    # through again on the turn of one that is still asleep.
+    race: Race = pickle.load(sys.stdin.buffer)  # noqa: S301 -- from our parent process
+    # Two barriers in turn: at a single one, a fast racer could return and pass again
+    # in place of a slow one.
     gates, ready, reports = (os.pipe(), os.pipe()), os.pipe(), os.pipe()
     entries = [gate[0] for gate in gates]
     racers = [
@@ -103,7 +103,7 @@ def _await_all(ready: int, racers: int) -> None:
     while arrived < racers:
         news = os.read(ready, racers - arrived)
         if _FAILED in news:
-            raise RuntimeError("a racer gave up, see above; the race is void")
+            raise RuntimeError("a racer failed, so the race has no result; see above")
         arrived += len(news)
 
 
@@ -113,7 +113,7 @@ def _fork(race: Race, racer: int, barriers: list[int], ready: int, reports: int)
         return child
     try:
         asyncio.run(_run_racer(race, racer, barriers, ready, reports))
-    except BaseException:  # noqa: BLE001 -- a racer must never become a second parent
+    except BaseException:  # noqa: BLE001 -- a child must never return
         traceback.print_exc()
         os.write(ready, _FAILED)
         os._exit(1)
@@ -130,7 +130,7 @@ async def _run_racer(
         os.read(barriers[number % 2], 1)
         seen.append(await _run_round(store, f"{race.prefix}{number}", number, racer))
     with os.fdopen(reports, "wb") as out:
-        # Lines of one racer may be parted from each other, but never in themselves.
+        # Each line is written at once: lines of several racers may alternate.
         for report in seen:
             out.write(json.dumps(asdict(report)).encode() + b"\n")
             out.flush()
@@ -138,16 +138,17 @@ async def _run_racer(
 
 async def _run_round(store: Store, key: str, number: int, racer: int) -> RacerReport:
     try:
-        won = await _try_create(store, key, str(racer).encode())
+        won = await try_create(store, key, str(racer).encode())
         seen = int(await store.read(key))
-    except Exception as error:  # noqa: BLE001 -- the parent judges, whatever it was
+    except Exception as error:  # noqa: BLE001 -- the parent reports it
         return RacerReport(
             round=number, racer=racer, won=False, winner_seen=-1, error=repr(error)
         )
     return RacerReport(round=number, racer=racer, won=won, winner_seen=seen)
 
 
-async def _try_create(store: Store, key: str, body: bytes) -> bool:
+async def try_create(store: Store, key: str, body: bytes) -> bool:
+    """Return whether this create succeeded, or lost to another one."""
     try:
         await store.create(key, body)
     except AlreadyExists:

@@ -1,4 +1,4 @@
-"""Where a store over a network is told to go."""
+"""The check of an endpoint URL."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ __all__ = ["check_endpoint"]
 
 
 def check_endpoint(endpoint: str | None) -> None:
-    """Refuse one that carries a password: every error would show it."""
+    """Raise ValueError for an endpoint with a password: errors quote the endpoint."""
     if endpoint is not None and "@" in urlsplit(endpoint).netloc:
-        raise ValueError("an endpoint must not carry a user's name and password")
+        raise ValueError("endpoint must not contain a user name or password")

@@ -1,7 +1,7 @@
-"""What can go wrong with a store; stdlib only, the bottom of every import.
+"""The errors that a store may raise.
 
-The class says whose move it is, the text says what happened, to which key, and
-what to do next. Stores raise nothing else for reasons that lie in the store.
+The class says what kind of failure it is and who can fix it. The text says what failed,
+for which key, why, and what to do next. This module imports only the standard library.
 """
 
 from __future__ import annotations
@@ -24,100 +24,131 @@ __all__ = [
 
 
 class StorageError(Exception):
-    """A store could not do what it was asked; above every error of this package."""
+    """A store operation failed. Every error of this package is a subclass.
 
-    summary: ClassVar[str] = "the store failed"
+    The text is `<key or store>: <what failed> (<detail>). <what to do next>`. Errors
+    survive pickling.
+
+    Attributes:
+        key: The key or prefix of the operation, or None if the error concerns the
+            whole store.
+        detail: The cause, for example the error code and message of the server.
+    """
+
+    summary: ClassVar[str] = "the store operation failed"
     next_step: ClassVar[str] = ""
 
     def __init__(self, key: str | None = None, detail: str = "") -> None:
+        """Make the error.
+
+        Args:
+            key: The key or prefix of the operation; None for the whole store.
+            detail: The cause. It must not contain credentials or bodies.
+        """
         # args are exactly the parameters, so that the error survives pickling.
         super().__init__(key, detail)
         self.key = key
         self.detail = detail
 
     def __str__(self) -> str:
-        """Tell what happened, to which key, and what to do next."""
+        """Return what failed, for which key, why, and what to do next."""
         subject = "store" if self.key is None else f"key {self.key!r}"
         reason = f" ({self.detail})" if self.detail else ""
         return f"{subject}: {self.summary}{reason}. {self.next_step}".rstrip()
 
 
 class AlreadyExists(StorageError):
-    """Somebody else created the key before; the first body stands."""
+    """Another create of the key came first; its body is kept."""
 
-    summary = "exists already; its first body stands, nothing was written"
-    next_step = "Read the key to see what stands there."
+    summary = "already exists, nothing was written"
+    next_step = "Read the key to see the body that was created first."
 
 
 class NotFound(StorageError):
-    """There is no such key, and the store is sure of it."""
+    """The key does not exist, and the store is sure about that."""
 
     summary = "does not exist"
-    next_step = "It was never created, or it was deleted; list its prefix to see."
+    next_step = "List its prefix to see which keys exist."
 
 
 class Denied(StorageError):
-    """The store will not tell: the key is missing or you are not permitted."""
+    """Access is denied; some stores say the same about a missing key."""
 
-    summary = "missing or not permitted; nothing was written"
-    next_step = "Check who this process runs as and what the store lets it do."
+    summary = "access is denied or the key is missing, nothing was written"
+    next_step = "Check the credentials and the permissions of this process."
 
 
 class Throttled(StorageError):
     """The store asks for fewer requests; nothing was written."""
 
-    summary = "the store asked to slow down; nothing was written"
-    next_step = "Wait a little and ask again."
+    summary = "the store asked for fewer requests, nothing was written"
+    next_step = "Wait and try again."
 
 
 class Unavailable(StorageError):
-    """The store could not be reached or failed; nothing was written."""
+    """The store cannot be reached or failed; nothing was written."""
 
-    summary = "the store is not available; nothing was written"
-    next_step = "Mend what the reason names and ask again; asking again is safe."
+    summary = "the store is not available, nothing was written"
+    next_step = "Fix the cause and try again; it is safe to repeat the call."
 
 
 class Inconclusive(StorageError):
-    """The create may or may not have landed, and reading it back did not tell."""
+    """The reply to a create was lost, and the key could not be read back."""
 
     summary = "the reply was lost, so the body may or may not be stored"
-    next_step = "Read the key when the store answers again: it tells who won."
+    next_step = "Read the key when the store is available again."
 
 
 class Damaged(StorageError):
-    """The store holds something under the key but cannot give its bytes whole."""
+    """The store has the key but cannot return the whole body."""
 
-    summary = "is damaged in the store; it was left untouched"
-    next_step = "Check the disk or bucket and restore the object from a backup."
+    summary = "the stored object is damaged, it was not changed"
+    next_step = "Check the disk or the bucket, and restore the object from a backup."
 
 
 class Unsafe(StorageError):
-    """The store does not honour put-if-absent, so it must not be used."""
+    """The store does not keep the contract, so it must not be used."""
 
-    summary = "this store cannot keep the promise that a create never overwrites"
-    next_step = "Use another store; with this one two processes could both win."
+    summary = "the store does not keep the store contract"
+    next_step = "Use another store; in this one, two processes could create one key."
 
 
 class InvalidKey(StorageError, ValueError):
-    """The text is not a key that every store can hold; nothing was done."""
+    """The text is not a valid key, or it is the folder of other keys."""
 
-    summary = "is not a legal key"
+    summary = "is not a valid key"
     next_step = (
-        "Keys are segments of 1 to 255 of [A-Za-z0-9._@=~-], joined by '/', "
-        "none of them '.' or '..', 900 bytes in all."
+        "A key has segments of 1 to 255 characters of [A-Za-z0-9._@=~-], joined by "
+        "'/', except '.' and '..', and at most 900 characters in all."
     )
 
 
 class Unsupported(StorageError, ValueError):
-    """The store's URL names a store that this version does not have."""
+    """The URL or an option does not name a store that can be opened here.
 
-    summary = "cannot open such a store"
-    next_step = "Use file:path, memory:, memory:name or s3://bucket/prefix."
+    Attributes:
+        url: The URL, or only its scheme if it contains credentials.
+    """
 
-    def __init__(self, url: str, detail: str = "") -> None:
+    summary = "cannot be opened"
+    next_step = (
+        "Use file:PATH, memory:, memory:NAME, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX "
+        "or az://CONTAINER/PREFIX."
+    )
+
+    def __init__(self, url: str, detail: str = "", next_step: str = "") -> None:
+        """Make the error.
+
+        Args:
+            url: The URL that was given.
+            detail: The cause.
+            next_step: The advice of the text; by default, the valid URLs.
+        """
         super().__init__(url, detail)
+        self.args = (url, detail, next_step)
         self.url = url
+        self._next_step = next_step or type(self).next_step
 
     def __str__(self) -> str:
-        """Tell which URL was refused and which ones are understood."""
-        return f"{self.url!r}: {self.summary} ({self.detail}). {self.next_step}"
+        """Return the URL, why it cannot be opened, and what to do next."""
+        return f"store {self.url!r} {self.summary}: {self.detail}. {self._next_step}"

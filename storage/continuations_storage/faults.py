@@ -1,14 +1,14 @@
-"""A wrapper that makes a store fail as stores fail, and always in the same way.
+"""A wrapper that makes a store fail in a repeatable way, for tests.
 
-Every operation gets a number, 1, 2, 3 …, and is recorded. A *plan* looks at the
-operation and says what goes wrong with it, if anything::
+Every operation gets a number, 1, 2, 3 …, and is recorded. A *plan* returns the fault of
+an operation, or None::
 
     store = FaultyStore(MemoryStore(), on("create", lost_reply(), prefix="runs/"))
     store = FaultyStore(FileStore(root), at(7, killed("after")))
 
-To try a crash everywhere, run once without a plan, count `store.operations`, and
-run again with a crash before and after each number. `crashed` does so inside one
-process: after it every operation raises `Crash`, as if nobody were there to do it.
+To test a crash at every point, run once without a plan, count `store.operations`, and
+run again with a crash before and after each number. `crashed` simulates a crash inside
+one process: after it, every operation raises `Crash`.
 """
 
 from __future__ import annotations
@@ -52,12 +52,18 @@ T = TypeVar("T")
 
 
 class Crash(BaseException):
-    """The process "died" here; no `except Exception` may survive it."""
+    """A simulated end of the process; `except Exception` does not catch it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """One call of a verb; `key` is the prefix of a listing, "" of a probe."""
+    """One call of a verb.
+
+    Attributes:
+        number: The position of the call, from 1.
+        verb: The verb.
+        key: The key; the prefix of a listing; "" for a probe.
+    """
 
     number: int
     verb: Verb
@@ -66,7 +72,15 @@ class Operation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """What goes wrong with an operation, and whether before or after its effect."""
+    """The failure of one operation.
+
+    Attributes:
+        moment: Before or after the effect of the operation.
+        delay: Seconds to wait at that moment.
+        error: The error to raise, or None.
+        crash: Whether to simulate a crash.
+        kill: Whether to kill this process with SIGKILL.
+    """
 
     moment: Moment = "before"
     delay: float = 0.0
@@ -76,18 +90,20 @@ class Fault:
 
 
 class FaultPlan(Protocol):
-    """Says what goes wrong with an operation; a plain function will do."""
+    """A callable that returns the fault of an operation, or None."""
 
     def __call__(self, operation: Operation, /) -> Fault | None:
-        """Return the fault, or None for an operation that goes well."""
+        """Return the fault, or None for an operation without one."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StaleListing:
-    """Listings do not show keys under the prefix made in the last operations.
+    """Listings that do not show new keys yet. Such a store breaks the contract.
 
-    A store that lags so breaks the contract; this shows what then happens.
+    Attributes:
+        prefix: The prefix of the hidden keys.
+        operations: How many operations a new key stays hidden.
     """
 
     prefix: str
@@ -95,47 +111,56 @@ class StaleListing:
 
 
 def refused(error: type[StorageError] = Unavailable) -> Fault:
-    """Fail before the effect: nothing was written."""
+    """Raise the error before the effect: nothing was written."""
     return Fault(error=error)
 
 
 def lost_reply(error: type[StorageError] = Inconclusive) -> Fault:
-    """Fail after the effect: it landed, and the caller is told an error.
+    """Raise the error after the effect: the body was stored.
 
-    `Unavailable` here is a store that breaks its word that nothing was written.
+    With `Unavailable`, the store breaks the contract, because that error means that
+    nothing was written.
     """
     return Fault(moment="after", error=error)
 
 
 def delayed(seconds: float, moment: Moment = "before") -> Fault:
-    """Let the operation, or its reply, take longer."""
+    """Delay the operation, or its reply, by seconds."""
     return Fault(moment=moment, delay=seconds)
 
 
 def crashed(moment: Moment) -> Fault:
-    """Raise Crash now and from every operation afterwards."""
+    """Raise `Crash` now and in every later operation."""
     return Fault(moment=moment, crash=True)
 
 
 def killed(moment: Moment) -> Fault:
-    """Kill this very process with SIGKILL."""
+    """Kill this process with SIGKILL."""
     return Fault(moment=moment, kill=True)
 
 
 def no_faults(_: Operation, /) -> Fault | None:
-    """Plan that every operation goes well."""
+    """Return None for every operation: a plan without faults."""
     return None
 
 
 def at(number: int, fault: Fault) -> FaultPlan:
-    """Plan the fault for the operation with that number."""
+    """Return a plan with a fault for the operation with a number."""
     return lambda operation: fault if operation.number == number else None
 
 
 def on(
     verb: Verb, fault: Fault, *, prefix: str = "", skip: int = 0, times: int = 1
 ) -> FaultPlan:
-    """Plan the fault for the verb on such keys: `times` in a row after `skip`."""
+    """Return a plan with a fault for some calls of a verb.
+
+    Args:
+        verb: The verb.
+        fault: The fault.
+        prefix: Count only calls whose key has this prefix.
+        skip: The number of calls without a fault at the beginning.
+        times: The number of calls with the fault after that.
+    """
     seen = 0
 
     def plan(operation: Operation, /) -> Fault | None:
@@ -149,7 +174,7 @@ def on(
 
 
 def first_of(*plans: FaultPlan) -> FaultPlan:
-    """Plan the first fault that any of the plans names; all of them are asked."""
+    """Return a plan with the first fault of several plans; all of them are called."""
 
     def plan(operation: Operation, /) -> Fault | None:
         faults = [each(operation) for each in plans]
@@ -159,7 +184,15 @@ def first_of(*plans: FaultPlan) -> FaultPlan:
 
 
 class FaultyStore:
-    """Passes everything on to the inner store, except for what the plan spoils."""
+    """A store that passes operations on to another store, with faults from a plan.
+
+    Attributes:
+        inner: The wrapped store.
+        plan: The plan; it may be replaced at any time.
+        stale_listings: The listings that do not show new keys yet.
+        operations: Every operation so far.
+        has_crashed: Whether a simulated crash has happened.
+    """
 
     def __init__(
         self,
@@ -167,6 +200,13 @@ class FaultyStore:
         plan: FaultPlan = no_faults,
         stale_listings: Sequence[StaleListing] = (),
     ) -> None:
+        """Wrap a store.
+
+        Args:
+            inner: The store.
+            plan: Returns the fault of an operation; by default no faults.
+            stale_listings: Listings that do not show new keys yet.
+        """
         self.inner = inner
         self.plan = plan
         self.stale_listings = tuple(stale_listings)
@@ -191,7 +231,7 @@ class FaultyStore:
     async def keys(
         self, prefix: str, after: str = "", limit: int = PAGE_SIZE
     ) -> list[str]:
-        """Return the first keys, without those that a stale listing hides."""
+        """Return the first keys, without the hidden ones."""
         return await self._perform(
             "keys", prefix, lambda now: self._list_visible(now, prefix, after, limit)
         )
@@ -201,14 +241,14 @@ class FaultyStore:
         await self._perform("delete", key, lambda _: self.inner.delete(key))
 
     async def probe(self) -> None:
-        """Let the inner store prove itself; one operation here."""
+        """Probe the inner store; this counts as one operation."""
         await self._perform("probe", "", lambda _: self.inner.probe())
 
     async def _perform(
         self, verb: Verb, key: str, effect: Callable[[int], Awaitable[T]]
     ) -> T:
         if self.has_crashed:
-            raise Crash(f"{verb} {key}: this process is dead already")
+            raise Crash(f"{verb} {key}: the process has crashed")
         operation = Operation(number=len(self.operations) + 1, verb=verb, key=key)
         self.operations.append(operation)
         fault = self.plan(operation)
@@ -216,7 +256,7 @@ class FaultyStore:
         try:
             return await effect(operation.number)
         finally:
-            # A reply can be lost whatever it said, also "already exists".
+            # Any reply can be lost, also "already exists".
             await self._apply_fault(fault, "after", key)
 
     async def _apply_fault(self, fault: Fault | None, moment: Moment, key: str) -> None:
@@ -229,7 +269,7 @@ class FaultyStore:
                 self.has_crashed = True
             elif fault.error:
                 raise fault.error(key, f"injected {moment} the effect")
-        # Also when another task crashed while this one was under way.
+        # Also if another task crashed during this operation.
         if self.has_crashed:
             raise Crash(f"{moment} the effect on {key!r}")
 
@@ -238,18 +278,20 @@ class FaultyStore:
     ) -> list[str]:
         if not self.stale_listings:
             return await self.inner.keys(prefix, after, limit)
-        found: list[str] = []
+        visible: list[str] = []
         while True:
             page = await self.inner.keys(prefix, after, limit)
-            found += [key for key in page if not self._is_hidden(key, operation_number)]
-            if len(page) < limit or len(found) >= limit:
-                return found[:limit]
+            visible += [
+                key for key in page if not self._is_hidden(key, operation_number)
+            ]
+            if len(page) < limit or len(visible) >= limit:
+                return visible[:limit]
             after = page[-1]
 
     def _is_hidden(self, key: str, operation_number: int) -> bool:
-        made_at = self._created_at_operation.get(key)
-        return made_at is not None and any(
+        created_at = self._created_at_operation.get(key)
+        return created_at is not None and any(
             key.startswith(stale.prefix)
-            and operation_number - made_at <= stale.operations
+            and operation_number - created_at <= stale.operations
             for stale in self.stale_listings
         )

@@ -1,12 +1,16 @@
 """A store in a folder: temporary file, fsync, link(), fsync of the folder.
 
-`rename` would overwrite; `link` refuses a name that is taken, on every file system
-that has it, NFS too. A body is written and flushed under a name of its own in a
-hidden folder of the same file system, then linked to its key: before that nobody
-sees it, after that everybody sees the whole. A crash leaves at most a temporary
-file, which is never listed and is cleared away an hour later.
+The key "runs/a/1" is the file "runs/a/1" under the root, byte for byte the body.
 
-A key "runs/a/1" is the file "runs/a/1" under the root, byte for byte the body.
+A create takes these steps:
+
+1. Write and flush the body under a random name in a hidden folder of the root.
+2. Link the file to its key. `link` fails if the name exists, also on NFS; `rename`
+   would overwrite it. The body becomes visible at once and whole.
+3. Flush the folder.
+
+A crash leaves at most a temporary file. It is never listed, and is removed when it is
+older than an hour.
 """
 
 from __future__ import annotations
@@ -29,7 +33,7 @@ from continuations_storage.errors import (
     Unsafe,
 )
 from continuations_storage.filesystem import FolderTree, flush
-from continuations_storage.keys import check_key, check_limit, check_prefix
+from continuations_storage.keys import check_limit, split_key, split_prefix
 from continuations_storage.listing import iterate_keys
 from continuations_storage.oserrors import NO_HARD_LINKS, to_storage_error
 from continuations_storage.probe import prove_put_if_absent
@@ -40,24 +44,31 @@ if TYPE_CHECKING:
 
 __all__ = ["FileStore"]
 
-# "+" is in no key, so no key can name a file in here.
+# No key contains "+", so no key names a file in this folder.
 _TEMPORARY_FOLDER = ".tmp+"
 _STALE_AFTER_SECONDS = 3600.0
 _CLEAN_UP_EVERY = 256
 _MAX_ATTEMPTS = 16
-# Threads of our own and not the loop's: a renewal must not queue behind an
-# application's slow tools.
+# Not the threads of the event loop: the renewal of a claim must not wait behind slow
+# functions of the application.
 _writers = DaemonThreadPool(32, "continuations-file")
 
 
 class FileStore:
-    """Keeps each body in a file of its own under a root folder.
+    """A store that keeps each body as a file under a root folder.
 
-    The root is made, readable by its owner only, with the first create. Processes
-    and machines may share it as far as the file system has link() and fsync().
+    The first create makes the root, with access for its owner only (mode 0700).
+    Processes may share it, and so may machines if the file system has link() and
+    fsync().
     """
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
+        """Describe the store without using the disk.
+
+        Args:
+            root: The path of the folder. A relative path is resolved now, so a later
+                chdir() does not move the store.
+        """
         self._folders = FolderTree(os.fspath(root))
         self._creates = 0
 
@@ -65,18 +76,27 @@ class FileStore:
         return f"<FileStore {self._folders.root}>"
 
     async def create(self, key: str, body: bytes) -> datetime:
-        """Put the body if the key is absent; durable when it returns.
+        """Put the body if the key is absent; see `Store.create`.
 
-        Returns the time that the file system gave to the body.
+        Args:
+            key: A valid key.
+            body: The bytes.
+
+        Returns:
+            The modification time of the file.
+
+        Raises:
+            Unsafe: The file system has no hard links.
+            StorageError: As `Store.create` states.
         """
-        segments = check_key(key)
+        segments = split_key(key)
         return await _writers.run(self._publish, key, segments, body)
 
     async def read(self, key: str) -> bytes:
-        """Return the whole body, or raise NotFound."""
-        # Not in a thread: a small read takes 20 us, a thread's errand five times
-        # that, and a process that only reads need not load the pool.
-        *above, name = check_key(key)
+        """Return the whole body, or raise `NotFound`; see `Store.read`."""
+        # Not in a thread: a small read takes 20 us, a call through a thread 100 us. A
+        # process that only reads does not start the threads.
+        *above, name = split_key(key)
         try:
             with self._folders.open_existing(above) as folder:
                 return _read(folder, name)
@@ -86,27 +106,30 @@ class FileStore:
     async def keys(
         self, prefix: str, after: str = "", limit: int = PAGE_SIZE
     ) -> list[str]:
-        """Return the first keys with the prefix and greater than `after`, in order."""
-        segments, start = check_prefix(prefix)
+        """Return the first keys of a prefix, in byte order; see `Store.keys`."""
+        segments, name_prefix = split_prefix(prefix)
         check_limit(limit)
-        base = prefix[: len(prefix) - len(start)]
+        folder_key = prefix[: len(prefix) - len(name_prefix)]
         try:
             with (
                 self._folders.open_existing(segments) as folder,
-                closing(iterate_keys(folder, base, start, after, limit)) as found,
+                closing(
+                    iterate_keys(folder, folder_key, name_prefix, after, limit)
+                ) as keys,
             ):
-                return list(islice(found, limit))
+                return list(islice(keys, limit))
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as cause:
             raise to_storage_error(cause, prefix) from cause
 
     async def delete(self, key: str) -> None:
-        """Remove the key; succeeds also when there is none.
+        """Remove the key; to delete a missing key is a success.
 
-        Not flushed: a power cut within seconds may bring the key back.
+        The delete is not flushed: after a power cut within seconds, the key may exist
+        again.
         """
-        segments = check_key(key)
+        segments = split_key(key)
         try:
             with self._folders.open_existing(segments[:-1]) as folder:
                 _unlink(folder, segments[-1])
@@ -117,52 +140,58 @@ class FileStore:
         self._folders.prune(segments[:-1])
 
     async def probe(self) -> None:
-        """Prove that the file system's link() refuses a name that is taken."""
+        """Prove that link() fails for a name that exists, or raise `Unsafe`."""
         await prove_put_if_absent(self)
 
     def _publish(self, key: str, segments: list[str], body: bytes) -> datetime:
         try:
             for _ in range(_MAX_ATTEMPTS):
-                # A delete may remove an emptied folder while we are about to use it.
+                # A delete may remove an empty folder just before it is used here.
                 with suppress(FileNotFoundError):
                     return self._publish_once(key, segments, body)
         except NotADirectoryError as cause:
-            raise InvalidKey(key, "a part of it is a key, not a folder") from cause
+            raise InvalidKey(
+                key, "a part of its path is a key, not a folder"
+            ) from cause
         except OSError as cause:
             raise to_storage_error(cause, key) from cause
-        raise Unavailable(key, "its folder vanished again and again")
+        raise Unavailable(key, f"its folder was removed {_MAX_ATTEMPTS} times")
 
     def _publish_once(self, key: str, segments: list[str], body: bytes) -> datetime:
         *above, name = segments
         with (
-            self._write_temporary(body) as (desk, temp, written),
-            self._folders.open_or_create(above, written) as folder,
+            self._write_temporary(body) as (
+                temporary_folder,
+                temporary_name,
+                written_at,
+            ),
+            self._folders.open_or_create(above, written_at) as folder,
         ):
-            _link(key, desk, temp, folder, name)
+            _link(key, temporary_folder, temporary_name, folder, name)
             _flush_published(key, folder)
-        return datetime.fromtimestamp(written, UTC)
+        return datetime.fromtimestamp(written_at, UTC)
 
     @contextmanager
     def _write_temporary(self, body: bytes) -> Generator[tuple[int, str, float]]:
-        """Write the body under a fresh name; tell where, and the store's time."""
-        temp = os.urandom(16).hex()
-        with self._folders.open_or_create_unflushed(_TEMPORARY_FOLDER) as desk:
+        """Write the body to a new file; yield its folder, name and time."""
+        name = os.urandom(16).hex()
+        with self._folders.open_or_create_unflushed(_TEMPORARY_FOLDER) as folder:
             try:
-                written = _write(desk, temp, body)
-                self._clean_up_periodically(desk, written)
-                yield desk, temp, written
+                written_at = _write(folder, name, body)
+                self._clean_up_periodically(folder, written_at)
+                yield folder, name, written_at
             finally:
                 with suppress(OSError):
-                    os.unlink(temp, dir_fd=desk)
+                    os.unlink(name, dir_fd=folder)
 
     def _clean_up_periodically(self, temporary_folder: int, now: float) -> None:
         self._creates += 1
         if self._creates % _CLEAN_UP_EVERY == 1:
-            with suppress(OSError), os.scandir(temporary_folder) as strays:
-                for stray in strays:
-                    seen = stray.stat(follow_symlinks=False)
-                    if now - seen.st_mtime > _STALE_AFTER_SECONDS:
-                        os.unlink(stray.name, dir_fd=temporary_folder)
+            with suppress(OSError), os.scandir(temporary_folder) as files:
+                for file in files:
+                    status = file.stat(follow_symlinks=False)
+                    if now - status.st_mtime > _STALE_AFTER_SECONDS:
+                        os.unlink(file.name, dir_fd=temporary_folder)
 
 
 def _write(temporary_folder: int, temporary_name: str, body: bytes) -> float:
@@ -190,20 +219,20 @@ def _link(
             follow_symlinks=False,
         )
     except FileNotFoundError:
-        raise  # a folder went away; the caller goes again
+        raise  # a folder was removed; the caller tries again
     except OSError as cause:
         if _was_linked(key, temporary_folder, temporary_name):
             return
         if isinstance(cause, FileExistsError):
             _raise_taken(key, folder, name)
         if cause.errno in NO_HARD_LINKS:
-            raise Unsafe(key, f"link() is refused here: {cause.strerror}") from cause
+            raise Unsafe(key, f"link() failed: {cause.strerror}") from cause
         raise
 
 
 def _was_linked(key: str, temporary_folder: int, temporary_name: str) -> bool:
-    # Over NFS the reply to link() can be lost; the client asks again and is told
-    # EEXIST. The second name of our own file tells who won: see open(2), O_EXCL.
+    # On NFS the reply to link() can be lost; the client repeats it and gets EEXIST. If
+    # our file has a second name, the link was made: see open(2), O_EXCL.
     try:
         return (
             os.stat(
@@ -221,8 +250,8 @@ def _raise_taken(key: str, folder: int, name: str) -> NoReturn:
             os.rmdir(name, dir_fd=folder)
         except OSError:
             raise InvalidKey(key, "it is the folder of other keys") from None
-        raise FileNotFoundError(errno.ENOENT, "an empty folder stood there; go again")
-    # The loser acts on what stands there, so that must be durable for it too.
+        raise FileNotFoundError(errno.ENOENT, "an empty folder was removed")
+    # The caller acts on the existing body, so that body must be durable.
     flush(folder)
     raise AlreadyExists(key)
 
@@ -231,12 +260,12 @@ def _flush_published(key: str, folder: int) -> None:
     try:
         flush(folder)
     except OSError as cause:
-        detail = f"stored, but a power cut could take it: {cause.strerror}"
+        detail = f"stored, but perhaps not durable: {cause.strerror}"
         raise Inconclusive(key, detail) from cause
 
 
 def _read(folder: int, name: str) -> bytes:
-    # O_NONBLOCK: a named pipe that somebody put there must not hang the reader.
+    # O_NONBLOCK: a named pipe at this place must not block the reader.
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
     descriptor = os.open(name, flags, dir_fd=folder)
     try:
@@ -244,7 +273,7 @@ def _read(folder: int, name: str) -> bytes:
         if stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, "it is the folder of other keys")
         if not stat.S_ISREG(mode):
-            raise PermissionError(errno.EACCES, "it is no regular file")
+            raise PermissionError(errno.EACCES, "it is not a regular file")
         with FileIO(descriptor, closefd=False) as file:
             return file.readall()
     finally:
@@ -255,13 +284,13 @@ def _unlink(folder: int, name: str) -> None:
     try:
         os.unlink(name, dir_fd=folder)
     except (IsADirectoryError, PermissionError):
-        if not _is_folder(folder, name):  # macOS says EPERM to unlinking a folder
+        if not _is_folder(folder, name):  # macOS returns EPERM for a folder
             raise
 
 
 def _is_folder(parent: int, name: str) -> bool:
     try:
-        found = os.stat(name, dir_fd=parent, follow_symlinks=False)
+        status = os.stat(name, dir_fd=parent, follow_symlinks=False)
     except FileNotFoundError:
         return False
-    return stat.S_ISDIR(found.st_mode)
+    return stat.S_ISDIR(status.st_mode)

@@ -1,7 +1,7 @@
-"""The folders of a file store: entered step by step, never through a link.
+"""The folders of a file store, opened step by step and never through a symbolic link.
 
-Every step is an open() relative to the folder above, so nobody who can write into
-the root can lead us out of it with a symbolic link, not even in between two steps.
+Each step is an open() relative to the folder above. So a symbolic link inside the root
+cannot lead out of the root, even if it is made between two steps.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 __all__ = ["FolderTree", "flush", "open_subfolder"]
 
-# Linux writes a dirty folder back after 30 s at the latest; twice that is "old".
+# Linux writes a changed folder to disk after 30 s at the latest; this is twice that.
 _DURABLE_AFTER_SECONDS = 60.0
 _MAX_REMEMBERED = 10_000
 
 
 class FolderTree:
-    """The tree under one root."""
+    """The folders under one root."""
 
     def __init__(self, root: str) -> None:
         # Absolute, so that a later chdir() does not move the store.
@@ -35,7 +35,7 @@ class FolderTree:
 
     @contextmanager
     def open_existing(self, segments: Sequence[str]) -> Generator[int]:
-        """Open the folder, or raise FileNotFoundError or NotADirectoryError."""
+        """Open a folder, or raise FileNotFoundError or NotADirectoryError."""
         folder = self._open_root()
         try:
             for segment in segments:
@@ -47,11 +47,13 @@ class FolderTree:
 
     @contextmanager
     def open_or_create(self, segments: Sequence[str], now: float) -> Generator[int]:
-        """Open the folder, making what is missing; a power cut cannot take it.
+        """Open a folder; make missing folders so that they survive a power cut.
 
-        The root itself is made by `open_or_create_unflushed`.
+        `open_or_create_unflushed` makes the root itself.
 
-        `now` is the file system's own time, as read from a file just written.
+        Args:
+            segments: The names from the root to the folder.
+            now: The time of the file system, read from a file that was just written.
         """
         folder = self._open_durable_root(now)
         try:
@@ -67,7 +69,7 @@ class FolderTree:
 
     @contextmanager
     def open_or_create_unflushed(self, segment: str) -> Generator[int]:
-        """Open a folder right under the root that need not survive a power cut."""
+        """Open a folder in the root that does not have to survive a power cut."""
         try:
             folder = self._open_under_root(segment)
         except FileNotFoundError:
@@ -81,10 +83,10 @@ class FolderTree:
             os.close(folder)
 
     def prune(self, segments: Sequence[str]) -> None:
-        """Remove the folder and those above it as far as they are empty.
+        """Remove a folder and those above it if they are empty.
 
-        First segments stay: folders like "markers" fill and empty all the time,
-        and making one again costs a flush.
+        Folders of the first level stay: "markers", for example, becomes empty often,
+        and to make it again costs a flush.
         """
         with suppress(OSError):
             for depth in range(len(segments) - 1, 0, -1):
@@ -123,8 +125,8 @@ class FolderTree:
         return folder
 
     def _ensure_durable(self, parent: int, folder: int, now: float) -> None:
-        # Another process may have made the folder a moment ago and not flushed its
-        # name yet; then our body would be durable in a folder that is not.
+        # Another process may have just made the folder and not flushed its name yet.
+        # The body would then be durable in a folder that is not.
         identity = _identity(folder)
         if identity in self._durable:
             return
@@ -139,23 +141,23 @@ class FolderTree:
 
 
 def open_subfolder(parent: int, segment: str) -> int:
-    """Open a folder inside an open folder; a symbolic link is refused as ELOOP."""
+    """Open a folder inside an open folder; raise ELOOP for a symbolic link."""
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
     try:
         return os.open(segment, flags, dir_fd=parent)
     except NotADirectoryError:
-        found = os.stat(segment, dir_fd=parent, follow_symlinks=False)
-        if stat.S_ISLNK(found.st_mode):
+        status = os.stat(segment, dir_fd=parent, follow_symlinks=False)
+        if stat.S_ISLNK(status.st_mode):
             raise OSError(errno.ELOOP, f"{segment!r} is a symbolic link") from None
         raise
 
 
 def flush(descriptor: int) -> None:
-    """Make what was written to an open file or folder survive a power cut."""
+    """Write an open file or folder to disk, so that it survives a power cut."""
     if sys.platform == "darwin":
         import fcntl  # noqa: PLC0415 -- only macOS needs it
 
-        # There fsync() stops at the drive's cache; network mounts refuse this one.
+        # On macOS, fsync() stops at the drive's cache. Network mounts refuse this call.
         with suppress(OSError):
             fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
             return
@@ -163,12 +165,12 @@ def flush(descriptor: int) -> None:
 
 
 def _identity(folder: int) -> tuple[int, int]:
-    found = os.fstat(folder)
-    return found.st_dev, found.st_ino
+    status = os.fstat(folder)
+    return status.st_dev, status.st_ino
 
 
 def _make_root(root: str) -> None:
-    """Make the folder; those above it are flushed, itself is settled later."""
+    """Make the root and flush the folders above it; the root is flushed later."""
     try:
         os.mkdir(root, 0o700)  # noqa: PTH102 -- see above
     except FileExistsError:
@@ -184,7 +186,7 @@ def _make_root(root: str) -> None:
 
 @contextmanager
 def _open_parent(root: str) -> Generator[int | None]:
-    """Open the folder above the root; None where we may pass but not look."""
+    """Open the folder above the root; yield None without permission to read it."""
     try:
         above = os.open(os.path.dirname(root), os.O_RDONLY)  # noqa: PTH120 -- see above
     except PermissionError:

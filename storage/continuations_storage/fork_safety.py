@@ -1,4 +1,4 @@
-"""What must not cross a fork: connections, and whatever holds a lock."""
+"""Values that must not be used across a fork, such as connections and locks."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ T = TypeVar("T")
 
 
 class PerProcess(Generic[T]):
-    """One value for each process, made when it first asks; safe to ask from threads.
+    """One value for each process, made at its first call; safe in threads.
 
-    What another process made is kept but never touched: closing a connection there
-    would say goodbye on a line that the other one still uses.
+    The value of the parent process is kept but never used or closed: to close a
+    connection here would end one that the parent still uses.
     """
 
     def __init__(self, make: Callable[[], T]) -> None:
@@ -29,8 +29,8 @@ class PerProcess(Generic[T]):
 
     def __call__(self) -> T:
         """Return this process's value."""
-        # A lock for each process: one held while the process forked is held in the
-        # child for ever. setdefault is atomic, so two threads get the same slot.
+        # One lock for each process: a lock that is held during a fork stays held in
+        # the child. setdefault is atomic, so two threads get the same slot.
         process = os.getpid()
         slot = self._slots.get(process)
         if slot is None:
@@ -48,11 +48,11 @@ class _Slot(Generic[T]):
 
 
 class SingleProcessGuard:
-    """Lets the first process in that comes, and no child that it has meanwhile."""
+    """Allows only the first process that calls it, and none of its children."""
 
     def __init__(self, resource: str, advice: str) -> None:
         self._refusal = (
-            f"{resource} was in use when this process was forked off; {advice}"
+            f"{resource} was in use before this process was forked; {advice}"
         )
         self._process: int | None = None
 

@@ -1,12 +1,13 @@
-"""What a legal key is.
+"""Valid keys and prefixes.
 
-A key is one to many segments joined by "/". A segment is 1 to 255 bytes of
-``[A-Za-z0-9._@=~-]`` and neither "." nor "..". A whole key is at most 900 bytes.
-That is what every file system and every object store can hold as it is, without
-escaping; 255 is the longest file name of ext4, XFS and APFS, and 900 stays below
-S3's 1,024 with room for a store's own prefix.
+A key is one or more segments joined by "/". A segment is 1 to 255 characters of
+``[A-Za-z0-9._@=~-]`` and neither "." nor "..". A whole key is at most 900 characters.
+Every file system and every object store can hold such a key without escaping:
 
-All legal characters are ASCII, so the order of Python strings is byte order.
+- 255 is the longest file name of ext4, XFS and APFS.
+- 900 is below the 1,024 bytes of an S3 object name, with room for a store's prefix.
+
+All valid characters are ASCII, so the order of Python strings is byte order.
 """
 
 from __future__ import annotations
@@ -24,29 +25,42 @@ __all__ = [
     "check_store_prefix",
     "is_key",
     "is_segment",
+    "split_key",
+    "split_prefix",
 ]
 
 MAX_KEY_LENGTH = 900
-MAX_STORE_PREFIX_LENGTH = (
-    123  # and a slash: together the 1,024 of an object's name in S3
-)
+# With a slash and the longest key: the 1,024 bytes of an S3 object name.
+MAX_STORE_PREFIX_LENGTH = 123
 
 _SEGMENT = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._@=~-]{1,255}")
 _PARTIAL = re.compile(r"[A-Za-z0-9._@=~-]{0,255}")
 
 
 def is_segment(name: str) -> bool:
-    """Tell whether a name can stand between two slashes of a key."""
+    """Return whether a name is a valid segment of a key."""
     return _SEGMENT.fullmatch(name) is not None
 
 
 def is_key(text: str) -> bool:
-    """Tell whether a text is a legal key."""
+    """Return whether a text is a valid key."""
     return len(text) <= MAX_KEY_LENGTH and all(map(is_segment, text.split("/")))
 
 
-def check_key(key: str) -> list[str]:
-    """Return the segments of a legal key, or raise InvalidKey."""
+def check_key(key: str) -> None:
+    """Raise InvalidKey unless the text is a valid key."""
+    split_key(key)
+
+
+def split_key(key: str) -> list[str]:
+    """Return the segments of a valid key.
+
+    Args:
+        key: The key.
+
+    Raises:
+        InvalidKey: The text is not a valid key.
+    """
     segments = key.split("/")
     if len(key) > MAX_KEY_LENGTH:
         raise InvalidKey(key, f"{len(key)} characters, at most {MAX_KEY_LENGTH}")
@@ -57,7 +71,14 @@ def check_key(key: str) -> list[str]:
 
 
 def check_store_prefix(prefix: str) -> None:
-    """Refuse what cannot stand before every key of a store; nothing always can."""
+    """Raise InvalidKey unless a store can put the prefix before every key.
+
+    Args:
+        prefix: The prefix of the whole store, without a slash at its end; "" for none.
+
+    Raises:
+        InvalidKey: The prefix is not a valid key, or is longer than 123 characters.
+    """
     if prefix:
         check_key(prefix)
     if len(prefix) > MAX_STORE_PREFIX_LENGTH:
@@ -65,11 +86,21 @@ def check_store_prefix(prefix: str) -> None:
         raise InvalidKey(prefix, detail)
 
 
-def check_prefix(prefix: str) -> tuple[list[str], str]:
-    """Return a prefix's whole segments and the rest, or raise InvalidKey.
+def check_prefix(prefix: str) -> None:
+    """Raise InvalidKey unless some valid key can begin with the prefix."""
+    split_prefix(prefix)
 
-    A prefix is any beginning of a legal key: it may end inside a segment, with
-    a slash, or be empty.
+
+def split_prefix(prefix: str) -> tuple[list[str], str]:
+    """Return the complete segments of a prefix, and the text behind the last slash.
+
+    A prefix may end inside a segment or with a slash, or be empty.
+
+    Args:
+        prefix: The beginning of a valid key.
+
+    Raises:
+        InvalidKey: No valid key begins with the text.
     """
     *folders, rest = prefix.split("/")
     if len(prefix) > MAX_KEY_LENGTH:
@@ -83,6 +114,6 @@ def check_prefix(prefix: str) -> tuple[list[str], str]:
 
 
 def check_limit(limit: int) -> None:
-    """Refuse a page of no keys, which would look like the end of the list."""
+    """Raise ValueError for a limit below 1: an empty page means the end of the list."""
     if limit < 1:
-        raise ValueError(f"a page holds at least one key, not {limit}")
+        raise ValueError(f"limit must be at least 1, got {limit}")

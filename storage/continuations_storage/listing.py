@@ -1,8 +1,8 @@
 """Keys of a folder tree in byte order of whole keys.
 
-A folder sorts as its name with "/" behind it: "a.b/x" comes before "a/x", because
-"." is less than "/". Sorted so, going down folder by folder gives whole keys in
-order, and folders that end before `after` need not be opened.
+A folder is sorted as its name with "/" at the end: "a.b/x" comes before "a/x", because
+"." is less than "/". So a walk from folder to folder returns whole keys in order, and
+does not open folders that end before `after`.
 """
 
 from __future__ import annotations
@@ -19,25 +19,29 @@ if TYPE_CHECKING:
 
 __all__ = ["iterate_keys"]
 
-# Taking the few smallest from a heap beats sorting while they are fewer than this.
+# A heap is faster than a sort for less than this part of all entries.
 _HEAP_FRACTION = 1 / 8
 
 
 def iterate_keys(
     folder: int, folder_key: str, name_prefix: str, after: str, limit: int
 ) -> Generator[str]:
-    """Go through the keys in an open folder whose name begins with `start`.
+    """Iterate over the keys of an open folder, in byte order of whole keys.
 
-    `base` is the key of the folder with its slash; `limit` is how many keys the
-    caller will take at most, a hint.
+    Args:
+        folder: The descriptor of the folder.
+        folder_key: The key of the folder with a slash at the end; "" for the root.
+        name_prefix: The beginning of the names in the folder.
+        after: Skip keys up to and including this text.
+        limit: The most keys that the caller takes; only a hint.
     """
     for entry in _iterate_sorted(
         _entries(folder, folder_key, name_prefix, after), limit
     ):
         name = entry[len(folder_key) :].removesuffix("/")
-        # Here and not while collecting: whoever takes one key checks one name.
+        # Checked here, so that a caller that takes one key checks one name.
         if not is_segment(name):
-            continue  # our temporary folder, or a stranger's file
+            continue  # the temporary folder, or a file that is not a key
         if entry.endswith("/"):
             yield from _iterate_subfolder(folder, name, entry, after, limit)
         else:
@@ -50,7 +54,7 @@ def _iterate_subfolder(
     try:
         folder = open_subfolder(parent, name)
     except (FileNotFoundError, NotADirectoryError):
-        return  # removed, or removed and taken by a key, since we looked
+        return  # removed meanwhile, and perhaps replaced by a key
     try:
         yield from iterate_keys(folder, folder_key, "", after, limit)
     finally:
@@ -58,7 +62,7 @@ def _iterate_subfolder(
 
 
 def _entries(folder: int, folder_key: str, name_prefix: str, after: str) -> list[str]:
-    found: list[str] = []
+    entries_after: list[str] = []
     with os.scandir(folder) as entries:
         for entry in entries:
             name = entry.name
@@ -67,12 +71,12 @@ def _entries(folder: int, folder_key: str, name_prefix: str, after: str) -> list
             full = folder_key + name
             if entry.is_file(follow_symlinks=False):
                 if full > after:
-                    found.append(full)
+                    entries_after.append(full)
             elif entry.is_dir(follow_symlinks=False):
                 full += "/"
                 if full > after or after.startswith(full):
-                    found.append(full)
-    return found
+                    entries_after.append(full)
+    return entries_after
 
 
 def _iterate_sorted(entries: list[str], limit: int) -> Generator[str]:

@@ -1,4 +1,4 @@
-"""A store in this process's memory, for tests and demos; nothing survives exit."""
+"""A store in the memory of this process, for tests and demos."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from continuations_storage.contract import PAGE_SIZE
 from continuations_storage.errors import AlreadyExists, InvalidKey, NotFound
-from continuations_storage.keys import check_key, check_limit, check_prefix
+from continuations_storage.keys import check_key, check_limit, check_prefix, split_key
 from continuations_storage.probe import prove_put_if_absent
 
 if TYPE_CHECKING:
@@ -19,9 +19,18 @@ __all__ = ["MemoryStore"]
 
 
 class MemoryStore:
-    """Keeps bodies in a dict; may be shared by the loops and threads of a process."""
+    """A store that keeps bodies in a dict, until the process ends.
+
+    Loops and threads of one process may share it.
+    """
 
     def __init__(self, clock: Callable[[], datetime] | None = None) -> None:
+        """Make an empty store.
+
+        Args:
+            clock: Returns the store's time (aware, UTC) for each create. By default,
+                the store has no clock.
+        """
         self._clock = clock
         self._bodies: dict[str, bytes] = {}
         self._sorted: list[str] = []  # the dict's keys, so that a page is a slice
@@ -31,8 +40,16 @@ class MemoryStore:
         return f"<MemoryStore of {len(self._sorted)} keys>"
 
     async def create(self, key: str, body: bytes) -> datetime | None:
-        """Put the body if the key is absent; tells the time if given a clock."""
-        segments = check_key(key)
+        """Put the body if the key is absent; see `Store.create`.
+
+        Returns:
+            The time of the store's clock, or None without a clock.
+
+        Raises:
+            AlreadyExists: The key exists.
+            InvalidKey: The key is not valid, or is the folder of other keys.
+        """
+        segments = split_key(key)
         with self._lock:
             if key in self._bodies:
                 raise AlreadyExists(key)
@@ -42,7 +59,7 @@ class MemoryStore:
             return self._clock() if self._clock else None
 
     async def read(self, key: str) -> bytes:
-        """Return the whole body, or raise NotFound."""
+        """Return the whole body, or raise `NotFound`."""
         check_key(key)
         try:
             return self._bodies[key]
@@ -52,7 +69,7 @@ class MemoryStore:
     async def keys(
         self, prefix: str, after: str = "", limit: int = PAGE_SIZE
     ) -> list[str]:
-        """Return the first keys with the prefix and greater than `after`, in order."""
+        """Return the first keys of a prefix, in byte order; see `Store.keys`."""
         check_prefix(prefix)
         check_limit(limit)
         with self._lock:
@@ -63,7 +80,7 @@ class MemoryStore:
         return [key for key in page if key.startswith(prefix)]
 
     async def delete(self, key: str) -> None:
-        """Remove the key; succeeds also when there is none."""
+        """Remove the key; to delete a missing key is a success."""
         check_key(key)
         with self._lock:
             if self._bodies.pop(key, None) is not None:
@@ -74,13 +91,13 @@ class MemoryStore:
         await prove_put_if_absent(self)
 
     def _refuse_folder_and_key(self, key: str, segments: list[str]) -> None:
-        # A file system could not hold both; what runs here must run there.
+        # A file system cannot hold both, and a program that runs on this store must
+        # also run on files.
         for end in range(1, len(segments)):
-            above = "/".join(segments[:end])
-            if above in self._bodies:
-                raise InvalidKey(key, f"{above!r} is a key, so it cannot be a folder")
-        place = bisect_left(self._sorted, key + "/")
-        if self._sorted[place : place + 1] and self._sorted[place].startswith(
-            key + "/"
-        ):
-            raise InvalidKey(key, f"{self._sorted[place]!r} makes it a folder")
+            parent = "/".join(segments[:end])
+            if parent in self._bodies:
+                raise InvalidKey(key, f"{parent!r} is a key, so it cannot be a folder")
+        folder = key + "/"
+        index = bisect_left(self._sorted, folder)
+        if self._sorted[index : index + 1] and self._sorted[index].startswith(folder):
+            raise InvalidKey(key, f"it is the folder of {self._sorted[index]!r}")

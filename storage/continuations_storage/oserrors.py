@@ -1,4 +1,4 @@
-"""From what the operating system says to the errors of the contract."""
+"""The errors of the operating system, as errors of the store contract."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["NO_HARD_LINKS", "to_storage_error"]
 
 _ERRORS_BY_ERRNO: dict[int, type[StorageError]] = {
     errno.ENOENT: NotFound,
-    errno.ENOTDIR: NotFound,  # a key stands where the path needs a folder
+    errno.ENOTDIR: NotFound,  # a part of the path is a key, not a folder
     errno.EISDIR: NotFound,
     errno.EACCES: Denied,
     errno.EPERM: Denied,
@@ -31,8 +31,8 @@ _ERRORS_BY_ERRNO: dict[int, type[StorageError]] = {
     getattr(errno, "EUCLEAN", errno.EBADMSG): Damaged,  # "structure needs cleaning"
 }
 
-# What link() says on file systems without hard links (FAT, exFAT, some FUSE and
-# network mounts) or when the temporary folder is on another file system.
+# The errors of link() on file systems without hard links (FAT, exFAT, some FUSE and
+# network mounts), and across two file systems.
 NO_HARD_LINKS = frozenset(
     {
         errno.EPERM,
@@ -46,7 +46,7 @@ NO_HARD_LINKS = frozenset(
 
 
 def to_storage_error(cause: OSError, key: str | None) -> StorageError:
-    """Return the contract's error for an OSError; Unavailable where none fits."""
+    """Return the error of the contract for an OSError; `Unavailable` by default."""
     number = cause.errno or 0
     of_class = _ERRORS_BY_ERRNO.get(number, Unavailable)
     return of_class(key, f"{errno.errorcode.get(number, 'OSError')}: {cause.strerror}")

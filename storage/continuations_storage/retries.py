@@ -1,7 +1,7 @@
-"""One operation, several attempts: what a store over a network does about failures.
+"""Retries of one operation, and the read back after a create with a lost reply.
 
-An attempt raises a `Setback`, which has a row of a table: what it is once we stop
-asking, whether to ask again, and whether a create may have landed all the same.
+A failed attempt raises `AttemptFailed` with an `ErrorRule`, one row of the table in
+`continuations_storage.s3errors`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,14 @@ _READ_BACK_ATTEMPTS = 3
 
 @dataclass(frozen=True, slots=True)
 class ErrorRule:
-    """One line of a store's table of answers."""
+    """One row of a store's error table.
+
+    Attributes:
+        error: The error of the contract to raise after the last attempt.
+        retry: Whether to try again.
+        may_be_stored: Whether a create may have been stored in spite of the error.
+        hint: How to fix the cause; appended to the detail.
+    """
 
     error: type[StorageError]
     retry: bool = False
@@ -41,7 +48,7 @@ class ErrorRule:
 
 
 class AttemptFailed(Exception):
-    """One attempt failed; `wait` is how long the other side asked us to wait."""
+    """One attempt failed; `retry_after` is the wait that the server asks for (s)."""
 
     def __init__(
         self,
@@ -60,13 +67,13 @@ class AttemptFailed(Exception):
         )
 
     def to_storage_error(self, key: str | None) -> StorageError:
-        """Return the contract's error for it."""
+        """Return the error of the contract."""
         return self.rule.error(key, self.detail)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredObjectInfo:
-    """Whose body stands under a key, and the store's time when it told so."""
+    """The maker id of a stored object, and the store's time of that reply."""
 
     maker_id: str | None
     store_time: datetime | None
@@ -75,16 +82,20 @@ class StoredObjectInfo:
 async def retry(
     policy: RetryPolicy, key: str | None, attempt: Callable[[], Awaitable[T]]
 ) -> T:
-    """Attempt it, again and again as far as patience goes, or raise a StorageError."""
-    tries = policy.begin()
+    """Return the result of an attempt; retry as the policy allows.
+
+    Raises:
+        StorageError: The last attempt failed.
+    """
+    state = policy.begin()
     while True:
         try:
             return await attempt()
-        except AttemptFailed as setback:
+        except AttemptFailed as failure:
             if not (
-                setback.rule.retry and await tries.wait_for_retry(setback.retry_after)
+                failure.rule.retry and await state.wait_for_retry(failure.retry_after)
             ):
-                raise setback.to_storage_error(key) from setback
+                raise failure.to_storage_error(key) from failure
 
 
 async def create_with_retries(
@@ -94,31 +105,47 @@ async def create_with_retries(
     put: Callable[[], Awaitable[datetime | None]],
     head: Callable[[], Awaitable[StoredObjectInfo]],
 ) -> datetime | None:
-    """Put if absent; if an attempt may have landed, ask whose body stands there."""
-    tries = policy.begin()
-    landed = False
+    """Put if absent; after a lost reply, compare the stored maker id with ours.
+
+    Args:
+        policy: How often to retry.
+        key: The key.
+        maker_id: The random id of this create, stored beside the body.
+        put: One conditional put; returns the store's time.
+        head: Reads the maker id that is stored under the key.
+
+    Returns:
+        The store's time, if it tells one.
+
+    Raises:
+        AlreadyExists: The stored object has another maker id.
+        Inconclusive: The body may be stored, and the key could not be read back.
+        StorageError: Nothing was written.
+    """
+    state = policy.begin()
+    may_be_stored = False
     while True:
         try:
             return await put()
-        except AttemptFailed as setback:
-            last = setback
-        landed = landed or last.may_be_stored
-        if not (last.rule.retry and await tries.wait_for_retry(last.retry_after)):
+        except AttemptFailed as failure:
+            last = failure
+        may_be_stored = may_be_stored or last.may_be_stored
+        if not (last.rule.retry and await state.wait_for_retry(last.retry_after)):
             break
-    if not landed:
-        # "Exists already" on the first attempt is somebody else's: no request more.
+    if not may_be_stored:
+        # If the first attempt finds the key taken, the body is another's: no HEAD.
         raise last.to_storage_error(key) from last
     if last.rule.retry:
-        # The store does not answer, and we have waited long enough already.
+        # The store does not answer, and most of the time is used up.
         policy = replace(
             policy, max_attempts=min(policy.max_attempts, _READ_BACK_ATTEMPTS)
         )
     try:
-        found = await retry(policy, key, head)
+        stored = await retry(policy, key, head)
     except StorageError as cause:
-        # Also when the key is free: what we sent may still be on its way.
-        detail = f"{last.detail}; when read back: {cause.detail}"
+        # Also if the key is absent: our request may still be on its way.
+        detail = f"{last.detail}; then the read back failed: {cause.detail}"
         raise Inconclusive(key, detail) from cause
-    if found.maker_id != maker_id:
+    if stored.maker_id != maker_id:
         raise AlreadyExists(key)
-    return found.store_time
+    return stored.store_time

@@ -1,8 +1,8 @@
-"""How often, and how long apart, a store asks again.
+"""How often a store retries, and how long it waits between attempts.
 
-Waits grow and are drawn at random from zero up ("full jitter"), so that many clients
-that failed together do not come back together; a wait that the server asked for comes
-on top. Time, sleep and dice are ports, so that a test needs none of them.
+A wait is a random part of a limit that doubles with each attempt ("full jitter"), so
+that clients which failed together do not return together. A wait that the server asks
+for is added. Clock, sleep and randomness are parameters, so that tests control them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,17 @@ __all__ = ["RetryPolicy", "RetryState"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """At most so many attempts, none begun later than `seconds` after the first."""
+    """The limits of the attempts of one operation.
+
+    Attributes:
+        max_attempts: The most attempts, the first one included.
+        max_seconds: No attempt begins later than this after the first one.
+        first_delay: The upper limit of the first wait, in seconds.
+        max_delay: The upper limit of every wait, in seconds.
+        clock: Returns monotonic seconds.
+        sleep: Waits for seconds.
+        random_fraction: Returns a random number from 0 to 1.
+    """
 
     max_attempts: int = 8
     max_seconds: float = 30.0
@@ -32,12 +42,12 @@ class RetryPolicy:
     random_fraction: Callable[[], float] = random.random
 
     def begin(self) -> RetryState:
-        """Begin one operation: its first attempt is made now."""
+        """Begin one operation, whose first attempt begins now."""
         return RetryState(self)
 
 
 class RetryState:
-    """The attempts of one operation."""
+    """The attempts of one operation so far."""
 
     def __init__(self, policy: RetryPolicy) -> None:
         self._policy = policy
@@ -45,14 +55,14 @@ class RetryState:
         self._until = policy.clock() + policy.max_seconds
 
     async def wait_for_retry(self, min_delay: float = 0.0) -> bool:
-        """Wait for the next attempt, or say at once that there is to be none."""
-        patience = self._policy
-        if self._made >= patience.max_attempts:
+        """Wait and return True, or return False at once if no attempt is left."""
+        policy = self._policy
+        if self._made >= policy.max_attempts:
             return False
-        most = min(patience.max_delay, patience.first_delay * 2 ** (self._made - 1))
-        wait = min_delay + patience.random_fraction() * most
-        if patience.clock() + wait > self._until:
+        limit = min(policy.max_delay, policy.first_delay * 2 ** (self._made - 1))
+        wait = min_delay + policy.random_fraction() * limit
+        if policy.clock() + wait > self._until:
             return False
         self._made += 1
-        await patience.sleep(wait)
+        await policy.sleep(wait)
         return True

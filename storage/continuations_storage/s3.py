@@ -1,16 +1,16 @@
-"""A store in a bucket of S3, or of anything that speaks like it, through boto3.
+"""A store in a bucket of S3, or of a server with the S3 protocol, with boto3.
 
-A body is one object, its key is the store's prefix and the key. Needs PutObject with
-``If-None-Match: *``, GetObject, ListObjectsV2 and DeleteObject, and HeadObject after a
-lost reply; `probe` refuses a look-alike that ignores the condition and overwrites.
+A body is one object; its name is the store's prefix and the key. The store needs
+PutObject with ``If-None-Match: *``, GetObject, ListObjectsV2 and DeleteObject, and
+HeadObject after a lost reply. `probe` refuses a server that ignores the condition.
 
-**Lost replies.** Each create has a maker's id of its own, sent in the object's metadata
-with all its attempts. An attempt that failed without a clear no may have landed; if the
-key is taken afterwards, or at the end of our patience, the object's maker tells whose
-it is. Only if that cannot be read the create is `Inconclusive`. *A crash* leaves the
-whole object or none: S3 makes an object visible in one step.
+**Lost replies.** Each create has a random maker id, which all its attempts send in the
+object's metadata. After an attempt without a clear failure the object may be stored. If
+the key then exists, or no attempt is left, the store reads the maker id of the object
+and compares it. If it cannot be read, the create is `Inconclusive`.
 
-What each answer means is one table, in `continuations_storage.s3errors`.
+*A crash* leaves the whole object or none: S3 makes an object visible in one step.
+`continuations_storage.s3errors` has the table of errors.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from continuations_storage import retries
 from continuations_storage.contract import PAGE_SIZE, Page
@@ -54,15 +54,35 @@ _threads = DaemonThreadPool(_CONNECTIONS, "continuations-s3")
 
 
 class S3Store:
-    """Keeps each body as an object of a bucket; may be shared by loops and threads.
+    """A store that keeps each body as an object of a bucket.
 
-    Making one neither touches the network nor imports boto3. What is not said here is
-    left to the environment, as boto3 reads it (``AWS_PROFILE``, ``AWS_REGION``,
-    ``AWS_ENDPOINT_URL_S3``, …); credentials come from there only, or with a ready-made
-    `client`, which then decides everything else about the connection.
+    Loops and threads of one process may share it. The constructor neither uses the
+    network nor imports boto3. Credentials come from the environment, as boto3 reads it,
+    or with a ready-made `client`.
+
+    Args:
+        bucket: The name of the bucket.
+        prefix: The beginning of all object names, without a slash at the end; at
+            most 123 characters.
+        endpoint: The URL of a server that is not AWS; by default from the
+            environment.
+        region: The region of the bucket; by default from the environment.
+        profile: The profile of ~/.aws/config; by default AWS_PROFILE.
+        path_style: Use https://host/bucket/key instead of https://bucket.host/key.
+        kms_key_id: Encrypt each object with this KMS key; by default the bucket's
+            own encryption.
+        checksums: "when_required" for servers that refuse the checksums of boto3.
+        client: A ready-made ``boto3.client("s3")`` for one process. All options
+            above except kms_key_id are then ignored.
+        timeout: Seconds until a silent connection counts as lost.
+        retry_policy: How often to retry; by default 8 attempts in 30 seconds.
+
+    Raises:
+        ValueError: The bucket is empty, or the endpoint contains a password.
+        InvalidKey: The prefix is not valid.
     """
 
-    def __init__(  # noqa: PLR0913 -- each of them is named at the call
+    def __init__(  # noqa: PLR0913 -- options are named at the call
         self,
         bucket: str,
         prefix: str = "",
@@ -78,37 +98,30 @@ class S3Store:
         retry_policy: RetryPolicy | None = None,
     ) -> None:
         if not bucket:
-            raise ValueError("an S3 store needs the name of a bucket")
+            raise ValueError("bucket must not be empty")
         check_store_prefix(prefix)
         check_endpoint(endpoint)
-        extra: dict[str, str] = {}
+        put_options: dict[str, str] = {}
         if kms_key_id is not None:
-            extra = {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": kms_key_id}
+            put_options = {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": kms_key_id}
         self._location = BucketLocation(
             bucket=bucket,
             key_prefix=f"{prefix}/" if prefix else "",
-            put_options=extra,
+            put_options=put_options,
         )
         self._endpoint = endpoint
         self._retry_policy = retry_policy or RetryPolicy()
-
-        def connect() -> S3Client:
-            from continuations_storage import s3client  # noqa: PLC0415 -- path = price
-
-            return s3client.create_client(
-                s3client.ClientSettings(
-                    endpoint=endpoint,
-                    region=region,
-                    profile=profile,
-                    path_style=path_style,
-                    checksums=checksums,
-                    timeout=timeout,
-                    connections=_CONNECTIONS,
-                )
-            )
-
+        make_client = partial(
+            _create_client,
+            endpoint=endpoint,
+            region=region,
+            profile=profile,
+            path_style=path_style,
+            checksums=checksums,
+            timeout=timeout,
+        )
         self._client = PerProcess(
-            connect if client is None else _single_process_client(client)
+            make_client if client is None else _single_process_client(client)
         )
 
     def __repr__(self) -> str:
@@ -118,66 +131,81 @@ class S3Store:
         )
 
     async def create(self, key: str, body: bytes) -> datetime | None:
-        """Put the body if the key is absent; durable when it returns.
+        """Put the body if the key is absent; one request unless something fails.
 
-        Returns S3's own time, to the second. One request unless something fails.
+        Args:
+            key: A valid key.
+            body: The bytes.
+
+        Returns:
+            The time of S3, to the second.
+
+        Raises:
+            StorageError: As `Store.create` states.
         """
         check_key(key)
-        maker = os.urandom(16).hex()
-        put = partial(self._location.put, key=key, body=body, maker_id=maker)
+        maker_id = os.urandom(16).hex()
+        put = partial(self._location.put, key=key, body=body, maker_id=maker_id)
         head = partial(self._location.head, key=key)
         return await retries.create_with_retries(
             self._retry_policy,
             key,
-            maker,
+            maker_id,
             put=lambda: self._send(put),
             head=lambda: self._send(head),
         )
 
     async def read(self, key: str) -> bytes:
-        """Return the whole body, or raise NotFound; Denied where S3 will not tell."""
+        """Return the whole body.
+
+        Raises:
+            NotFound: The key does not exist.
+            Denied: Access is denied. S3 also answers so about a missing key if the
+                process may not list the bucket.
+            StorageError: As `Store.read` states.
+        """
         check_key(key)
         return await self._retry(key, partial(self._location.get, key=key))
 
     async def keys(self, prefix: str, after: str = "", limit: int = PAGE_SIZE) -> Page:
-        """Return the first keys with the prefix and greater than `after`, in order.
+        """Return the first keys of a prefix, in byte order; see `Store.keys`.
 
-        One request for up to 1,000, and S3's own time with them. Objects whose names
-        are no keys are passed over.
+        Up to 1,000 keys cost one request. The page has the time of S3. Objects whose
+        names are not valid keys are left out.
         """
         check_prefix(prefix)
         check_limit(limit)
         root = self._location.key_prefix
         last = root + after if after else ""
-        found = Page()
+        page = Page()
         while True:
             listing = partial(
                 self._location.list_page,
                 prefix=prefix,
                 after=last,
-                limit=min(PAGE_SIZE, limit - len(found)),
+                limit=min(PAGE_SIZE, limit - len(page)),
             )
             listed = await self._retry(prefix or None, listing)
             _check_order(listed, root + prefix, last)
             keys = (name[len(root) :] for name in listed.names)
-            found += filter(is_key, keys)
-            found.store_time = listed.store_time
-            if len(found) >= limit or not listed.has_more:
-                return found
+            page += filter(is_key, keys)
+            page.store_time = listed.store_time
+            if len(page) >= limit or not listed.has_more:
+                return page
             last = listed.names[-1]
 
     async def delete(self, key: str) -> None:
-        """Remove the key; succeeds also when there is none.
+        """Remove the key; to delete a missing key is a success.
 
         A bucket with versioning keeps the bytes as an older version.
         """
         check_key(key)
-        # S3 says 204 of a missing key, some look-alikes 404.
+        # S3 answers 204 for a missing key, some other servers 404.
         with suppress(NotFound):
             await self._retry(key, partial(self._location.delete, key=key))
 
     async def probe(self) -> None:
-        """Prove that S3, or what looks like it, refuses a name that is taken."""
+        """Prove that the server honours put-if-absent, or raise `Unsafe`."""
         await prove_put_if_absent(self)
 
     async def _retry(self, key: str | None, request: Callable[[S3Client], T]) -> T:
@@ -193,22 +221,28 @@ class S3Store:
             return request(client)
 
 
+def _create_client(**settings: Any) -> S3Client:
+    from continuations_storage import s3client  # noqa: PLC0415 -- cold start
+
+    return s3client.create_client(
+        s3client.ClientSettings(connections=_CONNECTIONS, **settings)
+    )
+
+
 def _check_order(listed: Listing, prefix: str, last: str) -> None:
     for name in listed.names:
         if name <= last or not name.startswith(prefix):
-            detail = f"it lists {name!r} after {last!r} for {prefix!r}"
-            raise Unsafe(None, f"{detail}; a directory bucket cannot be used")
+            detail = f"listed {name!r} after {last!r} for the prefix {prefix!r}"
+            raise Unsafe(None, f"{detail}; directory buckets are not supported")
         last = name
 
 
 def _single_process_client(client: S3Client) -> Callable[[], S3Client]:
-    """Refuse the same client to a second process: both would use its connections."""
-    first = SingleProcessGuard(
-        "the given client", "make client and store after the fork"
-    )
+    """Refuse the client to a second process: both would use its connections."""
+    guard = SingleProcessGuard("client=", "make client and store after the fork")
 
     def client_of_this_process() -> S3Client:
-        first.check_process()
+        guard.check_process()
         return client
 
     return client_of_this_process

@@ -1,8 +1,8 @@
-"""A client of boto3's kind, made cold in two thirds of the time that boto3 takes.
+"""A client like that of boto3, made in two thirds of the time at a cold start.
 
-boto3's own `client` is a thin layer above botocore's session; that layer, and a walk
-through the folders of 400 other services, are what is left out here. Credentials,
-regions, profiles and every AWS_ variable are found as boto3 finds them.
+`boto3.client` is a thin layer above botocore's session. This module leaves out that
+layer and the search through the folders of 400 other services. Credentials, regions,
+profiles and every AWS_ variable are found as boto3 finds them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Checksums = Literal["when_required", "when_supported"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSettings:
-    """How to reach S3; None leaves it to the environment and its files."""
+    """The settings of a client; None means that the environment decides."""
 
     endpoint: str | None = None
     region: str | None = None
@@ -43,12 +43,12 @@ class _S3OnlyLoader(Loader):
         return ["s3"]
 
 
-# Shared, because it remembers what it read: a second client costs a third.
+# Shared because it caches what it read: a second client takes a third of the time.
 _loader = _S3OnlyLoader()
 
 
 def create_client(settings: ClientSettings) -> S3Client:
-    """Make a client; no request is sent yet."""
+    """Make a client without sending a request."""
     session = Session(profile=settings.profile)
     session.register_component("data_loader", _loader)
     client = session.create_client(
@@ -62,15 +62,15 @@ def create_client(settings: ClientSettings) -> S3Client:
 
 
 def _remove_expect_header(request: AWSRequest, **_: object) -> None:
-    # botocore asks leave ("100-continue") before each body: one more round trip, and
-    # a whole second with a server or a proxy that does not know it.
+    # botocore waits for "100 Continue" before each body. That costs a round trip, and
+    # a second with a server or proxy that does not support it.
     del request.headers["Expect"]
 
 
 def _config(settings: ClientSettings) -> Config:
     options: dict[str, object] = {
-        # By itself it repeats a PutObject after 500 and 503: a create could meet its
-        # own first write and be told "exists". Asking again is the store's affair.
+        # botocore would repeat a PutObject after 500 and 503, and take its own first
+        # write for another's. The store itself retries.
         "retries": {"total_max_attempts": 1, "mode": "standard"},
         "connect_timeout": min(5.0, settings.timeout),
         "read_timeout": settings.timeout,

@@ -1,8 +1,7 @@
-"""From what S3, or the way to it, says to the errors of the contract: one table.
+"""The errors of S3 and of the connection, as errors of the contract: one table.
 
-A row is found by the error code in S3's answer, else by its HTTP status, else by the
-name of the exception (so this file needs no boto3). It tells which error it is once we
-stop asking, whether to ask again, and whether a create may have landed all the same.
+A row is found by the error code in the reply, else by the HTTP status, else by the name
+of the exception, so this module does not import boto3. A row is an `ErrorRule`.
 
 Codes: https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html
 412 and 409: https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
@@ -40,21 +39,19 @@ __all__ = [
     "rule_for",
 ]
 
-_BUCKET = "make it, or correct its name"
-_CREDENTIALS = "no usable credentials; give a profile, a role or the environment's keys"
-_EXPIRED = "the credentials have expired or are void; get new ones"
+_BUCKET = "create the bucket, or fix its name"
+_CREDENTIALS = "no usable credentials; set a profile, a role or AWS_ACCESS_KEY_ID"
+_EXPIRED = "the credentials have expired or are not valid; get new ones"
 _RIGHTS = (
-    "needs s3:PutObject, s3:GetObject, s3:DeleteObject, and s3:ListBucket, without "
-    "which S3 says the same of a missing key"
+    "needs s3:PutObject, s3:GetObject, s3:DeleteObject and s3:ListBucket; without the "
+    "last one S3 answers so for a missing key"
 )
 _REGION = "the bucket is in another region or at another endpoint; pass region="
-_SIZE = "the body is larger than this store takes in one request"
+_SIZE = "the body is larger than the server accepts in one request"
 _COMPATIBLE_SERVER_HINT = (
-    "for a look-alike of S3 try checksums='when_required', path_style=True"
+    "for a server that is not AWS, try checksums='when_required', path_style=True"
 )
-_MALFORMED_RESPONSE_HINT = (
-    "the answer is not one of S3's: check endpoint and any proxy on the way"
-)
+_MALFORMED_RESPONSE_HINT = "the reply is not one of S3; check endpoint= and any proxy"
 
 _TAKEN = ErrorRule(AlreadyExists)
 _SLOW_DOWN = ErrorRule(Throttled, retry=True)
@@ -71,12 +68,12 @@ ERROR_RULES: Mapping[str | int, ErrorRule] = {
     "PreconditionFailed": _TAKEN,
     412: _TAKEN,
     "NoSuchKey": ErrorRule(NotFound),
-    # 409 means that another write of the key, or a delete, was under way: ask again.
+    # Another write or delete of the key was in progress: try again.
     "ConditionalRequestConflict": _NOT_SENT,
     "OperationAborted": _NOT_SENT,
     409: _NOT_SENT,
-    # About the bucket. Not NotFound: that would say that a run never was; and not
-    # Denied: whoever reads it should mend the store, not the rights.
+    # About the bucket. Not NotFound, which would mean that a run does not exist. Not
+    # Denied, because the settings must be fixed and not the permissions.
     "NoSuchBucket": ErrorRule(Unavailable, hint=_BUCKET),
     "PermanentRedirect": _WRONG_ENDPOINT,
     "AuthorizationHeaderMalformed": _WRONG_ENDPOINT,
@@ -84,12 +81,12 @@ ERROR_RULES: Mapping[str | int, ErrorRule] = {
     "IncorrectEndpoint": _WRONG_ENDPOINT,
     301: _WRONG_ENDPOINT,
     302: _WRONG_ENDPOINT,
-    # botocore asks where the bucket is, and follows what it is told, without end.
+    # botocore looks up the region of the bucket and follows redirects without a limit.
     "RecursionError": _WRONG_ENDPOINT,
-    # A bucket made a moment ago redirects until its name has spread.
+    # A new bucket redirects until its name is known everywhere.
     "TemporaryRedirect": _NOT_SENT,
     307: _NOT_SENT,
-    # About who asks.
+    # About the credentials.
     "ExpiredToken": ErrorRule(Denied, hint=_EXPIRED),
     "InvalidToken": ErrorRule(Denied, hint=_EXPIRED),
     "TokenRefreshRequired": ErrorRule(Denied, hint=_EXPIRED),
@@ -101,7 +98,7 @@ ERROR_RULES: Mapping[str | int, ErrorRule] = {
     ),
     401: _NOT_PERMITTED,
     403: _NOT_PERMITTED,
-    # Too much.
+    # Too many or too large requests.
     "SlowDown": _SLOW_DOWN,
     "Throttling": _SLOW_DOWN,
     "ThrottlingException": _SLOW_DOWN,
@@ -112,36 +109,36 @@ ERROR_RULES: Mapping[str | int, ErrorRule] = {
     "EntityTooLarge": ErrorRule(Unavailable, hint=_SIZE),
     413: ErrorRule(Unavailable, hint=_SIZE),
     507: ErrorRule(Unavailable, hint="the store is full"),
-    # Broken on the way: S3 checks length and checksum before it stores anything.
+    # Damaged in transit: S3 checks length and checksum before it stores anything.
     "BadDigest": _NOT_SENT,
     "IncompleteBody": _NOT_SENT,
     "XAmzContentChecksumMismatch": _NOT_SENT,
-    # 500 is said after a write that landed, too; 503 by a load balancer as well.
+    # 500 may follow a write that was stored; 503 may come from a load balancer.
     "RequestTimeout": _MAYBE_STORED,
     500: _MAYBE_STORED,
     502: _MAYBE_STORED,
     503: _MAYBE_STORED,
     504: _MAYBE_STORED,
-    # Not understood.
+    # Not supported by the server.
     "InvalidArgument": _MALFORMED,
     "InvalidRequest": _MALFORMED,
     "InvalidURI": _MALFORMED,
     "XAmzContentSHA256Mismatch": _MALFORMED,
     501: ErrorRule(
         Unsafe,
-        hint=f"the store does not know such a request; {_COMPATIBLE_SERVER_HINT}",
+        hint=f"the server does not support this request; {_COMPATIBLE_SERVER_HINT}",
     ),
-    # What botocore raises where there is no whole answer.
+    # Exceptions of botocore without a complete reply.
     "EndpointConnectionError": _NOT_SENT,
     "ConnectTimeoutError": _NOT_SENT,
     "ProxyConnectionError": _NOT_SENT,
     "SSLError": _MAYBE_STORED,
     "SSLCertVerificationError": ErrorRule(
-        Unavailable, hint="the endpoint's certificate is not trusted here"
+        Unavailable, hint="the certificate of the endpoint is not trusted"
     ),
     "HTTPClientError": _MAYBE_STORED,
     "IncompleteReadError": _MAYBE_STORED,
-    # What it lets through: urllib3's, http.client's, the system's.
+    # Exceptions of urllib3, http.client and the system.
     "HTTPError": _MAYBE_STORED,
     "HTTPException": _MAYBE_STORED,
     "OSError": _MAYBE_STORED,
@@ -151,7 +148,7 @@ ERROR_RULES: Mapping[str | int, ErrorRule] = {
     "MalformedResponse": ErrorRule(
         Unavailable, retry=True, may_be_stored=True, hint=_MALFORMED_RESPONSE_HINT
     ),
-    # Asked for again, because it may be the way; told twice, it is the object.
+    # The first time it may be the connection, the second time it is the object.
     "FlexibleChecksumError": ErrorRule(Damaged, retry=True),
     "NoCredentialsError": _NO_CREDENTIALS,
     "PartialCredentialsError": _NO_CREDENTIALS,
@@ -160,10 +157,8 @@ ERROR_RULES: Mapping[str | int, ErrorRule] = {
     "NoAuthTokenError": _NO_CREDENTIALS,
     "SSOError": _NO_CREDENTIALS,
     "LoginError": _NO_CREDENTIALS,
-    "BotoCoreError": _MISCONFIGURED,  # a profile, a region, a bucket's name
-    "ImportError": ErrorRule(
-        Unavailable, hint="this store needs boto3: pip install boto3"
-    ),
+    "BotoCoreError": _MISCONFIGURED,  # profile, region or bucket name
+    "ImportError": ErrorRule(Unavailable, hint="run pip install boto3"),
     "Exception": ErrorRule(Unavailable, may_be_stored=True),
 }
 
@@ -173,30 +168,34 @@ _MAX_MESSAGE_LENGTH = 300
 
 @contextmanager
 def classified_errors(*, request_sent: bool = True) -> Generator[None]:
-    """Turn whatever a client raises into a Setback; `sent` if a request may be out."""
+    """Turn every error of a client into `AttemptFailed`.
+
+    Args:
+        request_sent: False if no request was sent, so nothing can be stored.
+    """
     try:
         yield
     except StorageError:
         raise
     except Exception as error:
-        setback = _classify_error(error)
-        setback.may_be_stored = setback.may_be_stored and request_sent
-        raise setback from error
+        failure = _classify_error(error)
+        failure.may_be_stored = failure.may_be_stored and request_sent
+        raise failure from error
 
 
 def response_time(headers: Mapping[str, str]) -> datetime | None:
-    """Return the time that an answer's Date header tells, if it tells one."""
+    """Return the time of the Date header, or None."""
     return _parse_http_date(headers.get("date"))
 
 
 def rule_for(code: str, status: int) -> ErrorRule:
-    """Return the row of an answer that is no success."""
+    """Return the row of a reply with an error status."""
     unknown = _MAYBE_STORED if status > _SERVER_ERROR else _MISCONFIGURED
     return ERROR_RULES.get(code) or ERROR_RULES.get(status) or unknown
 
 
 def format_detail(message: str, rule: ErrorRule) -> str:
-    """Return what was said on one line, and the row's hint."""
+    """Return the message on one line, with the hint of the row."""
     line = " ".join(message.split())
     short = (
         line if len(line) <= _MAX_MESSAGE_LENGTH else f"{line[:_MAX_MESSAGE_LENGTH]}…"
@@ -208,21 +207,21 @@ def _classify_error(error: Exception) -> AttemptFailed:
     response: Mapping[str, Any] | None = getattr(error, "response", None)
     if isinstance(response, dict) and "Error" in response:
         return _classify_response(response)
-    row = _rule_for_exception(error)
-    return AttemptFailed(row, format_detail(f"{type(error).__name__}: {error}", row))
+    rule = _rule_for_exception(error)
+    return AttemptFailed(rule, format_detail(f"{type(error).__name__}: {error}", rule))
 
 
 def _classify_response(response: Mapping[str, Any]) -> AttemptFailed:
-    said: Mapping[str, Any] = response["Error"]
+    error: Mapping[str, Any] = response["Error"]
     meta: Mapping[str, Any] = response.get("ResponseMetadata", {})
-    code, status = str(said.get("Code", "")), int(meta.get("HTTPStatusCode", 0))
-    row = rule_for(code, status)
+    code, status = str(error.get("Code", "")), int(meta.get("HTTPStatusCode", 0))
+    rule = rule_for(code, status)
     return AttemptFailed(
-        row,
-        format_detail(f"{status} {code}: {said.get('Message', '')}", row),
+        rule,
+        format_detail(f"{status} {code}: {error.get('Message', '')}", rule),
         retry_after=_retry_after(meta.get("HTTPHeaders", {})),
-        # The client of an application may have repeated the request by itself.
-        may_be_stored=row.may_be_stored or bool(meta.get("RetryAttempts")),
+        # A client of the application may have retried by itself.
+        may_be_stored=rule.may_be_stored or bool(meta.get("RetryAttempts")),
     )
 
 
@@ -232,23 +231,23 @@ def _rule_for_exception(error: Exception) -> ErrorRule:
         if isinstance(cause, SSLCertVerificationError):
             return ERROR_RULES["SSLCertVerificationError"]
         cause = cause.__cause__ or cause.__context__
-    names = (above.__name__ for above in type(error).__mro__)
+    names = (base.__name__ for base in type(error).__mro__)
     return next(ERROR_RULES[name] for name in names if name in ERROR_RULES)
 
 
 def _retry_after(headers: Mapping[str, str]) -> float:
-    """Return the seconds that the answer asks us to wait (RFC 9110, 10.2.3)."""
-    told = headers.get("retry-after", "").strip()
-    if told.isascii() and told.isdigit():
-        return float(told)
-    then, now = _parse_http_date(told), response_time(headers)
+    """Return the seconds of the Retry-After header (RFC 9110, 10.2.3)."""
+    value = headers.get("retry-after", "").strip()
+    if value.isascii() and value.isdigit():
+        return float(value)
+    then, now = _parse_http_date(value), response_time(headers)
     return max(0.0, (then - now).total_seconds()) if then and now else 0.0
 
 
 def _parse_http_date(text: str | None) -> datetime | None:
     try:
-        told = parsedate_to_datetime(text or "")
+        time = parsedate_to_datetime(text or "")
     except ValueError:
         return None
-    # A zone of "-0000" gives a naive time, and we do not guess.
-    return told.astimezone(UTC) if told.utcoffset() is not None else None
+    # The zone "-0000" gives a naive time, which is not used.
+    return time.astimezone(UTC) if time.utcoffset() is not None else None

@@ -1,7 +1,7 @@
-"""The five requests that the S3 store sends, each of them once, and nothing more.
+"""The five requests of the S3 store, each sent once.
 
-An answer is believed only if it looks like one of S3's: a hotel's login page, too,
-comes with 200, and would else be a stored body or an empty listing.
+A reply counts only if it looks like one of S3. The login page of a network also has
+status 200, and would otherwise count as a stored body or an empty listing.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _MAKER = "maker"
 
 
 class MalformedResponse(Exception):
-    """A success that no S3 would have worded so."""
+    """A reply with a success status that S3 would not send."""
 
 
 class S3Client(Protocol):
-    """What is used of ``boto3.client("s3")``."""
+    """The part of ``boto3.client("s3")`` that is used here."""
 
     @property
     def put_object(self) -> Callable[..., Any]:
@@ -57,7 +57,7 @@ class S3Client(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """Names of objects as S3 lists them, whether there are more, and S3's time."""
+    """One page of object names, whether more follow, and the time of S3."""
 
     names: list[str]
     has_more: bool
@@ -66,7 +66,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketLocation:
-    """A bucket and the beginning of all names in it; `extra` goes with every put."""
+    """A bucket and a prefix of object names; `put_options` go with every put."""
 
     bucket: str
     key_prefix: str
@@ -75,8 +75,8 @@ class BucketLocation:
     def put(
         self, client: S3Client, key: str, body: bytes, maker_id: str
     ) -> datetime | None:
-        """Put if absent, with the maker's id beside the body; return S3's time."""
-        answer = client.put_object(
+        """Put if absent, with the maker id as metadata; return the time of S3."""
+        response = client.put_object(
             Bucket=self.bucket,
             Key=self.key_prefix + key,
             Body=body,
@@ -84,46 +84,48 @@ class BucketLocation:
             Metadata={_MAKER: maker_id},
             **self.put_options,
         )
-        _require_member(answer, "ETag")
-        return _response_time(answer)
+        _require_member(response, "ETag")
+        return _response_time(response)
 
     def head(self, client: S3Client, key: str) -> StoredObjectInfo:
-        """Tell whose body stands."""
-        answer = client.head_object(Bucket=self.bucket, Key=self.key_prefix + key)
-        _require_member(answer, "ETag")
-        # Servers written in Go, MinIO for one, send the name as "Maker".
-        metadata = {k.lower(): v for k, v in answer.get("Metadata", {}).items()}
+        """Return the maker id of the stored object."""
+        response = client.head_object(Bucket=self.bucket, Key=self.key_prefix + key)
+        _require_member(response, "ETag")
+        # Servers written in Go, such as MinIO, send the name as "Maker".
+        metadata = {k.lower(): v for k, v in response.get("Metadata", {}).items()}
         return StoredObjectInfo(
-            maker_id=metadata.get(_MAKER), store_time=_response_time(answer)
+            maker_id=metadata.get(_MAKER), store_time=_response_time(response)
         )
 
     def get(self, client: S3Client, key: str) -> bytes:
         """Return the whole body."""
-        answer = client.get_object(Bucket=self.bucket, Key=self.key_prefix + key)
-        with closing(answer["Body"]) as stream:
-            _require_member(answer, "ETag")
+        response = client.get_object(Bucket=self.bucket, Key=self.key_prefix + key)
+        with closing(response["Body"]) as stream:
+            _require_member(response, "ETag")
             body: bytes = stream.read()
-        if answer.get("ContentLength") != len(body):
-            # Without a length nobody can tell a whole body from the half of one.
+        if response.get("ContentLength") != len(body):
+            # Without a length, a whole body looks like a part of one.
             raise MalformedResponse(
-                f"{len(body)} of {answer.get('ContentLength')} bytes came"
+                f"received {len(body)} of {response.get('ContentLength')} bytes"
             )
         return body
 
     def list_page(
         self, client: S3Client, prefix: str, after: str, limit: int
     ) -> Listing:
-        """List the first names with the prefix that come after the name `after`."""
+        """List the first names with a prefix that sort after the name `after`."""
         where = {"StartAfter": after} if after else {}
-        answer = client.list_objects_v2(
+        response = client.list_objects_v2(
             Bucket=self.bucket, Prefix=self.key_prefix + prefix, MaxKeys=limit, **where
         )
-        _require_member(answer, "IsTruncated")
-        names: list[str] = [each["Key"] for each in answer.get("Contents", ())]
-        if answer["IsTruncated"] and not names:
-            raise MalformedResponse("an empty page that says there are more")
-        more: bool = answer["IsTruncated"]
-        return Listing(names=names, has_more=more, store_time=_response_time(answer))
+        _require_member(response, "IsTruncated")
+        names: list[str] = [each["Key"] for each in response.get("Contents", ())]
+        if response["IsTruncated"] and not names:
+            raise MalformedResponse("an empty page that is not the last one")
+        has_more: bool = response["IsTruncated"]
+        return Listing(
+            names=names, has_more=has_more, store_time=_response_time(response)
+        )
 
     def delete(self, client: S3Client, key: str) -> None:
         """Remove the key."""
@@ -132,7 +134,7 @@ class BucketLocation:
 
 def _require_member(response: Mapping[str, Any], member: str) -> None:
     if member not in response:
-        raise MalformedResponse(f"a success without {member}")
+        raise MalformedResponse(f"a success status without {member}")
 
 
 def _response_time(response: Mapping[str, Any]) -> datetime | None:

@@ -1,4 +1,4 @@
-"""The sync face of a store, for code that is not async or already inside a loop."""
+"""A store with plain calls instead of coroutines."""
 
 from __future__ import annotations
 
@@ -21,13 +21,22 @@ T = TypeVar("T")
 
 
 class SyncStore:
-    """The same verbs as plain calls; close it, or use it in a `with`.
+    """The verbs of a store as plain calls, which block until they return.
 
-    The store runs on a loop of its own in a thread of its own, so the calls also
-    work, and block, where an event loop is running already.
+    The store runs in an event loop in a thread of its own. So the calls also work where
+    an event loop is running already. Close the object, or use it in a `with` statement.
+    A forked child starts its own thread.
+
+    Attributes:
+        store: The wrapped store.
     """
 
     def __init__(self, store: Store) -> None:
+        """Wrap a store; the thread starts with the first call.
+
+        Args:
+            store: The store. `close` does not close it.
+        """
         self.store = store
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -42,19 +51,24 @@ class SyncStore:
         self.close()
 
     def create(self, key: str, body: bytes) -> datetime | None:
-        """Put the body if the key is absent; durable when it returns."""
+        """Put the body if the key is absent; see `Store.create`."""
         return self._run(self.store.create(key, body))
 
     def read(self, key: str) -> bytes:
-        """Return the whole body, or raise NotFound."""
+        """Return the whole body, or raise `NotFound`; see `Store.read`."""
         return self._run(self.store.read(key))
 
     def keys(self, prefix: str, after: str = "", limit: int = PAGE_SIZE) -> list[str]:
-        """Return the first keys with the prefix and greater than `after`, in order."""
+        """Return the first keys of a prefix, in byte order; see `Store.keys`."""
         return self._run(self.store.keys(prefix, after, limit))
 
     def all_keys(self, prefix: str, after: str = "") -> Iterator[str]:
-        """Go through every key with the prefix in byte order, page by page."""
+        """Iterate over every key of a prefix in byte order, page by page.
+
+        Args:
+            prefix: The beginning of the keys; "" for all keys.
+            after: Skip keys up to and including this text.
+        """
         while True:
             page = self.keys(prefix, after)
             yield from page
@@ -63,15 +77,15 @@ class SyncStore:
             after = page[-1]
 
     def delete(self, key: str) -> None:
-        """Remove the key; succeeds also when there is none."""
+        """Remove the key; to delete a missing key is a success."""
         self._run(self.store.delete(key))
 
     def probe(self) -> None:
-        """Prove that the store honours put-if-absent, or raise Unsafe."""
+        """Prove that the store honours put-if-absent, or raise `Unsafe`."""
         self._run(self.store.probe())
 
     def close(self) -> None:
-        """Stop the thread; calls afterwards are refused. Closing twice is fine."""
+        """Stop the thread. Later calls raise RuntimeError; a second close does not."""
         with self._lock:
             self._closed = True
             loop, thread = self._loop, self._thread
@@ -91,14 +105,14 @@ class SyncStore:
         try:
             return future.result()
         except BaseException:
-            # Ctrl-C while waiting: the work must not go on behind our back.
+            # After Ctrl-C, the operation must not continue in the background.
             future.cancel()
             raise
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._closed:
-                raise RuntimeError("this SyncStore is closed; make a new one")
+                raise RuntimeError("this SyncStore is closed. Make a new one.")
             # A thread does not survive a fork: a child starts its own.
             if self._loop is None or self._owner_pid != os.getpid():
                 self._loop = asyncio.new_event_loop()
@@ -107,7 +121,7 @@ class SyncStore:
                     target=_run_until_stopped,
                     args=(self._loop,),
                     name="continuations-store",
-                    daemon=True,  # a forgotten close() must not hang the exit
+                    daemon=True,  # a missing close() must not block the exit
                 )
                 self._thread.start()
             return self._loop

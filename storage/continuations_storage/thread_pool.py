@@ -1,9 +1,11 @@
-"""Threads for verbs that block; they outlive the pools of `concurrent.futures`.
+"""Daemon threads for blocking functions.
 
-Those close as soon as the main thread ends, while other threads still work and the
-interpreter waits for them: what they did could then not be kept any more. And their
-exit waits for every thread, also for one that hangs in a network that is gone. Ours
-are daemons: whoever awaits an errand is waited for, the thread that runs it is not.
+The pools of `concurrent.futures` do not fit, for two reasons:
+
+- They close when the main thread ends, while other threads still work. The results of
+  these threads could then not be stored.
+- The interpreter waits at exit for every pool thread, also for one that hangs in a lost
+  connection. It does not wait for daemon threads.
 """
 
 from __future__ import annotations
@@ -24,10 +26,14 @@ T = TypeVar("T")
 
 
 class DaemonThreadPool:
-    """At most so many threads of a process, made as they are needed, then kept.
+    """A pool of threads that are started when they are needed, and then kept.
 
-    One for a kind of store and not for each store object, so that objects may come and
-    go. Errands wait in line when all threads are busy.
+    Each kind of store has one pool, not each store object. If all threads are busy,
+    functions wait in a queue.
+
+    Args:
+        max_threads: The most threads of one process.
+        name: The name of the threads.
     """
 
     def __init__(self, max_threads: int, name: str) -> None:
@@ -36,9 +42,13 @@ class DaemonThreadPool:
         self._process_pool = _ProcessThreads()
 
     async def run(self, function: Callable[..., T], *args: Any) -> T:
-        """Return or raise what the errand does, run in a thread.
+        """Run a blocking function in a thread, and return its result.
 
-        Cancelled, it is not begun any more; once begun it goes on to its end.
+        After a cancellation, a function that has not begun does not run; one that has
+        begun runs to its end.
+
+        Raises:
+            Exception: The exception of the function.
         """
         if self._process_pool.pid != os.getpid():
             self._process_pool = _ProcessThreads()  # threads do not survive a fork
@@ -50,7 +60,7 @@ class DaemonThreadPool:
 
 
 class _ProcessThreads:
-    """The threads of one process, and the errands that wait for them."""
+    """The threads of one process and their queue."""
 
     def __init__(self) -> None:
         self.pid = os.getpid()
@@ -67,20 +77,21 @@ class _ProcessThreads:
         max_threads: int,
         name: str,
     ) -> None:
-        """Put an errand in line, with one more thread if none is free for it."""
+        """Queue a function; start one more thread if none is free."""
         with self._lock:
             self._unfinished += 1
-            hire = self._threads < min(self._unfinished, max_threads)
-            self._threads += hire
+            start = self._threads < min(self._unfinished, max_threads)
+            self._threads += start
         self._queue.put((future, function))
-        if hire:
+        if start:
             self._start_thread(name)
 
     def _start_thread(self, name: str) -> None:
         try:
             threading.Thread(target=self._run_tasks, name=name, daemon=True).start()
         except RuntimeError:
-            # The system gives no more threads: those that there are do it, or we.
+            # The system allows no more threads: the others run the function, or, if
+            # there are none, this one does.
             with self._lock:
                 self._threads -= 1
                 alone = self._threads == 0
@@ -92,10 +103,10 @@ class _ProcessThreads:
             self._run_next_task()
 
     def _run_next_task(self) -> None:
-        future, errand = self._queue.get()
+        future, function = self._queue.get()
         if future.set_running_or_notify_cancel():
             try:
-                result = errand()
+                result = function()
             except BaseException as error:  # noqa: BLE001 - raised where it is awaited
                 future.set_exception(error)
             else:

@@ -1,14 +1,14 @@
-"""From a URL to a store: ``file:path``, ``memory:name``, ``s3://bucket/prefix``."""
+"""Open a store by its URL: a folder, memory, or a bucket of an object store."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from continuations_storage.errors import Unsupported
+from continuations_storage.errors import InvalidKey, Unsupported
 from continuations_storage.keys import check_store_prefix
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Mapping
     from typing import Unpack
 
     from continuations_storage.contract import Store
@@ -16,57 +16,109 @@ if TYPE_CHECKING:
     from continuations_storage.s3client import Checksums
     from continuations_storage.s3requests import S3Client
 
-__all__ = ["S3Options", "open_store"]
+__all__ = ["StoreOptions", "open_store"]
 
 _named_memory_stores: dict[str, MemoryStore] = {}
 
 
-class S3Options(TypedDict, total=False):
-    """What an S3 store can be told beside its URL.
+class StoreOptions(TypedDict, total=False):
+    """The options of `open_store`; which URL takes which is stated there.
 
-    The last three are for the driver "boto3" only, which is the default.
+    Attributes:
+        driver: "boto3" or "obstore".
+        endpoint: The URL of the server, for example of an emulator.
+        timeout: Seconds until a silent connection counts as lost; 15 by default.
+        region: The region of the bucket.
+        path_style: Use https://host/bucket/key instead of https://bucket.host/key.
+        kms_key_id: Encrypt each object with this KMS key.
+        profile: The profile of ~/.aws/config.
+        checksums: "when_required" for servers that refuse the checksums of boto3.
+        client: A ready-made ``boto3.client("s3")``.
+        account: The name of the Azure storage account.
+        credential_provider: A callable of ``obstore.auth``, or one like it.
     """
 
     driver: Literal["boto3", "obstore"]
     endpoint: str | None
+    timeout: float
     region: str | None
     path_style: bool
     kms_key_id: str | None
-    timeout: float
     profile: str | None
     checksums: Checksums | None
     client: S3Client | None
+    account: str | None
+    credential_provider: Callable[..., Any] | None
 
 
-_COMMON_OPTIONS = ("endpoint", "region", "path_style", "kms_key_id", "timeout")
+_COMMON = frozenset({"endpoint", "timeout"})
+_S3 = _COMMON | {"region", "path_style", "kms_key_id"}
+_OBSTORE = _COMMON | {"credential_provider"}
+# By scheme and driver; the first driver of a scheme is its default.
+_OPTIONS: Mapping[str, Mapping[str, frozenset[str]]] = {
+    "s3": {
+        "boto3": _S3 | {"profile", "checksums", "client"},
+        "obstore": _S3 | _OBSTORE,
+    },
+    "gs": {"obstore": _OBSTORE},
+    "az": {"obstore": _OBSTORE | {"account"}},
+}
+_OTHER_SPELLINGS = {
+    "gcs": "gs://BUCKET/PREFIX",
+    **dict.fromkeys(("azure", "abfs", "abfss", "adl"), "az://CONTAINER/PREFIX"),
+}
 
 
-def open_store(url: str, **options: Unpack[S3Options]) -> Store:
-    """Open the store that a URL names; opening touches neither disk nor network.
+def open_store(url: str, **options: Unpack[StoreOptions]) -> Store:
+    """Open the store that a URL names, without using the disk or the network.
 
-    ``file:path`` (relative or absolute, taken literally, also ``file:///path``),
-    ``memory:`` (a new one each time), ``memory:name`` (one for each name in this
-    process), ``s3://bucket`` and ``s3://bucket/prefix``, which alone takes options and
-    for the rest goes by the environment. Anything else raises Unsupported.
+    The URLs are:
+
+    - ``file:PATH``: a folder. The path is relative or absolute, and is not unquoted.
+      ``file:///PATH`` is the same as ``file:/PATH``.
+    - ``memory:``: a new store in this process at each call.
+    - ``memory:NAME``: one store for each name in this process.
+    - ``s3://BUCKET/PREFIX``: a bucket of S3 or of a server with its protocol.
+    - ``gs://BUCKET/PREFIX``: a bucket of Google Cloud Storage; needs obstore.
+    - ``az://CONTAINER/PREFIX``: a container of Azure Blob Storage; needs obstore.
+
+    The prefix is optional. Credentials come from the environment, never from the URL.
+
+    Args:
+        url: The URL of the store.
+        **options: For a bucket or container: ``endpoint``, ``timeout`` and ``driver``
+            ("boto3", the default for S3, or "obstore"). For S3 also ``region``,
+            ``path_style`` and ``kms_key_id``. For S3 with boto3 also ``profile``,
+            ``checksums`` and ``client``. For Azure also ``account``. With obstore also
+            ``credential_provider``. Files and memory take no options. The environment
+            decides an option that is not given.
+
+    Returns:
+        The store. A missing bucket or missing permissions show at the first operation.
+
+    Raises:
+        Unsupported: The URL or an option is not valid, or obstore is not installed.
     """
-    scheme, colon, place = url.partition(":")
+    scheme, colon, location = url.partition(":")
     if not colon:
-        raise Unsupported(url, f"no scheme; for a folder write 'file:{url}'")
-    if options and scheme != "s3":
-        raise Unsupported(url, f"such a store has no option {min(options)!r}")
+        raise Unsupported(url, "no scheme", f"For a folder, use 'file:{url}'.")
+    if options and scheme in {"file", "memory"}:
+        raise Unsupported(url, f"a {scheme}: store takes no option {min(options)!r}")
     match scheme:
         case "file":
-            return _open_files(url, place)
+            return _open_files(url, location)
         case "memory":
-            return _open_memory(place)
-        case "s3":
-            return _open_s3(url, place, dict(options))
+            return _open_memory(location)
+        case "s3" | "gs" | "az":
+            return _open_bucket(url, scheme, location, dict(options))
         case _:
-            raise Unsupported(url, f"unknown scheme {scheme!r}")
+            other = _OTHER_SPELLINGS.get(scheme)
+            next_step = f"Use {other}." if other else ""
+            raise Unsupported(url, f"unknown scheme {scheme!r}", next_step)
 
 
 def _open_files(url: str, location: str) -> Store:
-    from continuations_storage.files import FileStore  # noqa: PLC0415 -- path = price
+    from continuations_storage.files import FileStore  # noqa: PLC0415 -- cold start
 
     if location.startswith("//"):
         host, slash, path = location[2:].partition("/")
@@ -79,52 +131,80 @@ def _open_files(url: str, location: str) -> Store:
 
 
 def _open_memory(name: str) -> Store:
-    from continuations_storage.memory import MemoryStore  # noqa: PLC0415 -- likewise
+    from continuations_storage.memory import MemoryStore  # noqa: PLC0415 -- cold start
 
     if not name:
         return MemoryStore()
-    # setdefault and not check-then-set: two threads must get the same one.
+    # setdefault and not check-then-set: two threads must get the same store.
     return _named_memory_stores.setdefault(name, MemoryStore())
 
 
-def _open_s3(url: str, location: str, options: dict[str, Any]) -> Store:
+def _open_bucket(
+    url: str, scheme: str, location: str, options: dict[str, Any]
+) -> Store:
+    if "@" in location.removeprefix("//").partition("/")[0] or "?" in location:
+        # Without the URL: error messages are logged.
+        raise Unsupported(
+            f"{scheme}:",
+            "a URL must not contain credentials or parameters",
+            "Set credentials in the environment.",
+        )
     bucket, _, prefix = location.removeprefix("//").partition("/")
     if not location.startswith("//") or not bucket:
         raise Unsupported(url, "no bucket")
-    if "@" in bucket:
-        # Not the URL itself: errors end in logs.
-        raise Unsupported("s3:", "credentials come from the environment, never a URL")
-    driver = options.pop("driver", "boto3")
-    _refuse_unknown(url, options, S3Options.__annotations__.keys())
+    prefix = prefix.rstrip("/")
+    options = dict(options)
+    driver = _take_driver(url, scheme, options)
+    try:
+        check_store_prefix(prefix)
+    except InvalidKey as error:
+        detail = f"its prefix is not valid ({error.detail})"
+        raise Unsupported(url, detail, InvalidKey.next_step) from None
     try:
         if driver == "boto3":
-            from continuations_storage.s3 import S3Store  # noqa: PLC0415 -- likewise
+            from continuations_storage.s3 import S3Store  # noqa: PLC0415 -- cold start
 
-            return S3Store(bucket, prefix.rstrip("/"), **options)
-        if driver == "obstore":
-            return _open_obstore(url, prefix.rstrip("/"), options)
+            return S3Store(bucket, prefix, **options)
+        return _open_obstore(url, f"{scheme}://{bucket}/{prefix}", options)
     except ValueError as error:
-        raise Unsupported(url, str(error)) from error
-    raise Unsupported(url, f"unknown driver {driver!r}")
+        if isinstance(error, Unsupported):
+            raise
+        raise Unsupported(url, str(error), "Correct that option.") from error
 
 
-def _open_obstore(url: str, prefix: str, options: dict[str, Any]) -> Store:
+def _take_driver(url: str, scheme: str, options: dict[str, Any]) -> str:
+    """Remove the driver from the options, and check the others against it."""
+    drivers = _OPTIONS[scheme]
+    driver = options.pop("driver", None) or next(iter(drivers))
+    if driver not in drivers:
+        names = " or ".join(map(repr, drivers))
+        raise Unsupported(url, f"unknown driver {driver!r}", f"Use driver={names}.")
+    unknown = options.keys() - drivers[driver]
+    if unknown:
+        known = ", ".join(sorted(drivers[driver]))
+        raise Unsupported(
+            url,
+            f"driver {driver!r} has no option {min(unknown)!r}",
+            f"Its options are {known}.",
+        )
+    return driver
+
+
+def _open_obstore(url: str, location: str, options: dict[str, Any]) -> Store:
+    from importlib.util import find_spec  # noqa: PLC0415 -- cold start
+
     from continuations_storage.obstore import ObjectStore  # noqa: PLC0415 -- likewise
 
-    _refuse_unknown(url, options, _COMMON_OPTIONS)
-    check_store_prefix(prefix)
+    if find_spec("obstore") is None:
+        command = "pip install 'continuations[obstore]'"
+        raise Unsupported(url, "obstore is not installed", f"Run {command}.")
     if (path_style := options.pop("path_style", None)) is not None:
         options["virtual_hosted_style_request"] = not path_style
     if kms_key_id := options.pop("kms_key_id", None):
         options["server_side_encryption"] = "aws:kms"
         options["sse_kms_key_id"] = kms_key_id
-    given = {name: value for name, value in options.items() if value is not None}
-    return ObjectStore(url.rstrip("/"), **given)
-
-
-def _refuse_unknown(
-    url: str, options: Mapping[str, object], known: Iterable[str]
-) -> None:
-    unknown = options.keys() - set(known)
-    if unknown:
-        raise Unsupported(url, f"there is no option {min(unknown)!r}")
+    options["account_name"] = options.pop("account", None)
+    configuration = {
+        name: value for name, value in options.items() if value is not None
+    }
+    return ObjectStore(location.rstrip("/"), **configuration)

@@ -64,7 +64,7 @@ def test_run_is_started_decided_and_resumed_by_separate_processes(
     assert "j1: suspended, version" in shown.lines[0]
     assert [wait] == wait_ids(shown)
     assert (0, "") == (approved.exit_code, approved.err)
-    assert approved.lines[0].startswith("approve by kim at ")
+    assert approved.lines[0].startswith("approved by kim at ")
     assert [] == json.loads(cli.run_in_process("waiting", "--json").out)
 
     # When it is resumed twice

@@ -192,7 +192,7 @@ def test_output_names_the_decider(
     done = cli("approve", wait)
 
     # Then the decision names the user of the process, and a note says so
-    assert done.lines[0].startswith(f"approve by {user} at ")
+    assert done.lines[0].startswith(f"approved by {user} at ")
     assert f"decided by {user}, the user of this process" in done.err
 
 
@@ -265,4 +265,4 @@ def test_approve_of_an_unknown_outcome_needs_run_again(cli: CommandLine) -> None
 
     assert (2, "") == (rejected.exit_code, rejected.out)
     assert "pass --run-again" in rejected.err
-    assert (0, True) == (approved.exit_code, approved.out.startswith("approve by kim"))
+    assert (0, True) == (approved.exit_code, approved.out.startswith("approved by kim"))

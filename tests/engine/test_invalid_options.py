@@ -122,7 +122,8 @@ def test_model_that_returns_no_reply_is_a_model_error() -> None:
         async def reply(self, request: ModelRequest) -> str:
             return request.agent
 
-    runner = Runner(Agent("a", model=Odd()), store="memory:")
+    model: Any = Odd()
+    runner = Runner(Agent("a", model=model), store="memory:")
 
     with pytest.raises(ModelError, match="did not return a ModelReply"):
         runner.start("go", run_id="r")

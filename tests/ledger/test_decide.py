@@ -636,11 +636,11 @@ def test_edits_are_checked_against_the_schema_of_the_wait() -> None:
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (5, "edited arguments are a dict"),
-        ([], "edited arguments are a dict"),
-        ("{}", "edited arguments are a dict"),
-        ({"to": b"kim"}, "the arguments cannot be stored"),
-        ({5: "x"}, "the arguments cannot be stored"),
+        (5, "arguments must be a dict"),
+        ([], "arguments must be a dict"),
+        ("{}", "arguments must be a dict"),
+        ({"to": b"kim"}, "arguments cannot be stored"),
+        ({5: "x"}, "arguments cannot be stored"),
     ],
 )
 def test_edit_must_be_json_mapping_even_if_the_schema_allows_all(

@@ -117,7 +117,7 @@ def test_a_crash_is_not_translated() -> None:
 @pytest.mark.parametrize(
     "count", [0, 1, PAGE_SIZE - 1, PAGE_SIZE, PAGE_SIZE + 1, 2 * PAGE_SIZE]
 )
-def test_all_keys_goes_through_every_page(count: int) -> None:
+def test_all_keys_iterates_over_every_page(count: int) -> None:
     """R-E9: listings of more than a thousand keys are whole."""
 
     async def story() -> list[str]:

@@ -486,7 +486,9 @@ def test_error_names_the_missing_base_not_the_whole_version() -> None:
         await append_all(Versions(place, RUN), states_with_messages(7))
 
         # Given nothing known to be whole, 7 stands on 6
-        with pytest.raises(Corrupt, match=r"is whole, but version 6 below it is not"):
+        with pytest.raises(
+            Corrupt, match=r"its base, version 6, is damaged or missing"
+        ):
             await Versions(place, RUN).rebuild(7, {})
 
         # And 4, a full copy, on nothing

@@ -5,19 +5,21 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from openai import AsyncOpenAI
 
+from continuations import Agent, Finished, run
 from continuations.core.messages import (
     Message,
     system_message,
     tool_message,
     user_message,
 )
-from continuations.models.interface import ModelRequest, ToolSpec
+from continuations.models.interface import ModelRequest, OutputSchema, ToolSpec
 from continuations.models.openai_chat import OpenAIChat
 from tests.model_server import ModelServer
 from tests.models.model_calls import KEY, adapter_error, call_model, chat_model
@@ -87,6 +89,15 @@ SCHEMA: dict[str, Any] = {
     "schema": {"type": "object", "properties": {}},
     "strict": True,
 }
+OUTPUT_SCHEMA = OutputSchema(name="Weather", schema=WEATHER.parameters)
+RESPONSE_FORMAT: dict[str, Any] = {
+    "type": "json_schema",
+    "json_schema": {
+        "name": "Weather",
+        "schema": WEATHER.parameters,
+        "strict": False,
+    },
+}
 CASES: dict[str, ModelRequest] = {
     "plain": ModelRequest(messages=[system_message("be brief"), user_message("hello")]),
     "tools": ModelRequest(
@@ -108,6 +119,16 @@ CASES: dict[str, ModelRequest] = {
             "stop": ["a", "b"],
             "metadata": {"z": "1", "a": "2"},
         },
+    ),
+    "output schema": ModelRequest(
+        messages=[user_message("hello")],
+        output_schema=OUTPUT_SCHEMA,
+        settings={"temperature": 0.2, "service_tier": "flex"},
+    ),
+    "output schema and own response_format": ModelRequest(
+        messages=[user_message("hello")],
+        output_schema=OUTPUT_SCHEMA,
+        settings={"response_format": {"type": "json_object"}},
     ),
     "unicode": ModelRequest(
         messages=[user_message('Grüße 你好 \u0000 \x7f \\ " / </script>')]
@@ -135,10 +156,12 @@ def test_adapter_sends_the_same_bytes_as_the_openai_client(
         for t in request.tools
     ]
     tools = [{"type": "function", "function": function} for function in named]
+    wanted = {"response_format": RESPONSE_FORMAT} if request.output_schema else {}
     arguments: dict[str, Any] = {
         "model": "gpt-5-mini",
         "messages": [message.data for message in request.messages],
         **({"tools": tools} if tools else {}),
+        **wanted,
         **request.settings,
     }
 
@@ -180,6 +203,50 @@ def test_request_contains_no_extra_settings() -> None:
         )
 
     assert {} == server.requests[0]["settings"]
+
+
+@dataclass
+class Trip:
+    city: str
+    days: int = 1
+
+
+TRIP_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "city": {"type": "string"},
+        "days": {"type": "integer", "default": 1},
+    },
+    "required": ["city"],
+}
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        (
+            {},
+            {
+                "type": "json_schema",
+                "json_schema": {"name": "Trip", "schema": TRIP_SCHEMA, "strict": False},
+            },
+        ),
+        ({"response_format": {"type": "json_object"}}, {"type": "json_object"}),
+    ],
+)
+def test_output_type_of_an_agent_is_requested_as_response_format(
+    settings: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    """An own `response_format` in the settings of the agent wins."""
+    with ModelServer({"": [{"content": '{"city":"Oslo"}'}]}) as server:
+        outcome = run(
+            Agent("a", model=chat_model(server), output_type=Trip, settings=settings),
+            "Where to?",
+        )
+
+    assert isinstance(outcome, Finished)
+    assert Trip("Oslo") == outcome.output
+    assert {"response_format": expected} == server.requests[0]["settings"]
 
 
 @pytest.mark.parametrize("name", ["model", "messages", "tools", "stream"])

@@ -1,6 +1,6 @@
-"""Who does what in a schedule: workers, deciders, a canceller, sweepers.
+"""The actors of a schedule: a starter, workers, deciders, sweepers, a canceller.
 
-Each is a process of its own, and dies and freezes on its own.
+Each actor is a process of its own. It crashes and freezes independently of the others.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from continuations import (
     Deny,
 )
 from continuations.core import jsontext
+from continuations.engine.sweeping import SweepResult
 from continuations.errors import (
     AgentChanged,
     FormatError,
@@ -24,8 +25,10 @@ from continuations.errors import (
     TranscriptInvalid,
 )
 from continuations.ledger import layout
+from continuations.wire.records import decode_wait
 from tests.simulation.agents import TREES, result_of
-from tests.simulation.sim_environment import DecideResult, Notification, StoreClient
+from tests.simulation.sim_environment import DecideResult, Notification
+from tests.simulation.store_client import StoreClient
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -36,14 +39,14 @@ if TYPE_CHECKING:
     from tests.simulation.sim_environment import SimEnvironment
 
 
-# How often somebody waits for the beat at which others act too.
+# How often a pause ends at a full beat, so that several actors act at the same time.
 BEAT_PROBABILITY = 0.4
-# Nothing here is damaged, changed or without bounds: these say that we are wrong.
+# Schedules damage and change nothing, so these errors would be bugs of the library.
 _UNEXPECTED_ERRORS = (AgentChanged, FormatError, IllegalTransition, TranscriptInvalid)
 
 
 class Actor:
-    """One process and what it does."""
+    """A process with a runner."""
 
     def __init__(self, environment: SimEnvironment, name: str) -> None:
         self.environment = environment
@@ -65,92 +68,97 @@ class Actor:
         )
 
     async def notify(self, wait: Wait) -> None:
-        """Be told of a wait."""
-        world = self.environment
-        if world.closed:
+        """Record that this process was notified of a wait."""
+        environment = self.environment
+        if environment.closed:
             return
-        newest = newest_version_number(world, wait.run_id)
-        world.log_event(self.name, "is told of", wait.id)
-        world.known_waits[wait.id] = wait
-        world.notifications.append(
+        newest = newest_version_number(environment, wait.run_id)
+        environment.log_event(self.name, "notified of", wait.id)
+        environment.known_waits[wait.id] = wait
+        environment.notifications.append(
             Notification(
-                at=world.next_timestamp,
+                at=environment.next_timestamp,
                 process=self.name,
                 wait=wait,
                 newest_version=newest,
-                decided=layout.decision_key(wait.id) in world.store.bodies,
+                decided=layout.decision_key(wait.id) in environment.store.bodies,
             )
         )
 
     async def perform(
         self, label: str, operation: Callable[[], Awaitable[Any]]
     ) -> object:
-        """Do one thing; returns what came of it, also an error of the library."""
-        stops = self.process.draw_fault("stop")
+        """Run one operation; returns its result, its error, or None if stopped.
+
+        An error that the library must not raise here is recorded as unexpected.
+        """
+        stop_draw = self.process.draw_fault("caller_stops")
         try:
-            answer: object = await self._run_or_stop(operation, stops)
+            result: object = await self._run_or_stop(operation, stop_draw)
         except TimeoutError:
-            answer = None
+            result = None
         except ContinuationsError as error:
-            answer = error
+            result = error
+            self._record_if_unexpected(error, label)
+        except Exception as error:  # noqa: BLE001 - a law reports it
+            result = error
             self._record_unexpected(error, label)
-        except Exception as error:  # noqa: BLE001 - that is what is looked for
-            answer = error
-            self.environment.unexpected_errors.append(
-                f"{self.name} got {error!r} of {label}"
-            )
-        for failed in getattr(answer, "failed", {}).values():
-            self._record_unexpected(failed, label)
-        self.environment.log_event(self.name, label, "->", type(answer).__name__)
-        return answer
+        if isinstance(result, SweepResult):
+            for run_error in result.errors.values():
+                self._record_if_unexpected(run_error, label)
+        self.environment.log_event(self.name, label, "->", type(result).__name__)
+        return result
+
+    def _record_if_unexpected(self, error: Exception, label: str) -> None:
+        is_expected = isinstance(error, self.environment.expected_errors)
+        if isinstance(error, _UNEXPECTED_ERRORS) and not is_expected:
+            self._record_unexpected(error, label)
 
     def _record_unexpected(self, error: Exception, label: str) -> None:
-        if isinstance(error, _UNEXPECTED_ERRORS) and not isinstance(
-            error, self.environment.expected_errors
-        ):
-            self.environment.unexpected_errors.append(
-                f"{self.name} got {error!r} of {label}"
-            )
+        self.environment.unexpected_errors.append(
+            f"{self.name} got {error!r} from {label}"
+        )
 
     async def _run_or_stop(
         self, operation: Callable[[], Awaitable[Any]], stop_draw: float | None
     ) -> object:
-        """Do it, or be told to stop after a while, as by Ctrl-C."""
+        """Run an operation, or stop it after some time, as Ctrl-C would."""
         if stop_draw is None:
             return await operation()
         return await asyncio.wait_for(operation(), stop_draw * stop_draw * 30)
 
     async def pause_randomly(self, seconds: float) -> None:
-        """Do nothing for a while; now and then until everybody does something."""
-        world = self.environment
-        length = self.rng.random() * seconds * world.time_scale
+        """Pause for at most some seconds, sometimes until the next full beat."""
+        environment = self.environment
+        length = self.rng.random() * seconds * environment.time_scale
         if self.rng.random() < BEAT_PROBABILITY:
-            beat = 15 * world.time_scale
-            length += beat - (world.loop.time() + length) % beat
+            beat = 15 * environment.time_scale
+            length += beat - (environment.loop.time() + length) % beat
         await asyncio.sleep(length)
 
 
 def newest_version_number(environment: SimEnvironment, run_id: str) -> int:
-    """Return the number of a run's newest version, 0 if it has none."""
+    """Return the number of a run's newest version, or 0."""
     keys = environment.store.keys(layout.versions_prefix(run_id), limit=1)
     return layout.newest_version_number(keys, run_id)
 
 
-# Stories ----------------------------------------------------------------------------
+# Roles ------------------------------------------------------------------------------
 
 
 async def act_as_starter(actor: Actor) -> None:
-    """Start every run, until it is there, or again."""
+    """Start every run, up to three times."""
     for run_id in actor.environment.tree_of_run:
         for _ in range(3):
-            came = await start_run(actor, run_id)
-            if not isinstance(came, ContinuationsError) and actor.rng.random() < 0.8:
+            result = await start_run(actor, run_id)
+            failed = isinstance(result, ContinuationsError)
+            if not failed and actor.rng.random() < 0.8:
                 break
             await actor.pause_randomly(20)
 
 
 async def start_run(actor: Actor, run_id: str) -> object:
-    """Start one run; returns what came of it."""
+    """Start one run; returns the result or error."""
     name = TREES[actor.environment.tree_of_run[run_id]].root.name
     return await actor.perform(
         f"start {run_id}", lambda: actor.runner.start("go", run_id=run_id, agent=name)
@@ -158,7 +166,7 @@ async def start_run(actor: Actor, run_id: str) -> object:
 
 
 async def act_as_worker(actor: Actor) -> None:
-    """Resume runs now and then, or start them, which is as good."""
+    """Resume runs, or start them, which has the same effect."""
     for _ in range(actor.rng.randint(1, 4)):
         await actor.pause_randomly(50)
         run_id = actor.rng.choice(list(actor.environment.tree_of_run))
@@ -171,7 +179,7 @@ async def act_as_worker(actor: Actor) -> None:
 
 
 async def act_as_sweeper(actor: Actor) -> None:
-    """Sweep, now and then."""
+    """Sweep several times."""
     for _ in range(actor.rng.randint(1, 4)):
         await actor.pause_randomly(60)
         await actor.perform("sweep", actor.runner.sweep)
@@ -182,12 +190,12 @@ async def act_as_canceller(actor: Actor) -> None:
     for _ in range(actor.rng.randint(1, 2)):
         await actor.pause_randomly(120)
         run_id = actor.rng.choice(list(actor.environment.tree_of_run))
-        deed = partial(actor.runner.cancel, run_id, reason="enough")
-        await actor.perform(f"cancel {run_id}", deed)
+        cancel = partial(actor.runner.cancel, run_id, reason="enough")
+        await actor.perform(f"cancel {run_id}", cancel)
 
 
 async def act_as_sender(actor: Actor) -> None:
-    """Send a message or two."""
+    """Send one or two messages."""
     for number in range(actor.rng.randint(1, 2)):
         await actor.pause_randomly(60)
         run_id = actor.rng.choice(list(actor.environment.tree_of_run))
@@ -196,77 +204,75 @@ async def act_as_sender(actor: Actor) -> None:
 
 
 async def act_as_decider(actor: Actor) -> None:
-    """Look at what waits and decide some of it, some of it twice."""
+    """List the open waits and decide some of them, a few of them twice."""
     for _ in range(actor.rng.randint(2, 6)):
         await actor.pause_randomly(40)
         await actor.perform("waiting", lambda: _decide_listed(actor))
 
 
 async def _decide_listed(actor: Actor) -> None:
-    dice = actor.rng
-    listed = [summary.id async for summary in actor.runner.waiting()]
-    known = [each.wait.id for each in actor.environment.notifications]
-    source = dice.random()
-    if known and source < 0.3:
-        # A link in a message, old or new.
-        listed = [dice.choice(known)]
+    rng = actor.rng
+    wait_ids = [summary.id async for summary in actor.runner.waiting()]
+    notified = [each.wait.id for each in actor.environment.notifications]
+    source = rng.random()
+    if notified and source < 0.3:
+        # A link in a notification, whose wait may be decided already.
+        wait_ids = [rng.choice(notified)]
     elif source > 0.8:
-        run_id = dice.choice(list(actor.environment.tree_of_run))
+        run_id = rng.choice(list(actor.environment.tree_of_run))
         waits = (await actor.runner.look(run_id)).waits
         actor.environment.known_waits.update((wait.id, wait) for wait in waits)
-        listed = [wait.id for wait in waits]
-    if not listed:
+        wait_ids = [wait.id for wait in waits]
+    if not wait_ids:
         return
-    for wait_id in [w for w in listed if dice.random() < 0.7] or listed[:1]:
-        verdict = draw_decision(actor, wait_id)
+    for wait_id in [w for w in wait_ids if rng.random() < 0.7] or wait_ids[:1]:
+        verdict = draw_verdict(actor, wait_id)
         await decide_wait(actor, wait_id, verdict)
-        if dice.random() < 0.2:
+        if rng.random() < 0.2:
             await decide_wait(actor, wait_id, verdict)
 
 
-async def decide_wait(actor: Actor, wait_id: str, decision: Verdict) -> None:
-    """Decide a wait and keep what one is told."""
-    answer = await actor.perform(
-        f"decide {wait_id}", lambda: actor.runner.decide(wait_id, decision)
+async def decide_wait(actor: Actor, wait_id: str, verdict: Verdict) -> None:
+    """Decide a wait and record the result."""
+    result = await actor.perform(
+        f"decide {wait_id}", lambda: actor.runner.decide(wait_id, verdict)
     )
-    if answer is not None:  # nobody was told anything who did not wait for it
-        moment = actor.environment.next_timestamp
+    if result is not None:  # None: the caller stopped, and got no result
+        at = actor.environment.next_timestamp
         actor.environment.decide_results.append(
-            DecideResult(actor.name, moment, wait_id, decision, answer)
+            DecideResult(actor.name, at, wait_id, verdict, result)
         )
 
 
-def draw_decision(actor: Actor, wait_id: str) -> Verdict:
-    """Return what somebody says: of an unknown outcome, what is so."""
-    dice, by = actor.rng, actor.name
-    throw = dice.random()
+def draw_verdict(actor: Actor, wait_id: str) -> Verdict:
+    """Draw a verdict; for an unknown outcome, return the true one."""
+    rng, by = actor.rng, actor.name
+    draw = rng.random()
     if wait_id.startswith("unknown"):
-        return _true_decision(actor, wait_id)
-    if not actor.environment.allow_denials or throw < 0.7:
+        return _true_verdict(actor, wait_id)
+    if not actor.environment.allow_denials or draw < 0.7:
         return Approve(by=by)
-    if throw < 0.85:
+    if draw < 0.85:
         return Deny(by=by, reason="no")
-    # A number in the place of a text is a slip, which must not be recorded.
-    return Approve(by=by, arguments={"what": dice.choice(["9", "8", 9])})
+    # The schema refuses a number: that edit must not be recorded.
+    return Approve(by=by, arguments={"what": rng.choice(["9", "8", 9])})
 
 
-def _true_decision(actor: Actor, wait_id: str) -> Verdict:
-    """Return what the ledger says of a call whose outcome is unknown."""
-    world, by = actor.environment, actor.name
-    wait = known_wait(world, wait_id)
+def _true_verdict(actor: Actor, wait_id: str) -> Verdict:
+    """Return the verdict that the recorded effects show to be true."""
+    environment, by = actor.environment, actor.name
+    wait = known_wait(environment, wait_id)
     if wait is None:
         return Deny(by=by)
-    for done in world.effects:
-        if (done.run_id, done.call_id) == (wait.run_id, wait.call_id):
-            what = jsontext.parse(done.arguments)["what"]
-            return Answer(result_of(done.tool, what), by=by)
+    for effect in environment.effects:
+        if (effect.run_id, effect.call_id) == (wait.run_id, wait.call_id):
+            what = jsontext.parse(effect.arguments)["what"]
+            return Answer(result_of(effect.tool, what), by=by)
     return Approve(by=by)
 
 
 def known_wait(environment: SimEnvironment, wait_id: str) -> Wait | None:
-    """Return a wait that is shown, or that somebody was told of."""
-    from continuations.wire.records import decode_wait  # noqa: PLC0415
-
+    """Return a wait that has an object or that a process was notified of."""
     body = environment.store.bodies.get(f"waits/{wait_id}")
     if body is not None:
         return decode_wait(body, wait_id, wait_id.partition("@")[2])

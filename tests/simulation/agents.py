@@ -1,8 +1,8 @@
-"""Small trees of agents, whose models say their lines and whose tools keep a ledger.
+"""Small trees of agents, with scripted models and tools that record their effects.
 
-Models keep no place in their script: which line is next follows from the
-conversation. Tools take virtual time and write down what they did where no crash
-reaches it.
+A model keeps no position: the number of assistant messages selects its next line. A
+tool takes virtual time, and records its effect in the environment, which no simulated
+crash reaches.
 """
 
 from __future__ import annotations
@@ -28,10 +28,12 @@ from tests.simulation.processes import ProcessKilled, current_process
 from tests.simulation.sim_environment import Effect, ModelTurn
 
 if TYPE_CHECKING:
+    from continuations.authoring.tool import Tool
     from continuations.models.interface import ModelRequest
 
-# A final text, or calls: the tool and what it is about.
+# A final text, or calls: the name of the tool and its argument `what`.
 Line: TypeAlias = "str | Sequence[tuple[str, str]]"
+# The lines of each frame, by its task.
 Script: TypeAlias = Mapping[str, Sequence[Line]]
 
 
@@ -39,41 +41,42 @@ Script: TypeAlias = Mapping[str, Sequence[Line]]
 
 
 async def perform_effect(name: str, what: str, ctx: ToolContext, seconds: float) -> str:
-    """Have an effect outside, which takes so long; returns what the model is told."""
+    """Record an effect, take some virtual seconds, and return the tool's result."""
     process = current_process()
-    world = process.environment
-    if world.closed:
+    environment = process.environment
+    if environment.closed:
         raise ProcessKilled
     await process.freeze_before_call()
-    done = Effect(
+    effect = Effect(
         process=process.name,
         tool=name,
         run_id=ctx.run_id,
         call_id=ctx.call_id,
-        key=ctx.idempotency_key,
+        idempotency_key=ctx.idempotency_key,
         arguments=jsontext.canonical({"what": what}),
         fence=ctx.fence,
         attempt=ctx.attempt,
         clock_sample=process.clock_sample,
-        began=world.next_timestamp,
+        began_at=environment.next_timestamp,
     )
-    world.effects.append(done)
-    world.log_event(process.name, "does", name, what, ctx.call_id, ctx.fence)
-    if process.draw_fault("die") is not None:
+    environment.effects.append(effect)
+    environment.log_event(
+        process.name, "effect", name, what, ctx.call_id, f"fence {ctx.fence}"
+    )
+    if process.draw_fault("die_in_call") is not None:
         await process.die_here()
     await asyncio.sleep(seconds)
-    if process.draw_fault("die") is not None:
+    if process.draw_fault("die_in_call") is not None:
         await process.die_here()
-    done.ended = world.loop.time()
     return result_of(name, what)
 
 
 def result_of(name: str, what: str) -> str:
-    """Return what a tool says that it did."""
+    """Return the result of a tool."""
     return f"{name} {what} done"
 
 
-def _make_tool(name: str, seconds: float, **options: Any) -> Any:
+def _make_tool(name: str, seconds: float, **options: Any) -> Tool[Any, Any]:
     async def work(what: str, ctx: ToolContext) -> str:
         return await perform_effect(name, what, ctx, seconds)
 
@@ -81,50 +84,59 @@ def _make_tool(name: str, seconds: float, **options: Any) -> Any:
 
 
 async def verify(what: str, ctx: ToolContext) -> Answer | Approve | None:
-    """Find out whether a call happened, or not find out."""
+    """Look the call up among the effects; for a `what` of odd length, find nothing."""
     process = current_process()
     await asyncio.sleep(0.3)
     if len(what) % 2:
         return None
-    for done in process.environment.effects:
-        if done.key == ctx.idempotency_key:
-            return Answer(result_of(done.tool, what))
+    for effect in process.environment.effects:
+        if effect.idempotency_key == ctx.idempotency_key:
+            return Answer(result_of(effect.tool, what))
     return Approve()
 
 
 async def _fail(what: str, ctx: ToolContext) -> str:
-    await perform_effect("trip", what, ctx, 0.5)
+    await perform_effect("fail", what, ctx, 0.5)
     raise ValueError(what)
 
 
 async def _kill_worker(what: str, ctx: ToolContext) -> str:
-    """Kill the worker, also when nothing else goes wrong any more."""
-    done = await perform_effect("poison", what, ctx, 0.1)
+    """Kill the worker, also after all other faults have stopped."""
+    result = await perform_effect("kill_worker", what, ctx, 0.1)
     process = current_process()
-    if process.environment.faults.record(f"{process.name}/0 poison"):
+    if process.environment.faults.record(f"{process.name}/0 kill_worker"):
         await process.die_here()
-    return done
+    return result
 
 
-TOOLS: dict[str, Any] = {
+# The order is part of the random draws: append new tools at the end.
+TOOLS: dict[str, Tool[Any, Any]] = {
     "act": _make_tool("act", 0.5),
     "look": _make_tool("look", 0.2, read_only=True),
     "push": _make_tool("push", 0.5, idempotent=True),
     "check": _make_tool("check", 0.7, verify=verify),
     "slow": _make_tool("slow", 42.0),
-    "crawl": _make_tool("crawl", 38.0, idempotent=True),
-    "poison": tool(_kill_worker, name="poison", description="Kill.", idempotent=True),
-    "trip": tool(_fail, name="trip", description="Fail."),
+    "slow_idempotent": _make_tool("slow_idempotent", 38.0, idempotent=True),
+    "kill_worker": tool(
+        _kill_worker, name="kill_worker", description="Kill.", idempotent=True
+    ),
+    "fail": tool(_fail, name="fail", description="Fail."),
     "pay": _make_tool("pay", 0.5, approval=True),
-    "wire": _make_tool("wire", 35.0, approval=True),
+    "slow_payment": _make_tool("slow_payment", 35.0, approval=True),
     "post": _make_tool("post", 0.5, approval=True, idempotent=True),
     "book": _make_tool("book", 0.5, approval=True, verify=verify),
     "sign": _make_tool("sign", 0.5, approval=ApprovalPolicy(expires_after=45)),
-    "seal": _make_tool(
-        "seal", 0.5, approval=ApprovalPolicy(expires_after=60, on_expired="stop")
+    "expiry_stops": _make_tool(
+        "expiry_stops",
+        0.5,
+        approval=ApprovalPolicy(expires_after=60, on_expired="stop"),
     ),
-    "fresh": _make_tool("fresh", 0.5, approval=ApprovalPolicy(valid_for=15)),
-    "fire": _make_tool("fire", 0.5, approval=ApprovalPolicy(on_denied="stop")),
+    "short_approval": _make_tool(
+        "short_approval", 0.5, approval=ApprovalPolicy(valid_for=15)
+    ),
+    "denial_stops": _make_tool(
+        "denial_stops", 0.5, approval=ApprovalPolicy(on_denied="stop")
+    ),
 }
 NEEDS_APPROVAL = frozenset(
     name for name, each in TOOLS.items() if each.approval is not None
@@ -136,7 +148,7 @@ REPEATABLE = frozenset(name for name, each in TOOLS.items() if each.repeatable)
 
 
 class SimModel:
-    """Says the line that a conversation has come to; now and then it fails."""
+    """Replies with the line that a conversation has come to, or raises an error."""
 
     name = "simulated"
 
@@ -144,37 +156,38 @@ class SimModel:
         self._script = script
 
     async def reply(self, request: ModelRequest) -> ModelReply:
-        """Note the question, take a while, answer."""
+        """Record the turn, take some virtual time, and reply."""
         process = current_process()
-        world = process.environment
-        if world.closed:
+        environment = process.environment
+        if environment.closed:
             raise ProcessKilled
         await process.freeze_before_call()
         task = task_of(request.messages)
         turn = sum(message.role == "assistant" for message in request.messages)
-        asked = ModelTurn(
-            process=process.name,
-            run_id=request.run_id,
-            frame_task=task,
-            turn=turn,
-            messages=tuple(message.text for message in request.messages),
-            clock_sample=process.clock_sample,
-            began=world.next_timestamp,
+        environment.model_turns.append(
+            ModelTurn(
+                process=process.name,
+                run_id=request.run_id,
+                frame_task=task,
+                turn=turn,
+                messages=tuple(message.text for message in request.messages),
+                clock_sample=process.clock_sample,
+                began_at=environment.next_timestamp,
+            )
         )
-        world.model_turns.append(asked)
-        world.log_event(process.name, "asks", task, turn)
-        if process.draw_fault("die") is not None:
+        environment.log_event(process.name, "model turn", task, turn)
+        if process.draw_fault("die_in_call") is not None:
             await process.die_here()
         await asyncio.sleep(0.2 + process.rng.random() * 2)
-        if process.draw_fault("die") is not None:
+        if process.draw_fault("die_in_call") is not None:
             await process.die_here()
-        if process.draw_fault("model") is not None:
-            raise ModelError("no answer, this once")
+        if process.draw_fault("model_error") is not None:
+            raise ModelError("simulated error")
         return ModelReply(message=_assistant_message(self._script[task][turn], turn))
 
 
 def task_of(messages: Sequence[Message]) -> str:
-    """Return what a frame was asked to do: it names the frame."""
+    """Return the first user message of a frame, which identifies the frame."""
     return next(message.content for message in messages if message.role == "user")
 
 
@@ -183,11 +196,11 @@ def _assistant_message(line: Line, turn: int) -> Message:
         return Message.from_mapping({"role": "assistant", "content": line})
     calls = [
         {
-            "id": f"call_{turn}_{place}",
+            "id": f"call_{turn}_{number}",
             "type": "function",
             "function": {"name": name, "arguments": _arguments_json(name, what)},
         }
-        for place, (name, what) in enumerate(line)
+        for number, (name, what) in enumerate(line)
     ]
     return Message.from_mapping(
         {"role": "assistant", "content": None, "tool_calls": calls}
@@ -203,30 +216,34 @@ def _arguments_json(name: str, what: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A tree of agents; its root's task is "go"."""
+    """A tree of agents; the task of its root is "go"."""
 
     name: str
     root: Agent
 
 
 def _make_tree(name: str, script: Script, sub_agents: Mapping[str, Any]) -> Tree:
-    """Return a tree of a script and the agents below the root, name by name."""
+    """Return a tree of a script and the sub-agents of the root, name by name.
+
+    A name that ends with `?` is a sub-agent that needs approval.
+    """
     model = SimModel(script)
-    named = {call[0] for lines in script.values() for line in lines for call in line}
-    tools = [each for called, each in TOOLS.items() if called in named]
+    used = {call[0] for lines in script.values() for line in lines for call in line}
+    tools = [each for tool_name, each in TOOLS.items() if tool_name in used]
 
-    def agent(called: str, below: Mapping[str, Any]) -> Agent:
-        children = [_child(each, inner) for each, inner in below.items()]
-        return Agent(called, tools=[*tools, *children], model=model)
+    def make_agent(agent_name: str, below: Mapping[str, Any]) -> Agent:
+        children = [make_child(each, inner) for each, inner in below.items()]
+        return Agent(agent_name, tools=[*tools, *children], model=model)
 
-    def _child(called: str, inner: Mapping[str, Any]) -> Any:
-        plain, _, gated = called.partition("?")
-        child = agent(plain, inner)
-        return child.as_tool(approval=True) if gated else child
+    def make_child(child_name: str, below: Mapping[str, Any]) -> Any:
+        plain_name, _, _ = child_name.partition("?")
+        child = make_agent(plain_name, below)
+        return child if plain_name == child_name else child.as_tool(approval=True)
 
-    return Tree(name, agent(name, sub_agents))
+    return Tree(name, make_agent(name, sub_agents))
 
 
+# The order is part of the random draws: append new trees at the end.
 _ALL: tuple[Tree, ...] = (
     _make_tree("plain", {"go": [[("act", "1")], "end"]}, {}),
     _make_tree(
@@ -251,10 +268,10 @@ _ALL: tuple[Tree, ...] = (
         "deep",
         {
             "go": [[("hr", "A")], "end"],
-            "A": [[("desk", "B")], "A end"],
+            "A": [[("clerk", "B")], "A end"],
             "B": [[("pay", "1")], "B end"],
         },
-        {"hr": {"desk": {}}},
+        {"hr": {"clerk": {}}},
     ),
     _make_tree(
         "wide",
@@ -266,32 +283,44 @@ _ALL: tuple[Tree, ...] = (
         {"left": {}, "right": {}},
     ),
     _make_tree(
-        "gate",
+        "approved_agent",
         {"go": [[("clerk", "A")], "end"], "A": [[("act", "1")], "A end"]},
         {"clerk?": {}},
     ),
     _make_tree("expiry", {"go": [[("sign", "1"), ("act", "2")], "end"]}, {}),
-    _make_tree("seal", {"go": [[("seal", "1"), ("pay", "2")], "end"]}, {}),
-    _make_tree("fresh", {"go": [[("fresh", "1")], "end"]}, {}),
-    _make_tree("fire", {"go": [[("fire", "1"), ("pay", "2")], "end"]}, {}),
+    _make_tree(
+        "expiry_stops", {"go": [[("expiry_stops", "1"), ("pay", "2")], "end"]}, {}
+    ),
+    _make_tree("short_approval", {"go": [[("short_approval", "1")], "end"]}, {}),
+    _make_tree(
+        "denial_stops", {"go": [[("denial_stops", "1"), ("pay", "2")], "end"]}, {}
+    ),
     _make_tree("check", {"go": [[("check", "1")], [("check", "22")], "end"]}, {}),
     _make_tree("slow", {"go": [[("slow", "1")], "end"]}, {}),
-    _make_tree("crawl", {"go": [[("crawl", "1"), ("look", "2")], "end"]}, {}),
-    _make_tree("wire", {"go": [[("wire", "1"), ("book", "22")], "end"]}, {}),
-    _make_tree("poison", {"go": [[("poison", "1"), ("pay", "2")], "end"]}, {}),
-    _make_tree("trip", {"go": [[("trip", "1"), ("pay", "2")], "end"]}, {}),
+    _make_tree(
+        "slow_idempotent",
+        {"go": [[("slow_idempotent", "1"), ("look", "2")], "end"]},
+        {},
+    ),
+    _make_tree(
+        "slow_payment", {"go": [[("slow_payment", "1"), ("book", "22")], "end"]}, {}
+    ),
+    _make_tree(
+        "kill_worker", {"go": [[("kill_worker", "1"), ("pay", "2")], "end"]}, {}
+    ),
+    _make_tree("fail", {"go": [[("fail", "1"), ("pay", "2")], "end"]}, {}),
 )
 TREES: dict[str, Tree] = {tree.name: tree for tree in _ALL}
 
 
-def undisturbed_results() -> frozenset[str]:
-    """Return, as JSON, what tools that raise nothing say that they did."""
-    return _UNDISTURBED_RESULTS
+def results_without_errors() -> frozenset[str]:
+    """Return the JSON of every result of the tools that never raise."""
+    return _RESULTS_WITHOUT_ERRORS
 
 
-_UNDISTURBED_RESULTS = frozenset(
+_RESULTS_WITHOUT_ERRORS = frozenset(
     jsontext.canonical(result_of(name, what))
     for name in TOOLS
-    if name != "trip"
+    if name != "fail"
     for what in ("1", "2", "3", "22", *TOOLS)
 )

@@ -1,4 +1,4 @@
-"""What a schedule left behind, read once: every version, decision and wait."""
+"""The evidence of a schedule: every version, decision and wait, read once."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ T = TypeVar("T")
 
 
 class ReadOnlyStore:
-    """The store as it is, at once and without a network."""
+    """The final store, without faults and delays."""
 
     def __init__(self, store: SimStore) -> None:
         self._store = store
 
     async def create(self, key: str, body: bytes) -> datetime | None:
-        """Refuse: laws write nothing."""
+        """Refuse the create; laws do not write."""
         raise AssertionError(key, body)
 
     async def read(self, key: str) -> bytes:
-        """Return a body."""
+        """Return the body of a key."""
         return self._store.read(key)
 
     async def keys(
@@ -47,15 +47,15 @@ class ReadOnlyStore:
         return self._store.keys(prefix, after, limit)
 
     async def delete(self, key: str) -> None:
-        """Refuse: laws write nothing."""
+        """Refuse the delete; laws do not write."""
         raise AssertionError(key)
 
     async def probe(self) -> None:
-        """Prove nothing."""
+        """Do nothing: the store keeps the contract."""
 
 
 def run_without_waiting(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that never has to wait."""
+    """Run a coroutine that never waits."""
     try:
         coroutine.send(None)
     except StopIteration as end:
@@ -66,17 +66,17 @@ def run_without_waiting(coroutine: Coroutine[Any, Any, T]) -> T:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """One version, who made it, and when."""
+    """One version of a run, the process that created it, and the true time."""
 
     number: int
     at: float
     process: str
-    table: RunState
+    state: RunState
 
 
 @dataclass(frozen=True, slots=True)
 class WaitRecord:
-    """One wait that a version named, since when, and what was decided."""
+    """One wait: when a version opened it, and its decision."""
 
     wait: Wait
     opened_at: float
@@ -86,7 +86,13 @@ class WaitRecord:
 
 @dataclass
 class RunHistory:
-    """All that became of one run."""
+    """All versions of one run.
+
+    Attributes:
+        run_id: The id of the run.
+        versions: The versions, the first one first.
+        load_error: Why a version cannot be loaded, or None.
+    """
 
     run_id: str
     versions: list[Version] = field(default_factory=list[Version])
@@ -94,8 +100,8 @@ class RunHistory:
 
     @property
     def newest_state(self) -> RunState:
-        """The newest version."""
-        return self.versions[-1].table
+        """The state in the newest version."""
+        return self.versions[-1].state
 
     @property
     def ended(self) -> bool:
@@ -104,25 +110,25 @@ class RunHistory:
 
     @property
     def ended_at(self) -> float:
-        """When the run ended."""
-        return next(v.at for v in self.versions if v.table.run.status in ENDED_STATUSES)
+        """The true time of the version that ended the run."""
+        return next(v.at for v in self.versions if v.state.run.status in ENDED_STATUSES)
 
     def version_before(self, at: float) -> Version | None:
-        """Return the newest version that had landed before a time."""
-        found = None
+        """Return the newest version that was created before a true time."""
+        newest = None
         for version in self.versions:
             if version.at >= at:
                 break
-            found = version
-        return found
+            newest = version
+        return newest
 
     @cached_property
     def call_closed_at(self) -> dict[str, float]:
-        """When each call first had a committed result, or was gone with its turn."""
+        """When each call first had a committed result, or was removed with its turn."""
         closed: dict[str, float] = {}
         seen: set[str] = set()
         for version in self.versions:
-            calls = version.table.calls
+            calls = version.state.calls
             for call in calls.values():
                 if isinstance(call.state, CLOSED_STATES):
                     closed.setdefault(call.id, version.at)
@@ -133,77 +139,88 @@ class RunHistory:
         return closed
 
     @cached_property
-    def reply_kept_at(self) -> dict[tuple[str, int], float]:
-        """When each model turn, by its frame's task, was first kept."""
-        found: dict[tuple[str, int], float] = {}
-        before: dict[str, str] = {}
+    def reply_committed_at(self) -> dict[tuple[str, int], float]:
+        """When the reply of each turn (frame task, number) was first committed."""
+        committed: dict[tuple[str, int], float] = {}
+        task_of_frame: dict[str, str] = {}
         for version in self.versions:
-            logs = version.table.logs
-            for frame, log in logs.items():
-                if frame not in before:
-                    before[frame] = next(
+            logs = version.state.logs
+            for frame_id, log in logs.items():
+                if frame_id not in task_of_frame:
+                    task_of_frame[frame_id] = next(
                         m.content for m in log.messages if m.role == "user"
                     )
                 turns = sum(m.role == "assistant" for m in log.messages)
                 for turn in range(turns):
-                    found.setdefault((before[frame], turn), version.at)
-            for frame, task in before.items():
-                if frame not in logs:
+                    committed.setdefault((task_of_frame[frame_id], turn), version.at)
+            for frame_id, task in task_of_frame.items():
+                if frame_id not in logs:
                     for turn in range(10):
-                        found.setdefault((task, turn), version.at)
-        return found
+                        committed.setdefault((task, turn), version.at)
+        return committed
 
 
 class Evidence:
-    """What laws look at, beside the world itself."""
+    """All that laws read.
+
+    Attributes:
+        environment: The simulation, with its effects, model turns and notifications.
+        created: The creates of each key, the first one first.
+        deleted: The deletes of each key.
+        runs: The history of each run.
+        decisions: The decision of each wait id, and the true time of its create.
+        waits: Each wait that a version opened.
+    """
 
     def __init__(self, environment: SimEnvironment) -> None:
         self.environment = environment
         self.created: dict[str, list[StoreChange]] = {}
         self.deleted: dict[str, list[StoreChange]] = {}
-        for landed in environment.store.changes:
-            where = self.created if landed.verb == "create" else self.deleted
-            where.setdefault(landed.key, []).append(landed)
-        self.runs = {run_id: self._run(run_id) for run_id in environment.tree_of_run}
+        for change in environment.store.changes:
+            changes = self.created if change.verb == "create" else self.deleted
+            changes.setdefault(change.key, []).append(change)
+        self.runs = {
+            run_id: self._run_history(run_id) for run_id in environment.tree_of_run
+        }
         self.decisions = self._decisions()
         self.waits = self._waits()
 
-    def _run(self, run_id: str) -> RunHistory:
-        story = RunHistory(run_id)
+    def _run_history(self, run_id: str) -> RunHistory:
+        history = RunHistory(run_id)
         prefix = layout.versions_prefix(run_id)
         versions = Versions(Objects(ReadOnlyStore(self.environment.store)), run_id)
-        steps: dict[int, RebuiltVersion] = {}
+        rebuilt: dict[int, RebuiltVersion] = {}
         for key in reversed(self.environment.store.keys(prefix)):
             number = layout.version_number(key)
             try:
-                steps[number] = run_without_waiting(versions.rebuild(number, steps))
-            except Exception as error:  # noqa: BLE001 - the law says what is wrong
-                story.load_error = (
+                rebuilt[number] = run_without_waiting(versions.rebuild(number, rebuilt))
+            except Exception as error:  # noqa: BLE001 - a law reports it
+                history.load_error = (
                     f"version {number} of {run_id} does not load: {error!r}"
                 )
                 break
-            made = self.created[key][0]
-            story.versions.append(
-                Version(number, made.at, made.process, steps[number].state)
+            create = self.created[key][0]
+            history.versions.append(
+                Version(number, create.at, create.process, rebuilt[number].state)
             )
-        return story
+        return history
 
     def _decisions(self) -> dict[str, tuple[Decision, float]]:
-        found: dict[str, tuple[Decision, float]] = {}
-        for key, made in self.created.items():
+        decisions: dict[str, tuple[Decision, float]] = {}
+        for key, creates in self.created.items():
             head, _, name = key.rpartition("/")
             if head.endswith("/in") and name.startswith("d-"):
                 run_id = head.split("/")[1]
-                decision = decode_decision(made[0].body, key, run_id)
-                found[f"{name[2:]}@{run_id}"] = decision, made[0].at
-        return found
+                decision = decode_decision(creates[0].body, key, run_id)
+                decisions[f"{name[2:]}@{run_id}"] = decision, creates[0].at
+        return decisions
 
     def _waits(self) -> dict[str, WaitRecord]:
-        found: dict[str, WaitRecord] = {}
-        for story in self.runs.values():
-            for version in story.versions:
-                for wait in version.table.waits.values():
-                    if wait.id not in found:
+        records: dict[str, WaitRecord] = {}
+        for history in self.runs.values():
+            for version in history.versions:
+                for wait in version.state.waits.values():
+                    if wait.id not in records:
                         decision, at = self.decisions.get(wait.id, (None, 0.0))
-                        found[wait.id] = WaitRecord(wait, version.at, decision, at)
-        return found
+                        records[wait.id] = WaitRecord(wait, version.at, decision, at)
+        return records

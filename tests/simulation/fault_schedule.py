@@ -1,8 +1,10 @@
-"""What goes wrong in a schedule, and when: drawn from the seed, and can be left out.
+"""The faults of one schedule: drawn from its seed, each with a name.
 
-A fault's name says where it strikes: `worker1/17 freeze` is the 17th throw of that
-process. Each process has dice of its own and each operation throws equally often, so a
-fault can be left out without changing what everybody else draws.
+A fault's name says which process it hits, where, and its kind: `worker1/17 freeze` hits
+the 17th store operation of `worker1`, `worker1/t17 caller_stops` its 17th other draw.
+
+Each process has its own random numbers, and each operation draws equally many. So a
+fault can be left out without changing the draws of any other process.
 """
 
 from __future__ import annotations
@@ -13,40 +15,58 @@ from typing import Literal
 
 Phase = Literal["before", "flight", "after"]
 
-# How likely an operation on the store is struck, for kinds that a schedule has.
+# Faults of one store operation, with the probability for schedules that have the kind.
 STORE_FAULT_RATES: dict[str, float] = {
-    "crash": 0.012,  # the process dies before, while or after the request is under way
-    "freeze": 0.02,  # it stops there, for a while
-    "lost": 0.015,  # it landed; the reply was lost
-    "unlanded": 0.01,  # the reply was lost, and the request too
-    "late": 0.01,  # the reply was lost, and the request lands after that
-    "refused": 0.015,  # nothing was written, and that is said
-    "twice": 0.03,  # a retrying client sent it twice
-    "slow": 0.02,  # it takes seconds
+    # The process dies before, during or after the request.
+    "crash": 0.012,
+    # The process freezes before, during or after the request.
+    "freeze": 0.02,
+    # The store has applied the request; the reply is lost.
+    "lost_reply": 0.015,
+    # The request and the reply are lost.
+    "lost_request": 0.01,
+    # The reply is lost, and the store applies the request after that.
+    "late_request": 0.01,
+    # The store applies nothing and says so.
+    "refused": 0.015,
+    # The client repeats the request.
+    "sent_twice": 0.03,
+    # The request or the reply takes seconds.
+    "slow": 0.02,
 }
-LOST_REPLY_KINDS = frozenset({"lost", "unlanded", "late"})
-_WRITE_FAULTS = LOST_REPLY_KINDS | {"twice"}
-_DELETE_FAULTS = _WRITE_FAULTS - {"unlanded"}
+LOST_REPLY_KINDS = frozenset({"lost_reply", "lost_request", "late_request"})
+_WRITE_FAULTS = LOST_REPLY_KINDS | {"sent_twice"}
+_DELETE_FAULTS = _WRITE_FAULTS - {"lost_request"}
 
-# The others strike elsewhere.
+# Faults of other places: listings, calls, model turns, whole processes, clocks.
 OTHER_FAULT_RATES: dict[str, float] = {
-    "stale": 0.5,  # a listing of waits lags
-    "gap": 0.1,  # a process freezes in front of the first byte of a call
-    "die": 0.05,  # a process dies while a tool or a model works
-    "model": 0.08,  # a model gives no answer, once
-    "stop": 0.06,  # somebody presses Ctrl-C, or a time limit does
-    "strike": 0.4,  # a process is killed at some moment
-    "stall": 0.4,  # a process freezes at some moment
-    "skew": 0.6,  # clocks are off by up to a quarter of a claim
-    "jump": 0.2,  # a clock is set at some moment, from within a quarter to within one
-    "clock": 0.2,  # a clock is off by more
+    # A listing of waits shows an older state.
+    "stale_listing": 0.5,
+    # A process freezes right before it sends the first byte of a call.
+    "freeze_before_call": 0.1,
+    # A process dies while a tool or a model works.
+    "die_in_call": 0.05,
+    # A model raises an error instead of replying.
+    "model_error": 0.08,
+    # The caller stops an operation, as by Ctrl-C or a time limit.
+    "caller_stops": 0.06,
+    # A process dies at some time.
+    "kill": 0.4,
+    # A process freezes at some time.
+    "freeze_later": 0.4,
+    # The clock of a process is off by up to a quarter of a claim.
+    "skew": 0.6,
+    # The clock of a process is set, to another time within a quarter of a claim.
+    "clock_set": 0.2,
+    # The clock of a process is off by more than a quarter of a claim.
+    "clock_far_off": 0.2,
 }
 FAULT_KINDS = frozenset(STORE_FAULT_RATES) | frozenset(OTHER_FAULT_RATES)
 
 
 @dataclass(slots=True)
 class OperationPlan:
-    """How one operation goes."""
+    """The course of one store operation: its fault, if any, and its delays."""
 
     kind: str | None
     phase: Phase
@@ -56,7 +76,7 @@ class OperationPlan:
 
 
 def freeze_seconds(draw: float) -> float:
-    """Return how long a freeze lasts: a moment, most of a claim, or several."""
+    """Return the length of a freeze: short, most of a claim, or several claims."""
     if draw < 0.35:
         return 1.0 + draw * 30
     if draw < 0.75:
@@ -68,8 +88,14 @@ def freeze_seconds(draw: float) -> float:
 class FaultSchedule:
     """The faults of one schedule.
 
-    `allowed` are the kinds that may be at all, `without` the single faults and actors
-    that are left out, `struck` those that happened.
+    Attributes:
+        seed: The seed of the schedule.
+        allowed_kinds: The kinds of faults that may occur.
+        excluded: Names of single faults and of actors that are left out.
+        stopped: True once no more faults occur.
+        occurred: The names of the faults so far, in their order.
+        rates: The probability of each kind that this schedule has.
+        latency: The longest normal delay of a request or reply, in seconds.
     """
 
     seed: int
@@ -81,49 +107,50 @@ class FaultSchedule:
     latency: float = 0.05
 
     def __post_init__(self) -> None:
-        """Draw which kinds this schedule has; few schedules have them all."""
-        dice = random.Random(f"{self.seed}/weather")  # noqa: S311 - not for secrets
-        share = dice.choice((0.0, 0.25, 0.5, 1.0))
-        force = dice.choice((0.5, 1.0, 1.0, 2.5))
-        self.latency = dice.choice((0.005, 0.05, 0.3))
+        """Draw the kinds of faults of this schedule; few schedules have all kinds."""
+        rng = random.Random(f"{self.seed}/weather")  # noqa: S311 - not for secrets
+        share = rng.choice((0.0, 0.25, 0.5, 1.0))
+        factor = rng.choice((0.5, 1.0, 1.0, 2.5))
+        self.latency = rng.choice((0.005, 0.05, 0.3))
         for kind, rate in (STORE_FAULT_RATES | OTHER_FAULT_RATES).items():
-            has = dice.random() < share
-            if has and kind in self.allowed_kinds:
-                self.rates[kind] = min(1.0, rate * force)
+            has_kind = rng.random() < share
+            if has_kind and kind in self.allowed_kinds:
+                self.rates[kind] = min(1.0, rate * factor)
 
     def rate_of(self, kind: str) -> float:
-        """Return how likely a kind strikes, 0 if it never does."""
+        """Return the probability of a kind, 0 if it cannot occur now."""
         return 0.0 if self.stopped else self.rates.get(kind, 0.0)
 
     def record(self, name: str) -> bool:
-        """Note a fault that is about to happen, unless it is left out."""
+        """Record a fault that is about to occur; False if it is left out."""
         if name in self.excluded:
             return False
         self.occurred.append(name)
         return True
 
     def plan_operation(self, name: str, rng: random.Random, verb: str) -> OperationPlan:
-        """Return how an operation on the store goes."""
-        throws = [rng.random() for _ in range(4)]
-        kind = self._draw_kind(throws[0], verb)
-        moments: tuple[Phase, ...] = ("before", "flight", "after")
-        moment = moments[int(throws[1] * 3)]
+        """Draw the course of a store operation."""
+        draws = [rng.random() for _ in range(4)]
+        kind = self._draw_kind(draws[0], verb)
+        phases: tuple[Phase, ...] = ("before", "flight", "after")
+        phase = phases[int(draws[1] * 3)]
         if kind is not None and not self.record(f"{name} {kind}"):
             kind = None
-        going, coming = self.latency * throws[2], self.latency * throws[3]
-        if kind == "slow" and moment == "after":
-            coming += 14 * throws[3]
+        request_delay, reply_delay = self.latency * draws[2], self.latency * draws[3]
+        if kind == "slow" and phase == "after":
+            reply_delay += 14 * draws[3]
         elif kind == "slow":
-            going += 14 * throws[2]
-        return OperationPlan(kind, moment, going, coming, freeze_seconds(throws[3]))
+            request_delay += 14 * draws[2]
+        freeze = freeze_seconds(draws[3])
+        return OperationPlan(kind, phase, request_delay, reply_delay, freeze)
 
     def _draw_kind(self, draw: float, verb: str) -> str | None:
-        struck = {"create": _WRITE_FAULTS, "delete": _DELETE_FAULTS}.get(
+        possible = {"create": _WRITE_FAULTS, "delete": _DELETE_FAULTS}.get(
             verb, frozenset()
         )
         for kind in STORE_FAULT_RATES:
             rate = self.rate_of(kind)
-            if kind in _WRITE_FAULTS and kind not in struck:
+            if kind in _WRITE_FAULTS and kind not in possible:
                 continue
             if draw < rate:
                 return kind

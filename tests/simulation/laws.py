@@ -1,6 +1,6 @@
-"""What must be true of every schedule; a sentence from those of which it is not.
+"""The laws: functions of the evidence of one schedule.
 
-Each law is a function of the evidence and stands in the file of its subject.
+A law returns None if the schedule keeps it, or a sentence about what is wrong.
 """
 
 from __future__ import annotations
@@ -53,6 +53,6 @@ LAWS: dict[str, Law] = {law.__name__: law for law in _LAW_FUNCTIONS}
 
 
 def broken_laws(evidence: Evidence) -> dict[str, str]:
-    """Return the laws that a schedule broke, each with what is wrong."""
-    found = ((name, law(evidence)) for name, law in LAWS.items())
-    return {name: what for name, what in found if what is not None}
+    """Return the names of the laws that a schedule broke, each with its sentence."""
+    sentences = ((name, law(evidence)) for name, law in LAWS.items())
+    return {name: sentence for name, sentence in sentences if sentence is not None}

@@ -1,4 +1,4 @@
-"""Laws of endings: what is true once faults have stopped and only sweeps followed."""
+"""Laws of endings: what holds once faults have stopped and only sweeps followed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.state import ROOT_FRAME_ID
 from continuations.ledger import layout
-from tests.simulation.agents import undisturbed_results
+from tests.simulation.agents import TREES, results_without_errors
 from tests.simulation.processes import wall_time
 
 if TYPE_CHECKING:
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 
 def no_run_stranded(evidence: Evidence) -> str | None:
-    """Every run has ended, or has an open wait that is undecided and shown."""
-    for story in evidence.runs.values():
-        if not story.versions or story.ended:
+    """Every run has ended, or has a listed, undecided wait and nothing else to do."""
+    for history in evidence.runs.values():
+        if not history.versions or history.ended:
             continue
-        wrong = _why_stranded(evidence, story)
-        if wrong:
-            return f"{story.run_id} {wrong}, and nothing moves it"
+        reason = _why_stranded(evidence, history)
+        if reason:
+            return f"{history.run_id} {reason}, and no sweep resumes it"
     return None
 
 
-def _why_stranded(  # noqa: PLR0911 - one for each way
+def _why_stranded(  # noqa: PLR0911 - one for each reason
     evidence: Evidence, history: RunHistory
 ) -> str | None:
     state, bodies = history.newest_state, evidence.environment.store.bodies
@@ -34,104 +34,109 @@ def _why_stranded(  # noqa: PLR0911 - one for each way
     if state.run.status == "running":
         return "is still running"
     if not state.waits:
-        return "waits for nothing"
+        return "is suspended without a wait"
     if state.runnable:
-        return f"could go on with {list(state.runnable)}"
+        return f"has the runnable frames {list(state.runnable)}"
     for wait in state.waits.values():
         if wait.id in evidence.decisions:
-            return f"has the decision of {wait.id}"
+            return f"has a decision of {wait.id}"
         if wait.deadline is not None and wait.deadline < now:
             return f"waits for {wait.id} after its deadline"
         if f"waits/{wait.id}" not in bodies:
-            return f"waits for {wait.id}, which is not shown"
+            return f"waits for {wait.id}, which is not listed"
     if layout.cancel_request_key(history.run_id) in bodies:
         return "was cancelled"
     prefix = f"{layout.arrivals_prefix(history.run_id)}m-"
-    letters = [key for key in bodies if key.startswith(prefix)]
-    if (
-        len(letters) > state.run.last_inbox_number
-        and not state.frames[ROOT_FRAME_ID].open_call_ids
-    ):
-        return "has a message"
+    posted = sum(key.startswith(prefix) for key in bodies)
+    can_read_message = not state.frames[ROOT_FRAME_ID].open_call_ids
+    if posted > state.run.last_inbox_number and can_read_message:
+        return "has an unread message"
     return None
 
 
 def ended_run_leaves_no_keys(evidence: Evidence) -> str | None:
-    """A run that has ended is not listed and has no markers."""
-    for story in evidence.runs.values():
-        if not story.ended:
+    """A run that has ended has no wait objects and no markers."""
+    for history in evidence.runs.values():
+        if not history.ended:
             continue
         for key in evidence.environment.store.bodies:
-            listed = key.startswith(("waits/", "markers/"))
-            if listed and key.endswith(f"@{story.run_id}"):
-                return f"{story.run_id} has ended, and there is {key}"
+            is_temporary = key.startswith(("waits/", "markers/"))
+            if is_temporary and key.endswith(f"@{history.run_id}"):
+                return f"{history.run_id} has ended, and {key} exists"
     return None
 
 
 def listed_waits_are_open(evidence: Evidence) -> str | None:
-    """What is listed is open and undecided."""
+    """Every listed wait is undecided and in the newest version of its run."""
     for key in evidence.environment.store.keys("waits/"):
         wait_id = key.removeprefix("waits/")
-        story = evidence.runs[wait_id.partition("@")[2]]
         if wait_id in evidence.decisions:
-            return f"{wait_id} is listed, and decided"
-        if (
-            story.newest_state.run.status in ENDED_STATUSES
-            or wait_id not in story.newest_state.waits
-        ):
+            return f"{wait_id} is listed and decided"
+        state = evidence.runs[wait_id.partition("@")[2]].newest_state
+        if state.run.status in ENDED_STATUSES or wait_id not in state.waits:
             return f"{wait_id} is listed, and its run does not wait for it"
     return None
 
 
 def same_end_as_uninterrupted(evidence: Evidence) -> str | None:
-    """Where nobody meddled, a run ends as it does when nothing happens."""
-    for story in evidence.runs.values():
-        if not story.ended or _was_influenced(evidence, story):
+    """A run that no decision changed ends like a run without faults."""
+    for history in evidence.runs.values():
+        if not history.ended or _was_influenced(evidence, history):
             continue
-        expected = uninterrupted_end(evidence.environment.tree_of_run[story.run_id])
-        found = _final_state(story)
-        if found != expected:
-            return f"{story.run_id} ended as {found}, not as {expected}"
+        expected = uninterrupted_end(evidence.environment.tree_of_run[history.run_id])
+        actual = _final_state(history)
+        if actual != expected:
+            return f"{history.run_id} ended as {actual}, not as {expected}"
     return None
 
 
 @cache
 def uninterrupted_end(tree: str) -> tuple[str, ...]:
-    """Return how a tree's run ends when nothing happens and everybody says yes."""
-    from tests.simulation.simulate import run_uninterrupted  # noqa: PLC0415 - in a circle
+    """Return how the run of a tree ends without faults, with every wait approved."""
+    # Imported here because `schedule` imports the laws.
+    from tests.simulation.schedule import run_uninterrupted  # noqa: PLC0415
 
     return _final_state(run_uninterrupted(tree).runs["r0"])
 
 
+@cache
+def cache_uninterrupted_ends() -> None:
+    """Compute all expected ends now: they must come from code without a mutant."""
+    for tree in TREES:
+        uninterrupted_end(tree)
+
+
 def _final_state(history: RunHistory) -> tuple[str, ...]:
-    run = history.newest_state.run
-    texts = [
-        message.text for message in history.newest_state.logs[ROOT_FRAME_ID].messages
-    ]
-    return (run.status, run.output or "", *texts)
+    state = history.newest_state
+    texts = [message.text for message in state.logs[ROOT_FRAME_ID].messages]
+    return (state.run.status, state.run.output or "", *texts)
 
 
 def _was_influenced(evidence: Evidence, history: RunHistory) -> bool:
-    """Tell whether people, or what they could know, changed what the run means."""
-    letters = f"{layout.arrivals_prefix(history.run_id)}m-"
+    """Tell whether a person or a limit gave the run another end.
+
+    That is a message, a cancellation, a decision other than "approve" or the true
+    answer, an approval that was too old, or too many attempts after faults.
+    """
+    messages = f"{layout.arrivals_prefix(history.run_id)}m-"
     if layout.cancel_request_key(history.run_id) in evidence.created:
         return True
-    if any(key.startswith(letters) for key in evidence.created):
+    if any(key.startswith(messages) for key in evidence.created):
         return True
-    natural = undisturbed_results()
-    for known in evidence.waits.values():
-        decision = known.decision
-        if known.wait.run_id != history.run_id or decision is None:
+    true_answers = results_without_errors()
+    for record in evidence.waits.values():
+        decision = record.decision
+        if record.wait.run_id != history.run_id or decision is None:
             continue
-        if decision.kind == "answer" and decision.value in natural:
+        if decision.kind == "answer" and decision.value in true_answers:
             continue
         if decision.kind != "approve" or decision.arguments is not None:
             return True
-        if known.wait.valid_for is not None and _was_too_old(history):
+        if record.wait.valid_for is not None and _was_too_old(history):
             return True
-    run = history.newest_state.run
-    gave_up = run.failure is not None and run.failure.code == "attempts"
-    return gave_up and bool(evidence.environment.faults.occurred)
+    failure = history.newest_state.run.failure
+    too_many_attempts = failure is not None and failure.code == "attempts"
+    return too_many_attempts and bool(evidence.environment.faults.occurred)
 
 
 def _was_too_old(history: RunHistory) -> bool:

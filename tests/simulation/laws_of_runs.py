@@ -1,4 +1,4 @@
-"""Laws of runs: their versions, their messages, and how they are ended."""
+"""Laws of runs: their versions, their messages, and how they end."""
 
 from __future__ import annotations
 
@@ -18,110 +18,110 @@ if TYPE_CHECKING:
 
 
 def versions_are_linear(evidence: Evidence) -> str | None:
-    """Versions are dense, each made from its base, never made twice, and load."""
-    for story in evidence.runs.values():
-        if story.load_error:
-            return story.load_error
-        numbers = [version.number for version in story.versions]
+    """Versions are numbered without gaps, written once, never deleted, and load."""
+    for history in evidence.runs.values():
+        if history.load_error:
+            return history.load_error
+        numbers = [version.number for version in history.versions]
         if numbers != list(range(1, len(numbers) + 1)):
-            return f"the versions of {story.run_id} are {numbers}"
-    for key, made in evidence.created.items():
-        if "/v/" in key and (len(made) > 1 or key in evidence.deleted):
-            return f"{key} was made {len(made)} times, or removed"
+            return f"the versions of {history.run_id} are {numbers}"
+    for key, creates in evidence.created.items():
+        if "/v/" in key and (len(creates) > 1 or key in evidence.deleted):
+            return f"{key} was created {len(creates)} times, or deleted"
     return None
 
 
 def notified_after_commit(evidence: Evidence) -> str | None:
-    """People are told only of waits that can be decided at that moment."""
+    """A wait is notified only after a version that opens it, or after its decision."""
     for each in evidence.environment.notifications:
-        story = evidence.runs[each.wait.run_id]
-        now = next((v for v in story.versions if v.number == each.newest_version), None)
-        if each.decided or (now is not None and each.wait.id in now.table.waits):
-            continue
-        return f"{each.process} told of {each.wait.id}, which was not open"
+        history = evidence.runs[each.wait.run_id]
+        newest = next(
+            (v for v in history.versions if v.number == each.newest_version), None
+        )
+        is_open = newest is not None and each.wait.id in newest.state.waits
+        if not each.decided and not is_open:
+            return f"{each.process} was notified of {each.wait.id}, which was not open"
     return None
 
 
 def each_message_once(evidence: Evidence) -> str | None:
-    """What was sent is said once, in its order; what counts as read was said."""
-    for story in evidence.runs.values():
-        if not story.versions:
+    """Each posted message is in the log once and in order, if it counts as read."""
+    for history in evidence.runs.values():
+        if not history.versions:
             continue
-        letters = list(_sent_messages(evidence, story))
-        if len(set(letters)) < len(letters):
-            return f"a message to {story.run_id} was posted twice: {letters}"
-        heard = [
-            m.content
-            for m in story.newest_state.logs[ROOT_FRAME_ID].messages
-            if m.role == "user"
+        posted = list(_posted_messages(evidence, history))
+        if len(set(posted)) < len(posted):
+            return f"a message to {history.run_id} was posted twice: {posted}"
+        in_log = [
+            message.content
+            for message in history.newest_state.logs[ROOT_FRAME_ID].messages
+            if message.role == "user"
         ]
-        # The first one is what the run was started with.
-        if heard[1:] != letters[: story.newest_state.run.last_inbox_number]:
-            return f"{story.run_id} was sent {letters} and heard {heard[1:]}"
+        # The first one is the input of the run.
+        if in_log[1:] != posted[: history.newest_state.run.last_inbox_number]:
+            return f"{posted} was posted to {history.run_id}; its log has {in_log[1:]}"
     return None
 
 
-def _sent_messages(evidence: Evidence, history: RunHistory) -> Iterator[str]:
-    """Go through all that was ever sent to a run, in its order."""
+def _posted_messages(evidence: Evidence, history: RunHistory) -> Iterator[str]:
     prefix = f"{layout.arrivals_prefix(history.run_id)}m-"
     for key in sorted(key for key in evidence.created if key.startswith(prefix)):
-        letter = decode_inbox_message(
-            evidence.created[key][0].body, key, history.run_id
-        )
-        yield letter.message.content
+        body = evidence.created[key][0].body
+        yield decode_inbox_message(body, key, history.run_id).message.content
 
 
 def cancellation_noticed_soon(evidence: Evidence) -> str | None:
-    """Who works on a run that was cancelled finds out by the second commit."""
-    for story in evidence.runs.values():
-        for landed in evidence.created.get(layout.cancel_request_key(story.run_id), [])[
-            :1
-        ]:
-            later: dict[str, int] = {}
-            for version in story.versions:
-                claim = version.table.run.claim
-                if claim is None or version.at < landed.at:
-                    continue
-                later[claim.worker] = later.get(claim.worker, 0) + 1
-                if later[claim.worker] > 2:
-                    return f"{version.process} went on with {story.run_id}, cancelled"
+    """A worker makes at most two versions after its run was cancelled."""
+    for history in evidence.runs.values():
+        requests = evidence.created.get(layout.cancel_request_key(history.run_id))
+        if not requests:
+            continue
+        versions_of_worker: dict[str, int] = {}
+        for version in history.versions:
+            claim = version.state.run.claim
+            if claim is None or version.at < requests[0].at:
+                continue
+            count = versions_of_worker.get(claim.worker, 0) + 1
+            versions_of_worker[claim.worker] = count
+            if count > 2:
+                return f"{version.process} went on with {history.run_id}, cancelled"
     return None
 
 
 def gives_up_only_without_progress(evidence: Evidence) -> str | None:
-    """A run is given up only if no worker since the first of the last made progress."""
-    for story in evidence.runs.values():
-        failure = story.newest_state.run.failure if story.versions else None
+    """A run fails for too many attempts only if none of them made progress."""
+    for history in evidence.runs.values():
+        failure = history.newest_state.run.failure if history.versions else None
         if failure is None or failure.code != "attempts":
             continue
-        tries = _first_and_last_states(story)
-        for first, last in tries[-1 - evidence.environment.max_attempts : -1]:
+        attempts = _first_and_last_states(history)
+        for first, last in attempts[-1 - evidence.environment.max_attempts : -1]:
             if _progress_counts(first) != _progress_counts(last):
-                return f"{story.run_id} was given up, though it moved on"
+                return f"{history.run_id} failed for its attempts; one made progress"
     return None
 
 
 def _first_and_last_states(history: RunHistory) -> list[tuple[RunState, RunState]]:
-    """Return the first and the last version of each worker that had a claim."""
-    tries: list[tuple[RunState, RunState]] = []
+    """Return the first and the last state of each worker that had a claim."""
+    attempts: list[tuple[RunState, RunState]] = []
     worker = None
     for version in history.versions:
-        claim = version.table.run.claim
-        if claim is None or version.table.run.status in ENDED_STATUSES:
+        claim = version.state.run.claim
+        if claim is None or version.state.run.status in ENDED_STATUSES:
             continue
         if claim.worker != worker:
-            tries.append((version.table, version.table))
-        tries[-1] = (tries[-1][0], version.table)
+            attempts.append((version.state, version.state))
+        attempts[-1] = (attempts[-1][0], version.state)
         worker = claim.worker
-    return tries
+    return attempts
 
 
 def _progress_counts(state: RunState) -> tuple[int, int, int]:
-    said = sum(len(log.messages) for log in state.logs.values())
+    messages = sum(len(log.messages) for log in state.logs.values())
     closed = sum(isinstance(call.state, CLOSED_STATES) for call in state.calls.values())
-    return state.run.next_id, said, closed
+    return state.run.next_id, messages, closed
 
 
 def no_foreign_errors(evidence: Evidence) -> str | None:
-    """Nobody ever sees an error that is not the library's own."""
+    """Every error that a caller gets is one of the library and fits its situation."""
     return next(iter(evidence.environment.unexpected_errors), None)

@@ -1,4 +1,4 @@
-"""One simulated process: its clocks, its dice, and how it freezes or dies."""
+"""One simulated process: its clocks and random numbers, its freezes and its death."""
 
 from __future__ import annotations
 
@@ -24,28 +24,30 @@ EPOCH = datetime(2030, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class ClockSample:
-    """A look at the clocks: when it truly was, and what the wall clock said."""
+    """A reading of a process's clocks, in seconds, with the true time."""
 
     true_time: float
     wall_time: float
     awake_seconds: float
 
 
-# How the code that runs now looked at the clocks last.
-LAST_CLOCK_SAMPLE: ContextVar[ClockSample | None] = ContextVar("LOOKED", default=None)
+# The last clock reading of the task that runs now.
+LAST_CLOCK_SAMPLE: ContextVar[ClockSample | None] = ContextVar(
+    "LAST_CLOCK_SAMPLE", default=None
+)
 
 
 class ProcessKilled(BaseException):
-    """What is left of a dead process, when a schedule is cleared away, dies of this."""
+    """Ends the tasks of a dead process when its schedule is over."""
 
 
 def wall_time(seconds: float) -> datetime:
-    """Return the true time of day at a virtual time, in whole milliseconds."""
+    """Return the true time at a virtual time, in whole milliseconds."""
     return EPOCH + timedelta(milliseconds=int(seconds * 1000))
 
 
 class Process:
-    """A process of its own: a clock and ids for a runner, an owner for the loop."""
+    """A process: the clock and the ids of a runner, and the owner of callbacks."""
 
     def __init__(self, environment: SimEnvironment, name: str) -> None:
         self.environment = environment
@@ -62,12 +64,13 @@ class Process:
         self._started_at = environment.loop.time()
 
     def _draw_clock_offset(self) -> float:
-        weather = self.environment.faults
+        faults = self.environment.faults
         chance, size = self.rng.random(), self.rng.random() * 2 - 1
-        if chance < weather.rate_of("clock") and weather.record(f"{self.name}/0 clock"):
-            # Often by just too much, which is harder to see.
-            return size * (120 if chance * 2 < weather.rate_of("clock") else 24)
-        if chance < weather.rate_of("skew") and weather.record(f"{self.name}/0 skew"):
+        far_off, skew = faults.rate_of("clock_far_off"), faults.rate_of("skew")
+        if chance < far_off and faults.record(f"{self.name}/0 clock_far_off"):
+            # Half of them are off by little more than allowed: harder to notice.
+            return size * (120 if chance * 2 < far_off else 24)
+        if chance < skew and faults.record(f"{self.name}/0 skew"):
             return size * self._max_clock_offset
         return 0.0
 
@@ -76,40 +79,41 @@ class Process:
         return self.environment.lease / 4 * 0.95
 
     def set_clock(self, draw: float) -> None:
-        """Have the wall clock set, to another time that is right enough."""
+        """Set the wall clock to another time within the allowed difference."""
         self.clock_offset = (draw * 2 - 1) * self._max_clock_offset
         self.environment.log_event(
-            self.name, "has its clock set", f"{self.clock_offset:.1f} s off"
+            self.name, "clock set", f"{self.clock_offset:.1f} s off"
         )
 
-    # A machine for a runner ----------------------------------------------------
+    # Clock and ids of a runner -------------------------------------------------
 
     def now(self) -> datetime:
         """Return the wall clock's time, which may be off."""
         return wall_time(self.environment.loop.time() + self.clock_offset)
 
     def elapsed(self) -> float:
-        """Return seconds since this process began; notes that it was looked at."""
+        """Return seconds since this process began, and record the reading."""
         LAST_CLOCK_SAMPLE.set(self._sample_clocks())
         return self.environment.loop.time() - self._started_at
 
     def new_ulid(self, now: datetime) -> str:
-        """Return a new ULID of this process's dice."""
+        """Return a new ULID from this process's random numbers."""
         randomness = self.rng.randbytes(ulid.RANDOM_BYTES)
         return ulid.encode_ulid(to_milliseconds(now), randomness)
 
-    # Fate ----------------------------------------------------------------------
+    # Faults --------------------------------------------------------------------
 
     @property
     def awake_seconds(self) -> float:
-        """How long this process has been able to do anything."""
+        """For how long this process was not frozen."""
         return self.environment.loop.time() - self._frozen_for
 
     @property
     def clock_sample(self) -> ClockSample:
-        """How the step that runs now looked at the clocks last.
+        """The clock reading on which the current step relies.
 
-        Only a freeze may lie between: after time awake, it did not look at all.
+        It is the last one of the task, if only a freeze lies in between. If the process
+        was awake since then, the step relies on no reading, and a new one is taken.
         """
         last = LAST_CLOCK_SAMPLE.get()
         only_frozen = (
@@ -118,27 +122,27 @@ class Process:
         return last if last is not None and only_frozen else self._sample_clocks()
 
     def _sample_clocks(self) -> ClockSample:
-        moment = self.environment.next_timestamp
-        return ClockSample(moment, moment + self.clock_offset, self.awake_seconds)
+        now = self.environment.next_timestamp
+        return ClockSample(now, now + self.clock_offset, self.awake_seconds)
 
     def draw_fault(self, kind: str) -> float | None:
-        """Throw for a kind of fault; return a second throw if it strikes."""
+        """Draw a fault of a kind; returns a second draw if the fault occurs."""
         self._draws += 1
         first, second = self.rng.random(), self.rng.random()
-        weather = self.environment.faults
+        faults = self.environment.faults
         name = f"{self.name}/t{self._draws} {kind}"
-        if first < weather.rate_of(kind) and weather.record(name):
+        if first < faults.rate_of(kind) and faults.record(name):
             return second
         return None
 
     def crash(self) -> None:
-        """Die: nothing of this process runs any more."""
+        """Die: none of this process's callbacks runs any more."""
         if not self.dead:
-            self.environment.log_event(self.name, "dies")
+            self.environment.log_event(self.name, "crashes")
         self.dead = self.stopped = True
 
     def freeze(self, seconds: float) -> None:
-        """Stop at the next await, for so long; everybody else goes on."""
+        """Freeze at the next await for some seconds; other processes continue."""
         if self.stopped:
             return
         self.environment.log_event(self.name, "freezes", f"{seconds:.1f} s")
@@ -156,28 +160,28 @@ class Process:
         self.environment.loop.release_held(self)
 
     async def freeze_before_call(self) -> None:
-        """Freeze in front of a call's first byte, or not."""
-        struck = self.draw_fault("gap")
-        if struck is not None:
-            self.freeze(freeze_seconds(struck))
+        """Freeze right before the first byte of a call, if that fault occurs."""
+        draw = self.draw_fault("freeze_before_call")
+        if draw is not None:
+            self.freeze(freeze_seconds(draw))
             await asyncio.sleep(0)
 
     async def die_here(self) -> NoReturn:
-        """Die now; what waits for this never goes on."""
+        """Die now; this coroutine never returns."""
         self.crash()
         await asyncio.get_running_loop().create_future()
         raise ProcessKilled
 
-    # Life ----------------------------------------------------------------------
+    # Tasks ---------------------------------------------------------------------
 
     def run(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[Any]:
-        """Begin to do what this process is there for."""
+        """Run a coroutine as a task of this process."""
         context = copy_context()
         context.run(OWNER.set, self)
         return self.environment.loop.create_task(coroutine, context=context)
 
     def cancel_tasks(self) -> None:
-        """Clear away what a dead process left; the schedule is over."""
+        """Cancel what is left of this process at the end of the schedule."""
         self.stopped = False
         for task in self.tasks:
             task.cancel()

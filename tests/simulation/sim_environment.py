@@ -1,39 +1,25 @@
-"""The world of a schedule: one store, its network, and what everybody did."""
+"""The environment of a schedule: one store, its network, and a record of events."""
 
 from __future__ import annotations
 
-import asyncio
 from bisect import bisect_left, bisect_right, insort
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from continuations_storage.contract import PAGE_SIZE, Page
+from continuations_storage.contract import PAGE_SIZE
 from continuations_storage.errors import (
     AlreadyExists,
-    Inconclusive,
     NotFound,
-    StorageError,
-    Throttled,
-    Unavailable,
 )
-from continuations_storage.keys import check_key, check_prefix
-from tests.simulation.processes import ClockSample, Process, ProcessKilled, wall_time
-from tests.simulation.virtual_loop import NO_PROCESS, VirtualLoop
+from tests.simulation.processes import ClockSample, Process, wall_time
+from tests.simulation.virtual_loop import VirtualLoop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from datetime import datetime
 
     from continuations import Wait
     from continuations.core.decisions import Verdict
-    from tests.simulation.fault_schedule import FaultSchedule, OperationPlan
-
-T = TypeVar("T")
-
-# How far a listing of waits may lag, in seconds.
-LISTING_LAG = 8.0
-# More operations than any schedule needs: one that does more goes round for ever.
-MAX_OPERATIONS = 20_000
+    from tests.simulation.fault_schedule import FaultSchedule
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,29 +35,33 @@ class StoreChange:
 
 @dataclass(slots=True)
 class Effect:
-    """What a tool did outside; `looked`: when its process last looked at a clock."""
+    """An effect of a tool.
+
+    Attributes:
+        clock_sample: The clock reading on which its process relied.
+        began_at: The true time of the effect.
+    """
 
     process: str
     tool: str
     run_id: str
     call_id: str
-    key: str
+    idempotency_key: str
     arguments: str
     fence: int
     attempt: int
     clock_sample: ClockSample
-    began: float
-    ended: float | None = None
+    began_at: float
 
     def __str__(self) -> str:
-        where = f"{self.run_id} {self.call_id}"
-        which = f"attempt {self.attempt} fence {self.fence}"
-        return f"{self.tool}({self.arguments}) of {where} {which} by {self.process}"
+        call = f"{self.run_id} {self.call_id}"
+        attempt = f"attempt {self.attempt} fence {self.fence}"
+        return f"{self.tool}({self.arguments}) of {call} {attempt} by {self.process}"
 
 
 @dataclass(frozen=True, slots=True)
 class ModelTurn:
-    """A question to a model; `looked` is as in `Effect`."""
+    """A request to a model; `clock_sample` and `began_at` are as in `Effect`."""
 
     process: str
     run_id: str
@@ -79,7 +69,7 @@ class ModelTurn:
     turn: int
     messages: tuple[str, ...]
     clock_sample: ClockSample
-    began: float
+    began_at: float
 
     def __str__(self) -> str:
         return f"turn {self.turn} of {self.run_id} {self.frame_task} by {self.process}"
@@ -87,18 +77,23 @@ class ModelTurn:
 
 @dataclass(frozen=True, slots=True)
 class DecideResult:
-    """What somebody who decided was told."""
+    """The result, or the error, that a decider got."""
 
     process: str
     at: float
     wait_id: str
-    decision: Verdict
+    verdict: Verdict
     result: object
 
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """Somebody was told of a wait; `newest` is the run's newest version then."""
+    """A notification of a wait.
+
+    Attributes:
+        newest_version: The number of the run's newest version at that time.
+        decided: Whether the wait had a decision at that time.
+    """
 
     at: float
     process: str
@@ -108,7 +103,7 @@ class Notification:
 
 
 class SimStore:
-    """The shared store: every change takes effect in one instant, and is kept."""
+    """The store that all processes share; it records every change."""
 
     def __init__(self) -> None:
         self.bodies: dict[str, bytes] = {}
@@ -119,7 +114,7 @@ class SimStore:
     def create(
         self, key: str, body: bytes, maker: tuple[str, int], at: float
     ) -> datetime:
-        """Put a body; a maker's own second request is recognised."""
+        """Create an object; the same maker may send its request twice."""
         if key in self.bodies:
             if self._makers[key] == maker:
                 return wall_time(at)
@@ -150,7 +145,7 @@ class SimStore:
         return found
 
     def delete(self, key: str, process: str, at: float) -> None:
-        """Remove a key."""
+        """Delete a key."""
         if self.bodies.pop(key, None) is not None:
             del self._sorted[bisect_left(self._sorted, key)]
             self.changes.append(StoreChange(at, process, "delete", key))
@@ -158,9 +153,31 @@ class SimStore:
 
 @dataclass
 class SimEnvironment:
-    """All that a schedule has, and all that laws look at.
+    """One schedule: its store, processes and settings, and a record of all events.
 
-    `tells`: listings tell the store's time, as creates always do.
+    Attributes:
+        seed: The seed of all random numbers.
+        faults: The faults of the schedule.
+        lease: The length of a claim in seconds.
+        loop: The event loop, whose time is the true time.
+        store: The store that all processes share.
+        processes: All processes.
+        effects: The effects of tools, in their order.
+        model_turns: The requests to models, in their order.
+        decide_results: The results of deciders, in their order.
+        notifications: The notifications of waits, in their order.
+        known_waits: The waits that a process was notified of or read, by id.
+        unexpected_errors: Errors that the library must not raise here.
+        expected_errors: Errors that are expected although the library must not raise
+            them without damage.
+        tree_of_run: The tree of agents of each run id.
+        allow_denials: Whether deciders deny and edit.
+        decide_at_end: Whether the final sweeps also decide open waits.
+        time_scale: A factor for the pauses of actors.
+        max_attempts: The limit of attempts of every runner.
+        listings_tell_time: Whether listings tell the store's time; creates always do.
+        log: One line for each event: true time, process, event.
+        closed: Whether the schedule is over.
     """
 
     seed: int
@@ -187,14 +204,14 @@ class SimEnvironment:
     _ticks: int = 0
 
     def new_process(self, name: str) -> Process:
-        """Return a new process."""
+        """Add a process."""
         process = Process(self, name)
         self.processes.append(process)
         return process
 
     @property
     def next_timestamp(self) -> float:
-        """The virtual time; no two moments are the same, so that one was first."""
+        """The true time, plus some nanoseconds so that no two events have one time."""
         self._ticks += 1
         return self.loop.time() + self._ticks * 1e-9
 
@@ -203,176 +220,9 @@ class SimEnvironment:
         self.log.append((round(self.loop.time(), 6), *what))
 
     def close(self) -> None:
-        """End the schedule: what dead processes left is cleared away."""
+        """End the schedule and cancel the tasks of dead processes."""
         self.closed = True
         for process in self.processes:
             process.cancel_tasks()
         self.loop.run_until_idle()
         self.loop.close()
-
-
-class StoreClient:
-    """A process's way to the store. What it sent lands, whatever becomes of it."""
-
-    def __init__(self, environment: SimEnvironment, process: Process) -> None:
-        self._environment = environment
-        self._process = process
-        self._sent = 0
-
-    async def create(self, key: str, body: bytes) -> datetime | None:
-        """Put a body if its key is absent."""
-        check_key(key)
-        world, process = self._environment, self._process
-        maker = (process.name, self._sent)
-
-        def land() -> datetime:
-            return world.store.create(key, body, maker, world.next_timestamp)
-
-        return await self._request("create", key, land)
-
-    async def read(self, key: str) -> bytes:
-        """Return a body."""
-        return await self._request(
-            "read", key, lambda: self._environment.store.read(key)
-        )
-
-    async def keys(
-        self, prefix: str, after: str = "", limit: int = PAGE_SIZE
-    ) -> list[str]:
-        """Return a page of keys; those of waits may be of a moment ago."""
-        check_prefix(prefix)
-        if prefix == "waits/" and self._process.draw_fault("stale") is not None:
-            return await self._request(
-                "keys", prefix, lambda: self._stale_page(after, limit)
-            )
-        return await self._request(
-            "keys", prefix, lambda: self._page(prefix, after, limit)
-        )
-
-    async def delete(self, key: str) -> None:
-        """Remove a key."""
-        world, name = self._environment, self._process.name
-        await self._request(
-            "delete", key, lambda: world.store.delete(key, name, world.next_timestamp)
-        )
-
-    async def probe(self) -> None:
-        """Prove nothing: this store keeps its word."""
-
-    # On its way --------------------------------------------------------------------
-
-    async def _request(self, verb: str, key: str, apply: Callable[[], T]) -> T:
-        world, process = self._environment, self._process
-        if world.closed:
-            raise ProcessKilled
-        self._sent += 1
-        if self._sent > MAX_OPERATIONS:
-            msg = f"{process.name} goes round for ever"
-            world.unexpected_errors.append(msg)
-            raise ProcessKilled(msg)
-        if world.faults.stopped:
-            return self._apply(verb, key, apply)
-        name = f"{process.name}/{self._sent}"
-        strike = world.faults.plan_operation(name, process.rng, verb)
-        await self._inject_fault(strike, "before")
-        if strike.kind == "refused":
-            world.log_event(process.name, verb, key, "refused")
-            kind = Throttled if strike.phase == "before" else Unavailable
-            raise kind(key, "simulated")
-        reply: asyncio.Future[Any] = world.loop.create_future()
-        self._send(verb, key, apply, strike, reply)
-        await self._inject_fault(strike, "flight")
-        value, error = await reply
-        await self._inject_fault(strike, "after")
-        if error is not None:
-            raise error
-        return value  # type: ignore[no-any-return]
-
-    def _send(
-        self,
-        verb: str,
-        key: str,
-        apply: Callable[[], Any],
-        plan: OperationPlan,
-        reply: asyncio.Future[Any],
-    ) -> None:
-        loop, kind = self._environment.loop, plan.kind
-
-        def arrive() -> None:
-            outcome = self._reply_for(verb, key, apply, kind)
-            if plan.reply_delay:
-                loop.call_later(plan.reply_delay, answer, outcome, context=NO_PROCESS)
-            else:
-                answer(outcome)
-
-        def answer(outcome: tuple[Any, Exception | None]) -> None:
-            if not reply.done():
-                reply.set_result(outcome)
-
-        loop.call_later(plan.request_delay, arrive, context=NO_PROCESS)
-        if kind == "late":
-            late = plan.request_delay + plan.freeze_seconds / 4
-            loop.call_later(
-                late, self._apply_or_error, verb, key, apply, context=NO_PROCESS
-            )
-        if kind == "twice":
-            again = plan.request_delay + plan.reply_delay / 2
-            loop.call_later(
-                again, self._apply_or_error, verb, key, apply, context=NO_PROCESS
-            )
-
-    def _reply_for(
-        self, verb: str, key: str, apply: Callable[[], Any], kind: str | None
-    ) -> tuple[Any, Exception | None]:
-        if kind not in ("unlanded", "late"):
-            value, error = self._apply_or_error(verb, key, apply)
-            if kind != "lost":
-                return value, error
-        wrong = Inconclusive if verb == "create" else Unavailable
-        return None, wrong(key, "simulated")
-
-    def _apply_or_error(
-        self, verb: str, key: str, apply: Callable[[], Any]
-    ) -> tuple[Any, Exception | None]:
-        try:
-            return self._apply(verb, key, apply), None
-        except StorageError as error:
-            return None, error
-
-    def _apply(self, verb: str, key: str, apply: Callable[[], T]) -> T:
-        note, name = self._environment.log_event, self._process.name
-        try:
-            value = apply()
-        except StorageError as error:
-            note(name, verb, key, type(error).__name__)
-            raise
-        note(name, verb, key)
-        return value
-
-    async def _inject_fault(self, plan: OperationPlan, phase: str) -> None:
-        if plan.phase != phase:
-            return
-        if plan.kind == "crash":
-            await self._process.die_here()
-        if plan.kind == "freeze":
-            self._process.freeze(plan.freeze_seconds)
-            await asyncio.sleep(0)
-
-    def _page(self, prefix: str, after: str, limit: int) -> list[str]:
-        keys = self._environment.store.keys(prefix, after, limit)
-        if not self._environment.listings_tell_time:
-            return keys
-        page = Page(keys)
-        page.store_time = wall_time(self._environment.next_timestamp)
-        return page
-
-    def _stale_page(self, after: str, limit: int) -> list[str]:
-        """Return the keys of waits as they were a moment ago."""
-        keys = set(self._environment.store.keys("waits/"))
-        since = self._environment.loop.time() - LISTING_LAG
-        for change in reversed(self._environment.store.changes):
-            if change.at < since:
-                break
-            if change.key.startswith("waits/"):
-                (keys.discard if change.verb == "create" else keys.add)(change.key)
-        return sorted(key for key in keys if key > after)[:limit]

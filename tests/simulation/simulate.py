@@ -1,18 +1,16 @@
-"""Run schedules by their seeds, look for broken laws, and make a broken one small.
+"""Run schedules by their seeds, and shrink the first one that breaks a law.
 
     python -m tests.simulation.simulate --seeds 0:5000 --jobs 2
 
-`--resume FILE` goes on where the last such search ended, `--law NAME` minds that law
-alone, `--faults a,b` allows only those kinds of faults.
+`tests/README.md` explains the options and the output.
 """
 
 from __future__ import annotations
 
 import argparse
-import gc
 import json
 import logging
-import random
+import shlex
 import sys
 import time
 from collections import Counter
@@ -23,270 +21,111 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.simulation import actors
-from tests.simulation.actors import Actor
-from tests.simulation.agents import TREES
-from tests.simulation.evidence import Evidence
-from tests.simulation.fault_schedule import FAULT_KINDS, LOST_REPLY_KINDS, FaultSchedule
-from tests.simulation.laws import LAWS, broken_laws
-from tests.simulation.sim_environment import SimEnvironment
-from tests.simulation.virtual_loop import NO_PROCESS
+from tests.simulation.fault_schedule import FAULT_KINDS, LOST_REPLY_KINDS
+from tests.simulation.laws import LAWS
+from tests.simulation.laws_of_endings import cache_uninterrupted_ends
+from tests.simulation.mutants.registry import MUTANTS
+from tests.simulation.schedule import report_text, run, shrink
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Generator
+    from collections.abc import Generator, Sequence
 
-    Role = Callable[[Actor], Coroutine[Any, Any, None]]
+    from tests.simulation.schedule import Report
+    from tests.simulation.sim_environment import SimEnvironment
 
-HORIZON_SECONDS = 240.0
-
-
-@dataclass(frozen=True)
-class Report:
-    """What came of a schedule: the laws that it broke, each with a sentence."""
-
-    seed: int
-    broken: dict[str, str]
-    summary: str
-    parts: tuple[str, ...]
-    log: tuple[str, ...]
-    environment: SimEnvironment
-    fault_kinds: frozenset[str] | None
+SEEDS_PER_JOB = 250
 
 
-def run(
-    seed: int,
-    *,
-    fault_kinds: frozenset[str] | None = None,
-    excluded: frozenset[str] = frozenset(),
-) -> Report:
-    """Run one schedule.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """Which schedules a search runs, and what it looks for."""
 
-    `faults` are the kinds of faults that may be (all of them if it is left out),
-    `without` single faults and actors that are left out.
-    """
-    allowed = FAULT_KINDS if fault_kinds is None else fault_kinds
-    world = SimEnvironment(seed, FaultSchedule(seed, allowed, excluded))
-    with _garbage_collection_paused():
-        cast = draw_actors(world, random.Random(f"{seed}/cast"))  # noqa: S311 - not for secrets
-        world.loop.run_until_idle()
-        sweep_until_idle(world)
-        world.close()
-    trees = ", ".join(world.tree_of_run.values())
-    return Report(
-        seed=seed,
-        broken=broken_laws(Evidence(world)),
-        summary=f"seed {seed}: {trees}; {', '.join(cast)}; {world.faults.occurred}",
-        parts=(*cast[1:], *world.faults.occurred),
-        log=tuple(" ".join(map(str, line)) for line in world.log),
-        environment=world,
-        fault_kinds=fault_kinds,
-    )
+    law: str | None = None
+    fault_kinds: frozenset[str] | None = None
+    excluded: frozenset[str] = frozenset()
+    mutant: str | None = None
 
+    def run(self, seed: int) -> Report:
+        """Run one schedule."""
+        return run(seed, fault_kinds=self.fault_kinds, excluded=self.excluded)
 
-@contextmanager
-def _garbage_collection_paused() -> Generator[None]:
-    # What dead processes leave is closed when it is collected, which must not fall
-    # into the middle of a schedule by the mood of the interpreter. (It is faster, too.)
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
+    def finds(self, report: Report) -> bool:
+        """Tell whether a schedule breaks the law, or any law."""
+        return bool(report.broken) and (self.law is None or self.law in report.broken)
+
+    @contextmanager
+    def mutant_applied(self) -> Generator[None]:
+        """Apply the mutant, if there is one, in this process."""
+        cache_uninterrupted_ends()
+        mutants = {mutant.name: mutant for mutant in MUTANTS}
+        if self.mutant is None:
+            yield
+        else:
+            with mutants[self.mutant].applied():
+                yield
+
+    def replay_command(self, report: Report) -> str:
+        """Return the command that runs exactly this schedule again."""
+        words = ["python", "-m", "tests.simulation.simulate"]
+        words += ["--seeds", str(report.seed)]
+        if self.mutant is not None:
+            words += ["--mutant", self.mutant]
+        if self.fault_kinds is not None:
+            words += ["--fault-kinds", ",".join(sorted(self.fault_kinds))]
+        words += ["--exclude", ",".join(sorted(report.excluded))]
+        return shlex.join(words)
 
 
-def shrink(
-    seed: int, fault_kinds: frozenset[str] | None = None, law: str | None = None
-) -> Report:
-    """Return the same broken schedule with as few faults and actors as can be.
-
-    It breaks `law` still, or the first that was broken.
-    """
-    report = run(seed, fault_kinds=fault_kinds)
-    if not report.broken:
-        return report
-    law = law or next(iter(report.broken))
-    without: frozenset[str] = frozenset()
-    tried: set[str] = set()
-    while parts := [part for part in report.parts if part not in tried]:
-        # From the end on: what comes late hangs on what came before.
-        part = parts[-1]
-        tried.add(part)
-        smaller = run(seed, fault_kinds=fault_kinds, excluded=without | {part})
-        if law in smaller.broken:
-            without |= {part}
-            report = smaller
-    return report
-
-
-def shrunk_text(report: Report, law: str | None = None) -> str:
-    """Return the shrunk schedule of a broken one as text, "" if none is broken."""
-    if not report.broken:
-        return ""
-    small = shrink(report.seed, report.fault_kinds, law)
-    broken = "\n".join(f"{law}: {what}" for law, what in small.broken.items())
-    return "\n".join([broken, small.summary, *small.log, broken, small.summary])
-
-
-# The cast ---------------------------------------------------------------------------
-
-
-def draw_actors(environment: SimEnvironment, rng: random.Random) -> list[str]:
-    """Draw the trees and who comes, and let them begin; returns their names."""
-    names = list(TREES)
-    for number in range(1 + (rng.random() < 0.12)):
-        environment.tree_of_run[f"r{number}"] = names.pop(rng.randrange(len(names)))
-    environment.allow_denials = rng.random() < 0.6
-    environment.decide_at_end = rng.random() < 0.7
-    environment.max_attempts = rng.choice((2, 5, 5))
-    environment.listings_tell_time = rng.random() < 0.6
-    environment.time_scale = rng.choice((0.1, 0.4, 1.0, 1.0))
-    cast: list[tuple[str, Role]] = [("starter", actors.act_as_starter)]
-    cast += [(f"worker{n}", actors.act_as_worker) for n in range(rng.randint(1, 3))]
-    cast += [(f"decider{n}", actors.act_as_decider) for n in range(rng.randint(1, 3))]
-    cast += [(f"sweeper{n}", actors.act_as_sweeper) for n in range(rng.randint(0, 2))]
-    cast += [("canceller", actors.act_as_canceller)] * (rng.random() < 0.15)
-    cast += [("sender", actors.act_as_sender)] * (rng.random() < 0.2)
-    came: list[str] = []
-    for name, story in cast:
-        fates = [rng.random() for _ in range(7)]
-        if name in environment.faults.excluded:
-            continue
-        came.append(name)
-        actor = Actor(environment, name)
-        actor.process.run(story(actor))
-        _plan_process_faults(environment, actor, fates)
-    return came
-
-
-def _plan_process_faults(
-    environment: SimEnvironment, actor: Actor, draws: list[float]
-) -> None:
-    """Kill or freeze a process at some moment, whatever it does then."""
-    weather, process = environment.faults, actor.process
-    when = draws[1] * HORIZON_SECONDS / 2 * environment.time_scale
-    if draws[0] < weather.rate_of("strike") and weather.record(
-        f"{actor.name}/at strike"
-    ):
-        environment.loop.call_later(when, process.crash, context=NO_PROCESS)
-    when = draws[3] * HORIZON_SECONDS / 2 * environment.time_scale
-    if draws[2] < weather.rate_of("stall") and weather.record(f"{actor.name}/at stall"):
-        pause = 5 + draws[1] * 100
-        environment.loop.call_later(when, process.freeze, pause, context=NO_PROCESS)
-    when = draws[5] * HORIZON_SECONDS / 2 * environment.time_scale
-    if draws[4] < weather.rate_of("jump") and weather.record(f"{actor.name}/at jump"):
-        environment.loop.call_later(
-            when, process.set_clock, draws[6], context=NO_PROCESS
-        )
-
-
-def run_uninterrupted(tree: str) -> Evidence:
-    """Let a tree's run happen with no faults, everybody saying yes."""
-    world = SimEnvironment(0, FaultSchedule(0, frozenset(), frozenset()))
-    world.tree_of_run["r0"] = tree
-    world.allow_denials, world.decide_at_end = False, True
-    world.faults.stopped = True
-    actor = Actor(world, "starter")
-    actor.process.run(actors.act_as_starter(actor))
-    world.loop.run_until_idle()
-    sweep_until_idle(world, first_wait_seconds=1.0)
-    world.close()
-    return Evidence(world)
-
-
-# The end ----------------------------------------------------------------------------
-
-MAX_SWEEP_ROUNDS = 24
-LONGEST_CLAIM_SECONDS = 200.0
-
-
-def sweep_until_idle(
-    environment: SimEnvironment, first_wait_seconds: float = 61.0
-) -> None:
-    """Let faults stop, and sweep until nothing is due."""
-    environment.faults.stopped = True
-    still = 0
-    for number in range(MAX_SWEEP_ROUNDS):
-        before = dict(environment.store.bodies)
-        due = _seconds_to_next_marker(environment)
-        _advance_time(
-            environment, first_wait_seconds if number < 2 or due is None else due
-        )
-        actor = Actor(environment, f"last{number}")
-        actor.process.run(_sweep_and_decide(actor))
-        environment.loop.run_until_idle()
-        still = still + 1 if due is None and before == environment.store.bodies else 0
-        if still == 1:
-            # A clock that was off may have left a claim that lasts for longer.
-            _advance_time(environment, LONGEST_CLAIM_SECONDS)
-        elif still > 1:
-            return
-
-
-async def _sweep_and_decide(actor: Actor) -> None:
-    await actor.perform("sweep", actor.runner.sweep)
-    if actor.environment.decide_at_end:
-        listed = [summary.id async for summary in actor.runner.waiting()]
-        for wait_id in listed:
-            await actors.decide_wait(
-                actor, wait_id, actors.draw_decision(actor, wait_id)
-            )
-        if listed:
-            await actor.perform("sweep", actor.runner.sweep)
-
-
-def _advance_time(environment: SimEnvironment, seconds: float) -> None:
-    environment.loop.call_later(seconds, lambda: None, context=NO_PROCESS)
-    environment.loop.run_until_idle()
-
-
-def _seconds_to_next_marker(environment: SimEnvironment) -> float | None:
-    """Return how long until the next marker is due that is not yet due."""
-    now = int((environment.loop.time()) * 1000) + EPOCH_MS
-    dues = [int(key[8:21]) for key in environment.store.keys("markers/")]
-    later = [due for due in dues if due > now]
-    return (min(later) - now) / 1000 + 1 if later else None
-
-
-EPOCH_MS = 1_893_456_000_000
-
-
-# From the command line --------------------------------------------------------------
-
-
-def main() -> int:
-    """Run many schedules; returns 1 if one of them breaks a law."""
-    options = _options()
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run many schedules; returns 1 if one breaks a law."""
+    options = _parser().parse_args(arguments)
     logging.disable()
-    first, last = options.seeds
+    search = Search(
+        law=options.law,
+        fault_kinds=options.fault_kinds,
+        excluded=options.exclude or frozenset(),
+        mutant=options.mutant,
+    )
+    first, end = options.seeds
     tally: Counter[str] = Counter()
-    if options.resume is not None and options.resume.exists():
-        tally.update(json.loads(options.resume.read_text()))
+    progress: Path | None = options.progress_file
+    if progress is not None and progress.exists():
+        tally.update(json.loads(progress.read_text()))
         first = max(first, tally["next"])
     began = time.monotonic()
     chunks = [
-        range(n, min(n + SEEDS_PER_JOB, last))
-        for n in range(first, last, SEEDS_PER_JOB)
+        range(n, min(n + SEEDS_PER_JOB, end)) for n in range(first, end, SEEDS_PER_JOB)
     ]
-    look = partial(_check_seeds, law=options.law, fault_kinds=options.faults)
+    check = partial(_check_seeds, search)
     with ProcessPoolExecutor(options.jobs) as pool:
-        for chunk, (bad, happened) in zip(chunks, pool.map(look, chunks), strict=True):
-            if bad is not None:
+        results = zip(chunks, pool.map(check, chunks), strict=True)
+        for chunk, (failing_seed, counts) in results:
+            if failing_seed is not None:
                 pool.shutdown(cancel_futures=True)
-                _print(f"seed {bad} breaks a law; made small:")
-                _print(shrunk_text(run(bad, fault_kinds=options.faults), options.law))
+                _print_failure(search, failing_seed, shrinks=options.exclude is None)
                 return 1
-            tally.update(happened)
+            tally.update(counts)
             tally["next"] = chunk.stop
             speed = (chunk.stop - first) / (time.monotonic() - began)
-            _print(f"up to {chunk.stop} clean, {speed:.0f} schedules a second")
-            if options.resume is not None:
-                options.resume.write_text(json.dumps(tally))
+            _print(f"seeds up to {chunk.stop} break no law ({speed:.0f} schedules/s)")
+            if progress is not None:
+                progress.write_text(json.dumps(tally))
     del tally["next"]
-    counts = ", ".join(f"{what} {count:,}" for what, count in tally.items())
-    _print(f"broken laws 0, {counts}")
+    summary = ", ".join(f"{what} {count:,}" for what, count in tally.items())
+    _print(f"broken laws 0, {summary}")
     return 0
+
+
+def _print_failure(search: Search, seed: int, *, shrinks: bool) -> None:
+    with search.mutant_applied():
+        report = search.run(seed)
+        _print(f"seed {seed} breaks {', '.join(report.broken)}")
+        if shrinks:
+            parts = len(report.parts)
+            report = shrink(report, search.law)
+            _print(f"shrunk from {parts} actors and faults to {len(report.parts)}")
+    _print(report_text(report))
+    _print(f"replay: {search.replay_command(report)}")
 
 
 def _print(text: str) -> None:
@@ -294,22 +133,21 @@ def _print(text: str) -> None:
     sys.stdout.flush()
 
 
-def _check_seeds(
-    seeds: range, law: str | None, fault_kinds: frozenset[str] | None
-) -> tuple[int | None, Counter[str]]:
-    """Return the first of some seeds that breaks a law, and what there was in all."""
+def _check_seeds(search: Search, seeds: range) -> tuple[int | None, Counter[str]]:
+    """Return the first seed that breaks a law, if any, and the counts of events."""
     logging.disable()
-    happened: Counter[str] = Counter()
-    for seed in seeds:
-        report = run(seed, fault_kinds=fault_kinds)
-        if report.broken and (law is None or law in report.broken):
-            return seed, happened
-        happened.update(_count_events(report.environment))
-    return None, happened
+    counts: Counter[str] = Counter()
+    with search.mutant_applied():
+        for seed in seeds:
+            report = search.run(seed)
+            if search.finds(report):
+                return seed, counts
+            counts.update(_count_events(report.environment))
+    return None, counts
 
 
 def _count_events(environment: SimEnvironment) -> Counter[str]:
-    """Count what a search is worth by: without faults it would show little."""
+    """Count the events that show how much a search has tried."""
     kinds = Counter(name.rpartition(" ")[2] for name in environment.faults.occurred)
     return Counter(
         {
@@ -322,22 +160,66 @@ def _count_events(environment: SimEnvironment) -> Counter[str]:
     )
 
 
-def _options() -> Any:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=_range, default=(0, 1000))
-    parser.add_argument("--resume", type=Path)
-    parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--law", choices=sorted(LAWS))
-    parser.add_argument("--faults", type=lambda text: frozenset(text.split(",")))
-    return parser.parse_args()
+# Options ----------------------------------------------------------------------------
 
 
-def _range(text: str) -> tuple[int, int]:
-    first, _, last = text.partition(":")
-    return int(first), int(last or int(first) + 1)
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.simulation.simulate",
+        description="Run schedules by their seeds, and shrink a broken one.",
+    )
+    add: Any = parser.add_argument
+    add(
+        "--seeds",
+        type=_parse_range,
+        default=(0, 1000),
+        metavar="FIRST:END",
+        help="the seeds FIRST to END - 1, or one seed (default: 0:1000)",
+    )
+    add("--jobs", type=int, default=1, help="number of processes (default: 1)")
+    add("--law", choices=sorted(LAWS), metavar="LAW", help="stop for this law only")
+    add(
+        "--fault-kinds",
+        type=_parse_kinds,
+        metavar="KIND,...",
+        help=f"allow only these faults, of: {', '.join(sorted(FAULT_KINDS))}",
+    )
+    add(
+        "--exclude",
+        type=_parse_names,
+        metavar="NAME,...",
+        help="leave out these actors and single faults; do not shrink",
+    )
+    add(
+        "--mutant",
+        choices=[mutant.name for mutant in MUTANTS],
+        metavar="MUTANT",
+        help="apply this mutant (a name of tests/simulation/mutants/seeds.py)",
+    )
+    add(
+        "--progress-file",
+        type=Path,
+        help="keep the progress here, so that a stopped search can be continued",
+    )
+    return parser
 
 
-SEEDS_PER_JOB = 250
+def _parse_range(text: str) -> tuple[int, int]:
+    first, _, end = text.partition(":")
+    return int(first), int(end or int(first) + 1)
+
+
+def _parse_names(text: str) -> frozenset[str]:
+    return frozenset(filter(None, text.split(",")))
+
+
+def _parse_kinds(text: str) -> frozenset[str]:
+    kinds = _parse_names(text)
+    if unknown := sorted(kinds - FAULT_KINDS):
+        msg = f"unknown kinds: {', '.join(unknown)}"
+        raise argparse.ArgumentTypeError(msg)
+    return kinds
+
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -1,19 +1,24 @@
-"""Schedules of many processes, in which everything that can go wrong does.
+"""Schedules of many processes with every kind of fault keep all laws.
 
-The real engine, ledger and wire run against a simulated store, clock and network; what
-must be true of every schedule is listed in `laws.py`. To look at a seed:
+The real engine, ledger and wire run against a simulated store, clock and network.
+`tests/README.md` shows how to read a failing seed:
 
-    python -m tests.simulation.simulate --seeds 976:977
+    python -m tests.simulation.simulate --seeds 976
 """
 
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.simulation.laws import LAWS
-from tests.simulation.simulate import run, shrunk_text
+from tests.simulation.schedule import run, run_uninterrupted, shrunk_text
+from tests.simulation.simulate import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SEEDS = int(os.environ.get("SIMULATE_SEEDS", "5000"))
 CHUNKS = 50
@@ -21,10 +26,7 @@ CHUNKS = 50
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_no_schedule_breaks_a_law(chunk: int) -> None:
-    """Promises 1 to 4 (R-A1, R-A3 to R-A12, R-B5, R-B6, R-E1, R-F1, R-F4, R-F6, R-F9).
-
-    No seed is known that breaks a law.
-    """
+    """Promises 1 to 4: same end, one decision, one worker, crash anywhere."""
     for seed in range(chunk, SEEDS, CHUNKS):
         report = run(seed)
 
@@ -33,18 +35,25 @@ def test_no_schedule_breaks_a_law(chunk: int) -> None:
 
 @pytest.mark.parametrize("seed", [10_523])
 def test_seeds_that_once_broke_a_law_pass(seed: int) -> None:
-    """R-A9: a result that was kept by the way is progress as well."""
+    """A result that is committed with another event counts as progress too."""
     assert {} == run(seed).broken
 
 
 @pytest.mark.parametrize("seed", [0, 7, 340, 976])
 def test_a_seed_is_the_same_schedule_every_time(seed: int) -> None:
-    """What a seed showed once, it shows again."""
+    """A failing seed can be run again."""
     assert run(seed).log == run(seed).log
 
 
+def test_agent_that_needs_approval_waits_for_it() -> None:
+    """The tree with such an agent would otherwise be like a plain one."""
+    evidence = run_uninterrupted("approved_agent")
+
+    assert ["clerk"] == [record.wait.tool for record in evidence.waits.values()]
+
+
 def test_law_registry_is_complete() -> None:
-    """A law that is lost would break nothing."""
+    """A law that is not in the registry is never checked."""
     assert {
         "one_decision",
         "ended_by_its_decision",
@@ -73,3 +82,47 @@ def test_law_registry_is_complete() -> None:
         "listed_waits_are_open",
         "same_end_as_uninterrupted",
     } == set(LAWS)
+
+
+# The command ------------------------------------------------------------------------
+
+
+def test_command_counts_what_it_tried(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A search that was stopped continues after the seeds in its progress file."""
+    progress = ["--progress-file", str(tmp_path / "progress")]
+
+    assert 0 == main(["--seeds", "0:3", *progress])
+    assert 0 == main(["--seeds", "0:5", *progress])
+
+    assert "broken laws 0, schedules 5, effects" in capsys.readouterr().out
+
+
+def test_command_shrinks_a_broken_schedule_and_prints_how_to_replay_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The replay command runs exactly the shrunk schedule."""
+    mutant = ["--mutant", "a_version_is_overwritten"]
+    assert 1 == main(["--seeds", "0:5", *mutant, "--law", "versions_are_linear"])
+    printed, _, replay = capsys.readouterr().out.partition("replay: ")
+
+    assert "seed 0 breaks " in printed
+    assert "\nversions_are_linear: " in printed
+    _, _, excluded = replay.strip().partition("--exclude ")
+    assert replay.startswith("python -m tests.simulation.simulate --seeds 0 --mutant ")
+
+    assert 1 == main(["--seeds", "0", *mutant, "--exclude", excluded.strip("'")])
+    replayed, _, again = capsys.readouterr().out.partition("replay: ")
+    assert replayed.splitlines()[1:] == printed.splitlines()[2:]
+    assert again == replay
+
+
+def test_command_refuses_unknown_fault_kinds(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A mistyped kind would allow no faults at all."""
+    with pytest.raises(SystemExit):
+        main(["--fault-kinds", "crash,freez"])
+
+    assert "unknown kinds: freez" in capsys.readouterr().err

@@ -1,9 +1,9 @@
-"""An event loop whose time is told, not spent; what stands still in it stands still.
+"""An event loop with virtual time, in which simulated processes freeze and die.
 
 There are no sockets, no threads and no waiting: when nothing is ready, the clock jumps
 to the next timer. Every callback belongs to the simulated process in whose context it
-was made. A process that is frozen or dead runs nothing at all: what would have run is
-held, and goes on when the process wakes, or never.
+was made. A frozen or dead process runs nothing: the loop holds its callbacks until the
+process wakes. A dead process never wakes.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator
 
-# What belongs to no process: the network, the store, fate. Never frozen.
+# The context of callbacks of the store, the network and the faults. Never frozen.
 NO_PROCESS = Context()
 
 
 class Owner(Protocol):
-    """Whom callbacks belong to."""
+    """The owner of callbacks: a simulated process."""
 
     stopped: bool
     held_callbacks: list[asyncio.Handle]
@@ -33,7 +33,7 @@ OWNER: ContextVar[Owner | None] = ContextVar("OWNER", default=None)
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    """Runs until nothing is left to happen."""
+    """An event loop that runs until no callback and no timer is left."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -51,12 +51,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def call_soon(  # type: ignore[override] # pyright: ignore[reportIncompatibleMethodOverride]
         self, callback: Callable[..., object], *args: Any, context: Any = None
     ) -> asyncio.Handle:
-        """Have something called next."""
+        """Call a function next."""
         handle = asyncio.Handle(callback, args, self, context)
         self._ready.append(handle)
         return handle
 
-    # A generator that is dropped half-way is closed by this one.
+    # Python closes an unfinished asynchronous generator through this method.
     call_soon_threadsafe = call_soon  # type: ignore[assignment] # pyright: ignore[reportAssignmentType]
 
     def call_at(  # type: ignore[override] # pyright: ignore[reportIncompatibleMethodOverride]
@@ -66,7 +66,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         *args: Any,
         context: Any = None,
     ) -> asyncio.TimerHandle:
-        """Have something called at a virtual time."""
+        """Call a function at a virtual time."""
         handle = asyncio.TimerHandle(when, callback, args, self, context)
         self._timer_count += 1
         heapq.heappush(self._timers, (when, self._timer_count, handle))
@@ -80,7 +80,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         context: Context | None = None,
         **_: Any,
     ) -> asyncio.Task[Any]:
-        """Make a task, which belongs to the process that makes it."""
+        """Create a task, which belongs to the process that creates it."""
         task: asyncio.Task[Any] = asyncio.Task(
             coro,
             loop=self,
@@ -93,18 +93,18 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return task
 
     def run_until_idle(self) -> None:
-        """Let everything happen that is going to."""
+        """Run until no callback and no timer is left."""
         self.run_forever()
 
     def release_held(self, owner: Owner) -> None:
-        """Let a process go on with what was held."""
+        """Schedule the callbacks that were held for a process."""
         self._ready.extend(owner.held_callbacks)
         owner.held_callbacks.clear()
 
     def _run_once(self) -> None:
-        soon = self._ready
-        while soon:
-            handle = soon.popleft()
+        ready = self._ready
+        while ready:
+            handle = ready.popleft()
             if handle.cancelled():
                 continue
             owner = handle._context.get(OWNER)  # type: ignore[attr-defined] # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
@@ -116,7 +116,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
             when, _, timer = heapq.heappop(self._timers)
             if not timer.cancelled():
                 self._now = max(self._now, when)
-                soon.append(timer)
+                ready.append(timer)
                 return
         self.stop()
 

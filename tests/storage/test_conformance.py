@@ -61,6 +61,7 @@ class CheckThenActContract(StoreContract):
 def test_the_suite_catches_a_store_that_checks_and_then_acts() -> None:
     suite = CheckThenActContract()
 
-    suite.test_the_first_body_stands()  # it looks right while nobody races
+    # Without a race, the store looks correct.
+    suite.test_second_create_of_a_key_raises_already_exists()
     with pytest.raises(AssertionError):
-        suite.test_of_racing_tasks_exactly_one_wins()
+        suite.test_exactly_one_of_racing_tasks_creates_a_key()

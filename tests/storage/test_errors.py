@@ -37,7 +37,7 @@ def test_an_error_without_a_key_speaks_of_the_store() -> None:
     raised = errors.Throttled()
 
     assert raised.key is None
-    assert str(raised).startswith("store: the store asked to slow down")
+    assert str(raised).startswith("store: the store asked for fewer requests")
 
 
 @pytest.mark.parametrize("error", [*ERRORS_WITH_KEY, errors.Unsupported])

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from continuations_storage import (
@@ -107,10 +107,11 @@ def test_files_with_invalid_names_are_not_listed(
 def test_read_of_a_pipe_does_not_block(store: FileStore, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
 
-    with pytest.raises(Denied, match="no regular file"):
+    with pytest.raises(Denied, match="not a regular file"):
         asyncio.run(store.read("pipe"))
 
 
+@settings(deadline=None)  # the disk may be busy
 @given(st.sets(KEYS, max_size=12), KEYS, KEYS, st.integers(1, 5))
 def test_listing_equals_that_of_the_memory_store(
     keys: set[str], prefix: str, after: str, limit: int
@@ -252,7 +253,7 @@ def test_a_dangling_link_is_not_written_through(tmp_path: Path) -> None:
     root.mkdir()
     (root / "a").symlink_to(tmp_path / "nowhere")
 
-    with pytest.raises(StorageError, match="exists already"):
+    with pytest.raises(StorageError, match="already exists"):
         create(FileStore(root), "a")
     assert not (tmp_path / "nowhere").exists()
 

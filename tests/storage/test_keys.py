@@ -14,6 +14,8 @@ from continuations_storage.keys import (
     check_key,
     check_limit,
     check_prefix,
+    split_key,
+    split_prefix,
 )
 
 LEGAL = set(string.ascii_letters + string.digits + "._@=~-")
@@ -40,7 +42,7 @@ def is_legal(key: str) -> bool:
 @example("...")
 def test_check_key_accepts_exactly_the_legal_keys(key: str) -> None:
     if is_legal(key):
-        assert key == "/".join(check_key(key))
+        assert key == "/".join(split_key(key))
         return
     with pytest.raises(InvalidKey) as refusal:
         check_key(key)
@@ -51,7 +53,7 @@ def test_check_key_accepts_exactly_the_legal_keys(key: str) -> None:
 def test_every_beginning_of_a_key_is_a_prefix(key: str, cut: int) -> None:
     prefix = key[: cut % (len(key) + 1)]
 
-    folders, start = check_prefix(prefix)
+    folders, start = split_prefix(prefix)
 
     assert prefix == "".join(f"{folder}/" for folder in folders) + start
 
@@ -69,5 +71,5 @@ def test_the_refusal_says_what_is_legal() -> None:
 
 def test_a_limit_is_at_least_one() -> None:
     check_limit(1)
-    with pytest.raises(ValueError, match="at least one key, not 0"):
+    with pytest.raises(ValueError, match="at least 1, got 0"):
         check_limit(0)

@@ -59,24 +59,24 @@ class TestS3StoreOverUnreliableConnection:
         with S3Proxy(RealServer(s3_server), random_faults(request.param, 0.2)) as proxy:
             yield proxy
 
-    def test_of_racing_processes_exactly_one_wins_every_round(
+    def test_exactly_one_of_racing_processes_creates_a_key(
         self, proxy: S3Proxy
     ) -> None:
         bad_line = self._contract(proxy)
 
-        bad_line.test_of_racing_processes_exactly_one_wins_every_round()
+        bad_line.test_exactly_one_of_racing_processes_creates_a_key()
 
-    def test_of_racing_tasks_exactly_one_wins(self, proxy: S3Proxy) -> None:
-        self._contract(proxy).test_of_racing_tasks_exactly_one_wins()
+    def test_exactly_one_of_racing_tasks_creates_a_key(self, proxy: S3Proxy) -> None:
+        self._contract(proxy).test_exactly_one_of_racing_tasks_creates_a_key()
 
     def test_listings_bodies_and_deletes_are_complete(self, proxy: S3Proxy) -> None:
         bad_line = self._contract(proxy)
 
-        bad_line.test_every_byte_survives_and_an_empty_body_is_a_body()
-        bad_line.test_keys_come_in_byte_order_of_whole_keys()
-        bad_line.test_a_prefix_is_a_prefix_of_text()
-        bad_line.test_delete_is_idempotent_and_spares_the_neighbours()
-        bad_line.test_the_probe_passes_and_is_remembered()
+        bad_line.test_every_byte_value_and_an_empty_body_are_kept()
+        bad_line.test_keys_are_listed_in_byte_order()
+        bad_line.test_prefix_may_end_inside_a_segment()
+        bad_line.test_delete_is_idempotent_and_keeps_other_keys()
+        bad_line.test_probe_passes_and_is_recorded()
 
     def _contract(self, proxy: S3Proxy) -> SharedStoreContract:
         class BadLine(SharedStoreContract):
@@ -155,7 +155,7 @@ class TestFakeS3(StoreContract):
         self.front.reset(FakeS3())
         return S3Store("bucket", endpoint=self.front.url)
 
-    def test_all_keys_goes_through_every_page(self) -> None:
+    def test_all_keys_iterates_over_every_page(self) -> None:
         """R-E9: more than a page."""
         store = self.make()
         bucket = self.front.backend

@@ -66,7 +66,7 @@ def test_it_works_inside_a_running_loop(tmp_path: Path) -> None:
     assert b"body" == asyncio.run(story())
 
 
-def test_all_keys_goes_through_every_page() -> None:
+def test_all_keys_iterates_over_every_page() -> None:
     keys = [f"{number:04}" for number in range(2000)]
 
     with SyncStore(MemoryStore()) as store:

@@ -53,7 +53,7 @@ def test_memory_store_is_shared_only_by_name() -> None:
     ("url", "reason"),
     [
         ("redis://localhost", "unknown scheme 'redis'"),
-        (".runs", "write 'file:.runs'"),
+        (".runs", "use 'file:.runs'"),
         ("", "no scheme"),
         ("file:", "no path"),
         ("file://", "no path"),
@@ -71,7 +71,7 @@ def test_invalid_url_is_unsupported(url: str, reason: str) -> None:
 
 def test_a_url_with_a_password_is_refused_and_not_repeated() -> None:
     """R-I5: errors end in logs."""
-    with pytest.raises(Unsupported, match="never a URL") as refusal:
+    with pytest.raises(Unsupported, match="must not contain credentials") as refusal:
         open_store("s3://kim:hunter2@bucket/runs")
 
     assert "hunter2" not in f"{refusal.value} {refusal.value!r}"

@@ -28,9 +28,9 @@ from tests.core.rows import (
     RUN,
     STATES,
     apply_events,
+    approval_requested_event,
     assistant_message,
     deepest_frame,
-    gated_event,
     make_wait,
     nested_agents,
     new_state,
@@ -110,7 +110,7 @@ def test_three_waits_in_a_row_in_one_child() -> None:
         state = apply_events(state, CallReturned(call_id=call, content=f"{number}"))
         state = apply_events(state, reply_with_calls("transfer", frame=frame))
         again = state.frames[frame].open_call_ids[0]
-        state = apply_events(state, gated_event(again, f"w{number + 2}"))
+        state = apply_events(state, approval_requested_event(again, f"w{number + 2}"))
 
     said_below = [m.content for m in state.logs[frame].messages if m.role == "tool"]
     assert ["0", "1", "2"] == said_below
@@ -134,7 +134,7 @@ def test_properties_of_a_continuation() -> None:
 def test_waits_are_listed_the_oldest_first() -> None:
     """R-B6: each by its own id."""
     state = apply_events(
-        new_state(), reply_with_calls("a", "b"), gated_event("c4", "w9")
+        new_state(), reply_with_calls("a", "b"), approval_requested_event("c4", "w9")
     )
     later = replace(make_wait("c3", "w1"), created_at=make_wait("c3").created_at)
     early = replace(later, id="w2", created_at=later.created_at.replace(year=2025))
@@ -229,7 +229,7 @@ def test_a_header_of_something_else_is_refused(header: dict[str, object]) -> Non
 
 def test_a_header_of_another_run_is_refused() -> None:
     """R-C8, B-11."""
-    with pytest.raises(Corrupt, match=r"jane-1.*other"):
+    with pytest.raises(Corrupt, match=r"other.*jane-1"):
         Continuation.from_bytes(
             encode_object({**HEADER, "run": "other"}, stored_fields())
         )
@@ -278,7 +278,7 @@ def test_from_bytes_refuses_other_types(data: Any) -> None:
 def test_the_report_shows_rows_messages_and_waits() -> None:
     edit = Approved(call_id="c3", digest="d2", arguments="{}")
     state = apply_events(
-        state_with_call_in(Waiting("w1")), edit, gated_event("c4", "w4")
+        state_with_call_in(Waiting("w1")), edit, approval_requested_event("c4", "w4")
     )
 
     report = json.loads(Continuation(state, 9).to_json())

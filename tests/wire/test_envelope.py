@@ -124,9 +124,9 @@ def test_seal_refuses_a_body_with_too_many_values(
     monkeypatch.setattr(envelope, "_MAX_ITEMS", 500)
     monkeypatch.setattr(envelope, "_MAX_TOTAL_ITEMS", 1500)
 
-    with pytest.raises(FormatError, match="1500"):
+    with pytest.raises(FormatError, match="more values"):
         encode_object({"kind": "x"}, rows)
-    with pytest.raises(Corrupt, match="does not unpack"):
+    with pytest.raises(Corrupt, match="not valid msgpack"):
         decode_object(data, NAME)
     monkeypatch.setattr(envelope, "_MAX_TOTAL_ITEMS", 2000)
     assert rows == decode_object(encode_object({"kind": "x"}, rows), NAME).body
@@ -240,7 +240,7 @@ def test_errors_name_the_object_and_what_to_do() -> None:
 @pytest.mark.parametrize("number", [2, 3, 999, 65535])
 def test_a_newer_format_says_that_it_is_newer(number: int) -> None:
     """X-17, SL-18, R-H4: refused by number, with what to do, and not as damage."""
-    with pytest.raises(FormatError, match=f"format {number}.*newer version") as refused:
+    with pytest.raises(FormatError, match=f"format {number}.*newer release") as refused:
         Continuation.from_bytes(make_object(b"\xc0", format_number=number))
 
     assert not isinstance(refused.value, Corrupt)
@@ -357,7 +357,7 @@ def test_invalid_object_with_valid_digest_is_corrupt(name: str) -> None:
 )
 def test_msgpack_extensions_are_never_decoded_to_objects(body: bytes) -> None:
     """R-I1: CVE-2026-28277 came through an extension hook. Here they are no rows."""
-    with pytest.raises(FormatError, match="not a mapping"):
+    with pytest.raises(FormatError, match="must be a mapping"):
         Continuation.from_bytes(make_object(body))
 
 

@@ -97,13 +97,13 @@ def test_missing_field_is_named_or_has_a_default(name: str) -> None:
     if name in DEFAULTS:
         assert DEFAULTS[name] == take(FieldReader({}, "the row"))
     else:
-        with pytest.raises(FormatError, match=r"^the row lacks x$"):
+        with pytest.raises(FormatError, match=r"^the row is invalid: 'x' is missing\."):
             take(FieldReader({}, "the row"))
 
 
 @pytest.mark.parametrize("value", [None, [], "x", 1, b"", [("a", 1)]], ids=repr)
 def test_a_row_that_is_no_mapping_is_refused(value: object) -> None:
-    with pytest.raises(FormatError, match=r"^the row is not a mapping$"):
+    with pytest.raises(FormatError, match=r"^the row is invalid: it must be a mapping"):
         FieldReader(value, "the row")
 
 
@@ -112,7 +112,7 @@ def test_unknown_fields_are_named() -> None:
     fields = FieldReader({"x": "1", "z": 2, "a": 3}, "the row")
     fields.text("x")
 
-    with pytest.raises(FormatError, match="the row has unknown fields: a, z"):
+    with pytest.raises(FormatError, match="the row is invalid: unknown fields: a, z"):
         fields.check_all_read()
 
 
@@ -120,7 +120,7 @@ def test_field_can_be_read_only_once() -> None:
     fields = FieldReader({"x": "1"}, "the row")
     fields.text("x")
 
-    with pytest.raises(FormatError, match="lacks x"):
+    with pytest.raises(FormatError, match="'x' is missing"):
         fields.text("x")
 
 
@@ -137,9 +137,13 @@ def test_error_names_the_path_of_the_item() -> None:
 
     fields: dict[str, Any] = {"rows": [{"y": "1"}, {"y": 2}], "row": {"y": 3}}
 
-    with pytest.raises(FormatError, match=r"^it\.rows\[1\]: y is a int$"):
+    with pytest.raises(
+        FormatError, match=r"^it\.rows\[1\] is invalid: 'y' must be str, got int\."
+    ):
         FieldReader(fields, "it").list_of("rows", read)
-    with pytest.raises(FormatError, match=r"^it\.row: y is a int$"):
+    with pytest.raises(
+        FormatError, match=r"^it\.row is invalid: 'y' must be str, got int\."
+    ):
         FieldReader(fields, "it").nested_or_none("row", read)
     assert FieldReader(fields, "it").nested_or_none("none", read) is None
 
@@ -174,7 +178,7 @@ def test_a_moment_of_another_zone_is_the_same_moment() -> None:
 
 @pytest.mark.parametrize("value", [253_402_300_800_000, 2**63, 2**64 - 1])
 def test_time_after_year_9999_is_refused(value: int) -> None:
-    with pytest.raises(FormatError, match="no moment"):
+    with pytest.raises(FormatError, match="year 9999"):
         FieldReader({"x": value}, "the row").timestamp("x")
 
 

@@ -22,8 +22,8 @@ from continuations.core.usage import Usage
 from continuations.wire.continuation import Continuation
 from tests.core.rows import (
     apply_events,
+    approval_requested_event,
     assistant_message,
-    gated_event,
     make_wait,
     new_state,
     tool_request,
@@ -79,7 +79,10 @@ def test_hostile_text_comes_back_equal(text: str) -> None:
         make_wait("c3"), note=text, policy=text, arguments_json=json.dumps({text: text})
     )
     state = apply_events(
-        state, replace(gated_event("c3"), arguments=json.dumps({"": text}), wait=wait)
+        state,
+        replace(
+            approval_requested_event("c3"), arguments=json.dumps({"": text}), wait=wait
+        ),
     )
     state = replace(state, manifest=json.dumps({text: text}))
 

@@ -221,7 +221,7 @@ def test_a_field_of_another_type_is_refused(kind: str, field: str) -> None:
     for wrong in (None, True, 7, 1.5, "text", b"x", ["x", 1], {"x": 1}):
         if type(wrong) is type(right) and field not in ("kind", "path", "message"):
             continue
-        with pytest.raises(FormatError, match=f"{NAME}.*{field}|{NAME}.*is not a"):
+        with pytest.raises(FormatError, match=f"{NAME}.*{field}|{NAME}.*must be"):
             read(record_with(kind, **{field: wrong}), NAME, RUN)
 
 
@@ -252,7 +252,9 @@ def test_a_field_that_is_missing_is_refused_where_it_is_needed(
     data = record_with(kind, **{field: ...})
 
     if field in needed:
-        with pytest.raises(FormatError, match=f"{NAME} lacks {field}"):
+        with pytest.raises(
+            FormatError, match=f"{NAME} is invalid: '{field}' is missing"
+        ):
             read(data, NAME, RUN)
     else:
         read(data, NAME, RUN)
@@ -261,7 +263,7 @@ def test_a_field_that_is_missing_is_refused_where_it_is_needed(
 @pytest.mark.parametrize("kind", RECORDS)
 def test_an_unknown_field_is_refused(kind: str) -> None:
     """X-17."""
-    with pytest.raises(FormatError, match=f"{NAME} has unknown fields: zz_new"):
+    with pytest.raises(FormatError, match=f"{NAME} is invalid: unknown fields: zz_new"):
         RECORDS[kind][1](record_with(kind, zz_new=1), NAME, RUN)
 
 
@@ -289,7 +291,7 @@ def test_a_record_of_another_kind_is_refused(
 @pytest.mark.parametrize("kind", RECORDS)
 @pytest.mark.parametrize("body", [None, [], "x", 1], ids=repr)
 def test_a_record_that_is_no_mapping_is_refused(kind: str, body: object) -> None:
-    with pytest.raises(FormatError, match="is not a mapping"):
+    with pytest.raises(FormatError, match="must be a mapping"):
         RECORDS[kind][1](encode_object({"kind": kind, "run": RUN}, body), NAME, RUN)
 
 
@@ -320,7 +322,7 @@ def test_every_flipped_bit_of_a_record_is_damage(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["yes", "true", "approved", "Approve", "", "none"])
 def test_unknown_decision_kind_is_refused(kind: str) -> None:
     """R-C5: unknown words are no approval."""
-    with pytest.raises(FormatError, match="kind is not one of"):
+    with pytest.raises(FormatError, match="'kind' must be one of"):
         decode_decision(record_with("decision", kind=kind), NAME, RUN)
 
 
@@ -336,7 +338,7 @@ def test_inbox_message_of_another_role_is_refused(message: Message) -> None:
     """B-10: nobody writes an inbox in the name of a tool or of the model."""
     data = encode_inbox_message(replace(FULL_INBOX_MESSAGE, message=message), RUN)
 
-    with pytest.raises(FormatError, match=f"a message of the {message.role}"):
+    with pytest.raises(FormatError, match=f"role must be user, got {message.role}"):
         decode_inbox_message(data, NAME, RUN)
 
 

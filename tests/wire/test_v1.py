@@ -50,7 +50,7 @@ def test_constant_run_fields_are_stored_in_full_copies_only() -> None:
 
     assert constant == delta_fields(FULL_DELTA)["run"].keys() - short["run"].keys()  # type: ignore[attr-defined]
     assert read_delta(short, WHERE, FULL_DELTA.run) == FULL_DELTA
-    with pytest.raises(FormatError, match="lacks id"):
+    with pytest.raises(FormatError, match="'id' is missing"):
         read_delta(short, WHERE)
     with pytest.raises(FormatError, match="unknown fields"):
         read_delta(delta_fields(FULL_DELTA), WHERE, FULL_DELTA.run)
@@ -180,7 +180,7 @@ def test_a_field_that_is_missing_is_refused_where_it_is_needed(
     required = path[-1] in NEEDED and path not in OPTIONAL_PATHS
 
     if required:
-        with pytest.raises(FormatError, match="lacks"):
+        with pytest.raises(FormatError, match="missing"):
             read_delta(stored, WHERE)
     else:
         read_delta(stored, WHERE)
@@ -211,7 +211,7 @@ def test_unknown_enum_value_is_refused(path: FieldPath, value: str) -> None:
     stored = copy.deepcopy(STORED)
     mapping_at(stored, path)[path[-1]] = value
 
-    with pytest.raises(FormatError, match="is not one of"):
+    with pytest.raises(FormatError, match="must be one of"):
         read_delta(stored, WHERE)
 
 
@@ -253,7 +253,7 @@ def test_a_state_has_its_own_fields_and_no_others(state: Any) -> None:
         del fields[extra]
     for name in set(fields) - {"kind"}:
         kept = fields.pop(name)
-        with pytest.raises(FormatError, match=f"lacks {name}"):
+        with pytest.raises(FormatError, match=f"'{name}' is missing"):
             read_delta(stored, WHERE)
         fields[name] = kept
 
@@ -282,7 +282,7 @@ def test_a_message_of_a_hundred_thousand_levels_is_refused() -> None:
 
 
 def test_delta_without_run_is_refused() -> None:
-    with pytest.raises(FormatError, match="lacks its run"):
+    with pytest.raises(FormatError, match="'run' is missing"):
         read_delta({}, WHERE)
 
 

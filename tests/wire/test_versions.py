@@ -120,7 +120,7 @@ def test_missing_header_field_is_refused_if_required(field: str) -> None:
     )
 
     if field in NEEDED:
-        with pytest.raises(FormatError, match=f"lacks {field}"):
+        with pytest.raises(FormatError, match=f"'{field}' is missing"):
             decode_version(data, NAME)
     else:
         assert decode_version(data, NAME)
@@ -186,7 +186,7 @@ def test_rows_that_do_not_fit_together_are_refused_by_name() -> None:
     state = state_with_call_in(Waiting("w1"))
 
     assert state is check_state(state, NAME)
-    with pytest.raises(FormatError, match=f"{NAME} is not a run that can be"):
+    with pytest.raises(FormatError, match=f"{NAME} is invalid: call c3"):
         check_state(replace(state, waits={}), NAME)
 
 

@@ -66,7 +66,7 @@ def _truncated(message: Message) -> Message:
 
 
 def canceller_dies() -> Patches:
-    """All processes die when a cancel request is recorded, and nobody decides."""
+    """All processes die when a cancel request is recorded; no wait is decided."""
     original = RunRequests.end_if_cancelled
 
     async def end_if_cancelled(self: RunRequests) -> Continuation:

@@ -13,15 +13,13 @@ import os
 import signal
 import sys
 from concurrent.futures import ProcessPoolExecutor
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.simulation.agents import TREES
-from tests.simulation.laws_of_endings import uninterrupted_end
+from tests.simulation.laws_of_endings import cache_uninterrupted_ends
 from tests.simulation.mutants.registry import MUTANTS
 from tests.simulation.mutants.seeds import SEEDS
-from tests.simulation.simulate import run
+from tests.simulation.schedule import run
 
 if TYPE_CHECKING:
     from tests.simulation.mutants.mutant import Mutant
@@ -45,23 +43,16 @@ class SeedTimeout(KeyboardInterrupt):
 
 def laws_broken_with(mutant: Mutant, seed: int) -> frozenset[str]:
     """Return the names of the laws that one schedule breaks with a mutant."""
-    _cache_uninterrupted_ends()
+    cache_uninterrupted_ends()
     with mutant.applied():
         return frozenset(run(seed).broken)
 
 
 def laws_broken_without(mutant: Mutant, seed: int) -> frozenset[str]:
     """Return the names of the laws that the same schedule breaks without the mutant."""
-    _cache_uninterrupted_ends()
+    cache_uninterrupted_ends()
     with mutant.condition_applied():
         return frozenset(run(seed).broken)
-
-
-@cache
-def _cache_uninterrupted_ends() -> None:
-    # The expected ends must come from the code without a mutant.
-    for tree in TREES:
-        uninterrupted_end(tree)
 
 
 def find_seed(mutant: Mutant, max_seeds: int = MAX_SEEDS) -> tuple[int, str] | None:

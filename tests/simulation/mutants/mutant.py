@@ -178,7 +178,7 @@ class Mutant:
 
     Attributes:
         name: The name of the generator of its patches.
-        description: What the mutated code does wrong.
+        description: The wrong behaviour, in one sentence.
         breaks: Laws of which at least one must break.
         patches: Makes the patches, anew for each use.
         condition: Makes patches that create a situation which no schedule has by

@@ -50,11 +50,10 @@ from continuations.wire.versions import VersionHeader, VersionObject, encode_ver
 from tests.core.rows import (
     MOMENT,
     RUN,
-    admitted_event,
+    accepted_event,
     apply_events,
+    approval_requested_event,
     deepest_frame,
-    entered_event,
-    gated_event,
     make_decision,
     make_wait,
     nested_agents,
@@ -62,6 +61,7 @@ from tests.core.rows import (
     reply_with_calls,
     reply_with_text,
     state_with_call_in,
+    sub_agent_started_event,
 )
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def running() -> RunState:
         state, UserMessageAdded(number=1, message=user_message("today")), reply
     )
     state = apply_events(
-        state, replace(admitted_event("c3", repeatable=True), verifiable=True)
+        state, replace(accepted_event("c3", repeatable=True), verifiable=True)
     )
     state = apply_events(
         state, CallStarted(call_id="c3"), CallReturned(call_id="c3", content=ODD_TEXT)
@@ -128,8 +128,8 @@ def running() -> RunState:
     state = apply_events(
         state,
         reply_with_calls("transfer", "balance"),
-        admitted_event("c5"),
-        admitted_event("c4"),
+        accepted_event("c5"),
+        accepted_event("c4"),
     )
     failed = CallRaised(call_id="c4", code="exception", content="ERROR: it broke")
     state = apply_events(
@@ -168,7 +168,7 @@ def run_with_started_call() -> RunState:
     return apply_events(
         new_state(),
         reply_with_calls("transfer"),
-        admitted_event("c3"),
+        accepted_event("c3"),
         CallStarted(call_id="c3"),
     )
 
@@ -184,7 +184,7 @@ def edited() -> RunState:
     return apply_events(
         new_state(max_turns=7),
         reply_with_calls("transfer", "a"),
-        gated_event("c3"),
+        approval_requested_event("c3"),
         edit,
     )
 
@@ -194,14 +194,15 @@ def cancelled() -> RunState:
     state = apply_events(
         new_state(),
         reply_with_calls("free", "agent"),
-        admitted_event("c4"),
-        entered_event("c4"),
+        accepted_event("c4"),
+        sub_agent_started_event("c4"),
     )
     state = apply_events(
         state, reply_with_calls("gated", "free", frame=deepest_frame(state))
     )
     state = apply_events(
-        state, gated_event(state.frames[deepest_frame(state)].open_call_ids[0])
+        state,
+        approval_requested_event(state.frames[deepest_frame(state)].open_call_ids[0]),
     )
     return apply_events(
         state, RunStopped(failure=Failure(code="cancelled", message="by kim: no more"))
@@ -210,7 +211,9 @@ def cancelled() -> RunState:
 
 def finished() -> RunState:
     """Return a run that came to its end, with a denial on the way."""
-    state = apply_events(new_state(), reply_with_calls("transfer"), gated_event("c3"))
+    state = apply_events(
+        new_state(), reply_with_calls("transfer"), approval_requested_event("c3")
+    )
     no = Denied(call_id="c3", decision=make_decision(reason="over budget"))
     return apply_events(state, no, reply_with_text("I could not pay Jane. " * 20))
 
@@ -228,13 +231,13 @@ def version_with_changed_logs() -> VersionObject:
     base = apply_events(new_state(), reply_with_calls("agent", "agent"))
     base = apply_events(
         base,
-        admitted_event("c3"),
-        entered_event("c3"),
-        admitted_event("c4"),
-        entered_event("c4"),
+        accepted_event("c3"),
+        sub_agent_started_event("c3"),
+        accepted_event("c4"),
+        sub_agent_started_event("c4"),
     )
     base = apply_events(base, reply_with_calls("free", frame="f7"))
-    new = apply_events(base, reply_with_text("below", frame="f5"), admitted_event("c9"))
+    new = apply_events(base, reply_with_text("below", frame="f5"), accepted_event("c9"))
     draft = Draft(new)
     draft.start_log("f7", (*new.logs["f7"].messages[:1], user_message("a summary")))
     draft.append("f7", user_message("more"))

@@ -1,0 +1,111 @@
+"""The protocol of a model: messages and tools in, one reply out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from continuations.core.usage import Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from continuations.core.messages import Message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSpec:
+    """A tool as the model sees it.
+
+    Attributes:
+        name: The name under which the model calls the tool.
+        description: The description of the tool; may be empty.
+        parameters: The JSON Schema of the arguments.
+    """
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputSchema:
+    """The JSON Schema of the final reply that an agent wants.
+
+    An adapter decides how to request it from its provider, for example as
+    `response_format`. The engine validates the reply in every case.
+
+    Attributes:
+        name: A name for the schema: 1 to 64 characters of `[a-zA-Z0-9_-]`.
+        schema: A JSON Schema with `"type": "object"` and `properties`.
+    """
+
+    name: str
+    schema: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRequest:
+    """One request to a model.
+
+    Attributes:
+        messages: The conversation. It is valid for a chat completions provider.
+        tools: The tools that the model may call.
+        output_schema: The schema of the final reply; `None`: any text.
+        settings: Options for the provider, passed on unchanged (`temperature`,
+            `reasoning_effort`, ...). They win over what the adapter adds.
+        agent: The name of the agent, for logs and tests. It is not sent.
+        run_id: The id of the run, for logs and tests. It is not sent.
+    """
+
+    messages: Sequence[Message]
+    tools: Sequence[ToolSpec] = ()
+    output_schema: OutputSchema | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    agent: str = ""
+    run_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelReply:
+    """The reply of a model.
+
+    Attributes:
+        message: One assistant message. Unknown fields are kept and sent back.
+        usage: The requests and tokens that the reply cost. Default: one request.
+        finish_reason: The reason why the provider stopped, in the provider's word.
+    """
+
+    message: Message
+    usage: Usage = field(default_factory=lambda: Usage(requests=1))
+    finish_reason: str = "stop"
+
+
+class Model(Protocol):
+    """A model, or anything else that can reply to a conversation.
+
+    A model keeps no state of a conversation: the next request of a run may come from
+    another process.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name of the model. It is recorded with the run."""
+        ...
+
+    async def reply(self, request: ModelRequest) -> ModelReply:
+        """Return the next assistant message of a conversation.
+
+        The engine requests a turn again only after a `ModelError`, or after a crash
+        before the reply was committed.
+
+        Args:
+            request: The conversation, the tools and the options.
+
+        Returns:
+            The reply of the model.
+
+        Raises:
+            ModelError: There is no usable reply. A model raises no other exception.
+        """
+        ...

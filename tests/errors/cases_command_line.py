@@ -1,0 +1,335 @@
+"""Command lines that fail; the text is what stands on standard error."""
+
+from __future__ import annotations
+
+from tests.errors.case import Area, Case
+
+_USAGE = "exit 2"
+_APP = """
+    (folder / "payroll.py").write_text(
+        "from tests.errors.scene import clerk, talker\\nagent = clerk()\\ntalker = talker()\\n"
+        "from continuations import Runner\\n"
+        f"runner = Runner(agent, store='file:{folder}/runs')\\nnumber = 5\\n")
+"""
+_START = 'cli("start", TASK, "--run-id", "jane-1", "--app", "payroll:agent")'
+_STARTED = f"""{_APP}
+    {_START}
+    wait_id = cli("waiting", "--ids").strip()
+"""
+_UNKNOWN = """
+    store = open_store(f"file:{folder}/runs")
+    dying = faults.FaultyStore(store)
+    @tool(name="book")
+    def book_and_die(room: str) -> str:
+        "Book a room; the process dies before it can say so."
+        dying.has_crashed = True
+        return "booked"
+    agent = clerk(book_and_die, script=[ToolCall("book", {"room": "5"}), "done"])
+    try: Runner(agent, store=dying, lease=0.3).start(TASK, run_id="jane-1")
+    except BaseException: pass
+    import time; time.sleep(0.31)
+    (wait,) = Runner(agent, store=store).resume("jane-1").waits
+    wait_id = wait.id
+"""
+_APPROVE = 'cli("approve", wait_id)'
+
+USAGE = Area(
+    "Command line: wrong usage",
+    (
+        Case(
+            "cli-without-app",
+            _USAGE,
+            'cli("start", TASK)',
+            _START,
+            setup=_APP,
+            names=("--app", "MODULE:NAME"),
+        ),
+        Case(
+            "cli-without-store",
+            _USAGE,
+            'cli("waiting", store=False)',
+            'cli("waiting")',
+            names=("--store",),
+        ),
+        Case(
+            "cli-app-form",
+            _USAGE,
+            'cli("start", TASK, "--app", "payroll.py")',
+            _START,
+            setup=_APP,
+            names=("--app", "payroll.py"),
+        ),
+        Case(
+            "cli-app-module",
+            _USAGE,
+            'cli("start", TASK, "--app", "payrol:agent")',
+            _START,
+            setup=_APP,
+            names=("--app", "payrol"),
+        ),
+        Case(
+            "cli-app-name",
+            _USAGE,
+            'cli("start", TASK, "--app", "payroll:agents")',
+            _START,
+            setup=_APP,
+            names=("--app", "payroll", "agents"),
+        ),
+        Case(
+            "cli-app-import-fails",
+            _USAGE,
+            'cli("start", TASK, "--app", "broken:agent")',
+            _START,
+            setup=f"""{_APP}
+    (folder / "broken.py").write_text("import json\\nraise LookupError('no such region')\\n")""",
+            names=("--app", "broken", "LookupError"),
+        ),
+        Case(
+            "cli-app-type",
+            _USAGE,
+            'cli("start", TASK, "--app", "payroll:number")',
+            _START,
+            setup=_APP,
+            names=("--app", "int"),
+        ),
+        Case(
+            "cli-agent-without-store",
+            _USAGE,
+            'cli("start", TASK, "--app", "payroll:agent", store=False)',
+            _START,
+            setup=_APP,
+            names=("--app", "--store"),
+        ),
+        Case(
+            "cli-two-stores",
+            _USAGE,
+            'cli("start", TASK, "--app", "payroll:runner", "--store", "file:other", store=False)',
+            'cli("start", TASK, "--app", "payroll:runner")',
+            setup=_APP,
+            names=("--app", "--store", "file:other"),
+        ),
+        Case(
+            "cli-run-for-wait",
+            _USAGE,
+            'cli("approve", "jane-1")',
+            _APPROVE,
+            setup=_STARTED,
+            names=("jane-1",),
+        ),
+        Case(
+            "cli-who-decides",
+            _USAGE,
+            'cli("approve", wait_id)',
+            'cli("approve", wait_id, "--by", "kim")',
+            setup=f"""{_STARTED}
+    import os, pwd
+    os.environ.pop("CONTINUATIONS_BY", None)
+    scene.patch(pwd, "getpwuid", {{}}.__getitem__)""",
+            names=("--by", "CONTINUATIONS_BY"),
+        ),
+        Case(
+            "cli-arguments-no-json",
+            _USAGE,
+            'cli("approve", wait_id, "--arguments", "cents=5")',
+            "cli('approve', wait_id, '--arguments', '{\"cents\": 5}')",
+            setup=_STARTED,
+            names=("--arguments", "cents=5"),
+        ),
+        Case(
+            "cli-arguments-file",
+            _USAGE,
+            'cli("approve", wait_id, "--arguments", "@edit.json")',
+            """
+                (folder / "edit.json").write_text('{"cents": 5}')
+                cli("approve", wait_id, "--arguments", "@edit.json")
+            """,
+            setup=_STARTED,
+            names=("--arguments", "edit.json"),
+        ),
+        Case(
+            "cli-answer-no-json",
+            _USAGE,
+            'cli("answer", wait_id, "booked 5")',
+            'cli("answer", wait_id, "--text", "booked 5")',
+            setup=_UNKNOWN,
+            names=("--text", "booked 5"),
+        ),
+        Case(
+            "cli-approve-unknown-outcome",
+            _USAGE,
+            'cli("approve", wait_id)',
+            'cli("approve", wait_id, "--run-again")',
+            setup=_UNKNOWN,
+            names=("--run-again", "answer"),
+        ),
+        Case(
+            "cli-version-of-a-wait",
+            _USAGE,
+            'cli("show", wait_id, "--version", "1")',
+            'cli("show", wait_id); cli("show", "jane-1", "--version", "1")',
+            setup=_STARTED,
+            names=("--version",),
+        ),
+        Case(
+            "cli-timeout-without-wait",
+            _USAGE,
+            'cli("resume", "jane-1", "--app", "payroll:agent", "--timeout", "5")',
+            'cli("resume", "jane-1", "--app", "payroll:agent", "--timeout", "5", "--wait-if-busy")',
+            setup=_STARTED,
+            names=("--timeout", "--wait-if-busy"),
+        ),
+        Case(
+            "cli-extra-missing",
+            _USAGE,
+            'cli("waiting")',
+            "scene.close(); cli('--version', store=False)",
+            setup='scene.without_module("typer.main", "continuations.cli.entry_point")',
+            names=("pip install", "continuations[cli]"),
+        ),
+    ),
+)
+
+COMMANDS = Area(
+    "Command line: commands that fail",
+    (
+        Case(
+            "cli-unknown-run",
+            "exit 5",
+            'cli("show", "jane-2")',
+            'cli("show", "jane-1")',
+            setup=_STARTED,
+            names=("RunNotFound", "jane-2"),
+        ),
+        Case(
+            "cli-decide-twice",
+            "exit 5",
+            'cli("deny", wait_id, "--by", "kim")',
+            'cli("resume", "jane-1", "--app", "payroll:agent")',
+            setup=f'{_STARTED}\n    cli("approve", wait_id, "--by", "jo")',
+            names=("AlreadyDecided", "jo"),
+        ),
+        Case(
+            "cli-busy",
+            "exit 4",
+            'cli("resume", "jane-1", "--app", "payroll:agent")',
+            'cli("resume", "jane-1", "--app", "payroll:agent", "--wait-if-busy")',
+            setup=f"""{_APP}
+    store = open_store(f"file:{{folder}}/runs")
+    plan = faults.on("create", faults.crashed("after"), prefix="runs/")
+    try: Runner(clerk(), store=faults.FaultyStore(store, plan), lease=0.4).start(TASK, run_id="jane-1")
+    except BaseException: pass""",
+            names=("RunBusy", "jane-1"),
+        ),
+        Case(
+            "cli-cancel-ended-run",
+            "exit 1",
+            'cli("cancel", "jane-1")',
+            'cli("show", "jane-1")',
+            setup=f"""{_STARTED}
+    cli("approve", wait_id); cli("resume", "jane-1", "--app", "payroll:agent")""",
+            names=("jane-1", "finished"),
+        ),
+        Case(
+            "cli-sweep-errors",
+            "exit 5",
+            'cli("sweep", "--app", "payroll:talker")',
+            'cli("resume", "jane-1", "--app", "payroll:agent")',
+            setup=f'{_STARTED}\n    cli("approve", wait_id)',
+            names=("jane-1", "AgentChanged"),
+        ),
+        Case(
+            "cli-doctor-finds-damage",
+            "exit 1",
+            'cli("doctor", "jane-1")',
+            """
+                cli("doctor", "jane-1", "--repair")
+                cli("resume", "jane-1", "--app", "payroll:agent")
+            """,
+            setup=f"""{_APP}
+    import time
+    Runner(clerk(), store=folder / "runs", lease=0.1).start(TASK, run_id="jane-1")
+    newest = min((folder / "runs" / "runs" / "jane-1" / "v").iterdir())
+    newest.write_bytes(newest.read_bytes()[:-1])
+    time.sleep(0.1)""",
+            names=("jane-1", "--repair"),
+        ),
+        Case(
+            "cli-doctor-unknown-run",
+            "exit 5",
+            'cli("doctor", "jane-2")',
+            'cli("doctor", "jane-1")',
+            setup=_STARTED,
+            names=("jane-2",),
+        ),
+        Case(
+            "cli-doctor-nothing-left",
+            "exit 5",
+            'cli("doctor", "jane-1", "--repair")',
+            """
+                for path, body in kept.items(): path.write_bytes(body)
+                cli("doctor", "jane-1")
+            """,
+            setup=f"""{_STARTED}
+    versions = list((folder / "runs" / "runs" / "jane-1" / "v").iterdir())
+    kept = {{path: path.read_bytes() for path in versions}}
+    for path in versions: path.write_bytes(kept[path][:-1])""",
+            names=("jane-1",),
+        ),
+        Case(
+            "cli-doctor-newer-format",
+            "exit 5",
+            'cli("doctor", "jane-1", "--repair")',
+            """
+                newest.write_bytes(body)
+                cli("doctor", "jane-1")
+            """,
+            setup=f"""{_STARTED}
+    from continuations.wire.envelope import object_digest
+    newest = min((folder / "runs" / "runs" / "jane-1" / "v").iterdir())
+    body = newest.read_bytes()
+    newer = body[:4] + bytes([0, 9]) + body[6:-16]
+    newest.write_bytes(newer + object_digest(newer))""",
+            names=("jane-1", "format 9"),
+        ),
+        Case(
+            "cli-doctor-object-of-a-stranger",
+            "exit 5",
+            'cli("doctor", "jane-1", "--repair")',
+            'stranger.unlink(); cli("doctor", "jane-1", "--repair")',
+            setup=f"""{_STARTED}
+    stranger = folder / "runs" / "runs" / "jane-1" / "v" / "0-notes"
+    stranger.write_bytes(b"")""",
+            names=("jane-1", "0-notes"),
+        ),
+        Case(
+            "cli-doctor-unreadable-object",
+            "exit 5",
+            'cli("doctor", "jane-1", "--repair")',
+            'place.unlink(); cli("doctor", "jane-1", "--repair")',
+            setup=f"""{_STARTED}
+    newest = min((folder / "runs" / "runs" / "jane-1" / "v").iterdir())
+    place = newest.with_name(f"{{int(newest.name) - 1:010d}}")
+    place.symlink_to(newest)""",
+            names=("jane-1",),
+        ),
+        Case(
+            "cli-doctor-run-is-held",
+            "exit 4",
+            'cli("doctor", "jane-1", "--repair")',
+            """
+                import time; time.sleep(0.4)
+                cli("doctor", "jane-1", "--repair")
+            """,
+            setup="""
+                store = open_store(f"file:{folder}/runs")
+                plan = faults.on("create", faults.crashed("after"), prefix="runs/", skip=1)
+                agent = clerk(book, script=[ToolCall("book", {"room": "5"}), "done"])
+                try: Runner(agent, store=faults.FaultyStore(store, plan), lease=0.4).start(TASK, run_id="jane-1")
+                except BaseException: pass
+                newest = min((folder / "runs" / "runs" / "jane-1" / "v").iterdir())
+                newest.write_bytes(newest.read_bytes()[:-1])
+            """,
+            names=("jane-1",),
+        ),
+    ),
+)

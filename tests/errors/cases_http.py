@@ -1,0 +1,476 @@
+"""Answers of the HTTP API that are problems, pages of links, and the links."""
+
+from __future__ import annotations
+
+from continuations.errors import InvalidInput
+from continuations.serve.http.links import LinkInvalid
+from tests.errors.case import Area, Case
+
+_MALFORMED = "problem 400 malformed"
+_WAIT = "wait = start(); path = f'/waits/{wait.id}/decision'"
+_APPROVE = 'http("POST", path, {"decision": "approve"})'
+_LINK = """
+    wait = start()
+    links = Links(LINK_SECRET, base_url="https://runs.example", clock=clock)
+    token = links.token(wait)
+    form = {"content_type": "application/x-www-form-urlencoded"}
+"""
+_CLICK = 'http("POST", f"/d/{token}", content=b"decision=approve", **form)'
+
+
+def _decision(name: str, body: str, *names: str) -> Case:
+    return Case(
+        f"http-{name}",
+        _MALFORMED,
+        f'http("POST", path, {body})',
+        _APPROVE,
+        setup=_WAIT,
+        names=names,
+    )
+
+
+REQUESTS = Area(
+    "HTTP: requests that are refused",
+    (
+        Case(
+            "http-unidentified",
+            "problem 401 unidentified",
+            'http("GET", "/waits", by=None)',
+            'http("GET", "/waits", by="kim")',
+        ),
+        Case(
+            "http-without-verifier",
+            "problem 401 unidentified",
+            'http("GET", "/waits", verify=None)',
+            'http("GET", "/waits", verify=lambda request: "kim")',
+            names=("verify",),
+        ),
+        Case(
+            "http-no-such-path",
+            "problem 404 no-such-path",
+            'http("GET", "/wait")',
+            'http("GET", "/waits")',
+        ),
+        Case(
+            "http-method-not-allowed",
+            "problem 405 method-not-allowed",
+            'http("DELETE", "/waits")',
+            'http("GET", "/waits")',
+            names=("GET",),
+        ),
+        Case(
+            "http-too-large",
+            "problem 413 too-large",
+            'http("POST", path, {"decision": "deny", "reason": "x" * 99}, max_body_bytes=99)',
+            'http("POST", path, {"decision": "deny", "reason": "x"}, max_body_bytes=99)',
+            setup=_WAIT,
+            names=("99",),
+        ),
+        Case(
+            "http-media-type",
+            "problem 415 unsupported-media-type",
+            'http("POST", path, {"decision": "approve"}, content_type="text/plain")',
+            _APPROVE,
+            setup=_WAIT,
+            names=("application/json",),
+        ),
+        Case(
+            "http-no-json",
+            _MALFORMED,
+            'http("POST", path, content=b"decision=approve")',
+            _APPROVE,
+            setup=_WAIT,
+            names=("JSON",),
+        ),
+        Case(
+            "http-key-twice",
+            _MALFORMED,
+            'http(\'POST\', path, content=b\'{"decision": "approve", "decision": "deny"}\')',
+            _APPROVE,
+            setup=_WAIT,
+        ),
+        Case(
+            "http-large-number",
+            _MALFORMED,
+            "http('POST', path, content=b'{\"decision\": 1e999}')",
+            _APPROVE,
+            setup=_WAIT,
+        ),
+        Case(
+            "http-nan",
+            _MALFORMED,
+            "http('POST', path, content=b'{\"decision\": NaN}')",
+            _APPROVE,
+            setup=_WAIT,
+            names=("NaN",),
+        ),
+        Case(
+            "http-too-deep",
+            _MALFORMED,
+            "http('POST', path, content=b'[' * 999)",
+            _APPROVE,
+            setup=_WAIT,
+        ),
+        _decision("no-object", '["approve"]', "object"),
+        _decision("decision-kind", '{"decision": "yes"}', '"decision"', "approve"),
+        _decision(
+            "unknown-field",
+            '{"decision": "approve", "by": "jo"}',
+            "arguments",
+            "decision",
+        ),
+        _decision("answer-without-value", '{"decision": "answer"}', "answer", "value"),
+        _decision(
+            "arguments-type", '{"decision": "approve", "arguments": [5]}', '"arguments"'
+        ),
+        _decision("reason-type", '{"decision": "deny", "reason": 5}', '"reason"'),
+        _decision(
+            "reason-length",
+            '{"decision": "deny", "reason": "x" * 4001}',
+            '"reason"',
+            "4000",
+        ),
+        Case(
+            "http-start-without-id",
+            _MALFORMED,
+            'http("POST", "/runs", {"input": TASK})',
+            'http("POST", "/runs", {"input": TASK, "run_id": "jane-1"})',
+            names=("run_id",),
+        ),
+        Case(
+            "http-limit",
+            _MALFORMED,
+            'http("GET", "/waits", query={"limit": "0"})',
+            'http("GET", "/waits", query={"limit": "1000"})',
+            names=("limit", "1000"),
+        ),
+        Case(
+            "http-after",
+            _MALFORMED,
+            'http("GET", "/waits", query={"after": "jane-1"})',
+            'http("GET", "/waits", query={"after": wait.id})',
+            setup="wait = start()",
+            names=("after",),
+        ),
+    ),
+)
+
+PROBLEMS = Area(
+    "HTTP: problems of runs and waits",
+    (
+        Case(
+            "http-run-not-found",
+            "problem 404 run-not-found",
+            'http("GET", "/runs/jane-2")',
+            'http("GET", "/runs/jane-1")',
+            setup="start()",
+            names=("jane-2",),
+        ),
+        Case(
+            "http-wait-not-found",
+            "problem 404 wait-not-found",
+            'http("GET", "/waits/approval-1")',
+            'http("GET", f"/waits/{wait.id}")',
+            setup="wait = start()",
+            names=("approval-1",),
+        ),
+        Case(
+            "http-invalid-id",
+            "problem 400 invalid-id",
+            'http("POST", "/runs", {"input": TASK, "run_id": "Jane Doe"})',
+            'http("POST", "/runs", {"input": TASK, "run_id": "jane-1"})',
+            names=("Jane Doe",),
+        ),
+        Case(
+            "http-invalid-input",
+            "problem 400 invalid-input",
+            'http("POST", "/runs", {"input": TASK, "run_id": "jane-1", "agent": "boss"})',
+            'http("POST", "/runs", {"input": TASK, "run_id": "jane-1", "agent": "clerk"})',
+            names=("boss", "clerk"),
+        ),
+        Case(
+            "http-run-exists",
+            "problem 409 run-exists",
+            'http("POST", "/runs", {"input": "Pay Joe", "run_id": "jane-1"})',
+            'http("POST", "/runs", {"input": "Pay Joe", "run_id": "joe-1"})',
+            setup="start()",
+        ),
+        Case(
+            "http-run-busy",
+            "problem 409 run-busy",
+            'http("POST", "/runs/jane-1/resume")',
+            'clock.advance(31); http("POST", "/runs/jane-1/resume")',
+            setup="""
+                plan = faults.on("create", faults.crashed("after"), prefix="runs/")
+                try: Runner(clerk(), store=faults.FaultyStore(store, plan), clock=clock).start(TASK, run_id="jane-1")
+                except BaseException: pass
+            """,
+        ),
+        Case(
+            "http-already-decided",
+            "problem 409 already-decided",
+            'http("POST", path, {"decision": "deny"})',
+            'http("POST", "/runs/jane-1/resume")',
+            setup=f'{_WAIT}; runner.decide(wait.id, Approve(by="jo"))',
+            names=("jo",),
+        ),
+        Case(
+            "http-decision-refused",
+            "problem 422 decision-refused",
+            'http("POST", path, {"decision": "answer", "value": 5})',
+            _APPROVE,
+            setup=_WAIT,
+            names=("Approve", "Deny"),
+        ),
+        Case(
+            "http-wait-expired",
+            "problem 410 wait-expired",
+            _APPROVE,
+            'http("POST", "/runs/jane-1/resume")',
+            setup="""
+                policy = ApprovalPolicy(expires_after=60)
+                runner = Runner(clerk(tool(pay.function, name="pay", approval=policy)), store=store, clock=clock)
+                scene.runner = runner
+                wait = start("jane-1", runner)
+                path = f"/waits/{wait.id}/decision"
+                clock.advance(61)
+            """,
+        ),
+        Case(
+            "http-cancelled",
+            "problem 410 cancelled",
+            _APPROVE,
+            'http("GET", "/runs/jane-1")',
+            setup=f'{_WAIT}; runner.cancel("jane-1")',
+        ),
+        Case(
+            "http-agent-changed",
+            "problem 409 agent-changed",
+            'http("POST", "/runs/jane-1/resume")',
+            'runner.resume("jane-1")',
+            setup="""
+                wait = start(); runner.decide(wait.id, Approve())
+                scene.runner = Runner(talker(), store=store, clock=clock)
+            """,
+            names=("clerk",),
+        ),
+        Case(
+            "http-model-error",
+            "problem 502 model-error",
+            'http("POST", "/runs", {"input": TASK, "run_id": "jane-1"})',
+            """
+                scene.runner = Runner(talker(), store=store, clock=clock)
+                http("POST", "/runs/jane-1/resume")
+            """,
+            setup='scene.runner = Runner(Agent("talker"), store=store, clock=clock)',
+        ),
+        Case(
+            "http-clock-off",
+            "problem 503 clock-off",
+            'http("POST", "/runs", {"input": TASK, "run_id": "jane-1"})',
+            'clock.advance(3600); http("POST", "/runs", {"input": TASK, "run_id": "jane-1"})',
+            setup="""
+                right_time = clock.now() + timedelta(hours=1)
+                scene.runner = Runner(clerk(), store=storage.MemoryStore(clock=lambda: right_time), clock=clock)
+            """,
+        ),
+        *(
+            Case(
+                f"http-{slug}",
+                f"problem {status} {slug}",
+                'http("POST", "/runs", {"input": TASK, "run_id": "jane-1"})',
+                """
+                    scene.runner = Runner(clerk(), store=good, clock=clock)
+                    http("POST", "/runs", {"input": TASK, "run_id": "jane-1"})
+                """,
+                setup=f"""
+                    plan = faults.on("create", faults.refused(storage.{error}), prefix="runs/")
+                    good = store
+                    scene.runner = Runner(clerk(), store=faults.FaultyStore(good, plan), clock=clock)
+                """,
+            )
+            for slug, status, error in (
+                ("store-unavailable", 503, "Unavailable"),
+                ("inconclusive", 503, "Inconclusive"),
+                ("store-error", 500, "StorageError"),
+            )
+        ),
+        Case(
+            "http-unreadable",
+            "problem 500 unreadable",
+            'http("GET", "/runs/jane-1")',
+            'store._bodies.update(kept); http("GET", "/runs/jane-1")',
+            setup="""
+                start()
+                kept = dict(store._bodies)
+                key = min(key for key in kept if "/v/" in key)
+                store._bodies[key] = b"rubbish"
+            """,
+        ),
+        Case(
+            "http-verifier-returns-true",
+            "problem 500 internal",
+            'http("GET", "/waits", verify=lambda request: True)',
+            'http("GET", "/waits", verify=lambda request: "kim")',
+        ),
+    ),
+)
+
+LINKS = Area(
+    "Signed links",
+    (
+        Case(
+            "links-secret",
+            InvalidInput,
+            'Links("too-short-secret", base_url="https://runs.example")',
+            'Links(LINK_SECRET, base_url="https://runs.example")',
+            names=("secret", "32"),
+        ),
+        Case(
+            "links-base-url",
+            InvalidInput,
+            'Links(LINK_SECRET, base_url="runs.example")',
+            'Links(LINK_SECRET, base_url="https://runs.example")',
+            names=("base_url",),
+        ),
+        Case(
+            "links-allowed",
+            InvalidInput,
+            'links.link(wait, allowed=["answer"])',
+            'links.link(wait, allowed=["deny"])',
+            setup=_LINK,
+            names=("allow", "answer", "approve", "deny"),
+        ),
+        Case(
+            "links-actor",
+            InvalidInput,
+            'links.link(wait, actor="")',
+            'links.link(wait, actor="kim")',
+            setup=_LINK,
+            names=("actor", "255"),
+        ),
+        Case(
+            "links-until",
+            InvalidInput,
+            "links.link(wait, until=datetime(2027, 1, 1))",
+            "links.link(wait, until=datetime(2027, 1, 1, tzinfo=UTC))",
+            setup=_LINK,
+            names=("until",),
+        ),
+        *(
+            Case(
+                f"link-{name}",
+                LinkInvalid,
+                f"links.read({code})",
+                "links.read(links.token(wait))",
+                setup=_LINK + setup,
+            )
+            for name, code, setup in (
+                ("changed", 'token[:-1] + ("A" if token[-1] != "A" else "E")', ""),
+                (
+                    "of-another-secret",
+                    "Links('x' * 32, base_url='https://a').token(wait)",
+                    "",
+                ),
+                ("not-ascii", '"ä"', ""),
+                ("not-base64", '"a"', ""),
+                ("too-short", '"abcd"', ""),
+                ("expired", "token", "    clock.advance(8 * 86400)"),
+                (
+                    "of-a-newer-format",
+                    "newer",
+                    """
+    from base64 import urlsafe_b64decode, urlsafe_b64encode
+    claims = b"\\x02" + urlsafe_b64decode(token + "=" * (-len(token) % 4))[1:-16]
+    newer = urlsafe_b64encode(claims + links._key.mac(claims)).rstrip(b"=").decode()""",
+                ),
+            )
+        ),
+        Case(
+            "link-page-of-rubbish",
+            "page 404",
+            'http("GET", "/d/abcd")',
+            'http("GET", f"/d/{token}")',
+            setup=_LINK,
+        ),
+        Case(
+            "link-page-without-links",
+            "page 404",
+            'http("GET", f"/d/{token}", links=None)',
+            'http("GET", f"/d/{token}")',
+            setup=_LINK,
+        ),
+        Case(
+            "link-page-of-another-wait",
+            "page 404",
+            'http("GET", f"/d/{other}")',
+            'http("GET", f"/d/{token}")',
+            setup=f"""{_LINK}
+    from dataclasses import replace
+    other = links.token(replace(wait, digest="0" * 64))""",
+        ),
+        Case(
+            "link-page-of-a-lost-wait",
+            "page 404",
+            'http("GET", f"/d/{other}")',
+            'http("GET", f"/d/{token}")',
+            setup=f"""{_LINK}
+    from dataclasses import replace
+    other = links.token(replace(wait, id=wait.id.replace("-0", "-1")))""",
+        ),
+        Case(
+            "link-click-on-a-lost-wait",
+            "page 404",
+            'http("POST", f"/d/{other}", content=b"decision=approve", **form)',
+            _CLICK,
+            setup=f"""{_LINK}
+    from dataclasses import replace
+    other = links.token(replace(wait, id=wait.id.replace("-0", "-1")))""",
+        ),
+        Case(
+            "link-click-that-is-not-allowed",
+            "page 403",
+            'http("POST", f"/d/{denying}", content=b"decision=approve", **form)',
+            'http("POST", f"/d/{denying}", content=b"decision=deny", **form)',
+            setup=f"""{_LINK}
+    denying = links.token(wait, allowed=["deny"])""",
+        ),
+        Case(
+            "link-click-malformed",
+            "page 400",
+            'http("POST", f"/d/{token}", content=b"decision", **form)',
+            _CLICK,
+            setup=_LINK,
+        ),
+        Case(
+            "link-click-field-twice",
+            "page 400",
+            'http("POST", f"/d/{token}", content=b"decision=deny&decision=deny", **form)',
+            _CLICK,
+            setup=_LINK,
+        ),
+        Case(
+            "link-click-with-arguments",
+            "page 400",
+            'http("POST", f"/d/{token}", content=b"decision=approve&arguments=5", **form)',
+            _CLICK,
+            setup=_LINK,
+        ),
+        Case(
+            "link-click-after-a-decision",
+            "page 409",
+            'http("POST", f"/d/{token}", content=b"decision=deny", **form)',
+            'http("POST", "/runs/jane-1/resume")',
+            setup=f'{_LINK}\n    runner.decide(wait.id, Approve(by="jo"))',
+            names=("jo",),
+            ends_with_quote=True,
+        ),
+        Case(
+            "link-click-in-a-cancelled-run",
+            "page 410",
+            _CLICK,
+            'http("GET", "/runs/jane-1")',
+            setup=f'{_LINK}\n    runner.cancel("jane-1")',
+        ),
+    ),
+)

@@ -1,0 +1,215 @@
+"""Models: the OpenAI adapter, scripted models, and models of an application."""
+
+from __future__ import annotations
+
+from continuations.errors import ModelError
+from tests.errors.case import Area, Case
+
+_OPENAI = """
+    scene.without_openai()
+    request = ModelRequest(messages=[user_message(TASK)], run_id="jane-1")
+"""
+_ASK = "await_(model.reply(request))"
+_REPLY = "{'content': 'done'}"
+
+
+def _server(*replies: str) -> str:
+    lines = ", ".join((*replies, _REPLY))
+    return f"""{_OPENAI}
+    model = scene.provider({lines})"""
+
+
+def _provider(name: str, reply: str, *names: str) -> Case:
+    """Return a case in which the provider answers once, and well when asked again."""
+    return Case(name, ModelError, _ASK, _ASK, setup=_server(reply), names=names)
+
+
+OPENAI = Area(
+    "The OpenAI model",
+    (
+        Case(
+            "openai-without-key",
+            ModelError,
+            'await_(OpenAIChat("gpt-5-mini").reply(request))',
+            """
+                model = scene.provider({"content": "done"})
+                await_(model.reply(request))
+            """,
+            setup=_OPENAI,
+            names=("OPENAI_API_KEY", "api_key"),
+        ),
+        Case(
+            "openai-not-installed",
+            ModelError,
+            'await_(OpenAIChat("gpt-5-mini").reply(request))',
+            """
+                scene.close()
+                model = scene.provider({"content": "done"})
+                await_(model.reply(request))
+            """,
+            setup=f"""{_OPENAI}
+    scene.without_module("openai")""",
+            names=("pip install",),
+        ),
+        Case(
+            "openai-base-url",
+            ModelError,
+            'await_(OpenAIChat("gpt-5-mini", api_key=API_KEY, base_url="http://127.0.0.1:port").reply(request))',
+            """
+                model = scene.provider({"content": "done"})
+                await_(model.reply(request))
+            """,
+            setup=_OPENAI,
+            names=("base_url",),
+        ),
+        Case(
+            "openai-nobody-listens",
+            ModelError,
+            _ASK,
+            """
+                model = scene.provider({"content": "done"})
+                await_(model.reply(request))
+            """,
+            setup=f"""{_OPENAI}
+    model = OpenAIChat("gpt-5-mini", api_key=API_KEY, base_url="http://127.0.0.1:9", max_retries=0)""",
+            names=("127.0.0.1", "OPENAI_BASE_URL"),
+        ),
+        Case(
+            "openai-timeout",
+            ModelError,
+            _ASK,
+            "await_(scene.provider({'content': 'done'}).reply(request))",
+            setup=f"""{_OPENAI}
+    model = scene.provider({{"content": "done", "delay": 0.5}}, timeout=0.05)""",
+        ),
+        _provider(
+            "openai-401", '{"status": 401, "body": "no"}', "401", "OPENAI_API_KEY"
+        ),
+        _provider("openai-403", '{"status": 403, "body": "no"}', "403"),
+        _provider("openai-404", '{"status": 404, "body": "no"}', "404", "gpt-5-mini"),
+        _provider("openai-413", '{"status": 413, "body": "no"}', "413"),
+        _provider("openai-429", '{"status": 429, "body": "no"}', "429"),
+        _provider("openai-500", '{"status": 500, "body": "no"}', "500"),
+        _provider(
+            "openai-error-that-quotes",
+            '{"status": 400, "body": {"error": {"message": f"Bad key {API_KEY}, or text: {TASK}"}}}',
+            "400",
+        ),
+        _provider("openai-not-json", '{"raw": "<html>"}'),
+        _provider("openai-no-completion", '{"raw": "[]"}'),
+        _provider("openai-no-choices", '{"raw": "{}"}'),
+        _provider("openai-no-message", """{"raw": '{"choices": [{}]}'}"""),
+        _provider(
+            "openai-other-role",
+            """{"raw": '{"choices": [{"message": {"role": "user"}}]}'}""",
+        ),
+        _provider(
+            "openai-empty-message",
+            """{"raw": '{"choices": [{"message": {"role": "assistant"}}]}'}""",
+        ),
+        _provider(
+            "openai-malformed-message",
+            """{"raw": '{"choices": [{"message": {"role": "assistant", "tool_calls": 5}}]}'}""",
+        ),
+        Case(
+            "openai-reserved-setting",
+            ModelError,
+            'run(Agent("clerk", model=model, settings={"stream": True}), TASK)',
+            'finished(run(Agent("clerk", model=model, settings={"seed": 5}), TASK))',
+            setup=_server(),
+            names=("settings", "stream"),
+        ),
+        Case(
+            "openai-setting-that-is-no-json",
+            ModelError,
+            'run(Agent("clerk", model=model, settings={"stop": {"."}}), TASK)',
+            'finished(run(Agent("clerk", model=model, settings={"stop": ["."]}), TASK))',
+            setup=_server(),
+            names=("settings",),
+        ),
+    ),
+)
+
+OTHERS = Area(
+    "Other models",
+    (
+        Case(
+            "model-missing",
+            ModelError,
+            'run(Agent("clerk"), TASK)',
+            'finished(run(Agent("clerk", model=ScriptedModel(["done"])), TASK))',
+            names=("clerk", "model"),
+        ),
+        Case(
+            "model-raises",
+            ModelError,
+            'runner.start(TASK, run_id="jane-1")',
+            'broken = False; finished(runner.resume("jane-1"))',
+            setup="""
+                broken = True
+                class Local:
+                    name = "local"
+                    async def reply(self, request):
+                        if broken: raise LookupError(API_KEY)
+                        return await ScriptedModel(["done"]).reply(request)
+                runner = Runner(Agent("clerk", model=Local()), store=store, clock=clock)
+            """,
+            names=("clerk", "LookupError"),
+        ),
+        Case(
+            "model-returns-no-reply",
+            ModelError,
+            'runner.start(TASK, run_id="jane-1")',
+            'broken = False; finished(runner.resume("jane-1"))',
+            setup="""
+                broken = True
+                class Local:
+                    name = "local"
+                    async def reply(self, request):
+                        return "done" if broken else await ScriptedModel(["done"]).reply(request)
+                runner = Runner(Agent("clerk", model=Local()), store=store, clock=clock)
+            """,
+            names=("clerk", "ModelReply"),
+        ),
+        Case(
+            "script-ends",
+            ModelError,
+            "run(clerk(script=[PAY_CALL]), TASK, context=None) and resume_it()",
+            "finished(resume_it(clerk()))",
+            setup="""
+                def resume_it(agent=None):
+                    outcome = run(clerk(), TASK)
+                    answers = {outcome.waits[0].id: Approve()}
+                    return resume(outcome.continuation, agent or clerk(script=[PAY_CALL]), answers=answers)
+            """,
+            names=("clerk",),
+        ),
+        Case(
+            "script-of-another-agent",
+            ModelError,
+            'run(Agent("clerk", model=ScriptedModel({"boss": ["done"]})), TASK)',
+            'finished(run(Agent("clerk", model=ScriptedModel({"clerk": ["done"]})), TASK))',
+            names=("clerk", "boss"),
+        ),
+        Case(
+            "script-line-of-another-role",
+            ModelError,
+            'run(Agent("clerk", model=ScriptedModel([{"role": "user", "content": "x"}])), TASK)',
+            'run(Agent("clerk", model=ScriptedModel([{"role": "assistant", "content": "x"}])), TASK)',
+            names=("assistant",),
+        ),
+        Case(
+            "script-line-without-calls",
+            ModelError,
+            'run(Agent("clerk", model=ScriptedModel([[]])), TASK)',
+            'run(Agent("clerk", model=ScriptedModel(["done"])), TASK)',
+        ),
+        Case(
+            "script-conversation",
+            ModelError,
+            "await_(model.reply(ModelRequest(messages=[])))",
+            "await_(model.reply(ModelRequest(messages=[user_message(TASK)])))",
+            setup='model = ScriptedModel(["done"])',
+        ),
+    ),
+)

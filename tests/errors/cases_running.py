@@ -1,0 +1,544 @@
+"""Runner options, starting, resuming, sending, cancelling and looking."""
+
+from __future__ import annotations
+
+from continuations.errors import (
+    AgentChanged,
+    ClockOff,
+    ContinuationsError,
+    InvalidId,
+    InvalidInput,
+    RunBusy,
+    RunExists,
+    RunNotFound,
+    StaleRun,
+    StoreUnavailable,
+    TranscriptInvalid,
+)
+from tests.errors.case import Area, Case
+
+OPTIONS = Area(
+    "Runner options",
+    (
+        Case(
+            "runner-agents",
+            InvalidInput,
+            'Runner("1", store="memory:")',
+            'Runner(clerk(), store="memory:"); Runner([clerk()], store="memory:")',
+            names=("agents", "'1'"),
+        ),
+        Case(
+            "runner-store",
+            InvalidInput,
+            "Runner(clerk(), store=5)",
+            'Runner(clerk(), store="memory:"); Runner(clerk(), store=folder)',
+            names=("store",),
+        ),
+        Case(
+            "runner-store-url",
+            InvalidInput,
+            'Runner(clerk(), store="runs")',
+            'Runner(clerk(), store="file:runs")',
+            names=("store", "runs", "file:runs"),
+        ),
+        Case(
+            "runner-lease",
+            InvalidInput,
+            'Runner(clerk(), store="memory:", lease=0)',
+            'Runner(clerk(), store="memory:", lease=0.1)',
+            names=("lease",),
+        ),
+        Case(
+            "runner-max-attempts",
+            InvalidInput,
+            'Runner(clerk(), store="memory:", max_attempts=0)',
+            'Runner(clerk(), store="memory:", max_attempts=1)',
+            names=("max_attempts",),
+        ),
+        Case(
+            "runner-max-depth",
+            InvalidInput,
+            'Runner(clerk(), store="memory:", max_depth=0)',
+            'Runner(clerk(), store="memory:", max_depth=1)',
+            names=("max_depth",),
+        ),
+        Case(
+            "runner-notify",
+            InvalidInput,
+            'Runner(clerk(), store="memory:", notify="kim@example.com")',
+            'Runner(clerk(), store="memory:", notify=print)',
+            names=("notify",),
+        ),
+        Case(
+            "runner-clock",
+            InvalidInput,
+            'Runner(clerk(), store="memory:", clock=datetime)',
+            'Runner(clerk(), store="memory:", clock=clock)',
+            names=("clock", "elapsed"),
+        ),
+        Case(
+            "runner-ids",
+            InvalidInput,
+            'Runner(clerk(), store="memory:", ids=object())',
+            'Runner(clerk(), store="memory:", ids=None)',
+            names=("ids", "ulid"),
+        ),
+        Case(
+            "serve-forever-interval",
+            InvalidInput,
+            "runner.serve_forever(interval=0)",
+            """
+                async def serve(stop):
+                    stop.set()
+                    await runner.async_runner.serve_forever(interval=0.1, stop=stop)
+                await_(serve(asyncio.Event()))
+            """,
+            names=("interval",),
+        ),
+        Case(
+            "serve-forever-max-concurrent-runs",
+            InvalidInput,
+            "runner.serve_forever(max_concurrent_runs=0)",
+            """
+                async def serve(stop):
+                    stop.set()
+                    await runner.async_runner.serve_forever(max_concurrent_runs=1, stop=stop)
+                await_(serve(asyncio.Event()))
+            """,
+            names=("max_concurrent_runs",),
+        ),
+    ),
+)
+
+_NESTED = """
+    def nested(levels):
+        content = TASK
+        for _ in range(levels): content = [content]
+        return content
+"""
+
+STARTING = Area(
+    "Starting a run",
+    (
+        Case(
+            "start-run-id",
+            InvalidId,
+            'runner.start(TASK, run_id="Jane Doe")',
+            'runner.start(TASK, run_id="jane-doe")',
+            names=("run_id", "Jane Doe"),
+        ),
+        Case(
+            "start-empty-list",
+            InvalidInput,
+            "runner.start([])",
+            'runner.start([{"role": "user", "content": TASK}])',
+            names=("input",),
+        ),
+        Case(
+            "start-input-type",
+            InvalidInput,
+            "runner.start(5)",
+            "runner.start(TASK)",
+            names=("input",),
+        ),
+        Case(
+            "start-message-without-role",
+            InvalidInput,
+            'runner.start([{"content": TASK}])',
+            'runner.start([{"role": "user", "content": TASK}])',
+            names=("input[0]", "role"),
+        ),
+        Case(
+            "start-message-without-content",
+            InvalidInput,
+            'runner.start([{"role": "user", "content": ""}])',
+            'runner.start([{"role": "user", "content": TASK}])',
+            names=("input[0]", "content"),
+        ),
+        Case(
+            "start-tool-message-without-id",
+            InvalidInput,
+            'runner.start([{"role": "tool", "content": "paid"}])',
+            'runner.start([{"role": "user", "content": TASK}])',
+            names=("input[0]", "tool_call_id"),
+        ),
+        Case(
+            "start-message-that-is-no-json",
+            InvalidInput,
+            'runner.start([{"role": "user", "content": (TASK,)}])',
+            'runner.start([{"role": "user", "content": TASK}])',
+            names=("input[0]",),
+        ),
+        Case(
+            "start-message-key",
+            InvalidInput,
+            'runner.start([{"role": "user", "content": [{1: TASK}]}])',
+            'runner.start([{"role": "user", "content": TASK}])',
+            names=("input[0]", "1"),
+        ),
+        Case(
+            "start-message-too-deep",
+            InvalidInput,
+            'runner.start([{"role": "user", "content": nested(300)}])',
+            'runner.start([{"role": "user", "content": nested(3)}])',
+            setup=_NESTED,
+            names=("input[0]", "200"),
+        ),
+        Case(
+            "start-message-far-too-deep",
+            InvalidInput,
+            'runner.start([{"role": "user", "content": nested(100_000)}])',
+            'runner.start([{"role": "user", "content": nested(3)}])',
+            setup=_NESTED,
+            names=("input[0]", "200"),
+        ),
+        Case(
+            "start-tool-calls-type",
+            InvalidInput,
+            'runner.start([{"role": "assistant", "tool_calls": "pay"}])',
+            'runner.start([{"role": "user", "content": TASK}])',
+            names=("input[0]", "tool_calls"),
+        ),
+        Case(
+            "start-tool-call-without-name",
+            InvalidInput,
+            'runner.start([{"role": "assistant", "tool_calls": [{"id": "a"}]}])',
+            'runner.start([{"role": "user", "content": TASK}])',
+            names=("input[0]", "name"),
+        ),
+        Case(
+            "start-conversation-without-result",
+            InvalidInput,
+            'runner.start([*asked, {"role": "user", "content": TASK}])',
+            """
+                result = {"role": "tool", "tool_call_id": "a", "content": "paid"}
+                runner.start([*asked, result])
+            """,
+            setup="""
+                call = {"id": "a", "type": "function",
+                        "function": {"name": "pay", "arguments": "{}"}}
+                asked = [{"role": "user", "content": TASK},
+                         {"role": "assistant", "tool_calls": [call]}]
+            """,
+            names=("input",),
+        ),
+        Case(
+            "start-budget-type",
+            InvalidInput,
+            "runner.start(TASK, budget=1000)",
+            "runner.start(TASK, budget=Budget(tokens=1000))",
+            names=("budget",),
+        ),
+        Case(
+            "start-budget-of-zero",
+            InvalidInput,
+            "runner.start(TASK, budget=Budget(requests=0))",
+            "runner.start(TASK, budget=Budget(requests=1))",
+            names=("budget", "requests"),
+        ),
+        Case(
+            "start-unknown-agent",
+            InvalidInput,
+            'runner.start(TASK, agent="boss")',
+            'runner.start(TASK, agent="clerk")',
+            names=("agent", "boss", "clerk"),
+        ),
+        Case(
+            "start-without-agents",
+            InvalidInput,
+            'Runner([], store="memory:").start(TASK)',
+            'Runner(clerk(), store="memory:").start(TASK)',
+            names=("agents",),
+        ),
+        Case(
+            "start-which-agent",
+            InvalidInput,
+            "two.start(TASK)",
+            'two.start(TASK, agent="clerk")',
+            setup='two = Runner([clerk(), talker()], store="memory:")',
+            names=("agent", "clerk", "talker"),
+        ),
+        Case(
+            "start-same-id-other-input",
+            RunExists,
+            'runner.start("Pay Joe", run_id="jane-1")',
+            'runner.start("Pay Joe", run_id="joe-1"); runner.resume("jane-1")',
+            setup="start()",
+        ),
+        Case(
+            "start-within-an-async-tool",
+            ContinuationsError,
+            "raise caught[0]",
+            'await_(run_async(clerk(), TASK)); await_(AsyncRunner(clerk(), store="memory:").start(TASK))',
+            setup="""
+                caught = []
+                @tool
+                async def ask_again() -> str:
+                    "Ask again."
+                    try:
+                        runner.start(TASK)
+                    except ContinuationsError as error:
+                        caught.append(error)
+                    return "asked"
+                run(clerk(ask_again, script=[ToolCall("ask_again"), "done"]), TASK)
+            """,
+            names=("AsyncRunner", "run_async"),
+        ),
+        Case(
+            "run-agent-type",
+            InvalidInput,
+            'run("clerk", TASK)',
+            "run(clerk(), TASK)",
+            names=("agent", "'clerk'"),
+        ),
+    ),
+)
+
+_CRASHED = """
+    faulty = faults.FaultyStore(store, faults.on("create", faults.crashed("after"), prefix="runs/", skip=1))
+    try:
+        Runner(clerk(book, script=[ToolCall("book", {"room": "5"}), "done"]), store=faulty, clock=clock).start(TASK, run_id="jane-1")
+    except BaseException: pass
+    runner = Runner(clerk(book), store=store, clock=clock)
+"""
+
+RESUMING = Area(
+    "Resuming a run",
+    (
+        Case(
+            "resume-run-id",
+            InvalidId,
+            'runner.resume("")',
+            'start(); runner.resume("jane-1")',
+            names=("run_id",),
+        ),
+        Case(
+            "resume-unknown-run",
+            RunNotFound,
+            'runner.resume("jane-2")',
+            'start("jane-2"); runner.resume("jane-2")',
+        ),
+        Case(
+            "resume-busy",
+            RunBusy,
+            'runner.resume("jane-1")',
+            'clock.advance(31); runner.resume("jane-1")',
+            setup=_CRASHED,
+        ),
+        Case(
+            "resume-overtaken",
+            StaleRun,
+            'slow.resume("jane-1")',
+            'other.look("jane-1"); other.resume("jane-1")',
+            setup="""
+                @tool(approval=True)
+                def wait_long() -> str:
+                    "Wait until another process takes the run over."
+                    clock.advance(60)
+                    other.resume("jane-1")
+                    return "waited"
+                agent = clerk(wait_long, script=[ToolCall("wait_long"), "done"])
+                slow = Runner(agent, store=store, clock=clock)
+                other = Runner(agent, store=store, clock=clock)
+                slow.decide(start("jane-1", slow).id, Approve())
+            """,
+        ),
+        Case(
+            "start-with-wrong-clock",
+            ClockOff,
+            'runner.start(TASK, run_id="jane-1")',
+            'clock.advance(3600); runner.start(TASK, run_id="jane-1")',
+            setup="""
+                right_time = clock.now() + timedelta(hours=1)
+                store = storage.MemoryStore(clock=lambda: right_time)
+                runner = Runner(clerk(), store=store, clock=clock)
+            """,
+        ),
+        Case(
+            "start-on-slow-store",
+            StoreUnavailable,
+            'Runner(talker(), store=slow, clock=clock, lease=1).start(TASK, run_id="jane-1")',
+            'Runner(talker(), store=slow, clock=clock, lease=60).start(TASK, run_id="jane-2")',
+            setup="""
+                class Slow(storage.MemoryStore):
+                    async def create(self, key, body):
+                        clock.advance(0.8)
+                        return await super().create(key, body)
+                slow = Slow()
+            """,
+            names=("lease",),
+        ),
+        Case(
+            "resume-broken-conversation",
+            TranscriptInvalid,
+            "resume(broken, clerk(), answers={wait_id: Approve()})",
+            "finished(resume(good, clerk(), answers={wait_id: Approve()}))",
+            setup="""
+                from dataclasses import replace
+                good = run(clerk(), TASK).continuation
+                wait_id = good.waits[0].id
+                state = good.run_state
+                log = state.logs["f1"].appended(user_message("Hurry."))
+                broken = Continuation(replace(state, logs={"f1": log}))
+            """,
+        ),
+        Case(
+            "resume-without-root-agent",
+            AgentChanged,
+            'Runner(talker(), store=store, clock=clock).resume("jane-1")',
+            'runner.resume("jane-1")',
+            setup="wait = start(); runner.decide(wait.id, Approve())",
+            names=("clerk", "talker"),
+        ),
+        Case(
+            "resume-without-tool",
+            AgentChanged,
+            'Runner(clerk(book), store=store, clock=clock).resume("jane-1")',
+            'runner.resume("jane-1")',
+            setup="wait = start(); runner.decide(wait.id, Approve())",
+            names=("clerk", "pay"),
+        ),
+        Case(
+            "resume-with-changed-tool",
+            AgentChanged,
+            'Runner(clerk(changed), store=store, clock=clock).resume("jane-1")',
+            'runner.resume("jane-1")',
+            setup="""
+                wait = start()
+                runner.decide(wait.id, Approve())
+                @tool(approval=True, name="pay")
+                def changed(euros: int) -> str: "Pay a person."
+            """,
+            names=("clerk", "pay"),
+        ),
+        Case(
+            "resume-without-sub-agent",
+            AgentChanged,
+            'Runner(boss(book), store=store, clock=clock).resume("jane-1")',
+            'runner.resume("jane-1")',
+            setup="""
+                def boss(*tools):
+                    script = [ToolCall("clerk", {"input": "pay"}), "done"]
+                    return Agent("boss", tools=tools, model=ScriptedModel(script))
+                runner = Runner(boss(clerk()), store=store, clock=clock)
+                wait = start("jane-1", runner)
+                runner.decide(wait.id, Approve())
+            """,
+            names=("boss", "clerk"),
+        ),
+        Case(
+            "resume-with-function-for-sub-agent",
+            AgentChanged,
+            'Runner(boss(tool(book.function, name="clerk")), store=store, clock=clock).resume("jane-1")',
+            'runner.resume("jane-1")',
+            setup="""
+                def boss(*tools):
+                    script = [ToolCall("clerk", {"input": "pay"}), "done"]
+                    return Agent("boss", tools=tools, model=ScriptedModel(script))
+                runner = Runner(boss(clerk()), store=store, clock=clock)
+                wait = start("jane-1", runner)
+                runner.decide(wait.id, Approve())
+            """,
+            names=("boss", "clerk"),
+        ),
+        Case(
+            "resume-with-other-output-type",
+            AgentChanged,
+            'Runner(talker(output_type=int), store=store).resume("jane-1")',
+            'runner.look("jane-1").output',
+            setup="""
+                runner = Runner(talker("done"), store=store)
+                runner.start(TASK, run_id="jane-1")
+            """,
+            names=("talker", "output_type"),
+        ),
+    ),
+)
+
+SENDING = Area(
+    "Sending, cancelling, looking",
+    (
+        Case(
+            "send-empty-text",
+            InvalidInput,
+            'runner.send("jane-1", "")',
+            'runner.send("jane-1", "Hurry.")',
+            setup="start()",
+            names=("text",),
+        ),
+        Case(
+            "send-by",
+            InvalidInput,
+            'runner.send("jane-1", "Hurry.", by=5)',
+            'runner.send("jane-1", "Hurry.", by="kim")',
+            setup="start()",
+            names=("by",),
+        ),
+        Case(
+            "send-to-ended-run",
+            InvalidInput,
+            'runner.send("jane-1", "Hurry.")',
+            'runner.start("Hurry.", run_id="jane-2")',
+            setup='start(); runner.cancel("jane-1")',
+            names=("jane-1", "cancelled"),
+        ),
+        Case(
+            "send-to-unknown-run",
+            RunNotFound,
+            'runner.send("jane-2", "Hurry.")',
+            'start("jane-2"); runner.send("jane-2", "Hurry.")',
+        ),
+        Case(
+            "cancel-reason",
+            InvalidInput,
+            'runner.cancel("jane-1", reason=5)',
+            'runner.cancel("jane-1", reason="No longer needed.")',
+            setup="start()",
+            names=("reason",),
+        ),
+        Case(
+            "cancel-unknown-run",
+            RunNotFound,
+            'runner.cancel("jane-2")',
+            'start("jane-2"); runner.cancel("jane-2")',
+        ),
+        Case(
+            "look-at-unknown-run",
+            RunNotFound,
+            'runner.look("jane-2")',
+            'start("jane-2"); runner.look("jane-2")',
+        ),
+        Case(
+            "look-at-version-type",
+            InvalidInput,
+            'runner.look("jane-1", version="1")',
+            'runner.look("jane-1", version=1)',
+            setup="start()",
+            names=("version",),
+        ),
+        Case(
+            "look-at-unknown-version",
+            RunNotFound,
+            'runner.look("jane-1", version=99)',
+            'runner.look("jane-1", version=runner.look("jane-1").version)',
+            setup="start()",
+            names=("99",),
+        ),
+        Case(
+            "look-at-version-zero",
+            RunNotFound,
+            'runner.look("jane-1", version=0)',
+            'runner.look("jane-1", version=1)',
+            setup="start()",
+            names=("version",),
+        ),
+        Case(
+            "notify-without-notifier",
+            InvalidInput,
+            "runner.notify(wait.id)",
+            "Runner([], store=store, clock=clock, notify=print).notify(wait.id)",
+            setup="wait = start(); print = lambda wait: None",
+            names=("notify",),
+        ),
+    ),
+)

@@ -1,0 +1,77 @@
+"""The names that a user imports, as the code of a case finds them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from pydantic import BaseModel, field_validator
+
+import continuations
+import continuations_storage
+from continuations.authoring.tool import Tool
+from continuations.core.messages import system_message, tool_message, user_message
+from continuations.models.interface import ModelReply, ModelRequest
+from continuations.models.openai_chat import OpenAIChat
+from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations.serve.aws.dispatch import InvokeDispatcher, SqsDispatcher
+from continuations.serve.aws_lambda import handler
+from continuations.serve.http.api import HttpApi, Request
+from continuations.serve.http.links import Links
+from continuations.serve.notify.mail import EmailNotifier
+from continuations.serve.notify.notifier import NotifyAll
+from continuations.serve.notify.webhook import WebhookNotifier
+from continuations_storage import faults
+from continuations_storage.obstore import ObjectStore
+from continuations_storage.retry_policy import RetryPolicy
+from continuations_storage.s3 import S3Store
+
+_BY_PATH: dict[str, Any] = {
+    "asyncio": asyncio,
+    "json": json,
+    "dataclass": dataclass,
+    "datetime": datetime,
+    "timedelta": timedelta,
+    "UTC": UTC,
+    "Decimal": Decimal,
+    "Any": Any,
+    "BaseModel": BaseModel,
+    "field_validator": field_validator,
+    "ModelReply": ModelReply,
+    "ModelRequest": ModelRequest,
+    "user_message": user_message,
+    "system_message": system_message,
+    "result_message": tool_message,
+    "OpenAIChat": OpenAIChat,
+    "ScriptedModel": ScriptedModel,
+    "ToolCall": ToolCall,
+    "InvokeDispatcher": InvokeDispatcher,
+    "SqsDispatcher": SqsDispatcher,
+    "handler": handler,
+    "HttpApi": HttpApi,
+    "Request": Request,
+    "Links": Links,
+    "EmailNotifier": EmailNotifier,
+    "NotifyAll": NotifyAll,
+    "WebhookNotifier": WebhookNotifier,
+    "faults": faults,
+    "ObjectStore": ObjectStore,
+    "Tool": Tool,
+    "S3Store": S3Store,
+    "RetryPolicy": RetryPolicy,
+    "storage": continuations_storage,
+}
+
+
+def exported() -> dict[str, Any]:
+    """Return every public name, with those that are imported by path."""
+    public = {
+        name: getattr(continuations, name)
+        for name in continuations.__all__
+        if not name.startswith("_")
+    }
+    return {**public, **_BY_PATH}

@@ -1,0 +1,72 @@
+"""The `raise` statements that no case reaches, each with the reason.
+
+A key is a file, `file:function` or `file:function#n`. The test fails for a key that is
+not needed any more.
+"""
+
+from __future__ import annotations
+
+from continuations.errors import ContinuationsError, IllegalTransition, RunErased
+
+_FAULT_OF_OURS = "an event that the run loop never makes; it would be a bug of ours"
+_BYTES = "bytes with a right digest that no version of this library writes"
+_ERASED = "another process erases the run between two requests"
+_BACKSTOP = "a limit that an earlier check of the same text reaches first"
+_SYSTEM_CALL = "a system call fails between two others; see test_files_system_calls.py"
+
+UNREACHED: dict[str, str] = {
+    "continuations/__init__.py:__getattr__": "the wording is Python's own",
+    "continuations/authoring/schema_tool.py:SchemaTool.effective_arguments#1": (
+        _BACKSTOP
+    ),
+    "continuations/authoring/schema_tool.py:SchemaTool.values_by_name": (
+        "another schema is another contract, which is compared before"
+    ),
+    "continuations/authoring/schema_tool.py:_refuse_reference": (
+        "schema-tool-reference reaches it; another language is between the frames"
+    ),
+    "continuations/authoring/subagent.py:AgentTool.invoke": _FAULT_OF_OURS,
+    "continuations/core/delta.py": _BYTES,
+    "continuations/core/draft.py": _FAULT_OF_OURS,
+    "continuations/core/jsontext.py:_check_limits#2": "a text of a million brackets",
+    "continuations/core/jsontext.py:_refuse_lossy#2": "a value of a million lists",
+    "continuations/core/jsontext.py:parse#1": _BACKSTOP,
+    "continuations/core/messages.py:Message.from_json": _BYTES,
+    "continuations/core/reducer.py": _FAULT_OF_OURS,
+    "continuations/core/transitions.py": _FAULT_OF_OURS,
+    "continuations/engine/journal.py:StoreJournal._check_still_newest": (
+        "another worker writes a version between the claim and the look after it"
+    ),
+    "continuations/ledger/decisions.py:_read_first_decision": _ERASED,
+    "continuations/ledger/decisions.py:_decide_closed_wait": _ERASED,
+    "continuations/ledger/doctor.py:repair": "two repairs at the same moment",
+    "continuations/ledger/doctor.py:_check_repairable#5": "version 9,999,999,999",
+    "continuations/ledger/doctor.py:_check_repairable#6": _BYTES,
+    "continuations/ledger/doctor.py:_check_claims_ended": (
+        "a version whose header can be read and whose body cannot; see test_doctor.py"
+    ),
+    "continuations/ledger/inbox.py:record_cancel_request": _ERASED,
+    "continuations/ledger/inbox.py:_read_existing_message": _ERASED,
+    "continuations/ledger/versions.py:Versions.rebuild": (
+        "a finding of the doctor, who shows it in his own words"
+    ),
+    "continuations/ledger/versions.py:Versions._check_identity#2": _BYTES,
+    "continuations/serve/http/api.py:HttpApi._identify": (
+        "http-verifier-returns-true reaches it; the text goes to the log"
+    ),
+    "continuations/wire/envelope.py": _BYTES,
+    "continuations/wire/fields.py": _BYTES,
+    "continuations/wire/records.py:read_message": _BYTES,
+    "continuations/wire/v1.py": _BYTES,
+    "continuations/wire/versions.py": _BYTES,
+    "continuations_storage/files.py:FileStore._publish#3": _SYSTEM_CALL,
+    "continuations_storage/files.py:_was_linked": _SYSTEM_CALL,
+    "continuations_storage/files.py:_raise_taken#2": _SYSTEM_CALL,
+    "continuations_storage/files.py:_flush_published": _SYSTEM_CALL,
+}
+
+CLASSES: dict[type[BaseException], str] = {
+    ContinuationsError: "reached by name in start-within-an-async-tool",
+    IllegalTransition: _FAULT_OF_OURS,
+    RunErased: "reserved for runs that are erased, which nothing does yet",
+}

@@ -1,0 +1,263 @@
+"""Run one schedule by its seed, and shrink a schedule that breaks a law."""
+
+from __future__ import annotations
+
+import gc
+import random
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tests.simulation import actors
+from tests.simulation.actors import Actor
+from tests.simulation.agents import TREES
+from tests.simulation.evidence import Evidence
+from tests.simulation.fault_schedule import FAULT_KINDS, FaultSchedule
+from tests.simulation.laws import broken_laws
+from tests.simulation.sim_environment import SimEnvironment
+from tests.simulation.virtual_loop import NO_PROCESS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Generator
+
+    Role = Callable[[Actor], Coroutine[Any, Any, None]]
+
+HORIZON_SECONDS = 240.0
+
+
+@dataclass(frozen=True)
+class Report:
+    """The result of a schedule.
+
+    Attributes:
+        seed: The seed of the schedule.
+        broken: The names of the broken laws, each with a sentence.
+        summary: The seed, the trees of agents, the actors and the faults.
+        parts: The actors and the faults that can be left out, by name.
+        log: One line for each event.
+        environment: The environment at the end.
+        fault_kinds: The kinds of faults that were allowed; None for all.
+        excluded: The names of the faults and actors that were left out.
+    """
+
+    seed: int
+    broken: dict[str, str]
+    summary: str
+    parts: tuple[str, ...]
+    log: tuple[str, ...]
+    environment: SimEnvironment
+    fault_kinds: frozenset[str] | None
+    excluded: frozenset[str]
+
+
+def run(
+    seed: int,
+    *,
+    fault_kinds: frozenset[str] | None = None,
+    excluded: frozenset[str] = frozenset(),
+) -> Report:
+    """Run one schedule.
+
+    Args:
+        seed: The seed of all random numbers.
+        fault_kinds: The kinds of faults that may occur; None for all.
+        excluded: Names of single faults and of actors to leave out.
+    """
+    allowed = FAULT_KINDS if fault_kinds is None else fault_kinds
+    environment = SimEnvironment(seed, FaultSchedule(seed, allowed, excluded))
+    with _garbage_collection_paused():
+        rng = random.Random(f"{seed}/cast")  # noqa: S311 - not for secrets
+        actor_names = draw_actors(environment, rng)
+        environment.loop.run_until_idle()
+        sweep_until_idle(environment)
+        environment.close()
+    trees = ", ".join(environment.tree_of_run.values())
+    faults = environment.faults.occurred
+    return Report(
+        seed=seed,
+        broken=broken_laws(Evidence(environment)),
+        summary=(
+            f"seed {seed}: trees {trees}; actors {', '.join(actor_names)}; "
+            f"faults {', '.join(faults) or 'none'}"
+        ),
+        parts=(*actor_names[1:], *faults),
+        log=tuple(" ".join(map(str, line)) for line in environment.log),
+        environment=environment,
+        fault_kinds=fault_kinds,
+        excluded=excluded,
+    )
+
+
+@contextmanager
+def _garbage_collection_paused() -> Generator[None]:
+    # Collecting the coroutines of a dead process runs code. The interpreter would do it
+    # at a different point of a schedule each time. (Without it schedules are faster.)
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def shrink(report: Report, law: str | None = None) -> Report:
+    """Leave out the faults and actors that a broken schedule does not need.
+
+    Returns:
+        The smallest schedule that was found and still breaks `law`, by default the
+        first broken one. A schedule that breaks no law is returned as it is.
+    """
+    if not report.broken:
+        return report
+    law = law or next(iter(report.broken))
+    tried: set[str] = set()
+    while parts := [part for part in report.parts if part not in tried]:
+        # Late faults first: they depend on earlier ones, not the other way round.
+        part = parts[-1]
+        tried.add(part)
+        smaller = run(
+            report.seed,
+            fault_kinds=report.fault_kinds,
+            excluded=report.excluded | {part},
+        )
+        if law in smaller.broken:
+            report = smaller
+    return report
+
+
+def report_text(report: Report) -> str:
+    """Return the log of a schedule as text, and around it the laws that it broke."""
+    broken = "\n".join(f"{name}: {what}" for name, what in report.broken.items())
+    return "\n".join([broken, report.summary, *report.log, broken, report.summary])
+
+
+def shrunk_text(report: Report) -> str:
+    """Return a broken schedule, shrunk, as text; "" if it breaks no law."""
+    return report_text(shrink(report)) if report.broken else ""
+
+
+# Actors -----------------------------------------------------------------------------
+
+
+def draw_actors(environment: SimEnvironment, rng: random.Random) -> list[str]:
+    """Draw the trees and the actors, and start them; returns the actors' names."""
+    names = list(TREES)
+    for number in range(1 + (rng.random() < 0.12)):
+        environment.tree_of_run[f"r{number}"] = names.pop(rng.randrange(len(names)))
+    environment.allow_denials = rng.random() < 0.6
+    environment.decide_at_end = rng.random() < 0.7
+    environment.max_attempts = rng.choice((2, 5, 5))
+    environment.listings_tell_time = rng.random() < 0.6
+    environment.time_scale = rng.choice((0.1, 0.4, 1.0, 1.0))
+    roles: list[tuple[str, Role]] = [("starter", actors.act_as_starter)]
+    roles += [(f"worker{n}", actors.act_as_worker) for n in range(rng.randint(1, 3))]
+    roles += [(f"decider{n}", actors.act_as_decider) for n in range(rng.randint(1, 3))]
+    roles += [(f"sweeper{n}", actors.act_as_sweeper) for n in range(rng.randint(0, 2))]
+    roles += [("canceller", actors.act_as_canceller)] * (rng.random() < 0.15)
+    roles += [("sender", actors.act_as_sender)] * (rng.random() < 0.2)
+    present: list[str] = []
+    for name, role in roles:
+        draws = [rng.random() for _ in range(7)]
+        if name in environment.faults.excluded:
+            continue
+        present.append(name)
+        actor = Actor(environment, name)
+        actor.process.run(role(actor))
+        _plan_process_faults(environment, actor, draws)
+    return present
+
+
+def _plan_process_faults(
+    environment: SimEnvironment, actor: Actor, draws: list[float]
+) -> None:
+    """Kill or freeze a process, or set its clock, at drawn times."""
+    faults, process = environment.faults, actor.process
+    when = draws[1] * HORIZON_SECONDS / 2 * environment.time_scale
+    if draws[0] < faults.rate_of("kill") and faults.record(f"{actor.name}/at kill"):
+        environment.loop.call_later(when, process.crash, context=NO_PROCESS)
+    when = draws[3] * HORIZON_SECONDS / 2 * environment.time_scale
+    if draws[2] < faults.rate_of("freeze_later") and faults.record(
+        f"{actor.name}/at freeze_later"
+    ):
+        pause = 5 + draws[1] * 100
+        environment.loop.call_later(when, process.freeze, pause, context=NO_PROCESS)
+    when = draws[5] * HORIZON_SECONDS / 2 * environment.time_scale
+    if draws[4] < faults.rate_of("clock_set") and faults.record(
+        f"{actor.name}/at clock_set"
+    ):
+        environment.loop.call_later(
+            when, process.set_clock, draws[6], context=NO_PROCESS
+        )
+
+
+def run_uninterrupted(tree: str) -> Evidence:
+    """Run a tree of agents without faults, with every wait approved."""
+    environment = SimEnvironment(0, FaultSchedule(0, frozenset(), frozenset()))
+    environment.tree_of_run["r0"] = tree
+    environment.allow_denials, environment.decide_at_end = False, True
+    environment.faults.stopped = True
+    actor = Actor(environment, "starter")
+    actor.process.run(actors.act_as_starter(actor))
+    environment.loop.run_until_idle()
+    sweep_until_idle(environment, first_wait_seconds=1.0)
+    environment.close()
+    return Evidence(environment)
+
+
+# The end ----------------------------------------------------------------------------
+
+MAX_SWEEP_ROUNDS = 24
+LONGEST_CLAIM_SECONDS = 200.0
+
+
+def sweep_until_idle(
+    environment: SimEnvironment, first_wait_seconds: float = 61.0
+) -> None:
+    """Stop all faults, and sweep until nothing is due."""
+    environment.faults.stopped = True
+    unchanged = 0
+    for number in range(MAX_SWEEP_ROUNDS):
+        before = dict(environment.store.bodies)
+        due = _seconds_to_next_marker(environment)
+        _advance_time(
+            environment, first_wait_seconds if number < 2 or due is None else due
+        )
+        actor = Actor(environment, f"last{number}")
+        actor.process.run(_sweep_and_decide(actor))
+        environment.loop.run_until_idle()
+        is_idle = due is None and before == environment.store.bodies
+        unchanged = unchanged + 1 if is_idle else 0
+        if unchanged == 1:
+            # A claim that was made with a wrong clock may last longer.
+            _advance_time(environment, LONGEST_CLAIM_SECONDS)
+        elif unchanged > 1:
+            return
+
+
+async def _sweep_and_decide(actor: Actor) -> None:
+    await actor.perform("sweep", actor.runner.sweep)
+    if actor.environment.decide_at_end:
+        wait_ids = [summary.id async for summary in actor.runner.waiting()]
+        for wait_id in wait_ids:
+            await actors.decide_wait(
+                actor, wait_id, actors.draw_verdict(actor, wait_id)
+            )
+        if wait_ids:
+            await actor.perform("sweep", actor.runner.sweep)
+
+
+def _advance_time(environment: SimEnvironment, seconds: float) -> None:
+    environment.loop.call_later(seconds, lambda: None, context=NO_PROCESS)
+    environment.loop.run_until_idle()
+
+
+def _seconds_to_next_marker(environment: SimEnvironment) -> float | None:
+    """Return the seconds until the next future marker is due, if there is one."""
+    now = int((environment.loop.time()) * 1000) + EPOCH_MS
+    due_times = [int(key[8:21]) for key in environment.store.keys("markers/")]
+    future = [due for due in due_times if due > now]
+    return (min(future) - now) / 1000 + 1 if future else None
+
+
+EPOCH_MS = 1_893_456_000_000

@@ -1,0 +1,205 @@
+"""A simulated process's connection to the store, with delays and faults."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from continuations_storage.contract import PAGE_SIZE, Page
+from continuations_storage.errors import (
+    Inconclusive,
+    StorageError,
+    Throttled,
+    Unavailable,
+)
+from continuations_storage.keys import check_key, check_prefix
+from tests.simulation.processes import Process, ProcessKilled, wall_time
+from tests.simulation.virtual_loop import NO_PROCESS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from tests.simulation.fault_schedule import OperationPlan
+    from tests.simulation.sim_environment import SimEnvironment
+
+T = TypeVar("T")
+
+# The age of the state that a stale listing of waits shows, in seconds.
+LISTING_LAG = 8.0
+# More store operations than any process needs: one that makes more is in a loop.
+MAX_OPERATIONS = 20_000
+
+
+class StoreClient:
+    """A process's connection to the store, with faults.
+
+    A request that was sent reaches the store even if its process dies after that.
+    """
+
+    def __init__(self, environment: SimEnvironment, process: Process) -> None:
+        self._environment = environment
+        self._process = process
+        self._sent = 0
+
+    async def create(self, key: str, body: bytes) -> datetime | None:
+        """Create an object if its key is absent."""
+        check_key(key)
+        environment, process = self._environment, self._process
+        maker = (process.name, self._sent)
+
+        def apply() -> datetime:
+            return environment.store.create(
+                key, body, maker, environment.next_timestamp
+            )
+
+        return await self._request("create", key, apply)
+
+    async def read(self, key: str) -> bytes:
+        """Return a body."""
+        return await self._request(
+            "read", key, lambda: self._environment.store.read(key)
+        )
+
+    async def keys(
+        self, prefix: str, after: str = "", limit: int = PAGE_SIZE
+    ) -> list[str]:
+        """Return a page of keys; a listing of waits may be stale."""
+        check_prefix(prefix)
+        if prefix == "waits/" and self._process.draw_fault("stale_listing") is not None:
+            return await self._request(
+                "keys", prefix, lambda: self._stale_page(after, limit)
+            )
+        return await self._request(
+            "keys", prefix, lambda: self._page(prefix, after, limit)
+        )
+
+    async def delete(self, key: str) -> None:
+        """Delete a key."""
+        environment, name = self._environment, self._process.name
+        await self._request(
+            "delete",
+            key,
+            lambda: environment.store.delete(key, name, environment.next_timestamp),
+        )
+
+    async def probe(self) -> None:
+        """Do nothing: this store keeps the contract."""
+
+    # Requests ----------------------------------------------------------------------
+
+    async def _request(self, verb: str, key: str, apply: Callable[[], T]) -> T:
+        environment, process = self._environment, self._process
+        if environment.closed:
+            raise ProcessKilled
+        self._sent += 1
+        if self._sent > MAX_OPERATIONS:
+            msg = f"{process.name} made {MAX_OPERATIONS} store operations: a loop"
+            environment.unexpected_errors.append(msg)
+            raise ProcessKilled(msg)
+        if environment.faults.stopped:
+            return self._apply(verb, key, apply)
+        name = f"{process.name}/{self._sent}"
+        plan = environment.faults.plan_operation(name, process.rng, verb)
+        await self._inject_fault(plan, "before")
+        if plan.kind == "refused":
+            environment.log_event(process.name, verb, key, "refused")
+            error_type = Throttled if plan.phase == "before" else Unavailable
+            raise error_type(key, "simulated")
+        reply: asyncio.Future[Any] = environment.loop.create_future()
+        self._send(verb, key, apply, plan, reply)
+        await self._inject_fault(plan, "flight")
+        value, error = await reply
+        await self._inject_fault(plan, "after")
+        if error is not None:
+            raise error
+        return value  # type: ignore[no-any-return]
+
+    def _send(
+        self,
+        verb: str,
+        key: str,
+        apply: Callable[[], Any],
+        plan: OperationPlan,
+        reply: asyncio.Future[Any],
+    ) -> None:
+        loop, kind = self._environment.loop, plan.kind
+
+        def arrive() -> None:
+            outcome = self._reply_for(verb, key, apply, kind)
+            if plan.reply_delay:
+                loop.call_later(plan.reply_delay, answer, outcome, context=NO_PROCESS)
+            else:
+                answer(outcome)
+
+        def answer(outcome: tuple[Any, Exception | None]) -> None:
+            if not reply.done():
+                reply.set_result(outcome)
+
+        loop.call_later(plan.request_delay, arrive, context=NO_PROCESS)
+        if kind == "late_request":
+            later = plan.request_delay + plan.freeze_seconds / 4
+            loop.call_later(
+                later, self._apply_or_error, verb, key, apply, context=NO_PROCESS
+            )
+        if kind == "sent_twice":
+            again = plan.request_delay + plan.reply_delay / 2
+            loop.call_later(
+                again, self._apply_or_error, verb, key, apply, context=NO_PROCESS
+            )
+
+    def _reply_for(
+        self, verb: str, key: str, apply: Callable[[], Any], kind: str | None
+    ) -> tuple[Any, Exception | None]:
+        if kind not in ("lost_request", "late_request"):
+            value, error = self._apply_or_error(verb, key, apply)
+            if kind != "lost_reply":
+                return value, error
+        error_type = Inconclusive if verb == "create" else Unavailable
+        return None, error_type(key, "simulated")
+
+    def _apply_or_error(
+        self, verb: str, key: str, apply: Callable[[], Any]
+    ) -> tuple[Any, Exception | None]:
+        try:
+            return self._apply(verb, key, apply), None
+        except StorageError as error:
+            return None, error
+
+    def _apply(self, verb: str, key: str, apply: Callable[[], T]) -> T:
+        log_event, name = self._environment.log_event, self._process.name
+        try:
+            value = apply()
+        except StorageError as error:
+            log_event(name, verb, key, type(error).__name__)
+            raise
+        log_event(name, verb, key)
+        return value
+
+    async def _inject_fault(self, plan: OperationPlan, phase: str) -> None:
+        if plan.phase != phase:
+            return
+        if plan.kind == "crash":
+            await self._process.die_here()
+        if plan.kind == "freeze":
+            self._process.freeze(plan.freeze_seconds)
+            await asyncio.sleep(0)
+
+    def _page(self, prefix: str, after: str, limit: int) -> list[str]:
+        keys = self._environment.store.keys(prefix, after, limit)
+        if not self._environment.listings_tell_time:
+            return keys
+        page = Page(keys)
+        page.store_time = wall_time(self._environment.next_timestamp)
+        return page
+
+    def _stale_page(self, after: str, limit: int) -> list[str]:
+        """Return the keys of waits as they were some seconds ago."""
+        keys = set(self._environment.store.keys("waits/"))
+        since = self._environment.loop.time() - LISTING_LAG
+        for change in reversed(self._environment.store.changes):
+            if change.at < since:
+                break
+            if change.key.startswith("waits/"):
+                (keys.discard if change.verb == "create" else keys.add)(change.key)
+        return sorted(key for key in keys if key > after)[:limit]

@@ -1,0 +1,319 @@
+"""Stores of Google Cloud Storage and Azure Blob Storage, opened by their URLs."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import Counter
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from continuations_storage import (
+    AlreadyExists,
+    Denied,
+    Inconclusive,
+    NotFound,
+    StorageError,
+    Throttled,
+    Unavailable,
+    Unsupported,
+    open_store,
+)
+from continuations_storage.conformance import SharedStoreContract
+from continuations_storage.obstore import ObjectStore
+from continuations_storage.retry_policy import RetryPolicy
+from tests.storage import azurite
+from tests.storage.fake_gcs import FakeGcs
+from tests.storage.s3_proxy import (
+    Fault,
+    S3Proxy,
+    error_response,
+    lost_reply,
+    lost_request,
+    truncated_body,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from continuations_storage import Store
+
+BODY = b"0123456789"
+MANY = 20
+
+
+def random_prefix() -> str:
+    return os.urandom(8).hex()
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Credentials of the emulator and of the fake, and no others."""
+    monkeypatch.setenv("GOOGLE_BEARER_TOKEN", "token")
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", azurite.KEY)
+    for name in (
+        "GOOGLE_BASE_URL",
+        "AZURE_STORAGE_ACCOUNT_NAME",
+        "AZURE_STORAGE_ENDPOINT",
+        "AZURE_ENDPOINT",
+    ):
+        monkeypatch.delenv(name, raising=False)
+
+
+# Google Cloud Storage ---------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def proxy() -> Iterator[S3Proxy]:
+    with S3Proxy(FakeGcs()) as server:
+        yield server
+
+
+class TestGoogleFake(SharedStoreContract):
+    """The conformance suite against the fake: what obstore sends is accepted."""
+
+    racers = 8
+    rounds = 25
+
+    @pytest.fixture(autouse=True)
+    def place(self, proxy: S3Proxy) -> None:
+        proxy.reset(FakeGcs())
+        self.url = proxy.url
+
+    def opener(self) -> Callable[[], Store]:
+        return partial(open_store, f"gs://bucket/{random_prefix()}", endpoint=self.url)
+
+
+def store_without_delays(proxy: S3Proxy) -> ObjectStore:
+    async def no_sleep(_: float) -> None:
+        await asyncio.sleep(0)
+
+    policy = RetryPolicy(max_attempts=4, sleep=no_sleep)
+    return ObjectStore(
+        "gs://bucket/p", endpoint=proxy.url, retry_policy=policy, timeout=0.5
+    )
+
+
+CREATES: list[tuple[tuple[Fault, ...], type[StorageError] | None, dict[str, int]]] = [
+    ((), None, {"PUT": 1}),
+    ((lost_request(),), None, {"PUT": 2}),
+    ((lost_reply(),), None, {"PUT": 2, "HEAD": 1}),
+    ((lost_reply(),) * MANY, Inconclusive, {"PUT": 4, "HEAD": 3}),
+    ((error_response(429, "SlowDown"),) * MANY, Throttled, {"PUT": 4}),
+    ((error_response(403, "AccessDenied"),), Denied, {"PUT": 1}),
+    ((error_response(404, "NoSuchBucket"),), Unavailable, {"PUT": 1}),
+    ((error_response(412, "PreconditionFailed"),), AlreadyExists, {"PUT": 1}),
+]
+
+
+@pytest.mark.parametrize(("faults", "expected", "requests"), CREATES)
+def test_google_create_maps_each_response(
+    proxy: S3Proxy,
+    faults: tuple[Fault, ...],
+    expected: type[StorageError] | None,
+    requests: dict[str, int],
+) -> None:
+    """A create in Google Cloud Storage keeps the contract after every response."""
+    proxy.reset(FakeGcs(), *faults)
+    store = store_without_delays(proxy)
+
+    async def create() -> type[StorageError] | None:
+        try:
+            await store.create("a", BODY)
+        except StorageError as error:
+            return type(error)
+        return None
+
+    assert (expected, requests) == (asyncio.run(create()), Counter(proxy.counts))
+
+
+READS: list[tuple[tuple[Fault, ...], object]] = [
+    ((), BODY),
+    ((truncated_body(5),), BODY),
+    ((error_response(404, "NoSuchKey"),), NotFound),
+    ((error_response(404, "NoSuchBucket"),), Unavailable),
+    ((error_response(403, "AccessDenied"),), Denied),
+]
+
+
+@pytest.mark.parametrize(("faults", "expected"), READS)
+def test_google_read_maps_each_response(
+    proxy: S3Proxy, faults: tuple[Fault, ...], expected: object
+) -> None:
+    """A read from Google Cloud Storage keeps the contract after every response."""
+    fake = FakeGcs()
+    fake.bodies["p/a"], fake.metadata["p/a"] = BODY, {}
+    proxy.reset(fake, *faults)
+    store = store_without_delays(proxy)
+
+    async def read() -> object:
+        try:
+            return await store.read("a")
+        except StorageError as error:
+            return type(error)
+
+    assert expected == asyncio.run(read())
+
+
+def test_google_requests_are_conditional_and_carry_the_maker_id(proxy: S3Proxy) -> None:
+    """Each create is one PUT that Google refuses if the object exists."""
+    proxy.reset(FakeGcs())
+
+    asyncio.run(open_store("gs://bucket/p/", endpoint=proxy.url).create("a", BODY))
+
+    request = proxy.requests[0]
+    assert "/bucket/p%2Fa" == request.target
+    assert "0" == request.headers["x-goog-if-generation-match"]
+    assert 32 == len(request.headers["x-goog-meta-maker"])
+    assert "Bearer token" == request.headers["authorization"]
+
+
+def test_google_store_lists_a_page_with_one_request(proxy: S3Proxy) -> None:
+    """1,000 keys cost one request, also from the middle of a listing."""
+    fake = FakeGcs()
+    fake.bodies.update({f"p/many/{number:04}": b"" for number in range(2500)})
+    proxy.reset(fake)
+    store = store_without_delays(proxy)
+
+    keys = asyncio.run(store.keys("many/", "many/1000"))
+
+    assert ("many/1001", 1000) == (keys[0], len(keys))
+    assert {"LIST": 1} == Counter(proxy.counts)
+
+
+def test_google_endpoint_of_the_environment_is_used(
+    proxy: S3Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GOOGLE_BASE_URL works, also without TLS."""
+    proxy.reset(FakeGcs())
+    monkeypatch.setenv("GOOGLE_BASE_URL", proxy.url)
+
+    asyncio.run(open_store("gs://bucket").create("a", BODY))
+
+    assert ["/bucket/a"] == [request.target for request in proxy.requests]
+
+
+def test_google_denied_names_the_permissions_of_google(proxy: S3Proxy) -> None:
+    """The error about a denied request names no permission of S3."""
+    proxy.reset(FakeGcs(), error_response(403, "AccessDenied"))
+
+    with pytest.raises(Denied, match=r"storage\.objects\.create") as refusal:
+        asyncio.run(store_without_delays(proxy).read("a"))
+
+    assert "s3:" not in str(refusal.value)
+
+
+# Azure Blob Storage -----------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def azure_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with azurite.run_server(tmp_path_factory.mktemp("azurite")) as endpoint:
+        azurite.make_container(endpoint, "box")
+        yield endpoint
+
+
+def open_azure(endpoint: str, url: str) -> Store:
+    return open_store(url, endpoint=endpoint, account=azurite.ACCOUNT)
+
+
+if azurite.is_installed():
+
+    class TestAzureEmulator(SharedStoreContract):
+        """The conformance suite against Azurite."""
+
+        racers = 8
+        rounds = 25
+
+        @pytest.fixture(autouse=True)
+        def place(self, azure_server: str) -> None:
+            self.endpoint = azure_server
+
+        def opener(self) -> Callable[[], Store]:
+            return partial(open_azure, self.endpoint, f"az://box/{random_prefix()}")
+
+    def test_azure_container_that_is_missing_is_unavailable(azure_server: str) -> None:
+        """A missing container is not a missing key."""
+        store = open_azure(azure_server, "az://nobox")
+
+        with pytest.raises(Unavailable, match="create the container"):
+            asyncio.run(store.read("a"))
+
+    def test_azure_wrong_key_is_denied(
+        azure_server: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The error about a denied request names the role of Azure and no key."""
+        monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", "c2VjcmV0")
+        store = open_azure(azure_server, "az://box")
+
+        with pytest.raises(Denied, match="Storage Blob Data Contributor") as refusal:
+            asyncio.run(store.read("a"))
+
+        assert "c2VjcmV0" not in str(refusal.value)
+
+    def test_azure_account_and_endpoint_of_the_environment_are_used(
+        azure_server: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A URL alone is enough where the environment has the rest."""
+        monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", azurite.ACCOUNT)
+        monkeypatch.setenv("AZURE_STORAGE_ENDPOINT", azure_server)
+        store = open_store(f"az://box/{random_prefix()}")
+
+        asyncio.run(store.create("a", BODY))
+
+        assert BODY == asyncio.run(store.read("a"))
+
+
+def test_azure_account_that_is_missing_is_named_at_once() -> None:
+    """The error names the option and the variable, and is not retried."""
+    store = open_store("az://box")
+
+    with pytest.raises(Unavailable, match="AZURE_STORAGE_ACCOUNT_NAME"):
+        asyncio.run(store.read("a"))
+
+
+# URLs -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("url", ["gs://bucket", "gs://b/a/b/", "az://box", "az://b/a"])
+def test_url_with_and_without_prefix_opens_an_object_store(url: str) -> None:
+    """Opening sends nothing; the store shows its URL."""
+    store = open_store(url)
+
+    assert isinstance(store, ObjectStore)
+    assert f"<ObjectStore {url.rstrip('/')}>" == repr(store)
+
+
+@pytest.mark.parametrize(
+    ("url", "options", "reason"),
+    [
+        ("gs:", {}, "no bucket"),
+        ("gs://", {}, "no bucket"),
+        ("az:///prefix", {}, "no bucket"),
+        ("gs://bucket/a//b", {}, "segment ''"),
+        ("gs://bucket", {"driver": "boto3"}, "driver='obstore'"),
+        ("gs://bucket", {"account": "a"}, "no option 'account'"),
+        ("az://box", {"region": "a"}, "no option 'region'"),
+        ("az://box", {"endpoint": "https://kim:pw@host"}, "endpoint must not"),
+        ("gcs://bucket", {}, "Use gs://"),
+        ("abfs://box", {}, "Use az://"),
+        ("azure://box", {}, "Use az://"),
+    ],
+)
+def test_invalid_url_or_option_is_unsupported(
+    url: str, options: dict[str, Any], reason: str
+) -> None:
+    """The error says what is wrong and what to write."""
+    with pytest.raises(Unsupported, match=reason):
+        open_store(url, **options)
+
+
+@pytest.mark.parametrize("url", ["az://box/p?sig=c2VjcmV0", "gs://kim:c2VjcmV0@bucket"])
+def test_url_with_credentials_is_refused_and_not_repeated(url: str) -> None:
+    """Error messages are logged, so they do not quote such a URL."""
+    with pytest.raises(Unsupported, match="environment") as refusal:
+        open_store(url)
+
+    assert "c2VjcmV0" not in f"{refusal.value} {refusal.value!r}"
