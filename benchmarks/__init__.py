@@ -1,1 +1,1 @@
-"""What the library costs, measured beside what it is compared with."""
+"""Measure the costs of the library beside the costs of an alternative."""

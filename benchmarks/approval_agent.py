@@ -1,4 +1,4 @@
-"""An agent whose one tool needs an approval, as an application would define it."""
+"""An agent with one tool that needs an approval, as an application defines it."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ MODEL = "gpt-5-mini"
 
 @tool(approval=True)
 def note(number: int) -> str:
-    """Note it."""
+    """Save a note."""
     write_time_and_exit()
     return str(number)
 
 
 def approval_agent(model: Any = MODEL) -> Agent:
-    """Return the agent, with the model that a name stands for or another."""
-    return Agent("clerk", instructions="You keep the notes.", tools=[note], model=model)
+    """Return the agent, with a model given by name or as an object."""
+    return Agent("notes", instructions="You save notes.", tools=[note], model=model)
 
 
 def resume_until_stamp(url: str, run_id: str) -> None:
-    """Go on with a run until its approved tool runs."""
+    """Resume a run until its approved tool runs, which ends the process."""
     Runner(approval_agent(), store=url).resume(run_id)
 
 
 async def start_suspended_runs(store: Any, count: int) -> list[Suspended]:
-    """Return runs that wait for the approval of one call; no model is asked."""
-    # Loaded here, because the cold processes that resume do not pay for it.
+    """Return runs that wait for the approval of one call, with a scripted model."""
+    # Imported here, so that the measured cold processes do not load it.
     from continuations.models.scripted import (  # noqa: PLC0415
         ScriptedModel,
         ToolCall,
@@ -38,11 +38,11 @@ async def start_suspended_runs(store: Any, count: int) -> list[Suspended]:
 
     script = ScriptedModel([ToolCall("note", {"number": 7})], name=MODEL)
     runner = AsyncRunner(approval_agent(script), store=store)
-    begun: list[Suspended] = []
+    suspended: list[Suspended] = []
     for _ in range(0, count, 50):
-        some = min(50, count - len(begun))
-        starts = (runner.start("Note the seven.") for _ in range(some))
+        batch_size = min(50, count - len(suspended))
+        starts = (runner.start("Save the note 7.") for _ in range(batch_size))
         for outcome in await asyncio.gather(*starts):
-            assert isinstance(outcome, Suspended)  # noqa: S101 - it has no other end
-            begun.append(outcome)
-    return begun
+            assert isinstance(outcome, Suspended)  # noqa: S101 - the script ends here
+            suspended.append(outcome)
+    return suspended

@@ -1,7 +1,7 @@
-"""The floor: what one writes without a library, on the documented client.
+"""The baseline: a plain loop on the documented client, without a library.
 
-A loop, one JSON file that is flushed to the disk, one question before the tool runs.
-No claim, no second runner, no sub-agents, no crash between the lines.
+It keeps one JSON file, which it flushes to the disk, and stops before a tool runs. It
+has no claims, no sub-agents, and no protection against a crash or a second process.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _PARAMETERS = {"type": "object", "properties": {"number": {"type": "integer"}}}
-_FUNCTION = {"name": "note", "description": "Note it.", "parameters": _PARAMETERS}
+_FUNCTION = {"name": "note", "description": "Save a note.", "parameters": _PARAMETERS}
 TOOLS: Any = [{"type": "function", "function": _FUNCTION}]
 
 
 def save(path: str, messages: list[Any]) -> None:
-    """Replace the file by the whole conversation, durably."""
+    """Replace the file with the whole conversation and flush it."""
     new = f"{path}.new"
     with Path(new).open("w") as file:
         json.dump(messages, file)
@@ -32,13 +32,13 @@ def save(path: str, messages: list[Any]) -> None:
 
 
 def load(path: str) -> list[Any]:
-    """Return the conversation that was saved."""
+    """Return the saved conversation."""
     messages: list[Any] = json.loads(Path(path).read_text())
     return messages
 
 
 def ask_model(client: OpenAI, messages: list[Any]) -> bool:
-    """Add the model's next message; tell whether it calls the tool."""
+    """Append the model's next message; return whether it calls a tool."""
     reply = client.chat.completions.create(
         model="gpt-5-mini", messages=messages, tools=TOOLS
     )
@@ -48,23 +48,23 @@ def ask_model(client: OpenAI, messages: list[Any]) -> bool:
 
 
 def run_calls(messages: list[Any], tool: Callable[..., str]) -> None:
-    """Run the calls of the last message and add their results."""
-    for asked in messages[-1]["tool_calls"]:
-        content = tool(**json.loads(asked["function"]["arguments"]))
+    """Run the calls of the last message and append their results."""
+    for call in messages[-1]["tool_calls"]:
+        content = tool(**json.loads(call["function"]["arguments"]))
         messages.append(
-            {"role": "tool", "tool_call_id": asked["id"], "content": content}
+            {"role": "tool", "tool_call_id": call["id"], "content": content}
         )
 
 
 def run_loop(messages: list[Any], tool: Callable[..., str]) -> None:
-    """Go on without keeping anything until the model calls nothing."""
+    """Continue without saving until the model calls no tool."""
     client = OpenAI()
     while ask_model(client, messages):
         run_calls(messages, tool)
 
 
 def resume(path: str, tool: Callable[..., str]) -> None:
-    """Run the approved call of a saved conversation and go on, one call at a time."""
+    """Run the approved call of a saved conversation, continue, and save every turn."""
     messages = load(path)
     run_calls(messages, tool)
     client = OpenAI()

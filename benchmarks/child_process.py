@@ -1,4 +1,4 @@
-"""Cold processes: a fresh interpreter each, with compiled files allowed."""
+"""Cold processes: a new interpreter for each, which may use compiled files."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ ROOT = Path(__file__).parents[1]
 
 
 def environment(base_url: str = "http://127.0.0.1:9/v1") -> dict[str, str]:
-    """Return what a child process is to see; port 9 answers nobody."""
-    # With PYTHONDONTWRITEBYTECODE every cold import would be a compilation.
+    """Return the variables of a child process; no server listens on port 9."""
+    # With PYTHONDONTWRITEBYTECODE every cold import would compile the source.
     kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     return {**kept, "OPENAI_API_KEY": "sk-bench", "OPENAI_BASE_URL": base_url}
 
@@ -21,7 +21,7 @@ def environment(base_url: str = "http://127.0.0.1:9/v1") -> dict[str, str]:
 def captured_output(
     code: str, *arguments: str, base_url: str = "http://127.0.0.1:9/v1"
 ) -> str:
-    """Run code in a fresh interpreter and return what it wrote."""
+    """Run code in a new interpreter and return its standard output."""
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments],
         cwd=ROOT,
@@ -34,13 +34,13 @@ def captured_output(
 
 
 def wall_time_ms(code: str, *arguments: str) -> float:
-    """Return the milliseconds that a fresh interpreter takes from start to exit."""
-    begun = time.monotonic_ns()
+    """Return the milliseconds of a new interpreter from its start to its exit."""
+    started = time.monotonic_ns()
     captured_output(code, *arguments)
-    return (time.monotonic_ns() - begun) / 1e6
+    return (time.monotonic_ns() - started) / 1e6
 
 
 def time_to_stamp_ms(code: str, *arguments: str) -> float:
-    """Return the milliseconds from a process's start to the stamp that it writes."""
-    begun = time.monotonic_ns()
-    return (int(captured_output(code, *arguments)) - begun) / 1e6
+    """Return the milliseconds from a process's start to the time that it writes."""
+    started = time.monotonic_ns()
+    return (int(captured_output(code, *arguments)) - started) / 1e6

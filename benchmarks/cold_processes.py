@@ -1,4 +1,4 @@
-"""A run that is decided, and then resumed, by processes that were not there before."""
+"""Decide and resume a run in cold processes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ baseline.resume(sys.argv[1], lambda number: stamp.write_time_and_exit() or "")
 
 
 def decide_rows() -> Iterator[Row]:
-    """Decide in a cold process."""
+    """Measure a cold process that decides."""
     with TemporaryDirectory() as folder:
         url = f"file:{folder}"
         runs = iter(asyncio.run(start_suspended_runs(url, _ROUNDS + 1)))
@@ -50,7 +50,7 @@ def decide_rows() -> Iterator[Row]:
             lambda: wall_time_ms(CLIENT_IMPORT),
         )
     yield Row(
-        what="cold process that decides on files",
+        what="cold process that decides, on files",
         ours=ours,
         compared_with=CLIENT_IMPORT,
         theirs=client,
@@ -60,24 +60,24 @@ def decide_rows() -> Iterator[Row]:
 
 
 def resume_rows() -> Iterator[Row]:
-    """Resume in a cold process until the approved tool runs."""
+    """Measure a cold process that resumes, until the approved tool runs."""
     with TemporaryDirectory() as folder:
         url = f"file:{folder}/runs"
-        saved = f"{folder}/floor.json"
+        saved = f"{folder}/baseline.json"
         Path(saved).write_text(json.dumps(_baseline_messages()))
         runs = iter(
             _approve_runs(url, asyncio.run(start_suspended_runs(url, _ROUNDS + 1)))
         )
-        ours, floor = interleaved_medians(
+        ours, baseline = interleaved_medians(
             _ROUNDS,
             lambda: time_to_stamp_ms(_RESUME, url, next(runs)),
             lambda: time_to_stamp_ms(_BASELINE, saved),
         )
     yield Row(
-        what="cold resume until the approved tool runs",
+        what="cold process that resumes, until the approved tool runs",
         ours=ours,
-        compared_with="the floor",
-        theirs=floor,
+        compared_with="a plain loop, one file",
+        theirs=baseline,
         unit="ms",
         max_ratio=1 / 2,
     )
@@ -91,9 +91,9 @@ def _approve_runs(url: str, runs: list[Suspended]) -> list[str]:
 
 
 def _baseline_messages() -> list[object]:
-    """Return what the floor has saved at the same moment of the same run."""
+    """Return the conversation that the baseline has saved at the same moment."""
     return [
-        {"role": "system", "content": "You keep the notes."},
-        {"role": "user", "content": "Note the seven."},
+        {"role": "system", "content": "You save notes."},
+        {"role": "user", "content": "Save the note 7."},
         model_api.tool_call_message(1),
     ]

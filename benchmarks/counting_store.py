@@ -1,4 +1,4 @@
-"""A store that counts what is asked of it."""
+"""A store in memory that counts requests and bytes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class CountingStore:
-    """Keeps bodies in memory; counts verbs, bytes and what stands there."""
+    """Counts the requests, the bytes written and the bytes stored."""
 
     def __init__(self) -> None:
         self._store = MemoryStore()
@@ -25,19 +25,19 @@ class CountingStore:
 
     @property
     def stored_bytes(self) -> int:
-        """The bytes that stand in the store."""
+        """The bytes of all objects in the store."""
         return sum(self.sizes.values())
 
     async def create(self, key: str, body: bytes) -> datetime | None:
-        """Put the body and count it."""
-        told = await self._store.create(key, body)
+        """Create an object and count it."""
+        store_time = await self._store.create(key, body)
         self.creates += 1
         self.bytes_written += len(body)
         self.sizes[key] = len(body)
-        return told
+        return store_time
 
     async def read(self, key: str) -> bytes:
-        """Return the body; what is not there is counted apart."""
+        """Return the body; a missing key is counted separately."""
         self.misses += key not in self.sizes
         self.reads += key in self.sizes
         return await self._store.read(key)
@@ -45,14 +45,14 @@ class CountingStore:
     async def keys(
         self, prefix: str, after: str = "", limit: int = PAGE_SIZE
     ) -> list[str]:
-        """Return one page and count it."""
+        """Return one page of keys and count the request."""
         self.listings += 1
         return await self._store.keys(prefix, after, limit)
 
     async def delete(self, key: str) -> None:
-        """Remove the key."""
+        """Delete the object."""
         self.sizes.pop(key, None)
         await self._store.delete(key)
 
     async def probe(self) -> None:
-        """Prove nothing: the memory store is known."""
+        """Do nothing: the memory store needs no probe."""

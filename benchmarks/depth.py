@@ -1,7 +1,7 @@
-"""Stacks of agents that call agents: what a level costs, and whether it is linear.
+"""Stacks of agents that call agents: the cost of a level, and whether it is linear.
 
-Each stack is suspended and resumed once without a store (its bytes are those of the
-continuation) and once on a store in memory, where every level's turn is a version.
+Each stack is suspended and resumed twice. Without a store, the continuation gives the
+bytes. On a store in memory, the turn of every level is a version.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ROUNDS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackCosts:
-    """One stack's bytes in kB, and the milliseconds down to its end and up again."""
+    """The bytes of one stack in kB, and the milliseconds to suspend and resume it."""
 
     size: float
     messages: float
@@ -44,7 +44,7 @@ class StackCosts:
     finish: float
 
 
-# What must be linear: a field of `StackCosts`, in words, its unit, the ratio at most.
+# The costs that must be linear: field of `StackCosts`, text, unit, largest ratio.
 _LINEAR_MEASURES = (
     ("suspend", "suspend", "ms", 1.5),
     ("resume", "resume", "ms", 1.5),
@@ -55,40 +55,40 @@ _LINEAR_MEASURES = (
 
 
 def rows() -> Iterator[Row]:
-    """Measure 30 levels for their bytes, 100 and 1,000 for their slope."""
+    """Measure the bytes of 30 levels, and compare 1,000 levels with 100."""
     thirty = asyncio.run(_measure_stack(30))
     bound = 2 * thirty.messages + 30 * _FRAME_BYTES / 1000
-    against = "2 x compressed messages + 100 B a frame"
+    limit = "2 x compressed messages + 100 B a frame"
     yield Row(
         what="continuation of 30 levels at its first suspension",
         ours=thirty.size,
-        compared_with=against,
+        compared_with=limit,
         theirs=bound,
         unit="kB",
         max_ratio=1,
     )
     yield Row(
-        what="written to a store until then, 31 versions",
+        what="written to a store until then, in 31 versions",
         ours=thirty.written,
-        compared_with=against,
+        compared_with=limit,
         theirs=bound,
         unit="kB",
     )
     asyncio.run(_measure_stack(_SHALLOW))
-    taken = {_DEEP: list[StackCosts](), _SHALLOW: list[StackCosts]()}
+    measured = {_DEEP: list[StackCosts](), _SHALLOW: list[StackCosts]()}
     for _ in range(_ROUNDS):
-        # The shallow ones are over in no time: several, so that noise finds them too.
+        # The shallow stacks are fast, so several of them average out the noise.
         for levels in (_DEEP, *[_SHALLOW] * 4):
-            taken[levels].append(asyncio.run(_measure_stack(levels)))
-    deep, shallow = map(_median_costs, taken.values())
-    for field, what, unit, most in _LINEAR_MEASURES:
+            measured[levels].append(asyncio.run(_measure_stack(levels)))
+    deep, shallow = map(_median_costs, measured.values())
+    for field, what, unit, max_ratio in _LINEAR_MEASURES:
         yield Row(
             what=f"{what}, 1,000 levels",
             ours=getattr(deep, field),
             compared_with="10 x 100 levels",
             theirs=getattr(shallow, field) * _DEEP / _SHALLOW,
             unit=unit,
-            max_ratio=most,
+            max_ratio=max_ratio,
         )
 
 
@@ -107,11 +107,11 @@ async def _measure_stack(levels: int) -> StackCosts:
 
     store = CountingStore()
     runner = AsyncRunner(top, store=store)
-    start, begun = await _timed(
+    start, suspended = await _timed(
         runner.start(sample_text(0, _TEXT_CHARS), run_id="deep")
     )
     written = store.bytes_written
-    await runner.decide(_only_wait_id(begun), Approve(by="kim"))
+    await runner.decide(_only_wait_id(suspended), Approve(by="kim"))
     finish, _ = await _timed(runner.resume("deep"))
     return StackCosts(
         size=len(data) / 1000,
@@ -125,13 +125,13 @@ async def _measure_stack(levels: int) -> StackCosts:
 
 
 async def _timed(operation: Awaitable[Outcome]) -> tuple[float, Outcome]:
-    begun = time.perf_counter()
+    started = time.perf_counter()
     outcome = await operation
-    return (time.perf_counter() - begun) * 1000, outcome
+    return (time.perf_counter() - started) * 1000, outcome
 
 
 def _only_wait_id(outcome: Outcome) -> str:
-    assert isinstance(outcome, Suspended)  # noqa: S101 - it has no other end
+    assert isinstance(outcome, Suspended)  # noqa: S101 - the script ends here
     (wait,) = outcome.waits
     return wait.id
 
@@ -139,19 +139,21 @@ def _only_wait_id(outcome: Outcome) -> str:
 def _agents(levels: int) -> Agent:
     @tool(approval=True)
     def pay(cents: int) -> str:
-        """Pay it."""
+        """Pay an amount."""
         return f"Paid {cents}."
 
     model = ScriptedModel([ToolCall("pay", {"cents": 500}), "Paid."])
     agent = _agent(levels, model, pay)
     for level in range(levels - 1, 0, -1):
-        asks = ToolCall(agent.name, {"input": sample_text(level, _TEXT_CHARS)})
+        call = ToolCall(agent.name, {"input": sample_text(level, _TEXT_CHARS)})
         agent = _agent(
-            level, ScriptedModel([asks, sample_text(-level, _TEXT_CHARS)]), agent
+            level, ScriptedModel([call, sample_text(-level, _TEXT_CHARS)]), agent
         )
     return agent
 
 
 def _agent(level: int, model: ScriptedModel, below: Any) -> Agent:
-    told = sample_text(level + 5000, _TEXT_CHARS)
-    return Agent(f"agent-{level}", instructions=told, tools=[below], model=model)
+    instructions = sample_text(level + 5000, _TEXT_CHARS)
+    return Agent(
+        f"agent-{level}", instructions=instructions, tools=[below], model=model
+    )

@@ -1,4 +1,4 @@
-"""A hundred children that wait at once, approved one at a time, a resume after each."""
+"""A hundred sub-agents that wait in parallel, approved and resumed one at a time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from continuations import Outcome
 
 _CHILDREN = 100
-_RUN = "fan"
+_RUN_ID = "fan-out"
 _COLD = """
 import sys
 from benchmarks import fanout
@@ -27,67 +27,67 @@ fanout.resume(sys.argv[1])
 
 
 def rows() -> Iterator[Row]:
-    """Approve all in this process; of another run, resume some in cold processes."""
+    """Resume in this process, on files and in memory, and in cold processes."""
     with TemporaryDirectory() as folder:
-        took, _ = _approve_all(f"file:{folder}", cold=0)
+        seconds, _ = _approve_all(f"file:{folder}", cold=0)
     in_memory, _ = _approve_all("memory:", cold=0)
     with TemporaryDirectory() as folder:
         _, cold = _approve_all(f"file:{folder}", cold=5)
     yield Row(
-        what=f"{_CHILDREN} children approved and resumed one by one",
-        ours=took,
-        compared_with="the design's seconds",
+        what=f"{_CHILDREN} sub-agents approved and resumed one by one",
+        ours=seconds,
+        compared_with="the goal",
         theirs=3,
         unit="s",
         max_ratio=1,
     )
     yield Row(
-        what=f"{_CHILDREN} children, on files",
-        ours=took,
+        what=f"{_CHILDREN} sub-agents, on files",
+        ours=seconds,
         compared_with="the same in memory",
         theirs=in_memory,
         unit="s",
     )
     yield Row(
-        what="one of these resumes in a cold process",
+        what="one of these resumes, in a cold process",
         ours=cold,
-        compared_with="one in a warm process",
-        theirs=took * 1000 / _CHILDREN,
+        compared_with="in a warm process",
+        theirs=seconds * 1000 / _CHILDREN,
         unit="ms",
     )
 
 
 def resume(url: str) -> None:
-    """Run in a child: go on with the run that fans out."""
-    Runner(_parent_agent(), store=url).resume(_RUN)
+    """Resume the run; called in a child process."""
+    Runner(_parent_agent(), store=url).resume(_RUN_ID)
 
 
 def _approve_all(url: str, *, cold: int) -> tuple[float, float]:
     """Return the seconds of all approvals, and the milliseconds of a cold resume."""
     runner = Runner(_parent_agent(), store=url)
-    outcome: Outcome = runner.start("Have all of them paid.", run_id=_RUN)
-    assert isinstance(outcome, Suspended)  # noqa: S101 - it has no other end
-    colds: list[float] = []
-    begun = time.perf_counter()
+    outcome: Outcome = runner.start("Have all of them paid.", run_id=_RUN_ID)
+    assert isinstance(outcome, Suspended)  # noqa: S101 - the script ends here
+    cold_times: list[float] = []
+    started = time.perf_counter()
     for wait in outcome.waits:
         runner.decide(wait.id, Approve(by="kim"))
-        if len(colds) < cold:
-            colds.append(wall_time_ms(_COLD, url))
+        if len(cold_times) < cold:
+            cold_times.append(wall_time_ms(_COLD, url))
         else:
-            outcome = runner.resume(_RUN)
-    took = time.perf_counter() - begun
+            outcome = runner.resume(_RUN_ID)
+    seconds = time.perf_counter() - started
     assert isinstance(outcome, Finished)  # noqa: S101 - all were approved
-    return took, median(colds) if colds else 0.0
+    return seconds, median(cold_times) if cold_times else 0.0
 
 
 def _parent_agent() -> Agent:
     @tool(approval=True)
     def pay(cents: int) -> str:
-        """Pay it."""
+        """Pay an amount."""
         return f"Paid {cents}."
 
     script = ScriptedModel([ToolCall("pay", {"cents": 500}), "It is paid."])
     child = Agent("child", instructions="You pay.", tools=[pay], model=script)
-    asks = [ToolCall("child", {"input": f"Pay {n}."}) for n in range(_CHILDREN)]
-    model = ScriptedModel([asks, "All are paid."])
-    return Agent("boss", instructions="Delegate.", tools=[child], model=model)
+    calls = [ToolCall("child", {"input": f"Pay {n}."}) for n in range(_CHILDREN)]
+    model = ScriptedModel([calls, "All are paid."])
+    return Agent("parent", instructions="Delegate.", tools=[child], model=model)

@@ -1,4 +1,4 @@
-"""What a cold process pays before it does anything."""
+"""The import time of a cold process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAMES_IMPORT = "from continuations import Agent, Runner, tool"
 
 
 def rows() -> Iterator[Row]:
-    """Import ours, and the client that every alternative imports."""
+    """Import this package, and the client that every alternative imports."""
     bare, package, names, client = interleaved_medians(
         9,
         lambda: wall_time_ms("pass"),
@@ -40,7 +40,7 @@ def rows() -> Iterator[Row]:
         unit="ms",
     )
     yield Row(
-        what="python that does nothing",
+        what="Python without imports",
         ours=bare,
         compared_with=CLIENT_IMPORT,
         theirs=client,

@@ -1,6 +1,6 @@
-"""A long run's life: 500 turns of two 500-byte messages, an approval in every turn.
+"""A long run: 500 turns of two 500-byte messages, with an approval in every turn.
 
-It lives in one process on a store that counts; the bytes are the same everywhere.
+It runs in one process on a store that counts; the bytes are the same on every store.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MESSAGE_CHARS = 500
 
 @dataclass(slots=True)
 class LongRunCosts:
-    """What one run wrote and read until it ended."""
+    """The bytes written and the objects read by one run until it ended."""
 
     versions: int
     written: int
@@ -41,28 +41,28 @@ class LongRunCosts:
 
 
 def rows() -> Iterator[Row]:
-    """Live once; every figure comes from the same life."""
-    life = asyncio.run(_measure())
+    """Run once; every figure is of the same run."""
+    costs = asyncio.run(_measure())
     yield Row(
-        what=f"bytes of a life, {life.versions} versions, {2 * _TURNS} messages",
-        ours=life.written / 1000,
-        compared_with="compressed conversation",
-        theirs=life.compressed / 1000,
+        what=f"bytes of {costs.versions} versions with {2 * _TURNS} messages",
+        ours=costs.written / 1000,
+        compared_with="the compressed messages",
+        theirs=costs.compressed / 1000,
         unit="kB",
-        max_ratio=log2(life.versions) + 3,
+        max_ratio=log2(costs.versions) + 3,
     )
     yield Row(
-        what="bytes of a life",
-        ours=life.written / 1000,
-        compared_with="the floor's whole file each turn",
-        theirs=life.baseline_written / 1000,
+        what="the same bytes",
+        ours=costs.written / 1000,
+        compared_with="the whole file in each turn",
+        theirs=costs.baseline_written / 1000,
         unit="kB",
     )
     yield Row(
-        what="objects read by the dearest resume",
-        ours=life.max_reads,
-        compared_with="log2(its version) + 4",
-        theirs=life.reads_bound,
+        what="objects read by the most expensive resume",
+        ours=costs.max_reads,
+        compared_with="log2(version) + 4",
+        theirs=costs.reads_bound,
         unit="",
         max_ratio=1,
     )
@@ -71,7 +71,7 @@ def rows() -> Iterator[Row]:
 async def _measure() -> LongRunCosts:
     store = CountingStore()
     runner = AsyncRunner(_agent(), store=store)
-    outcome: Outcome = await runner.start(sample_text(0, _MESSAGE_CHARS), run_id="life")
+    outcome: Outcome = await runner.start(sample_text(0, _MESSAGE_CHARS), run_id="long")
     messages: list[Any] = []
     rewritten, reads, bound = 0, 0, 1.0
     while isinstance(outcome, Suspended):
@@ -79,10 +79,10 @@ async def _measure() -> LongRunCosts:
         rewritten += len(json.dumps(messages))
         await runner.decide(outcome.waits[0].id, Approve(by="kim"))
         before, version = store.reads, outcome.continuation.version
-        outcome = await runner.resume("life")
-        read, most = store.reads - before, log2(version) + 4
-        if read / most > reads / bound:
-            reads, bound = read, most
+        outcome = await runner.resume("long")
+        read, limit = store.reads - before, log2(version) + 4
+        if read / limit > reads / bound:
+            reads, bound = read, limit
     return LongRunCosts(
         versions=outcome.continuation.version,
         written=store.bytes_written,
@@ -96,16 +96,16 @@ async def _measure() -> LongRunCosts:
 def _agent() -> Agent:
     @tool(approval=True)
     def note(number: int) -> str:
-        """Note it."""
+        """Save a note."""
         return sample_text(2 * number, _MESSAGE_CHARS)
 
-    lines = [_tool_call_message(turn) for turn in range(1, _TURNS + 1)]
-    model = ScriptedModel([*lines, "Done."])
-    return Agent("clerk", tools=[note], model=model, max_turns=None)
+    replies = [_tool_call_message(turn) for turn in range(1, _TURNS + 1)]
+    model = ScriptedModel([*replies, "Done."])
+    return Agent("notes", tools=[note], model=model, max_turns=None)
 
 
 def _tool_call_message(turn: int) -> dict[str, Any]:
     function = {"name": "note", "arguments": json.dumps({"number": turn})}
     call = {"id": f"call_{turn}", "type": "function", "function": function}
-    said = sample_text(2 * turn - 1, _MESSAGE_CHARS)
-    return {"role": "assistant", "content": said, "tool_calls": [call]}
+    text = sample_text(2 * turn - 1, _MESSAGE_CHARS)
+    return {"role": "assistant", "content": text, "tool_calls": [call]}

@@ -1,8 +1,8 @@
-"""A chat completions API without latency: it calls the same tool for ever.
+"""A chat completions API without latency: every reply calls the same tool.
 
-It runs as a process of its own, so that it does not share the measured one's
-interpreter lock, and it does not read what it is sent, so that both sides pay the
-same little for it. It serves until its standard input is closed.
+It has its own process, so that it does not share the interpreter lock of the measured
+process. It does not parse the requests, so that it costs both sides the same. It serves
+until its standard input is closed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _numbers = count(1)
 
 
 def tool_call_message(number: int) -> dict[str, Any]:
-    """Return what the model says: a call of the tool `note` under a fresh id."""
+    """Return the message of the model: a call of the tool `note` with a new id."""
     function = {"name": "note", "arguments": json.dumps({"number": number})}
     call = {"id": f"call_{number}", "type": "function", "function": function}
     return {"role": "assistant", "content": None, "tool_calls": [call]}
@@ -37,7 +37,7 @@ def _response(number: int) -> bytes:
         "finish_reason": "tool_calls",
     }
     usage = {"prompt_tokens": 9, "completion_tokens": 9, "total_tokens": 18}
-    answer = {
+    completion = {
         "id": f"chatcmpl-{number}",
         "object": "chat.completion",
         "created": 1_790_000_000,
@@ -45,7 +45,7 @@ def _response(number: int) -> bytes:
         "choices": [choice],
         "usage": usage,
     }
-    body = json.dumps(answer).encode()
+    body = json.dumps(completion).encode()
     head = (
         "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
         f"Content-Length: {len(body)}\r\n\r\n"
@@ -67,7 +67,7 @@ async def _handle_connection(
 
 
 async def main() -> None:
-    """Serve on a free port of this machine."""
+    """Serve on a free port of 127.0.0.1."""
     server = await asyncio.start_server(
         _handle_connection, "127.0.0.1", 0, limit=1 << 24
     )
@@ -77,7 +77,7 @@ async def main() -> None:
 
 @contextmanager
 def serving() -> Generator[str]:
-    """Have a server in a process of its own; yields its URL."""
+    """Start the server in its own process and yield its URL."""
     with subprocess.Popen(
         [sys.executable, "-m", "benchmarks.model_api"],
         cwd=ROOT,

@@ -1,19 +1,32 @@
-"""One line of the table: what was measured, beside what it is compared with."""
+"""One row of the table: a measurement beside the value that it is compared with."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from typing import Any
 
-HEADINGS = ("what", "ours", "compared with", "theirs", "ratio", "at most", "held")
+HEADINGS = (
+    "measurement",
+    "ours",
+    "compared with",
+    "theirs",
+    "ratio",
+    "at most",
+    "met",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A measured ratio; `most` is the design's bound of it, `None` where it has none.
+    """A measured ratio.
 
-    Where the design's bound is a number of its own (3 s, 10 ms), `theirs` is that
-    number and `most` is 1.
+    Attributes:
+        what: The measurement.
+        ours: The value of this library, in `unit`.
+        compared_with: The other side of the ratio. "the goal" is a fixed number.
+        theirs: The value of the other side, in `unit`.
+        unit: The unit of both values.
+        max_ratio: The largest ratio that meets the goal, `None` without a goal.
     """
 
     what: str
@@ -25,20 +38,20 @@ class Row:
 
     @property
     def ratio(self) -> float:
-        """Ours, in theirs."""
+        """Our value divided by theirs."""
         return self.ours / self.theirs
 
     @property
     def within_bound(self) -> bool | None:
-        """Whether the bound is held, `None` where there is none."""
+        """Whether the goal is met, `None` without a goal."""
         return None if self.max_ratio is None else self.ratio <= self.max_ratio
 
     def as_dict(self) -> dict[str, Any]:
         """Return the row for `--json`."""
-        return {**asdict(self), "ratio": self.ratio, "held": self.within_bound}
+        return {**asdict(self), "ratio": self.ratio, "met": self.within_bound}
 
     def cells(self) -> tuple[str, ...]:
-        """Return the row for people."""
+        """Return the cells of the table."""
         return (
             self.what,
             _format_value(self.ours, self.unit),

@@ -1,4 +1,4 @@
-"""Two things measured side by side: A B A B ..., so that noise meets both alike."""
+"""Measure functions in turns, A B A B ..., so that noise affects all alike."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 def interleaved_medians(
     rounds: int, *measures: Callable[[], float]
 ) -> tuple[float, ...]:
-    """Return the median of each measure, taken in turns.
+    """Return the median of each measure over some rounds.
 
-    Each is taken once before, unmeasured: files are in memory then, and compiled.
+    One round before is not counted: after it, files are compiled and in memory.
     """
     for measure in measures:
         measure()
-    taken = [tuple(measure() for measure in measures) for _ in range(rounds)]
-    return tuple(median(column) for column in zip(*taken, strict=True))
+    results = [tuple(measure() for measure in measures) for _ in range(rounds)]
+    return tuple(median(column) for column in zip(*results, strict=True))

@@ -1,9 +1,9 @@
 """Text that compresses as written English does, the same in every run.
 
-Random bytes would flatter a ratio to the compressed conversation, repeated ones would
-spoil it: so letters and words are drawn as English has them, few often and many
-seldom. zstd makes 20 kB of it 2.2 times smaller and 500 kB 2.7 times, which is what it
-does to pages of technical English.
+Random bytes do not compress, and repeated bytes compress too well. Both would distort a
+ratio to the compressed messages. So letters and words have the frequencies of English.
+zstd makes 20 kB of this text 2.2 times smaller, and 500 kB 2.7 times, as it does with
+technical English.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _RANDOM = Random(81)  # noqa: S311 - made-up words, not secrets
 
 
 def _word(rank: int) -> str:
-    # What is said often is short.
+    # Frequent words are short.
     longer = int(_RANDOM.expovariate(1 / (1 + min(rank, 400) / 100)))
     return "".join(_RANDOM.choices(_LETTERS, _LETTER_WEIGHTS, k=min(12, 2 + longer)))
 
@@ -48,6 +48,6 @@ _WORD_WEIGHTS = list(accumulate(1 / (rank + 2) for rank in range(len(_WORDS))))
 
 
 def sample_text(seed: int, size: int) -> str:
-    """Return exactly `size` characters of made-up prose."""
+    """Return exactly `size` characters of invented words."""
     words = Random(seed).choices(_WORDS, cum_weights=_WORD_WEIGHTS, k=size // 2)  # noqa: S311
     return " ".join(words)[:size]

@@ -1,4 +1,4 @@
-"""Sizes that the design measures by: compressed messages, standard JSON."""
+"""Sizes for comparison: messages as JSON, and compressed."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
 
 
 def frames(root: Frame) -> list[Frame]:
-    """Return a frame and all below it, without recursion."""
-    found: list[Frame] = []
-    todo = [root]
-    while todo:
-        frame = todo.pop()
-        found.append(frame)
-        todo += [call.frame for call in frame.calls if call.frame is not None]
-    return found
+    """Return a frame and all frames below it, without recursion."""
+    collected: list[Frame] = []
+    pending = [root]
+    while pending:
+        frame = pending.pop()
+        collected.append(frame)
+        pending += [call.frame for call in frame.calls if call.frame is not None]
+    return collected
 
 
 def transcript_json(continuation: Continuation) -> bytes:
     """Return the messages of every frame as one JSON text."""
-    said: list[Any] = [list(frame.messages) for frame in frames(continuation.root)]
-    return json.dumps(said).encode()
+    messages: list[Any] = [list(frame.messages) for frame in frames(continuation.root)]
+    return json.dumps(messages).encode()
 
 
 def compressed_size(data: bytes) -> int:
-    """Return the size of bytes under zstd at level 3."""
+    """Return the size after zstd compression at level 3."""
     return len(zstd.compress(data, 3))

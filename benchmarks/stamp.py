@@ -1,4 +1,4 @@
-"""What a measured tool does: say when it ran, and end its process there."""
+"""The end of a measurement: a tool writes the time and ends its process."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 
 
 def write_time_and_exit() -> None:
-    """Write this moment, on the clock that all processes share, and exit."""
+    """Write the time of the clock that all processes share, and exit."""
     now = time.monotonic_ns()
     os.write(1, str(now).encode())
     os._exit(0)

@@ -1,8 +1,8 @@
-"""A turn that is kept, at 200 turns, beside the floor's turn that keeps nothing.
+"""A durable turn at 200 turns, beside a turn of the baseline, which stores nothing.
 
-Every measured process talks to a model without latency over HTTP; what is measured is
-the way from turn 180 to turn 220. Ours lives through all the turns before, because
-its store must hold them; the floor has no past and begins at turn 170.
+Every measured process calls a model without latency over HTTP; the measured time is
+from turn 180 to turn 220. Our process runs all the turns before, because its store must
+contain them. The baseline starts at turn 170 with a prepared conversation.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 _BASELINE_START, _FIRST_TURN, _LAST_TURN = 170, 180, 220
 _RESULT_CHARS = 400
 _INPUT = [
-    {"role": "system", "content": "You keep the notes."},
-    {"role": "user", "content": "Note every number there is."},
+    {"role": "system", "content": "You save notes."},
+    {"role": "user", "content": "Save a note for every number."},
 ]
 _OURS = (
     "import sys; from benchmarks import turn; turn.run_ours(sys.argv[1], sys.argv[2])"
@@ -34,9 +34,9 @@ _BASELINE = "from benchmarks import turn; turn.run_baseline()"
 
 
 def rows() -> Iterator[Row]:
-    """Measure two kinds of tools: one may be repeated after a crash, one not."""
+    """Measure a tool that may be repeated after a crash, and one that may not."""
     with TemporaryDirectory() as folder, model_api.serving() as url:
-        repeatable, ordinary, floor = interleaved_medians(
+        repeatable, ordinary, baseline = interleaved_medians(
             3,
             lambda: float(
                 captured_output(_OURS, f"file:{folder}", "read_only", base_url=url)
@@ -50,31 +50,31 @@ def rows() -> Iterator[Row]:
         yield Row(
             what=f"durable turn at 200 turns, {kind} tool",
             ours=ours,
-            compared_with="the floor, nothing kept",
-            theirs=floor,
+            compared_with="a plain loop, nothing stored",
+            theirs=baseline,
             unit="ms",
             max_ratio=1 / 2,
         )
 
 
 def run_ours(url: str, kind: str) -> None:
-    """Run in a child: live through the turns on files."""
-    from continuations import Agent, Runner, tool  # noqa: PLC0415 - a child's price
+    """Run the turns on files; called in a child process."""
+    from continuations import Agent, Runner, tool  # noqa: PLC0415 - not for the other child
 
     note = tool(_make_timed_note(0), name="note", read_only=kind == "read_only")
-    agent = Agent("clerk", tools=[note], model="gpt-5-mini", max_turns=None)
+    agent = Agent("notes", tools=[note], model="gpt-5-mini", max_turns=None)
     Runner(agent, store=url).start(_INPUT)
 
 
 def run_baseline() -> None:
-    """Run in a child: live through the turns on the client alone."""
-    from benchmarks import baseline as without_us  # noqa: PLC0415 - a child's price
+    """Run the turns on the client alone; called in a child process."""
+    from benchmarks import baseline  # noqa: PLC0415 - not for the other child
 
     messages: list[Any] = list(_INPUT)
     for number in range(1, _BASELINE_START + 1):
         messages.append(model_api.tool_call_message(number))
-        without_us.run_calls(messages, _note_result)
-    without_us.run_loop(messages, _make_timed_note(_BASELINE_START))
+        baseline.run_calls(messages, _note_result)
+    baseline.run_loop(messages, _make_timed_note(_BASELINE_START))
 
 
 def _note_result(number: int) -> str:
@@ -82,13 +82,13 @@ def _note_result(number: int) -> str:
 
 
 def _make_timed_note(turns_before: int) -> Callable[[int], str]:
-    stamps = [0.0] * turns_before
+    times = [0.0] * turns_before
 
     def note(number: int) -> str:
-        """Note it."""
-        stamps.append(time.perf_counter())
-        if len(stamps) == _LAST_TURN:
-            turn = (stamps[-1] - stamps[_FIRST_TURN - 1]) / (_LAST_TURN - _FIRST_TURN)
+        """Save a note."""
+        times.append(time.perf_counter())
+        if len(times) == _LAST_TURN:
+            turn = (times[-1] - times[_FIRST_TURN - 1]) / (_LAST_TURN - _FIRST_TURN)
             os.write(1, f"{turn * 1000}".encode())
             os._exit(0)
         return _note_result(number)

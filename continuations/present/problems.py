@@ -75,7 +75,7 @@ _BY_ERROR: Mapping[type[Exception], ProblemType] = {
 
 
 def find_problem_type(error_type: type[BaseException]) -> ProblemType:
-    """Return the problem type of an error's class; `INTERNAL_ERROR` if it has none."""
+    """Return the problem type of an error's class, by default `INTERNAL_ERROR`."""
     for base in error_type.__mro__:
         if base in _BY_ERROR:
             return _BY_ERROR[base]

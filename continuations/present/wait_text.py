@@ -1,4 +1,4 @@
-"""The words that people read about waits and decisions, one set for every page and mail.
+"""The words for people about waits and decisions, the same on every page and mail.
 
 Texts of models and tools are returned as they are: escape them where they are shown.
 """
@@ -32,15 +32,15 @@ class WaitWords:
 
 WAIT_WORDS: Mapping[str, WaitWords] = {
     "approval": WaitWords(
-        title="Approve this call?",
+        title="This call waits for your decision",
         subject="Approve {tool}?",
         explanation="An agent asks for permission to call a tool.",
     ),
     "unknown": WaitWords(
         title="Did this call take effect?",
         subject="Did {tool} take effect?",
-        explanation="A tool call was started, and its outcome is unknown. Check whether "
-        "it took effect before you decide.",
+        explanation="A tool call was started, and its outcome is unknown. Before you "
+        "decide, check whether it took effect.",
     ),
 }
 
@@ -59,7 +59,6 @@ def wait_facts(wait: Wait) -> dict[str, str]:
     The keys are labels in reading order. A fact that does not apply is left out.
     """
     facts = {
-        "Kind": wait.kind,
         "Tool": wait.tool,
         "Path": " > ".join(wait.path),
         "Run": wait.run_id,

@@ -1,4 +1,4 @@
-"""Runs in AWS Lambda: one handler for whatever a function can be called with.
+"""Run agents in AWS Lambda: one handler for all events of a function.
 
     # handler.py, named in the template as `handler.handle`
     from continuations.serve.aws_lambda import handler
@@ -10,40 +10,42 @@
         wake="sqs:https://sqs.eu-central-1.amazonaws.com/123456789012/wakes",
     )
 
-- **HTTP**, through a Function URL or API Gateway (1.0 or 2.0): the routes of
+**Events.**
+
+- HTTP through a Function URL or API Gateway (payload 1.0 or 2.0): the routes of
   `continuations.serve.http.api`.
-- **SQS**: `{"resume": run_id}`. Switch on `ReportBatchItemFailures`; only what can do
-  better later is delivered again, the rest is logged.
-- **A schedule or rule of EventBridge**: a sweep.
-- **A caller**, waiting or not: `{"start": {"input": ...}}`, `{"resume": run_id}`,
-  `{"cancel": {"run_id": ...}}`, `{"sweep": true}`. A start without a `run_id` takes the
-  id of the request, which is the same when Lambda calls again after a crash.
+- SQS messages `{"resume": run_id}`. Turn on `ReportBatchItemFailures`: only messages
+  that can succeed later are delivered again. The others are logged and dropped.
+- A schedule or rule of EventBridge: a sweep.
+- Direct invocations: `{"start": {"input": ...}}`, `{"resume": run_id}`,
+  `{"cancel": {"run_id": ...}}` and `{"sweep": true}`. A start without `run_id` uses
+  the request id, which stays the same when Lambda retries an asynchronous invocation.
 
-**Deciding** reads and writes two or three objects. It imports neither the application
-nor the model's client nor pydantic: `agents` and `context` are named, and loaded when
-the first run must move on.
+HTTP and direct invocations return the same JSON forms
+(`docs/schemas/continuations.schema.json`): `outcome`, `run` and `sweep_result`.
 
-**Waking.** After a decision the run goes on as `wake` says: "inline" in the same
-invocation, before the answer (which API Gateway awaits for 29 s); "invoke" in another
-one of this function; "sqs:" and a queue's URL through that queue; or by a `Dispatcher`
-of your own. A decision is answered also if nobody could be woken: its marker is due,
-and the next sweep finds it.
+**Deciding** takes three billed requests to S3. It imports neither the application, nor
+the model client, nor pydantic: `agents` and `context` are loaded when the first run
+must go on.
 
-**Time.** `margin` seconds before the invocation's time is up nothing new is begun: the
-run is suspended at a safe boundary with a marker due now, and woken again, so it may
-last longer than any invocation. "inline" cannot wake; there the next sweep goes on.
-Choose "invoke" or "sqs:" for runs that may be long. The margin should be above the
-longest tool and model call; a function that is killed all the same leaves the outcome
-of a call *unknown* unless its tool may be repeated, and never does more. (Lambda stops
-what looks like a loop: by default after 16 wake-ups in a row. The message then goes to
-the dead-letter queue, and the next sweep goes on; `RecursiveLoop: Allow` lifts that.)
+**After a decision** the run is resumed as `wake` says. A decision is answered even if
+that fails: its marker is due, and the next sweep resumes the run.
+
+**Time.** Nothing new begins in the last `margin` seconds of an invocation. The run is
+paused at a safe point and resumed in another invocation, so a run may take longer than
+any invocation. With `wake="inline"` the next sweep resumes a paused run; use "invoke"
+or "sqs:" for long runs. Choose a margin above the longest tool call and model call. If
+Lambda kills the function anyway, the outcome of an unrepeatable call is *unknown*.
+
+Lambda stops recursive invocations, by default after 16 in a row. The message then goes
+to the dead-letter queue and the next sweep resumes the run. `RecursiveLoop: Allow`
+turns that off.
 
 One event loop serves all invocations of an execution environment, in the thread that
-Lambda calls in: connections are kept from one to the next, and nothing of ours runs
-between them, when the environment may be frozen. (The loop of the sync face lives in a
-thread of its own and would be frozen in the middle of something.)
+Lambda calls. Connections stay open between invocations. No other thread runs the loop,
+because Lambda freezes the environment between two invocations.
 
-Neither headers nor bodies are ever logged.
+Headers and bodies are never logged.
 """
 
 from __future__ import annotations
@@ -105,8 +107,8 @@ __all__ = ["Handler", "handler"]
 
 _log = logging.getLogger(__name__)
 
-# What may do better when it is delivered again; the rest waits for somebody to act, and
-# its marker for the sweep.
+# A message whose run fails with one of these is delivered again. Every other error
+# needs a person first, and the run's marker waits for the sweep.
 _RETRYABLE = (RunBusy, StaleRun, ClockOff, StoreError)
 
 
@@ -122,32 +124,52 @@ def handler(
     base_path: str = "",
     **options: Unpack[RunnerOptions],
 ) -> Handler:
-    """Return a handler for AWS Lambda.
+    """Return a handler for AWS Lambda. Use neither disk nor network.
 
-    `agents` is `"module:attribute"` or a function, for an agent or a list of them;
-    without, the function decides and cancels but moves nothing on. `context` makes
-    your live object for the tools, in the same two ways. `verify` and `links` are the
-    desk's: without either, nobody is let in over HTTP. `wake`, `margin`: see above.
-    `base_path` is what a custom domain puts before every path. The rest are
-    `AsyncRunner`'s own.
+    Args:
+        store: The store of the runs, as for `AsyncRunner`.
+        agents: `"module:name"` of an agent or a list of agents, or a function that
+            returns them. Without agents the function only lists, shows, decides and
+            cancels.
+        context: The application's object for its tools, in the same two ways.
+        verify: Returns the identity of an HTTP request; see `HttpApi`. Without it,
+            only `/healthz` and signed links are served.
+        links: Makes signed links work; see `HttpApi`.
+        wake: How a run is resumed after a decision, or after a pause:
+            - "inline": in the same invocation, before the response. API Gateway waits
+              at most 29 s.
+            - "invoke": by invoking this function again.
+            - "sqs:" and the URL of a queue: by a message to the queue.
+            - a `Dispatcher` of your own.
+        margin: The time before the end of an invocation in which nothing new begins,
+            in seconds.
+        base_path: The base path of a custom domain, which is removed from every path;
+            see `HttpApi`.
+        **options: Options of `AsyncRunner`: `lease`, `max_attempts`, `max_depth`,
+            `notify`, `clock` and `ids`.
 
-    Touches neither disk nor network. Raises `InvalidInput` for what can only fail.
+    Returns:
+        The handler.
+
+    Raises:
+        InvalidInput: An option is invalid.
     """
-    time = TimeLeft(margin)
+    time_left = TimeLeft(margin)
     clock = options.get("clock") or SystemClock()
     runner = LambdaRunner(
-        agents, store=store, context=context, time_left=time, options=options
+        agents, store=store, context=context, time_left=time_left, options=options
     )
     if wake != "inline":
         runner.dispatcher = _parse_wake(wake)
-    desk = HttpApi(
+    api = HttpApi(
         runner,
         verify=verify,
         links=links,
         dispatcher=runner.dispatcher or InlineDispatcher(runner),
+        base_path=base_path,
         clock=clock,
     )
-    return Handler(runner, desk, time, base_path=base_path, clock=clock)
+    return Handler(runner, api, time_left=time_left, clock=clock)
 
 
 def _parse_wake(wake: str | Dispatcher) -> Dispatcher:
@@ -158,56 +180,61 @@ def _parse_wake(wake: str | Dispatcher) -> Dispatcher:
     kind, _, queue_url = wake.partition(":")
     if kind == "sqs":
         return SqsDispatcher(queue_url)
-    msg = f"{wake[:80]!r} wakes nobody: 'inline', 'invoke', 'sqs:' and a queue's URL"
+    msg = (
+        "wake must be 'inline', 'invoke', 'sqs:' and the URL of a queue, or a "
+        f"Dispatcher, got {wake[:80]!r}."
+    )
     raise InvalidInput(msg)
 
 
 class Handler:
-    """What Lambda calls with an event and a context; `handler` makes it."""
+    """The callable that Lambda calls with an event and a context; see `handler`."""
 
     def __init__(
-        self,
-        runner: LambdaRunner,
-        api: HttpApi,
-        time_left: TimeLeft,
-        *,
-        base_path: str,
-        clock: Clock,
+        self, runner: LambdaRunner, api: HttpApi, *, time_left: TimeLeft, clock: Clock
     ) -> None:
-        self._clock = clock
         self._runner = runner
         self._api = api
         self._time_left = time_left
-        self._base_path = base_path
+        self._clock = clock
         self._loop = asyncio.Runner()
 
     def __call__(self, event: object, context: LambdaContext) -> Any:
-        """Do what an event asks for, and return what its sender expects.
+        """Process one event.
 
-        An HTTP request is always answered. For a caller it raises the typed errors of
-        this library; `UnknownEvent` for an event of no kind, with nothing done.
+        Args:
+            event: The event of Lambda.
+            context: The context of Lambda.
+
+        Returns:
+            The response that the event's source expects.
+
+        Raises:
+            UnknownEvent: The event has no known form. Nothing was done.
+            ContinuationsError: A direct invocation failed; see `AsyncRunner`. An HTTP
+                request always gets a response, and a failed message is reported.
         """
         self._time_left.begin_invocation(context)
-        again = self._runner.dispatcher
-        if isinstance(again, InvokeDispatcher) and again.targets_itself:
-            # With its alias, so that a run stays with the version that is deployed.
-            again.function_name = context.invoked_function_arn
+        dispatcher = self._runner.dispatcher
+        if isinstance(dispatcher, InvokeDispatcher) and dispatcher.targets_itself:
+            # The ARN contains the alias, so a run stays with its deployed version.
+            dispatcher.function_name = context.invoked_function_arn
         return self._loop.run(self._handle(event, context.aws_request_id))
 
     def close(self) -> None:
-        """Close the event loop; for tests, Lambda never does."""
+        """Close the event loop; for tests. Lambda never calls it."""
         self._loop.close()
 
     async def _handle(self, event: object, request_id: str) -> Any:
         try:
-            asked = parse_event(event, base_path=self._base_path)
+            parsed = parse_event(event)
         except BadRequest as error:
             return gateway_response(problems.malformed(str(error)).problem.response())
-        if isinstance(asked, HttpEvent):
-            return gateway_response(await self._api.handle(asked.request))
-        if isinstance(asked, QueueEvent):
-            return await self._resume_batch(asked)
-        return await self._run_command(asked, request_id)
+        if isinstance(parsed, HttpEvent):
+            return gateway_response(await self._api.handle(parsed.request))
+        if isinstance(parsed, QueueEvent):
+            return await self._resume_batch(parsed)
+        return await self._run_command(parsed, request_id)
 
     async def _run_command(
         self,
@@ -235,39 +262,41 @@ class Handler:
         return await outcome_response(self._runner.store, self._clock, outcome)
 
     async def _resume_batch(self, batch: QueueEvent) -> dict[str, Any]:
-        """Resume each run that is named, once, and say what must come again."""
-        by_run: dict[str, list[str]] = {}
+        """Resume each run of a batch once; return which messages to deliver again."""
+        ids_by_run: dict[str, list[str]] = {}
         for message in batch.messages:
             if message.run_id is None:
-                _log.error("message %r names no run to resume: dropped", message.id)
+                _log.error("message %r was dropped: it names no run", message.id)
             else:
-                by_run.setdefault(message.run_id, []).append(message.id)
-        if by_run:
-            # What cannot even be loaded fails as a whole, where alarms look.
+                ids_by_run.setdefault(message.run_id, []).append(message.id)
+        if ids_by_run:
+            # If the agents cannot be loaded, the whole invocation fails: alarms see it.
             self._runner.load_agents()
-        done = await asyncio.gather(*map(self._resume_one, by_run))
-        again = [
-            ids for ids, well in zip(by_run.values(), done, strict=True) if not well
+        results = await asyncio.gather(*map(self._resume_one, ids_by_run))
+        failed_ids = [
+            message_id
+            for ids, is_done in zip(ids_by_run.values(), results, strict=True)
+            if not is_done
+            for message_id in ids
         ]
-        return {
-            "batchItemFailures": [
-                {"itemIdentifier": message_id} for ids in again for message_id in ids
-            ]
-        }
+        return {"batchItemFailures": [{"itemIdentifier": each} for each in failed_ids]}
 
     async def _resume_one(self, run_id: str) -> bool:
-        """Resume a run; returns whether its message is done with."""
+        """Resume a run; return whether its messages need no second delivery."""
         try:
             outcome = await self._runner.resume(run_id)
         except ContinuationsError as error:
-            passing = _is_retryable(error)
-            then = "comes again" if passing else "is dropped"
-            kind = type(error).__name__
-            _log.warning("the message for run %s %s: %s: %s", run_id, then, kind, error)
-            return not passing
-        except Exception:  # noqa: BLE001 - one run's trouble is not the batch's
-            # A fault of ours or of a notifier: the others of the batch go on.
-            _log.exception("the message for run %s comes again", run_id)
+            is_retryable = _is_retryable(error)
+            _log.warning(
+                "the message for run %s %s: %s: %s",
+                run_id,
+                "is delivered again" if is_retryable else "is dropped",
+                type(error).__name__,
+                error,
+            )
+            return not is_retryable
+        except Exception:  # noqa: BLE001 - the other runs of the batch go on
+            _log.exception("the message for run %s is delivered again", run_id)
             return False
         _log.info("run %s: %s", run_id, outcome.continuation.status)
         return True

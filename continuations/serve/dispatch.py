@@ -1,7 +1,7 @@
-"""How a run is woken once somebody has decided: here, by a queue, by an invocation.
+"""How a run is resumed after a decision: in this process, or by a `Dispatcher`.
 
-A wake-up that is lost strands nobody: the decision's marker stays due, and the next
-sweep finds it. A wake-up that comes twice is harmless: one resume makes progress.
+A lost wake-up loses no run: the decision's marker is due, and the next sweep resumes
+the run. A repeated wake-up is harmless: only one resume makes progress.
 """
 
 from __future__ import annotations
@@ -15,17 +15,26 @@ __all__ = ["Dispatcher", "InlineDispatcher"]
 
 
 class Dispatcher(Protocol):
-    """Sees to it that `resume` is called for a run, soon and somewhere."""
+    """Causes `resume` to be called for a run, soon and in some process."""
 
     async def wake(self, run_id: str) -> None:
-        """Have a run resumed; raises if that cannot even be asked for."""
+        """Request that a run is resumed.
+
+        Args:
+            run_id: The run.
+
+        Raises:
+            Exception: The request failed. The next sweep resumes the run.
+        """
         ...
 
 
 class InlineDispatcher:
-    """Resumes in this process, before the caller is answered.
+    """Resume the run in this process, before the client gets its response.
 
-    Raises what `AsyncRunner.resume` raises.
+    Args:
+        runner: The runner; it needs the run's agents.
+        context: The application's object for its tools, `ctx.context`.
     """
 
     def __init__(self, runner: AsyncRunner, *, context: Any = None) -> None:
@@ -33,5 +42,5 @@ class InlineDispatcher:
         self._context = context
 
     async def wake(self, run_id: str) -> None:
-        """Resume the run here."""
+        """Resume the run; raise what `AsyncRunner.resume` raises."""
         await self._runner.resume(run_id, context=self._context)

@@ -1,4 +1,4 @@
-"""What HTTP and AWS Lambda return about runs: the same JSON forms from both.
+"""The responses of HTTP and AWS Lambda about runs: the same JSON forms.
 
 A version may contain waits that are decided since, so each report of a run with waits
 costs one listing of its decisions.

@@ -1,7 +1,7 @@
-"""The agents of the torture: the sample application, with tools that record more.
+"""The agents of the crash tests: the sample application, with some other tools.
 
-Every turn of the model leaves a line with a digest of what the model was sent, so
-that "the same messages reach the model" can be read off a file.
+Every model turn records a digest of its request. So a file shows whether the model got
+the same messages as in a run without a crash.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def make_act_tool(store: Store) -> Any:
 
     @tool
     async def act(what: str, ctx: ToolContext, then: str = "") -> str:
-        """Do something that must not be repeated on a guess."""
+        """Act; not repeatable."""
         effect_log.record(Effect.of("act", what, ctx))
         if then == "cancel":
             await AsyncRunner([], store=store).cancel(ctx.run_id, by="kim")
@@ -53,7 +53,7 @@ def make_act_tool(store: Store) -> Any:
 
 
 def verify_booking(what: str, ctx: ToolContext) -> Answer | Approve:
-    """Say of a booking that was cut off what the ledger says."""
+    """Look a booking with an unknown outcome up in the effect log."""
     environment = RunEnvironment(Path(os.environ["TEST_FOLDER"]))
     keys = [line["key"] for line in environment.effects()]
     return Answer(f"booked {what}") if ctx.idempotency_key in keys else Approve()
@@ -61,14 +61,14 @@ def verify_booking(what: str, ctx: ToolContext) -> Answer | Approve:
 
 @tool(verify=verify_booking)
 def book(what: str, ctx: ToolContext) -> str:
-    """Do something that can be looked up afterwards."""
+    """Book; the booking can be looked up afterwards."""
     effect_log.record(Effect.of("book", what, ctx))
     return f"booked {what}"
 
 
 @tool(approval=ApprovalPolicy(expires_after=3600, on_denied="stop"))
 def rush(what: str, ctx: ToolContext) -> str:
-    """Do something that a person must agree to in time."""
+    """Rush; a person must approve within an hour."""
     effect_log.record(Effect.of("rush", what, ctx))
     return f"rushed {what}"
 
@@ -82,10 +82,13 @@ def conversation_digest(messages: Sequence[Mapping[str, Any]]) -> str:
 def make_root_agent(
     script: Mapping[str, Sequence[Line]], store: Store, *, model_down: bool = False
 ) -> Agent:
-    """Return boss > left, right > clerk; with `down` no model answers twice."""
+    """Return the root agent of the sample application, with a scripted model.
+
+    With `model_down` the model raises an error after its first reply in this process.
+    """
     turns = 0
 
-    def rule(request: ModelRequest) -> Any:
+    def next_reply(request: ModelRequest) -> Any:
         nonlocal turns
         turns += 1
         messages = [message.data for message in request.messages]
@@ -96,12 +99,12 @@ def make_root_agent(
             digest=conversation_digest(messages),
         )
         if model_down and turns > 1:
-            msg = "It is down."
+            msg = "the model is down"
             raise ModelError(msg)
         return scripts.assistant_message(script[task][turn], turn)
 
     [boss] = sample_app.make_agents(
-        ScriptedModel(rule),
+        ScriptedModel(next_reply),
         tools=[
             lambda _: make_act_tool(store),
             sample_app.make_pay,

@@ -1,7 +1,7 @@
-"""Children of one warmed process: forked, killed, frozen, and what became of them.
+"""Forked children: run work in them, kill them, freeze them, get their exit codes.
 
-An interpreter that imports everything takes a third of a second, a fork of one that
-did so some milliseconds: only so can a process be killed at every point.
+To start an interpreter with all imports takes 0.3 s; to fork one takes milliseconds.
+Only forks are quick enough to kill a process at every point.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ TIMEOUT_SECONDS = 60
 
 
 def fork(work: Callable[[], None]) -> int:
-    """Do some work in a child and return its process id.
+    """Run a function in a child and return the child's process id.
 
-    The child ends with 0 if the work returned, with 1 if it raised, and by SIGALRM if
-    it takes too long: nothing may hang for ever.
+    The child exits with 0 if the function returned, and with 1 if it raised. SIGALRM
+    kills the child after TIMEOUT_SECONDS.
     """
     sys.stdout.flush()
     sys.stderr.flush()
@@ -38,7 +38,7 @@ def fork(work: Callable[[], None]) -> int:
         signal.alarm(TIMEOUT_SECONDS)
         work()
         code = 0
-    except BaseException:  # noqa: BLE001 - the child must not go on as its parent
+    except BaseException:  # noqa: BLE001 - the child must not continue as its parent
         traceback.print_exc()
         sys.stderr.flush()
     finally:
@@ -46,7 +46,7 @@ def fork(work: Callable[[], None]) -> int:
 
 
 def wait_for_exit(child: int, *, or_stopped: bool = False) -> int:
-    """Wait for a child's end: its code, minus the signal, or FROZEN."""
+    """Return a child's exit code, minus its signal, or FROZEN if it is stopped."""
     _, status = os.waitpid(child, os.WUNTRACED if or_stopped else 0)
     if os.WIFSTOPPED(status):
         return FROZEN
@@ -54,18 +54,18 @@ def wait_for_exit(child: int, *, or_stopped: bool = False) -> int:
 
 
 def run_in_child(work: Callable[[], None]) -> int:
-    """Do some work in a child and wait for its end."""
+    """Run a function in a child and return the exit code."""
     return wait_for_exit(fork(work))
 
 
 def continue_child(child: int) -> int:
-    """Let a frozen child go on, and wait for its end."""
+    """Wake a frozen child and return its exit code."""
     os.kill(child, signal.SIGCONT)
     return wait_for_exit(child)
 
 
 def kill_child(child: int) -> None:
-    """End a child that is of no use any more, also a frozen one."""
+    """Kill a child, also a frozen one."""
     with suppress(ProcessLookupError):
         os.kill(child, signal.SIGKILL)
     wait_for_exit(child)

@@ -1,8 +1,9 @@
-"""Kill, or freeze, a process at every point of a story, and see how the run ends.
+"""Kill or freeze a process at every point of a scenario, and check how the run ends.
 
-`python -m tests.torture.crash_points NAME [--max-trials 8] [--seed 1] [--only POINT]` prints one
-line of JSON for each story. Every life is a forked child on a copy of the store as it
-stood before its step; who comes after is another child, which knows nothing of it.
+    python -m tests.torture.crash_points [NAME ...] [--max-trials 8] [--only TRIAL]
+
+prints a line of JSON for each scenario. Every process is a forked child. It works on a
+copy of the store as it was before its step, and a new child recovers the run.
 """
 
 from __future__ import annotations
@@ -32,14 +33,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from random import Random
 
-Recovery = Literal["hand", "sweeps", "twice", "frozen"]
-RECOVERIES: tuple[Recovery, ...] = ("hand", "sweeps", "twice", "frozen")
+# The recovery after a crash.
+# With `resume` another process resumes the run; with `sweeps` only sweeps run.
+# With `crash-again` the recovering process crashes too, and a third one resumes.
+# With `frozen` the first process only freezes, and wakes after another one resumed.
+Recovery = Literal["resume", "sweeps", "crash-again", "frozen"]
+RECOVERIES: tuple[Recovery, ...] = ("resume", "sweeps", "crash-again", "frozen")
 LEASE_EXPIRED_SECONDS = 61
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A process that dies at a point of a step, and who comes after it."""
+    """A process that dies at a point of a step, and the recovery after it."""
 
     step: int
     point: CrashPoint
@@ -50,15 +55,27 @@ class Trial:
 
     @classmethod
     def parse(cls, text: str) -> Trial:
-        """Return the trial of its text."""
-        step, point, fate = text.split("/")
+        """Return the trial that a text names, as `1/after operation 7/resume` does."""
+        step, point, recovery = text.split("/")
         known: dict[str, Recovery] = {each: each for each in RECOVERIES}
-        return cls(int(step), CrashPoint.parse(point), known[fate])
+        return cls(int(step), CrashPoint.parse(point), known[recovery])
 
 
 @dataclass(slots=True)
 class Tally:
-    """What came of the trials of a story."""
+    """The results of the trials of a scenario.
+
+    Attributes:
+        points: How many crash points were tried.
+        trials: How many trials ran.
+        killed: How many processes were killed.
+        not_killed: How many ended before their crash point.
+        frozen: How many were frozen.
+        passed: How many trials had no violation.
+        unknown: How many unknown outcomes were decided.
+        duplicate_effects: How many effects happened twice.
+        violations: The violations of all trials.
+    """
 
     name: str
     points: int = 0
@@ -75,7 +92,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class ScenarioTrials:
-    """One story in a folder; `golden` are the places before each step, and the end."""
+    """A scenario in a folder, its snapshots before each step and at the end."""
 
     scenario: Scenario
     folder: Path
@@ -83,20 +100,20 @@ class ScenarioTrials:
     snapshots: list[Workspace] = field(default_factory=list[Workspace])
     trials: list[Trial] = field(default_factory=list[Trial])
 
-    # The story as it goes when nothing happens ----------------------------------
+    # The scenario without a crash -------------------------------------------------
 
     def record_scenario(self) -> None:
-        """Do every step once, in a process each, and number what it does."""
-        place = Workspace(self.folder / "0", self.clock)
-        place.folder.mkdir(parents=True)
-        self._run_in_child(place, start_other_run)
+        """Run every step once, each in a process, and number its crash points."""
+        workspace = Workspace(self.folder / "0", self.clock)
+        workspace.folder.mkdir(parents=True)
+        self._run_in_child(workspace, start_other_run)
         for name in ("effects", "turns"):
-            (place.folder / name).unlink(missing_ok=True)
-        self.snapshots.append(place)
+            (workspace.folder / name).unlink(missing_ok=True)
+        self.snapshots.append(workspace)
         for number, step in enumerate(self.scenario.steps):
-            after = place.copy_to(self.folder / str(number + 1))
+            after = workspace.copy_to(self.folder / str(number + 1))
             self.clock.offset_seconds += step.seconds_later
-            after.write_value("ahead", self.clock.offset_seconds)
+            after.write_value("clock offset", self.clock.offset_seconds)
             before = after.line_count()
             code = child_processes.run_in_child(
                 self._step_function(after, number, step.crash_point)
@@ -110,27 +127,27 @@ class ScenarioTrials:
                 self._add_trials(number, count, after.line_count() - before)
             else:
                 self._run_in_child(after, violations.record_crash_state)
-            place = after
-            self.snapshots.append(place)
-        self._run_in_child(place.copy_to(self.folder / "end"), self._check)
-        found = Workspace(self.folder / "end", self.clock).read_value("wrongs")
-        assert [] == found, found
+            workspace = after
+            self.snapshots.append(workspace)
+        self._run_in_child(workspace.copy_to(self.folder / "end"), self._check)
+        violations_found = Workspace(self.folder / "end", self.clock).violations()
+        assert [] == violations_found, violations_found
 
     def _add_trials(self, step: int, operations: int, lines: int) -> None:
-        for fate in RECOVERIES:
+        for recovery in RECOVERIES:
             for kind, count in (("operation", operations), ("line", lines)):
-                if kind == "line" and fate == "frozen":
+                if kind == "line" and recovery == "frozen":
                     continue
-                if fate == "frozen" and self.scenario.parallel:
-                    # A tool that had begun beside it goes on when it wakes up.
+                if recovery == "frozen" and self.scenario.parallel:
+                    # A parallel tool that had begun continues when the process wakes.
                     continue
                 self.trials.extend(
-                    Trial(step, CrashPoint.parse(f"{moment} {kind} {number}"), fate)
+                    Trial(step, CrashPoint.parse(f"{moment} {kind} {number}"), recovery)
                     for number in range(1, count + 1)
                     for moment in ("before", "after")
                 )
 
-    # Lives ------------------------------------------------------------------
+    # Processes ----------------------------------------------------------------
 
     def _run_in_child(
         self, workspace: Workspace, work: Callable[[ProcessActor], None]
@@ -139,7 +156,7 @@ class ScenarioTrials:
             lambda: work(ProcessActor(self.scenario, workspace, workspace.enter()))
         )
         if code:
-            workspace.write_value("wrongs", [f"a process came to {code}"])
+            workspace.store_violations([f"a process exited with {code}"])
 
     def _step_function(
         self,
@@ -149,11 +166,11 @@ class ScenarioTrials:
         *,
         freeze: bool = False,
     ) -> Callable[[], None]:
-        def live() -> None:
+        def run_step() -> None:
             store = workspace.enter(crash_point, freeze=freeze)
-            people = ProcessActor(self.scenario, workspace, store)
+            actor = ProcessActor(self.scenario, workspace, store)
             try:
-                people.perform(self.scenario.steps[number])
+                actor.perform(self.scenario.steps[number])
             except ContinuationsError as error:
                 workspace.write_value("raised", type(error).__name__)
                 if not freeze:
@@ -161,7 +178,7 @@ class ScenarioTrials:
             if isinstance(store, FaultyStore):
                 workspace.write_value("operations", len(store.operations))
 
-        return live
+        return run_step
 
     def _recovery_function(
         self,
@@ -169,30 +186,26 @@ class ScenarioTrials:
         recovery: Recovery,
         crash_point: CrashPoint | None = None,
     ) -> Callable[[], None]:
-        def live() -> None:
+        def recover() -> None:
             violations.record_crash_state(
                 ProcessActor(self.scenario, workspace, workspace.enter())
             )
-            people = ProcessActor(
-                self.scenario, workspace, workspace.enter(crash_point)
-            )
-            (people.sweep_to_end if recovery == "sweeps" else people.resume_to_end)()
-            workspace.write_value("unknown", len(people.unknown_waits))
+            actor = ProcessActor(self.scenario, workspace, workspace.enter(crash_point))
+            (actor.sweep_to_end if recovery == "sweeps" else actor.resume_to_end)()
+            workspace.write_value("unknown", len(actor.unknown_waits))
 
-        return live
+        return recover
 
     def _check(self, actor: ProcessActor) -> None:
-        golden = self.snapshots[-1]
-        actor.workspace.write_value(
-            "wrongs", list(violations.find_violations(actor, golden))
-        )
+        end = self.snapshots[-1]
+        actor.workspace.store_violations(violations.find_violations(actor, end))
 
     # Trials -----------------------------------------------------------------
 
     def run_trials(
         self, trials: Sequence[Trial], rng: Random, seconds: float | None = None
     ) -> Tally:
-        """Go through some trials, or until the time is over."""
+        """Run some trials, for at most some seconds."""
         tally, began = Tally(self.scenario.name), time.monotonic()
         points: set[tuple[int, CrashPoint]] = set()
         for trial in trials:
@@ -200,18 +213,18 @@ class ScenarioTrials:
                 break
             points.add((trial.step, trial.point))
             tally.trials += 1
-            place = self.snapshots[trial.step].copy_to(self.folder / "trial")
+            workspace = self.snapshots[trial.step].copy_to(self.folder / "trial")
             self.clock.offset_seconds = self.snapshots[trial.step + 1].read_value(
-                "ahead"
+                "clock offset"
             )
-            wrong = self._run_trial(trial, place, rng, tally)
-            tally.passed += not wrong
-            tally.unknown += place.read_value("unknown", 0)
-            tally.duplicate_effects += sum("double" in each for each in wrong)
+            problems = self._run_trial(trial, workspace, rng, tally)
+            tally.passed += not problems
+            tally.unknown += workspace.read_value("unknown", 0)
+            tally.duplicate_effects += sum("duplicate" in each for each in problems)
             tally.violations += [
-                f"{self.scenario.name}: {trial}: {each}" for each in wrong
+                f"{self.scenario.name}: {trial}: {each}" for each in problems
             ]
-            shutil.rmtree(place.folder)
+            shutil.rmtree(workspace.folder)
         tally.points = len(points)
         return tally
 
@@ -219,13 +232,13 @@ class ScenarioTrials:
         self, trial: Trial, workspace: Workspace, rng: Random, tally: Tally
     ) -> list[str]:
         if trial.recovery == "frozen":
-            wrong = list(self._run_frozen_trial(trial, workspace, tally))
+            problems = list(self._run_frozen_trial(trial, workspace, tally))
         else:
-            wrong = list(self._run_killed_trial(trial, workspace, rng, tally))
-        if not wrong:
+            problems = list(self._run_killed_trial(trial, workspace, rng, tally))
+        if not problems:
             self._run_in_child(workspace, self._check)
-            wrong = workspace.read_value("wrongs")
-        return wrong
+            problems = workspace.violations()
+        return problems
 
     def _run_killed_trial(
         self, trial: Trial, workspace: Workspace, rng: Random, tally: Tally
@@ -234,15 +247,15 @@ class ScenarioTrials:
             self._step_function(workspace, trial.step, trial.point)
         )
         if code not in (0, child_processes.KILLED):
-            yield f"it came to {code}"
+            yield f"the process exited with {code}"
         tally.killed += code == child_processes.KILLED
-        # The calls of frames that run in parallel differ in number by a few.
+        # Parallel frames differ in the number of their calls from run to run.
         tally.not_killed += code == 0
         self.clock.offset_seconds += LEASE_EXPIRED_SECONDS
-        if trial.recovery == "twice":
+        if trial.recovery == "crash-again":
             again = CrashPoint("operation", rng.randint(1, 60), rng.choice(MOMENTS))
             code = child_processes.run_in_child(
-                self._recovery_function(workspace, "hand", again)
+                self._recovery_function(workspace, "resume", again)
             )
             tally.killed += code == child_processes.KILLED
             self.clock.offset_seconds += LEASE_EXPIRED_SECONDS
@@ -250,107 +263,111 @@ class ScenarioTrials:
             self._recovery_function(workspace, trial.recovery)
         )
         if code:
-            yield f"who came after came to {code}"
+            yield f"the recovering process exited with {code}"
 
     def _run_frozen_trial(
         self, trial: Trial, workspace: Workspace, tally: Tally
     ) -> Iterator[str]:
-        """R-A5: frozen for longer than its claim, replaced, and woken up."""
+        """Freeze a process for longer than its claim, replace it, and wake it."""
         child = child_processes.fork(
             self._step_function(workspace, trial.step, trial.point, freeze=True),
         )
-        froze = child_processes.wait_for_exit(child, or_stopped=True)
-        if froze != child_processes.FROZEN:
-            yield f"it was to freeze and came to {froze}"
+        state = child_processes.wait_for_exit(child, or_stopped=True)
+        if state != child_processes.FROZEN:
+            yield f"the process exited with {state} instead of freezing"
             return
         tally.frozen += 1
         self.clock.offset_seconds += LEASE_EXPIRED_SECONDS
-        code = child_processes.run_in_child(self._recovery_function(workspace, "hand"))
+        code = child_processes.run_in_child(
+            self._recovery_function(workspace, "resume")
+        )
         if code:
-            yield f"who came after came to {code}"
+            yield f"the recovering process exited with {code}"
             child_processes.kill_child(child)
             return
         before = violations.digests(workspace, f"runs/{RUN}/v/"), workspace.line_count()
-        woken = child_processes.continue_child(child)
+        code = child_processes.continue_child(child)
         after = violations.digests(workspace, f"runs/{RUN}/v/"), workspace.line_count()
-        if woken:
-            yield f"it woke up and came to {woken}"
+        if code:
+            yield f"the process woke and exited with {code}"
         if before[0] != after[0]:
-            yield "it woke up and wrote a version"
+            yield "the process woke and wrote a version"
         if before[1] != after[1]:
-            yield "it woke up and called a tool or a model"
+            yield "the process woke and called a tool or a model"
 
 
 MOMENTS: tuple[Literal["before", "after"], ...] = ("before", "after")
 
 
 def warm_up() -> None:
-    """Import and make everything once, also the sync face's thread."""
-    logging.disable(logging.CRITICAL)  # tools that raise are part of a story
-    place = Workspace(Path(tempfile.mkdtemp()), SharedClock())
-    place.enter()
-    people = ProcessActor(BY_NAME["one approval"], place, MemoryStore())
-    for step in people.scenario.steps:
-        people.perform(step)
-    shutil.rmtree(place.folder)
+    """Import everything and start the thread of the synchronous runner."""
+    logging.disable(logging.CRITICAL)  # tools that raise are part of a scenario
+    workspace = Workspace(Path(tempfile.mkdtemp()), SharedClock())
+    workspace.enter()
+    actor = ProcessActor(BY_NAME["one approval"], workspace, MemoryStore())
+    for step in actor.scenario.steps:
+        actor.perform(step)
+    shutil.rmtree(workspace.folder)
 
 
 def sample_trials(
     trials: Sequence[Trial], max_trials: int | None, rng: Random
 ) -> list[Trial]:
-    """Return all trials, or so many, of every fate."""
+    """Return all trials, or a sample with equally many of each recovery."""
     if max_trials is None:
         return list(trials)
-    by_fate = [[t for t in trials if t.recovery == fate] for fate in RECOVERIES]
-    found: list[Trial] = []
-    while len(found) < max_trials and any(by_fate):
-        for each in by_fate:
-            if each and len(found) < max_trials:
-                found.append(each.pop(rng.randrange(len(each))))
-    return found
+    groups = [[t for t in trials if t.recovery == each] for each in RECOVERIES]
+    sample: list[Trial] = []
+    while len(sample) < max_trials and any(groups):
+        for group in groups:
+            if group and len(sample) < max_trials:
+                sample.append(group.pop(rng.randrange(len(group))))
+    return sample
 
 
 def run_scenario_trials(name: str, options: argparse.Namespace) -> Tally:
-    """Torture one story and return what came of it."""
-    dice = random.Random(f"{options.seed} {name}")  # noqa: S311 - a seed is the point
+    """Run the trials of one scenario."""
+    rng = random.Random(f"{options.seed} {name}")  # noqa: S311 - not for secrets
     began = time.monotonic()
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-        torture = ScenarioTrials(BY_NAME[name], Path(folder), SharedClock())
-        torture.record_scenario()
-        trials = sample_trials(torture.trials, options.max_trials, dice)
+        scenario_trials = ScenarioTrials(BY_NAME[name], Path(folder), SharedClock())
+        scenario_trials.record_scenario()
+        trials = sample_trials(scenario_trials.trials, options.max_trials, rng)
         if options.only:
             trials = [Trial.parse(options.only)]
         if options.seconds is not None:
-            dice.shuffle(trials)
-        tally = torture.run_trials(trials, dice, options.seconds)
+            rng.shuffle(trials)
+        tally = scenario_trials.run_trials(trials, rng, options.seconds)
     tally.seconds = time.monotonic() - began
     return tally
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Torture the stories of the command line."""
-    names = [story.name for story in SCENARIOS]
+    """Run the trials of the scenarios that the command line names."""
+    names = [scenario.name for scenario in SCENARIOS]
     parser = argparse.ArgumentParser(prog="python -m tests.torture.crash_points")
     parser.add_argument("names", nargs="*")
     parser.add_argument(
         "--max-trials", type=int, help="trials per scenario; default: all"
     )
     parser.add_argument("--seed", default="1")
-    parser.add_argument("--seconds", type=float, help="the most for each story")
-    parser.add_argument("--only", help="one trial: '1/after operation 7/hand'")
+    parser.add_argument("--seconds", type=float, help="time limit per scenario")
     parser.add_argument(
-        "--folder", default=memory_folder(), help="where; default: in memory"
+        "--only", help="one trial, for example '1/after operation 7/resume'"
+    )
+    parser.add_argument(
+        "--folder", default=memory_folder(), help="default: a folder in memory"
     )
     options = parser.parse_args(arguments)
     warm_up()
     for name in options.names or names:
-        told: dict[str, Any] = asdict(run_scenario_trials(name, options))
-        sys.stdout.write(json.dumps(told) + "\n")
+        tally: dict[str, Any] = asdict(run_scenario_trials(name, options))
+        sys.stdout.write(json.dumps(tally) + "\n")
         sys.stdout.flush()
 
 
 def memory_folder() -> str | None:
-    """Return a folder in memory: SIGKILL takes nothing from the page cache either."""
+    """Return a folder in memory; SIGKILL does not touch the page cache either."""
     return "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108 - for tempfile
 
 

@@ -1,4 +1,4 @@
-"""Those who act in a story: a worker, people, and whoever comes after a crash."""
+"""The operations of one process: worker, decider, or recovery after a crash."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MAX_ROUNDS = 60
 
 @dataclass
 class ProcessActor:
-    """What one process can do in a place; each act with a runner of its own."""
+    """One process in a workspace; every operation uses a new runner."""
 
     scenario: Scenario
     workspace: Workspace
@@ -47,13 +47,13 @@ class ProcessActor:
         return Runner(agent, store=self.store, clock=self.workspace.clock)
 
     def decider_runner(self) -> Runner:
-        """Return a new runner without any."""
+        """Return a new runner without agents."""
         return Runner([], store=self.store, clock=self.workspace.clock)
 
-    # One step of the story --------------------------------------------------------
+    # One step of the scenario ------------------------------------------------------
 
     def perform(self, step: Step) -> None:
-        """Do a step as the story has it."""
+        """Do a step of the scenario."""
         match step.verb:
             case "start" | "resume":
                 with suppress(*([ModelError] if step.model_down else [])):
@@ -74,23 +74,23 @@ class ProcessActor:
         return worker.resume(RUN)
 
     def decide(self, wait: Wait) -> None:
-        """Decide a wait; who died before may have decided it, in other words."""
+        """Decide a wait; the process that died may have decided it already."""
         if wait.kind == "unknown":
             self.unknown_waits.add(wait.id)
-        what = f"{wait.tool} {wait.arguments['what']}"
-        happened = what in self.workspace.run_files.effect_names()
+        effect = f"{wait.tool} {wait.arguments['what']}"
+        happened = effect in self.workspace.run_files.effect_names()
         with suppress(AlreadyDecided, Cancelled, WaitExpired):
             self.decider_runner().decide(wait.id, self.scenario.decide(wait, happened))
 
     def end_waits(self, waits: list[Wait]) -> None:
-        """Do what ends the waits in this story; unknown outcomes are always told."""
-        person = self.decider_runner()
+        """End the waits as the scenario says; always decide unknown outcomes."""
+        decider = self.decider_runner()
         if self.scenario.sends_message and not self.workspace.run_files.keys(
             f"runs/{RUN}/in/m-"
         ):
-            person.send(RUN, "One thing more.", by="kim")
+            decider.send(RUN, "One thing more.", by="kim")
         if self.scenario.waits_end_by == "cancel":
-            person.cancel(RUN, by="kim")
+            decider.cancel(RUN, by="kim")
             return
         for wait in waits:
             if wait.kind == "unknown" or self.scenario.waits_end_by == "decide":
@@ -101,7 +101,7 @@ class ProcessActor:
     # After a crash ------------------------------------------------------------
 
     def resume_to_end(self) -> None:
-        """Resume, decide what waits, and so on to the end."""
+        """Resume the run and decide its waits, until it ends."""
         for _ in range(MAX_ROUNDS):
             try:
                 outcome = self.start_or_resume(self.scenario.resume_with)
@@ -116,24 +116,24 @@ class ProcessActor:
         raise AssertionError(self.decider_runner().look(RUN).to_json())
 
     def sweep_to_end(self) -> None:
-        """Do nothing but sweep, and decide what is listed as waiting."""
-        for wait_for in self._sweep_delays():
-            self.workspace.clock.offset_seconds += wait_for
+        """Only sweep, and decide the listed waits, until the run ends."""
+        for seconds in self._sweep_delays():
+            self.workspace.clock.offset_seconds += seconds
             swept = self.worker_runner().sweep()
             assert {} == swept.errors, swept.errors
-            person = self.decider_runner()
+            decider = self.decider_runner()
             try:
-                state = person.look(RUN)
+                state = decider.look(RUN)
             except RunNotFound:
-                # Its caller was told nothing, so there is nothing to sweep: once more.
+                # There is no version and the caller got no result: it starts again.
                 self.start_or_resume("start")
                 continue
             if state.status in ENDED_STATUSES:
                 return
             if state.status == "suspended":
-                listed = [each.id for each in person.waiting() if each.run_id == RUN]
+                listed = [each.id for each in decider.waiting() if each.run_id == RUN]
                 assert sorted(wait.id for wait in state.waits) == sorted(listed)
-                self.end_waits([person.wait(wait_id) for wait_id in listed])
+                self.end_waits([decider.wait(wait_id) for wait_id in listed])
         raise AssertionError(self.decider_runner().look(RUN).to_json())
 
     def _sweep_delays(self) -> Iterator[float]:
@@ -141,7 +141,7 @@ class ProcessActor:
             yield 61 if number < 20 else 3600
 
     def sweep_leftovers(self) -> None:
-        """Sweep for some days, as a timer would."""
+        """Sweep over some days."""
         for _ in range(3):
             self.workspace.clock.offset_seconds += 100_000
             swept = self.worker_runner().sweep()
@@ -149,7 +149,7 @@ class ProcessActor:
 
 
 def start_other_run(actor: ProcessActor) -> None:
-    """Leave another run in the store, with a name that begins like ours."""
+    """Start another run whose id begins like that of the tested run."""
     script = {"other": [[["pay", {"what": "other"}]], "end"]}
     agent = make_root_agent(script, actor.store)
     runner = Runner(agent, store=actor.store, clock=actor.workspace.clock)

@@ -1,8 +1,9 @@
-"""Everything at once: every crash point of every story, and races in many rounds.
+"""Run every crash point of every scenario, and every race in many rounds.
 
-`python -m tests.torture.run_all [--seconds 600] [--rounds 50] [--seed 1] [--jobs 2]`
-prints what it is at, ends with one table, and fails if anything was wrong. A wrong
-says which trial it was: `python -m tests.torture.crash_points NAME --only TRIAL` repeats it.
+    python -m tests.torture.run_all [--seconds 600] [--rounds 50] [--seed 1] [--jobs 2]
+
+prints its progress and a table, and fails if there is a violation. A violation names
+its trial: `python -m tests.torture.crash_points NAME --only TRIAL` repeats the trial.
 """
 
 from __future__ import annotations
@@ -23,19 +24,20 @@ from tests.torture.scenarios import SCENARIOS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-COLUMNS = (
-    "points",
-    "trials",
-    "killed",
-    "frozen",
-    "passed",
-    "unknown",
-    "duplicate_effects",
-)
+# The counts of a tally, with the titles of their columns.
+COLUMNS = {
+    "points": "points",
+    "trials": "trials",
+    "killed": "killed",
+    "frozen": "frozen",
+    "passed": "passed",
+    "unknown": "unknown",
+    "duplicate_effects": "duplicates",
+}
 
 
 def run_module(module: str, *arguments: str) -> dict[str, Any]:
-    """Run one of the two tormentors on one subject and return its tally."""
+    """Run `crash_points` or `races` in a process and return its last tally."""
     done = subprocess.run(
         [sys.executable, "-m", f"tests.torture.{module}", *arguments],
         cwd=ROOT,
@@ -45,44 +47,46 @@ def run_module(module: str, *arguments: str) -> dict[str, Any]:
     )
     lines = done.stdout.splitlines()
     if done.returncode or not lines:
-        wrong = f"{module} {arguments} came to {done.returncode}"
-        return {"name": arguments[0], "seconds": 0.0, "violations": [wrong]}
-    found: dict[str, Any] = json.loads(lines[-1])
-    return found
+        violation = f"{module} {' '.join(arguments)} exited with {done.returncode}"
+        return {"name": arguments[0], "seconds": 0.0, "violations": [violation]}
+    tally: dict[str, Any] = json.loads(lines[-1])
+    return tally
 
 
 def summary_table(tallies: Iterable[dict[str, Any]]) -> str:
-    """Return what came of all, a line each, and their sums."""
+    """Return a table with a line for each tally, and the sums."""
     rows = list(tallies)
     width = max(len(row["name"]) for row in rows)
-    lines = [f"{'':{width}}  " + "".join(f"{name:>9}" for name in COLUMNS)]
+    lines = [f"{'':{width}}  " + "".join(f"{title:>10}" for title in COLUMNS.values())]
     sums = {name: sum(row.get(name, 0) for row in rows) for name in COLUMNS}
     for row in [*rows, {"name": "all", **sums}]:
-        numbers = "".join(f"{row.get(name, 0):>9}" for name in COLUMNS)
+        numbers = "".join(f"{row.get(name, 0):>10}" for name in COLUMNS)
         lines.append(f"{row['name']:{width}}  {numbers}")
     return "\n".join(lines)
 
 
 def all_jobs(options: argparse.Namespace) -> list[tuple[str, ...]]:
-    """Return all that is to be done, as words for `told`; the longest first."""
+    """Return the arguments of `run_module` for all jobs, the longest jobs first."""
     seed = ["--seed", options.seed]
     limits = (
         [] if options.max_trials is None else ["--max-trials", str(options.max_trials)]
     )
     limit = [] if options.seconds is None else ["--seconds", str(options.seconds)]
     rounds = str(options.rounds)
-    stories = sorted(SCENARIOS, key=lambda story: -len(story.steps))
+    scenarios = sorted(SCENARIOS, key=lambda scenario: -len(scenario.steps))
     return [
-        *(("crash_points", s.name, *seed, *limits, *limit) for s in stories),
+        *(("crash_points", s.name, *seed, *limits, *limit) for s in scenarios),
         *(("races", name, "--rounds", rounds, *seed, *limit) for name in RACES),
     ]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Torture everything; returns 1 if anything was wrong."""
+    """Run everything; returns 1 if there is a violation."""
     parser = argparse.ArgumentParser(prog="python -m tests.torture.run_all")
-    parser.add_argument("--seconds", type=float, help="the most for each story or race")
-    parser.add_argument("--rounds", type=int, default=50, help="of each kind of race")
+    parser.add_argument("--seconds", type=float, help="time limit per scenario or race")
+    parser.add_argument(
+        "--rounds", type=int, default=50, help="rounds of each kind of race"
+    )
     parser.add_argument(
         "--max-trials", type=int, help="trials per scenario; default: all"
     )
@@ -92,20 +96,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     began = time.monotonic()
     tallies: list[dict[str, Any]] = []
     with ThreadPoolExecutor(options.jobs) as pool:
-        jobs = [pool.submit(run_module, *words) for words in all_jobs(options)]
+        jobs = [pool.submit(run_module, *arguments) for arguments in all_jobs(options)]
         for job in jobs:
             tally = job.result()
             tallies.append(tally)
-            wrong = len(tally["violations"])
-            print_line(f"{tally['name']}: {tally['seconds']:.0f} s, {wrong} wrong")
+            count = len(tally["violations"])
+            print_line(f"{tally['name']}: {tally['seconds']:.0f} s, {count} violations")
     print_line(summary_table(tallies))
-    wrongs = [each for tally in tallies for each in tally["violations"]]
-    for each in wrongs:
-        print_line(f"WRONG {each}")
-    print_line(
-        f"{len(wrongs)} wrong, {time.monotonic() - began:.0f} s, seed {options.seed}"
-    )
-    return 1 if wrongs else 0
+    violations = [each for tally in tallies for each in tally["violations"]]
+    for each in violations:
+        print_line(f"VIOLATION {each}")
+    seconds = time.monotonic() - began
+    print_line(f"{len(violations)} violations, {seconds:.0f} s, seed {options.seed}")
+    return 1 if violations else 0
 
 
 def print_line(line: str) -> None:

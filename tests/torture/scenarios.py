@@ -1,4 +1,4 @@
-"""The table of scenarios: what happens in which process, and what it must come to."""
+"""The table of scenarios: the steps of each process, and the expected end."""
 
 from __future__ import annotations
 
@@ -31,10 +31,14 @@ RESULT_VERBS = {
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What one process does; `dies` and `down` belong to the story itself.
+    """One step: the operation of one process.
 
-    `count` is how many waits are decided, `later` how many seconds after the step
-    before it is; with `down` no model answers.
+    Attributes:
+        verb: The operation.
+        decide_count: How many waits are decided.
+        seconds_later: How long after the step before.
+        crash_point: Where the process dies in the scenario itself.
+        model_down: Whether the model raises errors after its first reply.
     """
 
     verb: Verb
@@ -45,33 +49,33 @@ class Step:
 
 
 def true_decision(wait: Wait, happened: bool) -> Verdict:
-    """Say yes; of a call that was cut off, say what the ledger says."""
+    """Approve; for an unknown outcome, say what the effect log says."""
     if wait.kind == "unknown" and happened:
         return Answer(f"{RESULT_VERBS[wait.tool]} {wait.arguments['what']}", by="kim")
     return Approve(by="kim")
 
 
 def approve_with_edit(wait: Wait, happened: bool) -> Verdict:
-    """Say yes to something else."""
+    """Approve with an edit; for an unknown outcome, say the truth."""
     if wait.kind == "unknown":
         return true_decision(wait, happened)
     return Approve(by="kim", arguments={**wait.arguments, "what": "less"})
 
 
 def deny(wait: Wait, happened: bool) -> Verdict:
-    """Say no to what asks, and leave alone what was cut off."""
+    """Deny; for an unknown outcome that happened, say the truth."""
     if wait.kind == "unknown" and happened:
         return true_decision(wait, happened)
     return Deny(by="kim", reason="Not today.")
 
 
 def deny_only_pay(wait: Wait, happened: bool) -> Verdict:
-    """Say no to paying, the truth of everything else."""
+    """Deny payments, and approve or say the truth about all other calls."""
     return deny(wait, happened) if wait.tool == "pay" else true_decision(wait, happened)
 
 
 def deny_the_first(wait: Wait, happened: bool) -> Verdict:
-    """Leave alone what was cut off first, tell the truth of what is cut off later."""
+    """Deny the first unknown outcome, and say the truth about later ones."""
     return (deny if wait.arguments["what"] == "1" else true_decision)(wait, happened)
 
 
@@ -79,9 +83,19 @@ def deny_the_first(wait: Wait, happened: bool) -> Verdict:
 class Scenario:
     """A run from its start to its end, step by step.
 
-    `effects` are all that may happen, each once; in a run that is cancelled or fails
-    some may be missing. `by` is the call with which people move the run on. In a
-    story that `varies` the conversation depends on when the process died.
+    Attributes:
+        name: The name; also part of the seed of random draws.
+        script: The replies of the model.
+        steps: The steps, each in a process.
+        effects: All allowed effects, each once. A cancelled or failed run may have
+            fewer.
+        decide: The rule that decides waits.
+        final_status: The status of the run at its end.
+        resume_with: The operation with which a recovering process advances the run.
+        waits_end_by: How waits end: a decision, a cancellation or their deadline.
+        sends_message: Whether a message is sent to the run.
+        conversation_varies: Whether the conversation depends on the crash point.
+        parallel: Whether calls run at the same time, so that their order varies.
     """
 
     name: str
@@ -133,21 +147,21 @@ TWO_PAYMENTS_SCRIPT: dict[str, list[Line]] = {
 
 
 def crash_in_tool(name: str, tool: str, moment: Literal["before", "after"]) -> Scenario:
-    """Return a story in which a process dies in a tool, in a child."""
+    """Return a scenario in which a process dies in a tool of a sub-agent."""
     happens = not name.endswith("deny")
     script: dict[str, list[Line]] = {
         "go": [[["left", {"input": "A"}]], [["act", {"what": "2"}]], "end"],
         "A": [[[tool, {"what": "1"}]], "A done"],
     }
-    settles = () if tool == "book" else (DECIDE, RESUME)
+    decide_steps = () if tool == "book" else (DECIDE, RESUME)
     return Scenario(
         name=name,
         script=script,
-        # The third line: two turns, then the tool.
+        # The third line of the logs: two turns, then the tool.
         steps=(
             Step("start", crash_point=CrashPoint("line", 3, moment)),
             RESUME_LATER,
-            *settles,
+            *decide_steps,
         ),
         effects=(*([f"{tool} 1"] if happens else []), "act 2"),
         decide=deny_the_first if name.endswith("deny") else true_decision,
@@ -285,4 +299,4 @@ SCENARIOS = (
         conversation_varies=True,
     ),
 )
-BY_NAME = {story.name: story for story in SCENARIOS}
+BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}

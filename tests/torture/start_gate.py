@@ -1,4 +1,4 @@
-"""Processes that all do their thing at one moment."""
+"""Processes that all begin their operation at the same time."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 def reply_name(action: RacerAction, actor: ProcessActor) -> str:
-    """Do something and say in short what one was told."""
+    """Run an action and return its result, or the name of its error, as text."""
     try:
         return str(action(actor))
     except AlreadyDecided as error:
-        stands: Any = error.decision
-        return f"AlreadyDecided {stands.kind} {stands.by}"
+        recorded: Any = error.decision
+        return f"AlreadyDecided {recorded.kind} {recorded.by}"
     except ContinuationsError as error:
         return type(error).__name__
 
@@ -35,28 +35,29 @@ def race_processes(
     actions: Sequence[RacerAction],
     on_start: Callable[[], None],
 ) -> list[str]:
-    """Fork a process for each act, let them go at once, and return what they say."""
+    """Fork a process for each action, start them together, and return their replies."""
     gate, ready = os.pipe(), os.pipe()
 
-    def runs(number: int, act: RacerAction) -> Callable[[], None]:
-        def live() -> None:
-            people = ProcessActor(scenario, workspace, workspace.enter())
+    def racer(number: int, action: RacerAction) -> Callable[[], None]:
+        def race() -> None:
+            actor = ProcessActor(scenario, workspace, workspace.enter())
             os.write(ready[1], b".")
             os.read(gate[0], 1)
-            workspace.write_value(f"told-{number}", reply_name(act, people))
+            workspace.write_value(f"reply-{number}", reply_name(action, actor))
 
-        return live
+        return race
 
     children = [
-        child_processes.fork(runs(number, act)) for number, act in enumerate(actions)
+        child_processes.fork(racer(number, action))
+        for number, action in enumerate(actions)
     ]
-    arrived = 0
-    while arrived < len(actions):
-        arrived += len(os.read(ready[0], len(actions)))
+    ready_count = 0
+    while ready_count < len(actions):
+        ready_count += len(os.read(ready[0], len(actions)))
     on_start()
     os.write(gate[1], b"." * len(actions))
     codes = [child_processes.wait_for_exit(child) for child in children]
     for end in (*gate, *ready):
         os.close(end)
     assert [0] * len(actions) == codes, codes
-    return [workspace.read_value(f"told-{number}") for number in range(len(actions))]
+    return [workspace.read_value(f"reply-{number}") for number in range(len(actions))]

@@ -1,4 +1,4 @@
-"""The sync face in a child of a process that has used it: its thread is not there."""
+"""The synchronous runner in a forked child, which has no thread of its parent."""
 
 from __future__ import annotations
 
@@ -22,22 +22,23 @@ import tempfile
 warm_up()
 assert portal._thread is not None and portal._thread.is_alive()
 
-def works() -> None:
+def work() -> None:
     assert portal._thread is None
     warm_up()
 
-def forks_again() -> None:
+def fork_again() -> None:
     warm_up()
-    assert child_processes.run_in_child(works) == 0
+    assert child_processes.run_in_child(work) == 0
 
-assert [0, 0, 0] == [child_processes.run_in_child(each) for each in (works, forks_again, works)]
+for function in (work, fork_again, work):
+    assert child_processes.run_in_child(function) == 0
 warm_up()
-print("fine")
+print("done")
 """
 
 
-def test_a_forked_child_has_a_loop_of_its_own() -> None:
-    """engine/portal.py: a child makes its own thread; its parent keeps the old one."""
+def test_forked_child_starts_its_own_loop() -> None:
+    """A child starts its own thread; the parent keeps the old one."""
     done = subprocess.run(
         [sys.executable, "-c", CHILD_SCRIPT],
         cwd=ROOT,
@@ -47,4 +48,4 @@ def test_a_forked_child_has_a_loop_of_its_own() -> None:
         timeout=120,
     )
 
-    assert ("fine\n", 0) == (done.stdout, done.returncode), done.stderr
+    assert ("done\n", 0) == (done.stdout, done.returncode), done.stderr

@@ -1,7 +1,7 @@
-"""Races of real processes on files, and hosts whose clocks are apart.
+"""Races of real processes on files, and hosts whose clocks differ.
 
-Those of tests/engine (test_races.py, test_claims.py) are not here again; with
-TORTURE=1, and in `make torture`, they are run in many rounds as well.
+tests/engine (test_races.py, test_claims.py) has two of the races. With TORTURE=1, and
+in `make torture`, they run here too, in many rounds.
 """
 
 from __future__ import annotations
@@ -49,20 +49,20 @@ SLOW: Script = {
         "end",
     ]
 }
-# A claim of 30 s lasts: a quarter of it is 7.5.
+# Seconds. A claim lasts 30 s, and a quarter of it is 7.5 s.
 CLOCK_OFFSETS = ("7", "-7")
 EXCESSIVE_OFFSETS = ("9", "-9", "60", "-60")
 
 
 @pytest.fixture
 def environment(tmp_path: Path) -> RunEnvironment:
-    """Return an empty world."""
+    """Return an empty environment."""
     return RunEnvironment(tmp_path)
 
 
 @pytest.mark.parametrize("kind", RACE_NAMES)
 def test_race_keeps_the_promises(kind: str) -> None:
-    """R-A1, R-A2, R-A5, R-A12, R-F4, R-F6, X-05, X-14, PA-12, EF-20, EF-21."""
+    """Promises 2 and 3: one decision and one worker, whichever process wins."""
     tally = run_module("races", kind, *ROUNDS, *SEED)
 
     assert [] == tally["violations"], summary_table([tally])
@@ -73,20 +73,20 @@ def test_race_keeps_the_promises(kind: str) -> None:
 def test_hosts_with_small_clock_offsets_work_normally(
     environment: RunEnvironment, one: str, other: str
 ) -> None:
-    """Section 5 "Clocks": within a quarter of a claim all goes as it should."""
-    # Given a run on a host whose clock is off, in a tool
+    """Clocks may differ from the store's by a quarter of a claim."""
+    # Given a run that is in a tool on a host whose clock is off
     started = environment.spawn("start", "r1", "go", script=SLOW, skewed=one)
     wait_until(environment.effect_names)
 
-    # When a host whose clock is off the other way looks at it
+    # When a host whose clock is off the other way resumes it and sweeps
     busy = environment.resume(SLOW, skewed=other)
     swept = environment.run("sweep", script=SLOW, skewed=other)
 
-    # Then it waits its turn
+    # Then it gets RunBusy
     assert ("RunBusy", [], {}) == (busy["raised"], swept["resumed"], swept["failed"])
     [wait] = started.wait_for_result()["waits"]
 
-    # And goes on with it when that has come
+    # And it resumes the run once the first host has released it
     environment.approve(wait)
     assert "Finished" == environment.resume(SLOW, skewed=other)["kind"]
     assert (["act 1", "pay 2"], ["go 0", "go 1", "go 2"]) == (
@@ -100,21 +100,21 @@ def test_hosts_with_small_clock_offsets_work_normally(
 def test_host_with_wrong_clock_gets_clock_off(
     environment: RunEnvironment, skewed: str, command: str
 ) -> None:
-    """Section 5 "Clocks": `ClockOff`, nothing claimed; others are not held up."""
+    """A host with a wrong clock claims nothing and does not delay other hosts."""
     # Given a decided run
     [wait] = environment.start(PAY)["waits"]
     environment.approve(wait)
     before = environment.keys("runs")
 
-    # When a host whose clock is wrong is asked to go on with it
+    # When a host whose clock is wrong resumes it, or sweeps
     if command == "resume":
         assert "ClockOff" == environment.resume(PAY, skewed=skewed)["raised"]
     else:
         swept = environment.run("sweep", script=PAY, skewed=skewed)
-        # One that is behind does not even see that anything is due.
+        # For a clock that is behind, no marker is due.
         assert {"r1": "ClockOff"} == swept["failed"] or skewed.startswith("-")
 
-    # Then it has claimed nothing and run nothing, and a sound host goes on at once
+    # Then no key was written and no tool ran, and another host resumes it at once
     assert (before, ["act 1"]) == (environment.keys("runs"), environment.effect_names())
     assert "Finished" == environment.resume(PAY)["kind"]
     assert ["act 1", "pay 2"] == environment.effect_names()
@@ -124,7 +124,7 @@ def test_host_with_wrong_clock_gets_clock_off(
 def test_host_with_wrong_clock_starts_nothing(
     environment: RunEnvironment, skewed: str
 ) -> None:
-    """Section 5 "Clocks": not a first version either, and the id stays free."""
+    """A host with a wrong clock creates no first version; the id stays free."""
     assert "ClockOff" == environment.start(PAY, skewed=skewed)["raised"]
 
     assert ([], []) == (environment.keys("runs"), environment.turns())
@@ -135,7 +135,7 @@ def test_host_with_wrong_clock_starts_nothing(
 def test_host_with_fast_clock_expires_nothing(
     environment: RunEnvironment, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
-    """R-F4: a deadline is not over because one machine's clock says so."""
+    """A deadline does not pass because one host's clock is fast."""
     monkeypatch.setenv(effect_log.TURNS_VARIABLE, str(environment.folder / "turns"))
     script: Script = {"go": [[["pay", {}]], "end"]}
 
@@ -144,22 +144,22 @@ def test_host_with_fast_clock_expires_nothing(
         """Pay."""
         return "paid"
 
-    sound = agent_builders.make_runner(script, pay, store=environment.store)
-    outcome = sound.start("go", run_id="r1")
+    right_runner = agent_builders.make_runner(script, pay, store=environment.store)
+    outcome = right_runner.start("go", run_id="r1")
     assert isinstance(outcome, Suspended)
     before = environment.keys("runs")
 
-    # When a host that is an hour ahead looks at it
-    ahead = agent_builders.make_runner(
+    # When a host that is an hour ahead resumes it or sweeps
+    fast_runner = agent_builders.make_runner(
         script, pay, store=environment.store, clock=OffsetClock(3600)
     )
     with suppress(ClockOff):
-        _ = ahead.sweep() if command == "sweep" else ahead.resume("r1")
+        _ = fast_runner.sweep() if command == "sweep" else fast_runner.resume("r1")
 
-    # Then the wait is open, and what a person says counts
+    # Then the wait is open, and a decision counts
     assert before == environment.keys("runs")
-    sound.decide(outcome.waits[0].id, Approve())
-    assert isinstance(sound.resume("r1"), Finished)
+    right_runner.decide(outcome.waits[0].id, Approve())
+    assert isinstance(right_runner.resume("r1"), Finished)
 
 
 @pytest.mark.parametrize("posted", [False, True])
@@ -167,7 +167,7 @@ def test_host_with_fast_clock_expires_nothing(
 def test_host_with_fast_clock_takes_over_nothing(
     environment: RunEnvironment, command: str, posted: bool
 ) -> None:
-    """R-A5, promise 3: a claim is not over because one machine's clock says so."""
+    """Promise 3 (one worker): a claim does not end because one host's clock is fast."""
     # Given a worker in a tool, and perhaps a message for its run
     holder = environment.spawn("start", "r1", "go", script=SLOW)
     wait_until(environment.effect_names)
@@ -175,13 +175,13 @@ def test_host_with_fast_clock_takes_over_nothing(
         Runner([], store=environment.store).send("r1", "Hurry.")
 
     # When a host that is an hour ahead finds the run
-    words = ["r1"] if command == "resume" else []
-    theirs = environment.run(command, *words, script=SLOW, skewed="3600")
+    arguments = ["r1"] if command == "resume" else []
+    fast = environment.run(command, *arguments, script=SLOW, skewed="3600")
 
-    mine = holder.wait_for_result()
+    result = holder.wait_for_result()
 
-    # Then it is told so, and the worker goes on
-    failed = [theirs.get("raised")] if words else [*theirs["failed"].values()]
-    assert ["ClockOff"] == failed
-    assert ("Suspended", "approval") == (mine["kind"], mine["waits"][0]["kind"])
+    # Then it gets ClockOff, and the worker continues
+    errors = [fast.get("raised")] if arguments else [*fast["failed"].values()]
+    assert ["ClockOff"] == errors
+    assert ("Suspended", "approval") == (result["kind"], result["waits"][0]["kind"])
     assert ["act 1"] == environment.effect_names()

@@ -1,6 +1,6 @@
-"""What must be true after a crash: kept at each death, compared at the end.
+"""The checks after a crash: facts are recorded at each death, compared at the end.
 
-Nothing here believes what a call returned. Effects and turns are lines in files that
+No check relies on what a call returned. Effects and turns are lines in files that
 outlive every process; versions are the bytes in the store.
 """
 
@@ -40,23 +40,24 @@ def digests(workspace: Workspace, *prefixes: str) -> dict[str, str]:
 
 
 def model_turns(workspace: Workspace) -> list[dict[str, Any]]:
-    """Return the lines of the model's ledger."""
+    """Return the recorded turns of the model."""
     return effect_log.read_lines(workspace.folder / "turns")
 
 
 def record_crash_state(actor: ProcessActor) -> None:
-    """Note what stands at this moment: it must stand for ever."""
-    place = actor.workspace
-    asked, finished = _committed(actor.decider_runner())
-    memory = {
-        "objects": digests(place, *PERMANENT_PREFIXES),
-        "turns": sorted(asked),
+    """Record what is committed now: it must never change."""
+    workspace = actor.workspace
+    turns, finished = _committed(actor.decider_runner())
+    facts = {
+        "objects": digests(workspace, *PERMANENT_PREFIXES),
+        "turns": sorted(turns),
         "finished": sorted(finished),
-        "effects": len(place.run_files.effects()),
-        "asked": len(model_turns(place)),
-        "unkept": sorted(_uncommitted_turns(actor)),
+        "effects": len(workspace.run_files.effects()),
+        "turn_count": len(model_turns(workspace)),
+        "uncommitted": sorted(_uncommitted_turns(actor)),
     }
-    place.write_value("deaths", [*place.read_value("deaths", []), memory])
+    deaths = workspace.read_value("deaths", [])
+    workspace.write_value("deaths", [*deaths, facts])
 
 
 def _states(runner: Runner) -> Iterator[RunState]:
@@ -69,10 +70,10 @@ def _states(runner: Runner) -> Iterator[RunState]:
 
 
 def _committed(runner: Runner) -> tuple[set[str], set[str]]:
-    """Return the turns whose reply is kept, and the calls that have finished."""
-    asked: set[str] = set()
-    known: set[str] = set()
-    still: set[str] = set()
+    """Return the turns whose reply is committed, and the calls that have finished."""
+    turns: set[str] = set()
+    call_ids: set[str] = set()
+    unfinished: set[str] = set()
     for state in _states(runner):
         for log in state.logs.values():
             messages = [message.data for message in log.messages]
@@ -80,28 +81,28 @@ def _committed(runner: Runner) -> tuple[set[str], set[str]]:
                 scripts.first_user_message(messages),
                 scripts.turn_count(messages),
             )
-            asked |= {f"{task} {turn}" for turn in range(count)}
-        known |= state.calls.keys()
-        still = {row.id for row in state.calls.values() if not _is_closed(row)}
-    return asked, known - still
+            turns |= {f"{task} {turn}" for turn in range(count)}
+        call_ids |= state.calls.keys()
+        unfinished = {row.id for row in state.calls.values() if not _is_closed(row)}
+    return turns, call_ids - unfinished
 
 
 def _uncommitted_turns(actor: ProcessActor) -> Iterator[str]:
-    """Say which turns were asked about what no version keeps (R-A8).
+    """Yield the turns whose request holds messages that no version has.
 
-    What was sent to a model must be durable by then, but for results that may be
-    had again: calls that are read-only or idempotent.
+    Every message must be durable before a model reads it. The only exception are
+    results of calls that may be repeated: read-only and idempotent ones.
     """
-    kept = {
+    committed = {
         conversation_digest([message.data for message in log.messages])
         for state in _states(actor.decider_runner())
         for log in state.logs.values()
     }
     for line in model_turns(actor.workspace):
         task, turn = line["task"], line["turn"]
-        told = json.dumps(actor.scenario.script[task][:turn][-1:])
-        repeatable = any(f'"{name}"' in told for name in REPEATABLE)
-        if line["digest"] not in kept and not repeatable:
+        calls = json.dumps(actor.scenario.script[task][:turn][-1:])
+        repeatable = any(f'"{name}"' in calls for name in REPEATABLE)
+        if line["digest"] not in committed and not repeatable:
             yield f"{task} {turn}"
 
 
@@ -110,43 +111,43 @@ def _is_closed(row: CallRow) -> bool:
 
 
 def find_violations(actor: ProcessActor, expected: Workspace) -> Iterator[str]:
-    """Say everything that is not as it must be, of a run that should have ended."""
-    place = actor.workspace
+    """Yield every violation of a run that should have ended."""
+    workspace = actor.workspace
     state = actor.decider_runner().look(RUN)
     if state.status != actor.scenario.final_status:
-        yield f"it is {state.status}: {state.failure}"
+        yield f"the run is {state.status}: {state.failure}"
     yield from _effect_violations(actor)
-    yield from _repeats_after_a_crash(place)
+    yield from _repeats_after_a_crash(workspace)
     if not actor.scenario.conversation_varies:
-        yield from _changed_conversations(place, expected)
+        yield from _changed_conversations(workspace, expected)
     yield from _version_violations(actor, expected)
     yield from _changes_after_the_end(actor)
     yield from _leftover_keys(actor)
 
 
 def _effect_violations(actor: ProcessActor) -> Iterator[str]:
-    done, story = actor.workspace.run_files.effect_names(), actor.scenario
-    counts = Counter(done)
-    for what in counts.keys() - set(story.effects):
-        yield f"foreign effect: {what}"
-    for what in set(story.effects) - counts.keys():
-        if story.final_status == "finished":
-            yield f"missing effect: {what}"
-    for what, count in counts.items():
-        repeatable = what.startswith(REPEATABLE)
+    names, scenario = actor.workspace.run_files.effect_names(), actor.scenario
+    counts = Counter(names)
+    for name in counts.keys() - set(scenario.effects):
+        yield f"unexpected effect: {name}"
+    for name in set(scenario.effects) - counts.keys():
+        if scenario.final_status == "finished":
+            yield f"missing effect: {name}"
+    for name, count in counts.items():
+        repeatable = name.startswith(REPEATABLE)
         if count > 1 and not repeatable:
-            yield f"double effect: {what}"
+            yield f"duplicate effect: {name}"
         lines = [
             line
             for line in actor.workspace.run_files.effects()
-            if _effect_label(line) == what
+            if _effect_label(line) == name
         ]
         keys = {(line["key"], line["call"]) for line in lines}
         if repeatable and len(keys) > 1:
-            yield f"double effect: {what}, under two keys"
+            yield f"duplicate effect: {name}, with two idempotency keys"
         fences = [line["fence"] for line in lines]
         if sorted(set(fences)) != fences:
-            yield f"fences of {what} do not grow: {fences}"
+            yield f"fences of {name} do not grow: {fences}"
 
 
 def _effect_label(line: dict[str, Any]) -> str:
@@ -154,37 +155,38 @@ def _effect_label(line: dict[str, Any]) -> str:
 
 
 def _repeats_after_a_crash(workspace: Workspace) -> Iterator[str]:
-    """What was kept before a death happened in no later life; nothing twice in one."""
+    """Yield what a later process repeated, and what one process did twice."""
     deaths = workspace.read_value("deaths", [])
-    effects, asked = workspace.run_files.effects(), model_turns(workspace)
-    for place_of, death in enumerate(deaths):
-        for turn in death["unkept"]:
-            yield f"turn was asked about what was not kept: {turn}"
-        last = place_of + 1 == len(deaths)
-        until = None if last else deaths[place_of + 1]["asked"]
+    effects, turns = workspace.run_files.effects(), model_turns(workspace)
+    for number, death in enumerate(deaths, 1):
+        for turn in death["uncommitted"]:
+            yield f"turn was asked with messages that were not committed: {turn}"
+        until = None if number == len(deaths) else deaths[number]["turn_count"]
         for line in effects[death["effects"] :]:
             if line["call"] in death["finished"]:
                 yield f"finished call ran again: {_effect_label(line)}"
-        life = [f"{line['task']} {line['turn']}" for line in asked[death["asked"] :]]
-        for turn in set(life) & set(death["turns"]):
+        later = [f"{x['task']} {x['turn']}" for x in turns[death["turn_count"] :]]
+        for turn in set(later) & set(death["turns"]):
             yield f"turn was asked again: {turn}"
-        mine = asked[death["asked"] : until]
-        for turn, count in Counter(f"{x['task']} {x['turn']}" for x in mine).items():
+        own = turns[death["turn_count"] : until]
+        for turn, count in Counter(f"{x['task']} {x['turn']}" for x in own).items():
             if count > 1:
-                yield f"turn was asked {count} times in one life: {turn}"
+                yield f"turn was asked {count} times by one process: {turn}"
         now = digests(workspace, *PERMANENT_PREFIXES)
         for key, body in death["objects"].items():
             if now.get(key) != body:
-                yield f"object changed or went: {key}"
+                yield f"object was changed or deleted: {key}"
 
 
 def _changed_conversations(workspace: Workspace, expected: Workspace) -> Iterator[str]:
-    """Promise 1: the same messages reach the model."""
-    told = {(x["task"], x["turn"]): x["digest"] for x in model_turns(expected)}
+    """Yield the turns in which the model got other messages than without a crash."""
+    digests_of_turns = {
+        (x["task"], x["turn"]): x["digest"] for x in model_turns(expected)
+    }
     for line in model_turns(workspace):
         key = line["task"], line["turn"]
-        if told.get(key, line["digest"]) != line["digest"]:
-            yield f"another conversation was sent for {key}"
+        if digests_of_turns.get(key, line["digest"]) != line["digest"]:
+            yield f"the model got another conversation for {key}"
 
 
 def _version_violations(actor: ProcessActor, expected: Workspace) -> Iterator[str]:
@@ -192,7 +194,7 @@ def _version_violations(actor: ProcessActor, expected: Workspace) -> Iterator[st
     keys = actor.workspace.run_files.keys(f"runs/{RUN}/v/")
     if len(keys) != count:
         yield f"{len(keys)} objects for {count} versions"
-    mine, others = (
+    actual, before = (
         {
             key: d
             for key, d in digests(place, "runs/", "waits/").items()
@@ -200,28 +202,28 @@ def _version_violations(actor: ProcessActor, expected: Workspace) -> Iterator[st
         }
         for place in (actor.workspace, expected)
     )
-    if mine != others:
-        yield "another run was touched"
+    if actual != before:
+        yield "another run was changed"
 
 
 def _changes_after_the_end(actor: ProcessActor) -> Iterator[str]:
-    """Resuming a run that has ended does nothing."""
+    """Yield what an operation on an ended run changed."""
     before = actor.workspace.run_files.objects(), actor.workspace.line_count()
     actor.start_or_resume("resume")
     actor.start_or_resume("start")
     ended = actor.decider_runner().cancel(RUN).status
     if (actor.workspace.run_files.objects(), actor.workspace.line_count()) != before:
-        yield "resuming an ended run did something"
+        yield "resuming an ended run changed something"
     if ended not in ENDED_STATUSES:
         yield f"an ended run became {ended}"
 
 
 def _leftover_keys(actor: ProcessActor) -> Iterator[str]:
     actor.sweep_leftovers()
-    left = [
+    keys = [
         key
         for key in actor.workspace.run_files.keys("markers/", "waits/")
         if key.endswith(f"@{RUN}")
     ]
-    if left:
-        yield f"left over: {left}"
+    if keys:
+        yield f"keys that were not deleted: {keys}"

@@ -1,7 +1,7 @@
-"""Where a run is tortured: a store in a folder, a clock that everybody shares.
+"""A folder with a store and logs, and a clock that all processes share.
 
-The clock stands in memory that forked processes share, so one of them can make a
-claim of another run out without anybody sleeping. What the store tells is that time.
+The clock's offset is in memory that forked processes share. So one process can end the
+claim of another without sleeping. The store tells the time of this clock.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from tests import effect_log
 from tests.run_environment import RunEnvironment
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import datetime
     from pathlib import Path
     from typing import Literal
@@ -36,32 +37,32 @@ if TYPE_CHECKING:
 
 
 class SharedClock(SystemClock):
-    """The machine's clocks, ahead by what any of the processes said last."""
+    """The machine's clocks plus an offset that any process may set."""
 
     def __init__(self) -> None:
         self._page = mmap.mmap(-1, 8)
 
     @property
     def offset_seconds(self) -> float:
-        """How many seconds ahead."""
-        found: float = struct.unpack("d", self._page[:8])[0]
-        return found
+        """The offset in seconds."""
+        seconds: float = struct.unpack("d", self._page[:8])[0]
+        return seconds
 
     @offset_seconds.setter
     def offset_seconds(self, seconds: float) -> None:
         self._page[:8] = struct.pack("d", seconds)
 
     def now(self) -> datetime:
-        """Return the wall clock's time."""
+        """Return the wall clock's time plus the offset."""
         return super().now() + timedelta(seconds=self.offset_seconds)
 
     def elapsed(self) -> float:
-        """Return the other clock's time."""
+        """Return the monotonic clock's time plus the offset."""
         return super().elapsed() + self.offset_seconds
 
 
 class SharedTimeStore:
-    """A store that tells the shared clock's time."""
+    """A store that tells the time of the shared clock."""
 
     def __init__(self, inner: Store, clock: SharedClock) -> None:
         self._inner = inner
@@ -70,28 +71,28 @@ class SharedTimeStore:
         self.delete, self.probe = inner.delete, inner.probe
 
     async def create(self, key: str, body: bytes) -> datetime:
-        """Put the body if the key is absent."""
+        """Create an object if its key is absent."""
         await self._inner.create(key, body)
         return self._clock.now()
 
 
 class FreezingStore(FaultyStore):
-    """Freezes its process where a plan would have it killed."""
+    """A store that freezes its process where a plan would kill it."""
 
     async def _apply_fault(self, fault: Fault | None, moment: Moment, key: str) -> None:
         if fault is None or not fault.kill:
             await super()._apply_fault(fault, moment, key)
         elif fault.moment == moment:
-            # To this very thread: it stands still before the call returns.
+            # To this thread: it stops before the call returns.
             signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
 
 
 @dataclass(frozen=True, slots=True)
 class CrashPoint:
-    """Where a process dies: at its n-th storage operation, or its n-th line.
+    """The place where a process dies: before or after an operation or a log line.
 
-    A line is an effect of a tool or a turn of a model; before it the tool has begun
-    and had no effect, after it the tool has not returned.
+    A line is an effect of a tool or a turn of a model. Before the line the tool has
+    begun and had no effect; after the line the tool has not returned.
     """
 
     kind: PointKind
@@ -103,7 +104,7 @@ class CrashPoint:
 
     @classmethod
     def parse(cls, text: str) -> CrashPoint:
-        """Return the point of its text, `after line 2`."""
+        """Return the point that a text names, for example `after line 2`."""
         moment, kind, number = text.split()
         assert moment in ("before", "after")
         assert kind in ("operation", "line")
@@ -116,27 +117,27 @@ class CrashPoint:
 
 @dataclass(frozen=True)
 class Workspace:
-    """A folder with a store and the ledgers, and the clock."""
+    """A folder with a store and the logs of effects and turns, and the clock."""
 
     folder: Path
     clock: SharedClock = field(compare=False)
 
     @property
     def run_files(self) -> RunEnvironment:
-        """The same, to look into."""
+        """The folder's files, for reading."""
         return RunEnvironment(self.folder)
 
     def copy_to(self, folder: Path) -> Workspace:
-        """Return a copy of all that stands here."""
+        """Return a copy of this workspace in another folder."""
         shutil.copytree(self.folder, folder)
         return Workspace(folder, self.clock)
 
     def enter(
         self, crash_point: CrashPoint | None = None, *, freeze: bool = False
     ) -> Store:
-        """Make this process one that works here, and return the store.
+        """Let this process work here, and return the store.
 
-        Its ledgers are those of this place; where it dies is as the point says.
+        The process writes its logs here and dies, or freezes, at the crash point.
         """
         os.environ[effect_log.EFFECTS_VARIABLE] = str(self.folder / "effects")
         os.environ[effect_log.TURNS_VARIABLE] = str(self.folder / "turns")
@@ -150,31 +151,39 @@ class Workspace:
         return made(SharedTimeStore(FileStore(self.folder / "store"), self.clock), plan)
 
     def line_count(self) -> int:
-        """Return how many effects and turns the ledgers have."""
-        ours = self.run_files
-        return len(ours.effects()) + len(ours.turns())
+        """Return how many effects and turns were recorded."""
+        return len(self.run_files.effects()) + len(self.run_files.turns())
 
     def write_value(self, name: str, what: Any) -> None:
-        """Keep a value for another process, written whole."""
+        """Store a value for another process, atomically."""
         path = self.folder / f"{name}.json"
         path.with_suffix(".new").write_text(json.dumps(what), "utf-8")
         path.with_suffix(".new").replace(path)
 
     def read_value(self, name: str, default: Any = None) -> Any:
-        """Return what a process kept."""
+        """Return a value that a process stored."""
         path = self.folder / f"{name}.json"
         return json.loads(path.read_text("utf-8")) if path.exists() else default
 
+    def store_violations(self, violations: Iterable[str]) -> None:
+        """Store the violations of this workspace, instead of earlier ones."""
+        self.write_value("violations", list(violations))
+
+    def violations(self) -> list[str]:
+        """Return the violations that a process stored."""
+        stored: list[str] = self.read_value("violations")
+        return stored
+
 
 def _kill_at_line(point: CrashPoint) -> None:
-    plain, numbers = effect_log.append_line, count(1)
+    original, numbers = effect_log.append_line, count(1)
 
-    def add(variable: str, **line: Any) -> None:
-        here = next(numbers) == point.number
-        if here and point.moment == "before":
+    def append_line(variable: str, **line: Any) -> None:
+        is_here = next(numbers) == point.number
+        if is_here and point.moment == "before":
             os.kill(os.getpid(), signal.SIGKILL)
-        plain(variable, **line)
-        if here:
+        original(variable, **line)
+        if is_here:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    effect_log.append_line = add
+    effect_log.append_line = append_line

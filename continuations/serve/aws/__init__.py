@@ -1,0 +1,1 @@
+"""The parts of `continuations.serve.aws_lambda`, and dispatchers for SQS and Lambda."""

@@ -1,8 +1,7 @@
-"""Waking a run on AWS: by a message to a queue, or by invoking a function.
+"""Dispatchers for AWS: a message to an SQS queue, or an invocation of a function.
 
-Either is asked for in one request, and asked for again if that fails: a wake-up that
-comes twice is harmless. One that is lost strands nobody, the next sweep finds the run.
-Only these two import botocore beside the store, and only when the first run is woken.
+Each wake-up is one request, repeated if it fails. botocore is imported with the first
+wake-up, and only the client of one service is made.
 """
 
 from __future__ import annotations
@@ -19,28 +18,38 @@ if TYPE_CHECKING:
 
 __all__ = ["InvokeDispatcher", "SqsDispatcher", "WakeFailed"]
 
-# An HTTP answer waits for it, and a sweep will come: better given up than long.
+# An HTTP response waits for the request, and a sweep finds the run if it fails.
 _TIMEOUT_SECONDS = 3
 
 
 class WakeFailed(ContinuationsError):
-    """A run could not be woken; its marker stays due, the next sweep resumes it."""
+    """A run could not be given to another process. The next sweep resumes it."""
 
 
 class SqsDispatcher:
-    """Wakes by a message `{"resume": run_id}`; needs `sqs:SendMessage` on the queue.
+    """Resume runs by messages `{"resume": run_id}` to a queue.
 
-    The queue is a standard one. A ready-made `client` of boto3's may be given.
+    Needs `sqs:SendMessage` on the queue.
+
+    Args:
+        queue_url: The URL of a standard queue.
+        client: A boto3 client for SQS; made from the environment by default.
+
+    Raises:
+        InvalidInput: `queue_url` is not a URL, or the queue is a FIFO queue.
     """
 
     def __init__(self, queue_url: str, *, client: Any = None) -> None:
         if not queue_url.startswith(("https://", "http://")):
-            msg = f"{queue_url[:80]!r} is no URL of a queue"
+            msg = f"queue_url must be the URL of an SQS queue, got {queue_url[:80]!r}."
             raise InvalidInput(msg)
         if queue_url.endswith(".fifo"):
-            # It drops what looks the same for five minutes, and a lost wake-up costs
-            # more than one too many.
-            raise InvalidInput("A FIFO queue would drop wake-ups: use a standard one.")
+            # A FIFO queue drops equal messages for five minutes, and a lost wake-up
+            # costs more than a repeated one.
+            raise InvalidInput(
+                "queue_url must be a standard queue: a FIFO queue drops repeated "
+                "messages. Create a standard queue."
+            )
         self._queue_url = queue_url
         self._given_client = client
 
@@ -49,7 +58,7 @@ class SqsDispatcher:
         return self._given_client or _create_client("sqs")
 
     async def wake(self, run_id: str) -> None:
-        """Send the message; raises `WakeFailed`."""
+        """Send the message for a run; raise `WakeFailed` if that fails."""
         await _send_wake_up(
             run_id,
             lambda: self._client.send_message(
@@ -59,11 +68,14 @@ class SqsDispatcher:
 
 
 class InvokeDispatcher:
-    """Wakes by invoking a function without waiting for it.
+    """Resume runs by asynchronous invocations of a Lambda function.
 
-    Needs `lambda:InvokeFunction` on that function. `function` is a name or an ARN, also
-    with an alias; without one the handler of `aws_lambda` fills in its own. A
-    ready-made `client` of boto3's may be given.
+    Needs `lambda:InvokeFunction` on the function.
+
+    Args:
+        function_name: The name or ARN of the function, with an alias if you use one.
+            By default the function that runs `aws_lambda.handler`.
+        client: A boto3 client for Lambda; made from the environment by default.
     """
 
     def __init__(self, function_name: str = "", *, client: Any = None) -> None:
@@ -76,7 +88,7 @@ class InvokeDispatcher:
         return self._given_client or _create_client("lambda")
 
     async def wake(self, run_id: str) -> None:
-        """Invoke the function; raises `WakeFailed`."""
+        """Invoke the function for a run; raise `WakeFailed` if that fails."""
         await _send_wake_up(
             run_id,
             lambda: self._client.invoke(
@@ -95,27 +107,26 @@ async def _send_wake_up(run_id: str, send: Callable[[], object]) -> None:
     try:
         await asyncio.to_thread(send)
     except Exception as error:
-        # Whatever a client raises: a wake-up that fails is of one kind to its caller.
         msg = (
-            f"Run {run_id} could not be woken ({type(error).__name__}). Nothing is "
-            "lost: its marker is due, and the next sweep resumes it."
+            f"run {run_id} was not resumed: {type(error).__name__} from AWS. Its "
+            "marker is due, so the next sweep resumes it."
         )
         raise WakeFailed(msg, run_id=run_id) from error
 
 
 def _create_client(service: str) -> Any:
-    from botocore.config import Config  # noqa: PLC0415 - deciding alone never wakes
+    from botocore.config import Config  # noqa: PLC0415 - only a wake-up needs it
     from botocore.loaders import Loader  # noqa: PLC0415 - likewise
     from botocore.session import Session  # noqa: PLC0415 - likewise
 
-    class OnlyThis(Loader):
-        # A walk through the folders of 400 other services is what this leaves out.
+    class OneServiceLoader(Loader):
+        # botocore would list the folders of 400 services.
         def list_available_services(self, type_name: str) -> list[str]:
             del type_name
             return [service]
 
     session = Session()
-    session.register_component("data_loader", OnlyThis())
+    session.register_component("data_loader", OneServiceLoader())
     config = Config(
         connect_timeout=_TIMEOUT_SECONDS,
         read_timeout=_TIMEOUT_SECONDS,

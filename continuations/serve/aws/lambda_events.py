@@ -1,11 +1,11 @@
-"""What AWS calls a function with, as plain values: HTTP, a queue, a clock, a caller.
+"""The events of AWS Lambda as plain values, parsed strictly.
 
-Every event is read strictly and by its whole shape. What is none of them is refused
-before anything is done; what is an HTTP request, but a broken one, is `BadRequest`.
+An event with an unknown form raises `UnknownEvent`, and a malformed HTTP request raises
+`BadRequest`, before anything is done.
 
-A body of HTTP always arrives inside of an event that the gateway made, so nobody who
-can only send HTTP can send an event. (API Gateway must be a *proxy* integration; any
-other hands the body on as the event itself.)
+The body of an HTTP request is one field of an event that the gateway made, so an HTTP
+client cannot send other events. API Gateway needs a *proxy* integration for that: any
+other integration passes the body on as the event.
 """
 
 from __future__ import annotations
@@ -43,23 +43,23 @@ __all__ = [
 
 
 class UnknownEvent(InvalidInput):
-    """An event of no kind that this function takes; nothing was done."""
+    """The event has no known form. Nothing was done."""
 
 
 class BadRequest(InvalidInput):
-    """An HTTP request that the gateway or its caller broke; nothing was done."""
+    """The HTTP request is malformed. Nothing was done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpEvent:
-    """A request to a Function URL or to API Gateway, 1.0 or 2.0."""
+    """An HTTP request through a Function URL or API Gateway (payload 1.0 or 2.0)."""
 
     request: Request
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueMessage:
-    """One message of a queue; `run_id` is None if it names no run to resume."""
+    """One message of a queue; `run_id` is None if the message names no run."""
 
     id: str
     run_id: str | None
@@ -67,14 +67,14 @@ class QueueMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueEvent:
-    """A batch of messages from SQS."""
+    """A batch of SQS messages."""
 
     messages: tuple[QueueMessage, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartEvent:
-    """`{"start": {"input": ..., "run_id": ..., "agent": ...}}`; the input is needed."""
+    """`{"start": {"input": ..., "run_id": ..., "agent": ...}}`; `input` is required."""
 
     input: Any = field(repr=False)
     run_id: str | None = None
@@ -90,7 +90,7 @@ class ResumeEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CancelEvent:
-    """`{"cancel": {"run_id": ..., "reason": ..., "by": ...}}`; the id is needed."""
+    """`{"cancel": {"run_id": ..., "reason": ..., "by": ...}}`; `run_id` is required."""
 
     run_id: str
     reason: str | None = None
@@ -99,7 +99,7 @@ class CancelEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepEvent:
-    """`{"sweep": true}`, or a schedule or rule of EventBridge that has come due."""
+    """`{"sweep": true}`, or an event of an EventBridge schedule or rule."""
 
 
 LambdaEvent: TypeAlias = (
@@ -109,17 +109,19 @@ LambdaEvent: TypeAlias = (
 _SCHEDULE_SOURCES = ("aws.events", "aws.scheduler")
 
 
-def parse_event(event: object, *, base_path: str = "") -> LambdaEvent:
-    """Return what a function was called with.
+def parse_event(event: object) -> LambdaEvent:
+    """Return the typed event.
 
-    `base_path` is what a custom domain puts before every path. Raises `UnknownEvent`,
-    `BadRequest` and `InvalidId`.
+    Raises:
+        UnknownEvent: The event has no known form.
+        BadRequest: The event is a malformed HTTP request.
+        InvalidId: The run id is not valid.
     """
     if not isinstance(event, dict):
-        raise _unknown_event("it is no object")
+        raise _unknown_event("it is not an object")
     fields = cast("dict[str, Any]", event)
     if "requestContext" in fields:
-        return HttpEvent(request=_parse_request(fields, base_path))
+        return HttpEvent(request=_parse_request(fields))
     if "Records" in fields:
         return _parse_queue(fields["Records"])
     if fields.get("source") in _SCHEDULE_SOURCES and "detail-type" in fields:
@@ -129,16 +131,16 @@ def parse_event(event: object, *, base_path: str = "") -> LambdaEvent:
 
 def _unknown_event(detail: str) -> UnknownEvent:
     msg = (
-        f"This event is of no kind that is taken here: {detail}. Nothing was done. "
-        'Send HTTP, SQS, a schedule, or {"start": ...}, {"resume": ...}, '
-        '{"cancel": ...} or {"sweep": true}.'
+        f"unknown Lambda event: {detail}. Nothing was done. Send an HTTP request, an "
+        'SQS message, a schedule, {"start": ...}, {"resume": ...}, {"cancel": ...} or '
+        '{"sweep": true}.'
     )
     return UnknownEvent(msg)
 
 
-# A caller -----------------------------------------------------------------------
+# Direct invocations -------------------------------------------------------------
 
-# What each field is, and whether it must be there.
+# By field: whether it is required, and its types.
 _START_FIELDS = {
     "input": (True, (str, list)),
     "run_id": (False, str),
@@ -149,57 +151,57 @@ _CANCEL_FIELDS = {"run_id": (True, str), "reason": (False, str), "by": (False, s
 
 def _parse_direct(event: dict[str, Any]) -> LambdaEvent:
     if len(event) != 1:
-        raise _unknown_event("it has not exactly one field")
-    [(verb, given)] = event.items()
+        raise _unknown_event("it must have exactly one field")
+    [(verb, value)] = event.items()
     match verb:
         case "start":
-            fields = _check_fields(verb, given, _START_FIELDS)
+            fields = _check_fields(verb, value, _START_FIELDS)
             if "run_id" in fields:
                 layout.check_run_id(fields["run_id"])
             return StartEvent(**fields)
         case "resume":
-            return ResumeEvent(run_id=layout.check_run_id(given))
+            return ResumeEvent(run_id=layout.check_run_id(value))
         case "cancel":
-            fields = _check_fields(verb, given, _CANCEL_FIELDS)
+            fields = _check_fields(verb, value, _CANCEL_FIELDS)
             layout.check_run_id(fields["run_id"])
             return CancelEvent(**fields)
-        case "sweep" if given is True:
+        case "sweep" if value is True:
             return SweepEvent()
         case _:
-            raise _unknown_event("its one field is none of these")
+            raise _unknown_event("its field has another name or value")
 
 
-def _check_fields(verb: str, given: object, known: Mapping[str, Any]) -> dict[str, Any]:
-    if not isinstance(given, dict):
-        raise _unknown_event(f"{verb!r} is no object")
-    fields = cast("dict[str, Any]", given)
+def _check_fields(verb: str, value: object, known: Mapping[str, Any]) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise _unknown_event(f"{verb!r} must be an object")
+    fields = cast("dict[str, Any]", value)
     if fields.keys() - known.keys():
-        raise _unknown_event(f"{verb!r} has only the fields {', '.join(known)}")
-    for name, (needed, kind) in known.items():
-        if name not in fields and needed:
+        raise _unknown_event(f"{verb!r} may only have the fields {', '.join(known)}")
+    for name, (is_required, types) in known.items():
+        if name not in fields and is_required:
             raise _unknown_event(f"{verb!r} needs the field {name!r}")
-        if name in fields and not isinstance(fields[name], kind):
-            raise _unknown_event(f"the field {name!r} of {verb!r} has another type")
+        if name in fields and not isinstance(fields[name], types):
+            raise _unknown_event(f"the field {name!r} of {verb!r} has the wrong type")
     return fields
 
 
-# A queue ------------------------------------------------------------------------
+# Queues -------------------------------------------------------------------------
 
 
 def _parse_queue(records: object) -> QueueEvent:
     if not isinstance(records, list):
-        raise _unknown_event("its records are no list")
-    each = cast("Iterable[Any]", records)
-    return QueueEvent(messages=tuple(map(_parse_message, each)))
+        raise _unknown_event("Records must be a list")
+    messages = map(_parse_message, cast("Iterable[Any]", records))
+    return QueueEvent(messages=tuple(messages))
 
 
 def _parse_message(record: Any) -> QueueMessage:
-    # Also an event of S3 or SNS has records; only a queue's can be redelivered alone.
+    # Events of S3 and SNS have records too, but only SQS can redeliver one of them.
     match record:
         case {"eventSource": "aws:sqs", "messageId": str(message_id), "body": body}:
             return QueueMessage(id=message_id, run_id=_run_to_resume(body))
         case _:
-            raise _unknown_event("its records are not those of SQS")
+            raise _unknown_event("Records are not SQS messages")
 
 
 def _run_to_resume(body: object) -> str | None:
@@ -213,27 +215,27 @@ def _run_to_resume(body: object) -> str | None:
 # HTTP ---------------------------------------------------------------------------
 
 
-def _parse_request(event: dict[str, Any], base_path: str) -> Request:
+def _parse_request(event: dict[str, Any]) -> Request:
     try:
         if event.get("version") == "2.0":
-            return _parse_payload_2(event, base_path)
-        return _parse_payload_1(event, base_path)
+            return _parse_payload_2(event)
+        return _parse_payload_1(event)
     except BadRequest:
         raise
     except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise BadRequest("The request cannot be read; nothing was done.") from error
+        raise BadRequest("The event is not a valid HTTP request.") from error
 
 
-def _parse_payload_2(event: dict[str, Any], base_path: str) -> Request:
+def _parse_payload_2(event: dict[str, Any]) -> Request:
     headers = _headers(event.get("headers"), None)
-    # The gateway takes cookies out of the headers, and whoever verifies may need them.
+    # The gateway removes cookies from the headers, and a verifier may need them.
     if cookies := event.get("cookies"):
         headers["cookie"] = "; ".join(cookies)
-    # A stage that has a name stands before every path.
+    # The name of a stage is the first segment of every path.
     stage = event["requestContext"].get("stage") or "$default"
     return Request(
         method=event["requestContext"]["http"]["method"].upper(),
-        path=_path(_without_prefix(event["rawPath"], stage), base_path),
+        path=_decode_path(_without_stage(event["rawPath"], stage)),
         query=dict(
             parse_qsl(event.get("rawQueryString") or "", keep_blank_values=True)
         ),
@@ -242,7 +244,7 @@ def _parse_payload_2(event: dict[str, Any], base_path: str) -> Request:
     )
 
 
-def _parse_payload_1(event: dict[str, Any], base_path: str) -> Request:
+def _parse_payload_1(event: dict[str, Any]) -> Request:
     many: dict[str, Any] = event.get("multiValueQueryStringParameters") or {}
     query: dict[str, Any] = {
         **(event.get("queryStringParameters") or {}),
@@ -250,7 +252,7 @@ def _parse_payload_1(event: dict[str, Any], base_path: str) -> Request:
     }
     return Request(
         method=event["httpMethod"].upper(),
-        path=_path(event["path"], base_path),
+        path=_decode_path(event["path"]),
         query={
             _require_text(name): _require_text(value) for name, value in query.items()
         },
@@ -259,25 +261,23 @@ def _parse_payload_1(event: dict[str, Any], base_path: str) -> Request:
     )
 
 
-def _path(path: str, base_path: str) -> str:
-    return unquote(_without_prefix(path, base_path.strip("/")), errors="strict") or "/"
+def _decode_path(path: str) -> str:
+    return unquote(path, errors="strict") or "/"
 
 
-def _without_prefix(path: str, segment: str) -> str:
-    prefix = f"/{segment}"
-    return (
-        path[len(prefix) :] if segment and f"{path}/".startswith(f"{prefix}/") else path
-    )
+def _without_stage(path: str, stage: str) -> str:
+    prefix = f"/{stage}"
+    return path[len(prefix) :] if f"{path}/".startswith(f"{prefix}/") else path
 
 
 def _headers(
     single: Mapping[str, Any] | None, multi_value: Mapping[str, Any] | None
 ) -> dict[str, str]:
-    # Whatever case they were sent in; a repeated one is joined as RFC 9110 has it.
-    found: dict[str, list[str]] = {}
+    # Names have any case; values of a repeated name are joined (RFC 9110, 5.3).
+    headers: dict[str, list[str]] = {}
     for name, value in _pairs(single, multi_value):
-        found.setdefault(name.lower(), []).append(_require_text(value))
-    return {name: ", ".join(values) for name, values in found.items()}
+        headers.setdefault(name.lower(), []).append(_require_text(value))
+    return {name: ", ".join(values) for name, values in headers.items()}
 
 
 def _pairs(
@@ -294,7 +294,7 @@ def _pairs(
 def _require_text(value: object) -> str:
     if isinstance(value, str):
         return value
-    raise BadRequest("A header or a part of the query is no text; nothing was done.")
+    raise BadRequest("A header, query parameter or the body is not a string.")
 
 
 def _body(event: dict[str, Any]) -> bytes:
@@ -306,11 +306,11 @@ def _body(event: dict[str, Any]) -> bytes:
     try:
         return base64.b64decode(_require_text(body), validate=True)
     except binascii.Error as error:
-        raise BadRequest("The body is no base64; nothing was done.") from error
+        raise BadRequest("The body is not valid base64.") from error
 
 
 def gateway_response(response: Response) -> dict[str, Any]:
-    """Return a response in the one shape that every gateway understands."""
+    """Return a response in the format of Function URLs and API Gateway."""
     return {
         "statusCode": response.status,
         "headers": dict(response.headers),

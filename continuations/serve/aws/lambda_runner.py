@@ -1,18 +1,18 @@
-"""A runner for a function that lives for minutes: code late, and never out of time.
+"""A runner for AWS Lambda: it loads agents late and stops before the time is up.
 
-Deciding happens in a process that may never move a run on, so the application's code
-is imported when the first run must be. And what moves a run on must be finished before
-the invocation is: shortly before, it is asked to pause, and woken again elsewhere.
+A process that only decides never imports the application's code: agents are loaded when
+the first run must go on. Shortly before an invocation ends, the runner pauses its run
+and asks for another invocation.
 """
 
 from __future__ import annotations
 
 import logging
 from functools import cached_property
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, cast
 
 from continuations.engine.async_runner import AsyncRunner
+from continuations.engine.loading import load_object
 from continuations.engine.outcomes import Suspended
 from continuations.errors import ContinuationsError, InvalidInput
 
@@ -35,24 +35,30 @@ if TYPE_CHECKING:
 
     Agents: TypeAlias = Agent | Sequence[Agent]
 
-__all__ = ["LambdaContext", "LambdaRunner", "RunnerOptions", "TimeLeft", "load_named"]
+__all__ = [
+    "LambdaContext",
+    "LambdaRunner",
+    "RunnerOptions",
+    "TimeLeft",
+    "load_or_call",
+]
 
 _log = logging.getLogger(__name__)
 
 
 class LambdaContext(Protocol):
-    """What is used of the context that AWS hands to a handler."""
+    """The part of Lambda's context object that the handler uses."""
 
     aws_request_id: str
     invoked_function_arn: str
 
     def get_remaining_time_in_millis(self) -> int:
-        """Return how long the invocation may still last."""
+        """Return the time until the invocation ends, in milliseconds."""
         ...
 
 
 class RunnerOptions(TypedDict, total=False):
-    """What an `AsyncRunner` can be told beside its agents and its store."""
+    """The options of `AsyncRunner` besides its agents and its store; see there."""
 
     lease: float
     max_attempts: int
@@ -63,49 +69,52 @@ class RunnerOptions(TypedDict, total=False):
 
 
 class TimeLeft:
-    """The time that an invocation has left; told of each, one after the other."""
+    """The time until the current invocation ends.
+
+    Args:
+        margin: The time before the end in which nothing new begins, in seconds.
+
+    Raises:
+        InvalidInput: `margin` is negative or not finite.
+    """
 
     def __init__(self, margin: float) -> None:
         if not 0 <= margin < float("inf"):
-            raise InvalidInput("`margin` is a number of seconds, 0 or more")
+            msg = f"margin must be a number of seconds, at least 0, got {margin!r}."
+            raise InvalidInput(msg)
         self._configured_margin = margin * 1000
         self._margin = self._configured_margin
         self._remaining: Callable[[], float] = lambda: float("inf")
 
     def begin_invocation(self, context: LambdaContext) -> None:
-        """Begin to count for an invocation."""
+        """Measure the time of a new invocation."""
         self._remaining = context.get_remaining_time_in_millis
-        # A margin above the function's timeout would pause, wake and pay for ever.
+        # With a margin above the function's timeout, an invocation would only pause
+        # and invoke the next one. So at least half of the time is used.
         self._margin = min(self._configured_margin, self._remaining() / 2)
 
     def is_short(self) -> bool:
-        """Tell whether nothing new should be begun."""
+        """Return whether nothing new may begin."""
         return self._remaining() <= self._margin
 
 
-def load_named(source: str | Callable[[], Any]) -> Any:
-    """Return what `module:attribute` names, or a function makes; called if callable.
+def load_or_call(source: str | Callable[[], Any]) -> Any:
+    """Return the object named `module:name`, or the result of a function.
 
-    Raises `InvalidInput` if there is no such thing, and what the module raises.
+    An object that is callable is called without arguments.
+
+    Raises:
+        InvalidInput: There is no such module or name, or importing it failed.
     """
-    if not isinstance(source, str):
-        return source()
-    module, _, attribute = source.partition(":")
-    if not module or not attribute:
-        msg = f"{source[:80]!r} names nothing: give 'module:attribute'."
-        raise InvalidInput(msg)
-    imported = import_module(module)
-    if not hasattr(imported, attribute):
-        raise InvalidInput(f"The module {module!r} has no {attribute!r}.")
-    found = getattr(imported, attribute)
-    return found() if callable(found) else found
+    loaded = load_object(source) if isinstance(source, str) else source
+    return loaded() if callable(loaded) else loaded
 
 
 class LambdaRunner(AsyncRunner):
-    """An `AsyncRunner` whose agents are loaded by the first start, resume or sweep.
+    """An `AsyncRunner` that loads its agents when the first run must go on.
 
-    Whatever it moves on pauses when the time is short, and is woken again through
-    `again`; without that, its marker waits for the next sweep.
+    When the time of the invocation is short, it pauses the run and gives it to
+    `dispatcher`. Without a dispatcher, the next sweep resumes the run.
     """
 
     def __init__(
@@ -124,24 +133,24 @@ class LambdaRunner(AsyncRunner):
         self._time_left = time_left
 
     def load_agents(self) -> None:
-        """Import the application's code; raises what that raises."""
+        """Import the application's code; raise `InvalidInput` if that fails."""
         _ = self._worker_factory
 
     @cached_property
     def _worker_factory(self) -> WorkerFactory:
         if self._agents_source is None:
             raise InvalidInput(
-                "This function has no agents, so it cannot move a run on: it lists, "
-                "looks, decides and cancels. Give it agents='module:attribute'."
+                "this function has no agents, so it cannot start or resume a run. Pass "
+                "agents='module:name' to handler()."
             )
-        self._agents = cast("Agents", load_named(self._agents_source))
+        self._agents = cast("Agents", load_or_call(self._agents_source))
         return self._make_worker_factory()
 
     @cached_property
     def _context(self) -> Any:
-        return (
-            None if self._context_source is None else load_named(self._context_source)
-        )
+        if self._context_source is None:
+            return None
+        return load_or_call(self._context_source)
 
     def _run_options(
         self, context: Any, should_pause: ShouldPause | None
@@ -161,7 +170,7 @@ class LambdaRunner(AsyncRunner):
         budget: Budget | None = None,
         should_pause: ShouldPause | None = None,
     ) -> Outcome:
-        """Begin a run; see `AsyncRunner.start`."""
+        """Start a run; see `AsyncRunner.start`."""
         outcome = await super().start(
             input,
             run_id=run_id,
@@ -170,7 +179,7 @@ class LambdaRunner(AsyncRunner):
             context=context,
             should_pause=should_pause,
         )
-        await self._wake_again(outcome)
+        await self._dispatch_if_paused(outcome)
         return outcome
 
     async def resume(
@@ -180,30 +189,30 @@ class LambdaRunner(AsyncRunner):
         context: Any = None,
         should_pause: ShouldPause | None = None,
     ) -> Outcome:
-        """Go on with a run; see `AsyncRunner.resume`."""
+        """Resume a run; see `AsyncRunner.resume`."""
         outcome = await super().resume(
             run_id, context=context, should_pause=should_pause
         )
-        await self._wake_again(outcome)
+        await self._dispatch_if_paused(outcome)
         return outcome
 
     async def sweep(
         self, *, context: Any = None, should_pause: ShouldPause | None = None
     ) -> SweepResult:
-        """Look at every run whose time has come; see `AsyncRunner.sweep`."""
-        swept = await super().sweep(context=context, should_pause=should_pause)
-        for outcome in swept.resumed:
-            await self._wake_again(outcome)
-        return swept
+        """Check every run that has a due marker; see `AsyncRunner.sweep`."""
+        result = await super().sweep(context=context, should_pause=should_pause)
+        for outcome in result.resumed:
+            await self._dispatch_if_paused(outcome)
+        return result
 
-    async def _wake_again(self, outcome: Outcome) -> None:
+    async def _dispatch_if_paused(self, outcome: Outcome) -> None:
         if not isinstance(outcome, Suspended) or not outcome.paused:
             return
-        _log.info("run %s pauses: the time of this invocation is up", outcome.run_id)
+        _log.info("run %s is paused: the invocation's time is up", outcome.run_id)
         if self.dispatcher is None:
             return
         try:
             await self.dispatcher.wake(outcome.run_id)
         except ContinuationsError as error:
-            # What was done is kept, and its marker is due: the sweep goes on with it.
+            # The finished steps are stored and the run's marker is due.
             _log.warning("%s", error)

@@ -1,10 +1,13 @@
-"""The desk: where waits are shown and decided over HTTP, whatever carries the HTTP.
+"""The HTTP API, independent of the web framework or gateway that carries it.
 
-    desk = Desk(AsyncRunner(agents, store="s3://bucket/runs"), verify=who_asks)
-    response = await desk.answer(request)
+    api = HttpApi(AsyncRunner(agents, store="s3://bucket/runs"), verify=verify)
+    response = await api.handle(Request(method="GET", path="/waits", headers=headers))
 
-It is closed by default: without a verifier nothing is answered but `/healthz` and
-signed links, which carry a right of their own. It keeps nothing between two requests.
+`continuations.serve.http.asgi` serves it as an ASGI application, and
+`continuations.serve.aws_lambda` behind a Function URL or API Gateway.
+
+The API is closed by default. Without a verifier it answers only `/healthz` and signed
+links, whose token proves the right to decide. It keeps no state between two requests.
 """
 
 from __future__ import annotations
@@ -31,24 +34,35 @@ if TYPE_CHECKING:
     from continuations.serve.dispatch import Dispatcher
     from continuations.serve.http.links import Links
 
-__all__ = ["HttpApi", "Request", "Response", "Verifier"]
+__all__ = ["MAX_BODY_BYTES", "HttpApi", "Request", "Response", "Verifier"]
 
-# Who asks, as a name that decisions are recorded under; `None` for a stranger.
 Verifier: TypeAlias = Callable[[Request], "str | Awaitable[str | None] | None"]
+"""A function or coroutine function that returns who sends a request, or `None`.
+
+Decisions are recorded under the name that it returns.
+"""
 
 MAX_BODY_BYTES = 1 << 20
 
 
 class HttpApi:
-    """Answers HTTP requests about the runs of a runner.
+    """Answer HTTP requests about the runs of a runner.
 
-    `verify` tells who asks, from the raw request; what it returns is who decides. It
-    may be async; if it raises, the request is not answered. Everybody whom it knows
-    may ask everything: let it look at method and path where that is too much.
-    One that trusts cookies must see to it that the request is no foreign page's.
-    `links` makes signed links work. `dispatcher` is woken after a decision; without
-    one the run moves on at the next resume or sweep. `prefix` is stripped from every
-    path, where the door does not do that. `max_body_bytes` bounds a body, in bytes.
+    Args:
+        runner: The runner whose runs are shown, decided, started and resumed.
+        verify: Returns the identity of a request; decisions are recorded under it. It
+            may be async. `None` refuses the request with status 401; an exception
+            gives status 500. Every identity may use every route, so check
+            `request.method` and `request.path` if that is too much. A verifier that
+            trusts cookies must also check that no other site sent the request.
+        links: Makes signed links work; the same secret as the notifier's.
+        dispatcher: Resumes a run after a decision. Without one, the run goes on at the
+            next `resume` or `sweep`.
+        base_path: A path prefix that is removed from every request path, such as the
+            base path of a custom domain. A path without the prefix is served as well:
+            API Gateway serves one function under both.
+        max_body_bytes: The maximum size of a request body, in bytes.
+        clock: The clock for deadlines in responses; the system clock by default.
     """
 
     def __init__(
@@ -58,7 +72,7 @@ class HttpApi:
         verify: Verifier | None = None,
         links: Links | None = None,
         dispatcher: Dispatcher | None = None,
-        prefix: str = "",
+        base_path: str = "",
         max_body_bytes: int = MAX_BODY_BYTES,
         clock: Clock | None = None,
     ) -> None:
@@ -67,52 +81,76 @@ class HttpApi:
         self._verify = verify
         self._links = links
         self._dispatcher = dispatcher
-        self._prefix = prefix.rstrip("/")
+        self._base_path = f"/{base_path.strip('/')}".rstrip("/")
         self._clock = clock or SystemClock()
 
     async def handle(self, request: Request) -> Response:
-        """Answer a request; raises nothing but what ends the process or the task.
+        """Answer a request.
 
-        The body of an answer to HEAD is empty.
+        An error is a response, never an exception: problem details (RFC 9457), or a
+        page for a signed link. The response to HEAD has an empty body.
+
+        Args:
+            request: The request. Its path is decoded.
+
+        Returns:
+            The response.
         """
-        response = await self._respond(request)
-        return replace(response, body="") if request.method == "HEAD" else response
-
-    async def _respond(self, request: Request) -> Response:
-        found = self._find_route(request.path)
+        found = self._find_route(self._path_below_base(request.path))
         if found is None:
-            return problems.no_such_path().response()
-        route, names = found
-        try:
-            return await self._call_route(route, names, request)
-        except Exception as error:  # noqa: BLE001 - a door tells every error its own way
-            # Not the path itself: that of a link is a secret.
-            doing = f"{request.method} {route.path}"
-            problem = problems.from_error(error, now=self._clock.now(), operation=doing)
-        return _problem_response(problem, route)
+            return _without_body_for_head(request, problems.no_such_path().response())
+        route, path_params = found
+        return await self.handle_route(route, path_params, request)
 
-    async def _call_route(
-        self, route: Route, names: Mapping[str, str], request: Request
+    async def handle_route(
+        self, route: Route, path_params: Mapping[str, str], request: Request
+    ) -> Response:
+        """Answer a request that a framework has routed already; see `handle`.
+
+        Args:
+            route: One of `continuations.serve.http.routes.ROUTES`.
+            path_params: The values of the route's path parameters.
+            request: The request.
+
+        Returns:
+            The response.
+        """
+        try:
+            response = await self._call_handler(route, path_params, request)
+        except Exception as error:  # noqa: BLE001 - every error is a response
+            # The route's path, because the path of a signed link is a secret.
+            operation = f"{request.method} {route.path}"
+            problem = problems.from_error(
+                error, now=self._clock.now(), operation=operation
+            )
+            response = _problem_response(problem, route)
+        return _without_body_for_head(request, response)
+
+    def refuse_large_body(self, route: Route) -> Response:
+        """Return the response to a body with more than `max_body_bytes` bytes."""
+        return _problem_response(problems.too_large(self.max_body_bytes), route)
+
+    async def _call_handler(
+        self, route: Route, path_params: Mapping[str, str], request: Request
     ) -> Response:
         if len(request.body) > self.max_body_bytes:
-            return _problem_response(problems.too_large(self.max_body_bytes), route)
-        by = "" if route.is_public else await self._identify(request)
-        if by is None:
+            return self.refuse_large_body(route)
+        identity = "" if route.is_public else await self._identify(request)
+        if identity is None:
             return self._unidentified().response()
         if request.method == "OPTIONS":
-            return Response(
-                status=204, headers={**NO_STORE_HEADERS, "allow": route.methods}
-            )
-        # HEAD is answered as GET is (RFC 9110, section 9.3.2).
+            headers = {**NO_STORE_HEADERS, "allow": route.methods}
+            return Response(status=204, headers=headers)
+        # HEAD is GET without the body (RFC 9110, section 9.3.2).
         method = "GET" if request.method == "HEAD" else request.method
-        answer = route.handlers.get(method)
-        if answer is None:
+        handler = route.handlers.get(method)
+        if handler is None:
             return _problem_response(problems.method_not_allowed(route.methods), route)
-        return await answer(
+        return await handler(
             RequestContext(
                 request=request,
-                path_params=names,
-                by=by,
+                path_params=path_params,
+                identity=identity,
                 runner=self._runner,
                 links=self._links,
                 dispatcher=self._dispatcher,
@@ -131,29 +169,38 @@ class HttpApi:
     async def _identify(self, request: Request) -> str | None:
         if self._verify is None:
             return None
-        who: Any = self._verify(request)
-        if inspect.isawaitable(who):
-            who = await who
-        if who is not None and type(who) is not str:
-            # `True` would be a name that nobody has: a verifier says who, not whether.
-            msg = f"verify returned a {type(who).__name__}, not a name or None"
+        identity: Any = self._verify(request)
+        if inspect.isawaitable(identity):
+            identity = await identity
+        if identity is not None and type(identity) is not str:
+            # `True` must not become a name: a verifier says who, not whether.
+            msg = (
+                f"verify must return a name or None, got {type(identity).__name__}. "
+                "Return the name of the identity."
+            )
             raise TypeError(msg)
-        return who or None
+        return identity or None
+
+    def _path_below_base(self, path: str) -> str:
+        if self._base_path and f"{path}/".startswith(f"{self._base_path}/"):
+            return path[len(self._base_path) :] or "/"
+        return path
 
     def _find_route(self, path: str) -> tuple[Route, Mapping[str, str]] | None:
-        if not path.startswith(self._prefix):
-            return None
-        inside = path[len(self._prefix) :]
         for route in ROUTES:
-            names = route.match(inside)
-            if names is not None:
-                return route, names
+            path_params = route.match(path)
+            if path_params is not None:
+                return route, path_params
         return None
+
+
+def _without_body_for_head(request: Request, response: Response) -> Response:
+    return replace(response, body="") if request.method == "HEAD" else response
 
 
 def _problem_response(problem: problems.Problem, route: Route) -> Response:
     if not route.is_html_page:
         return problem.response()
-    from continuations.serve.http import pages  # noqa: PLC0415 - only people need them
+    from continuations.serve.http import pages  # noqa: PLC0415 - only pages need it
 
     return pages.problem_page(problem)

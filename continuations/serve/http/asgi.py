@@ -1,91 +1,120 @@
-"""The desk as an ASGI application, on Starlette (extra `web`).
+"""The HTTP API as an ASGI application, on Starlette (extra `web`).
 
-app = web.app(desk)                     # uvicorn module:app
-fastapi_app.mount("/agents", web.app(desk))
+app = asgi.app(api)                          # uvicorn module:app
+fastapi_app.mount("/agents", asgi.app(api))  # inside another application
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from starlette import requests, responses, routing
 from starlette.applications import Starlette
-from starlette.requests import ClientDisconnect
-from starlette.requests import Request as Incoming
-from starlette.responses import Response as Outgoing
 
 from continuations.serve.http import problems
 from continuations.serve.http.request_response import Request
+from continuations.serve.http.routes import ROUTES
 
 if TYPE_CHECKING:
     from starlette.types import Lifespan, Receive, Scope, Send
 
     from continuations.serve.http.api import HttpApi
+    from continuations.serve.http.request_response import Response
+    from continuations.serve.http.routes import Route
 
 __all__ = ["app"]
 
 
 def app(api: HttpApi, *, lifespan: Lifespan[Starlette] | None = None) -> Starlette:
-    """Return an application of the desk alone, also to be mounted under a prefix.
+    """Return a Starlette application that serves an `HttpApi`.
 
-    `lifespan` is Starlette's; an application that is mounted in another has none.
+    Args:
+        api: The API. Its `base_path` is not used: mount the application instead.
+        lifespan: Starlette's lifespan, for an application that is not mounted in
+            another one.
+
+    Returns:
+        The application, to be served by itself or mounted under any prefix.
     """
-    made = Starlette(lifespan=lifespan)
-    # Not a route of its own: that would not match every path (a line feed in it).
-    made.router.default = _AsgiEndpoint(api)
-    return made
+    application = Starlette(
+        routes=[routing.Route(each.path, _RouteEndpoint(api, each)) for each in ROUTES],
+        lifespan=lifespan,
+    )
+    application.router.redirect_slashes = False
+    application.router.default = _no_such_path
+    return application
 
 
-class _AsgiEndpoint:
-    """Translates; a body that is too long is not read to its end."""
+async def _no_such_path(scope: Scope, receive: Receive, send: Send) -> None:
+    if scope["type"] == "http":
+        response = _to_starlette(problems.no_such_path().response(), scope["method"])
+        await response(scope, receive, send)
+        return
+    # Refuse a websocket before it is opened (ASGI specification, "Close").
+    await send({"type": "websocket.close", "code": 1000})
 
-    def __init__(self, api: HttpApi) -> None:
+
+class _RouteEndpoint:
+    """Serves one route with all of its methods.
+
+    Starlette calls an object that is not a function as an ASGI application, for every
+    method. So `HttpApi` answers OPTIONS and unknown methods, after the identity check.
+    """
+
+    def __init__(self, api: HttpApi, route: Route) -> None:
         self._api = api
+        self._route = route
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            # A websocket is refused before it is opened (ASGI, section "Close").
-            await send({"type": "websocket.close", "code": 1000})
-            return
-        incoming = Incoming(scope, receive)
+        request = requests.Request(scope, receive)
         try:
-            body = await self._read_body(incoming)
-        except ClientDisconnect:
+            body = await _read_body(request, self._api.max_body_bytes)
+        except requests.ClientDisconnect:
             return
         if body is None:
-            answer = problems.too_large(self._api.max_body_bytes).response()
+            response = self._api.refuse_large_body(self._route)
         else:
-            answer = await self._api.handle(_to_request(incoming, body))
-        outgoing = Outgoing(answer.body, answer.status, dict(answer.headers))
-        if incoming.method == "HEAD":
-            # Zero would be the length of what GET answers (RFC 9110, section 8.6).
-            del outgoing.headers["content-length"]
-        await outgoing(scope, receive, send)
+            response = await self._api.handle_route(
+                self._route, request.path_params, self._from_starlette(request, body)
+            )
+        await _to_starlette(response, request.method)(scope, receive, send)
 
-    async def _read_body(self, incoming: Incoming) -> bytes | None:
-        most = self._api.max_body_bytes
-        told = incoming.headers.get("content-length", "0")
-        if told.isdigit() and int(told[:20]) > most:
+    def _from_starlette(self, request: requests.Request, body: bytes) -> Request:
+        headers: dict[str, str] = {}
+        for name, value in request.headers.items():
+            # A repeated header is a list (RFC 9110, section 5.3).
+            headers[name] = f"{headers[name]}, {value}" if name in headers else value
+        return Request(
+            method=request.method,
+            # The path below the mount point; Starlette's is the whole path.
+            path=self._route.path.format(**request.path_params),
+            query=dict(request.query_params),
+            headers=headers,
+            body=body,
+        )
+
+
+async def _read_body(request: requests.Request, max_bytes: int) -> bytes | None:
+    """Return the body, or `None` without reading the rest of one that is too large.
+
+    Starlette's own limit answers with plain text instead of a problem.
+    """
+    content_length = request.headers.get("content-length", "0")
+    if content_length.isdigit() and int(content_length[:20]) > max_bytes:
+        return None
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > max_bytes:
             return None
-        body = bytearray()
-        async for chunk in incoming.stream():
-            body += chunk
-            if len(body) > most:
-                return None
-        return bytes(body)
+    return bytes(body)
 
 
-def _to_request(incoming: Incoming, body: bytes) -> Request:
-    scope = incoming.scope
-    # Of an application that is mounted, `path` still has where it is mounted.
-    path: str = scope["path"].removeprefix(scope.get("root_path", "").rstrip("/"))
-    headers: dict[str, str] = {}
-    for name, value in incoming.headers.items():
-        # A name that comes twice is a list (RFC 9110, section 5.3).
-        headers[name] = f"{headers[name]}, {value}" if name in headers else value
-    return Request(
-        method=incoming.method,
-        path=path or "/",
-        query=dict(incoming.query_params),
-        headers=headers,
-        body=body,
+def _to_starlette(response: Response, method: str) -> responses.Response:
+    outgoing = responses.Response(
+        response.body, response.status, dict(response.headers)
     )
+    if method == "HEAD":
+        # Starlette would send 0, which is not the length of GET's body (RFC 9110, 8.6).
+        del outgoing.headers["content-length"]
+    return outgoing

@@ -1,10 +1,10 @@
-"""What a request says about a wait, read strictly: nothing that is like a yes is one.
+"""Strict readers of request bodies: only an exact approval approves.
 
-    {"decision": "approve"}             or with "arguments": {…} in place of those shown
-    {"decision": "deny"}                or with "reason": "…"
+    {"decision": "approve"}             with "arguments": {…} to replace those shown
+    {"decision": "deny"}                with "reason": "…"
     {"decision": "answer", "value": …}
 
-Who decides is never read from here. Anything else is refused, and records nothing.
+A body never names the decider. Every other body is refused, and nothing is recorded.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 JSON_TYPE = "application/json"
 FORM_TYPE = "application/x-www-form-urlencoded"
 
-# What may stand beside "decision", and what must.
 _ALLOWED_FIELDS: Mapping[str, frozenset[str]] = {
     "approve": frozenset({"arguments"}),
     "deny": frozenset({"reason"}),
@@ -38,74 +37,77 @@ _REQUIRED_FIELDS: Mapping[str, frozenset[str]] = {
 
 
 def parse_json_object(request: Request) -> Mapping[str, Any]:
-    """Return the JSON object that a request brings; raises `Refused`."""
+    """Return the JSON object in a body; raise `RequestRefused` for anything else."""
     _check_content_type(request, JSON_TYPE)
     try:
         value = jsontext.parse(request.body, unique_keys=True)
     except jsontext.NotJson as error:
         msg = f"The body is not JSON: {error}."
         raise problems.malformed(msg) from None
-    found = jsontext.as_object(value)
-    if found is None:
-        raise problems.malformed("The body is a JSON object.")
-    return found
+    fields = jsontext.as_object(value)
+    if fields is None:
+        raise problems.malformed("The body must be a JSON object.")
+    return fields
 
 
 def verdict_from_json(request: Request, by: str) -> Verdict:
-    """Return the verdict in a JSON body; raises `Refused`."""
-    said = parse_json_object(request)
-    kind = _decision_kind(said)
+    """Return the verdict in a JSON body; raise `RequestRefused` if it is invalid."""
+    fields = parse_json_object(request)
+    kind = _decision_kind(fields)
     if kind == "approve":
-        return Approve(by=by, arguments=_edited_arguments(said))
+        return Approve(by=by, arguments=_edited_arguments(fields))
     if kind == "deny":
-        return Deny(by=by, reason=optional_text(said, "reason"))
-    return Answer(said["value"], by=by)
+        return Deny(by=by, reason=optional_text(fields, "reason"))
+    return Answer(fields["value"], by=by)
 
 
 def verdict_from_form(request: Request, by: str) -> Verdict:
-    """Return the verdict in what a page's form sends; raises `Refused`."""
-    said = _parse_form(request)
-    kind = _decision_kind(said)
-    if "arguments" in said:
-        raise problems.malformed("A form does not edit arguments.")
+    """Return the verdict in the form of a page; raise `RequestRefused` if invalid."""
+    fields = _parse_form(request)
+    kind = _decision_kind(fields)
+    if "arguments" in fields:
+        raise problems.malformed("A form cannot edit arguments.")
     if kind == "approve":
         return Approve(by=by)
     if kind == "deny":
-        # A field that was left empty says nothing.
-        return Deny(by=by, reason=_form_text("reason", said.get("reason", "")) or None)
-    return Answer(_form_text("value", said["value"]), by=by)
+        # A browser sends an empty field too.
+        reason = _form_text("reason", fields.get("reason", "")) or None
+        return Deny(by=by, reason=reason)
+    return Answer(_form_text("value", fields["value"]), by=by)
 
 
 def optional_text(
     fields: Mapping[str, Any], name: str, *, max_chars: int = MAX_TEXT_CHARS
 ) -> str | None:
-    """Return a text, `None` if it is not there; raises `Refused` for anything else."""
+    """Return a text field, or `None` if it is absent.
+
+    Raises `RequestRefused` for a value of another type and for a text that is too long.
+    """
     if name not in fields:
         return None
     value = fields[name]
     if type(value) is not str:
-        msg = f'"{name}" is a text.'
+        msg = f'"{name}" must be a string.'
         raise problems.malformed(msg)
     return _check_length(name, value, max_chars)
 
 
 def refuse_unknown_fields(fields: Mapping[str, Any], names: frozenset[str]) -> None:
-    """Raise `Refused` for a body that says more than what is understood."""
+    """Raise `RequestRefused` if a body has fields with other names."""
     if not fields.keys() <= names:
-        known = ", ".join(sorted(names))
-        msg = f"The body says what is not understood; it may say: {known}."
+        msg = f"The body has unknown fields. Allowed: {', '.join(sorted(names))}."
         raise problems.malformed(msg)
 
 
 def _decision_kind(fields: Mapping[str, Any]) -> str:
     kind = fields.get("decision")
     if type(kind) is not str or kind not in _ALLOWED_FIELDS:
-        msg = '"decision" is "approve", "deny" or "answer".'
+        msg = '"decision" must be "approve", "deny" or "answer".'
         raise problems.malformed(msg)
     refuse_unknown_fields(fields, _ALLOWED_FIELDS[kind] | {"decision"})
     missing = _REQUIRED_FIELDS[kind] - fields.keys()
     if missing:
-        msg = f'"{kind}" needs "{min(missing)}".'
+        msg = f'A decision "{kind}" needs "{min(missing)}".'
         raise problems.malformed(msg)
     return kind
 
@@ -115,13 +117,15 @@ def _edited_arguments(fields: Mapping[str, Any]) -> Mapping[str, Any] | None:
         return None
     arguments = jsontext.as_object(fields["arguments"])
     if arguments is None:
-        # Null too: it could mean "none", or "as they are".
-        raise problems.malformed('"arguments" is an object.')
+        # null is refused too: it could mean "no arguments" or "no edit".
+        raise problems.malformed('"arguments" must be an object.')
     return arguments
 
 
 def _parse_form(request: Request) -> Mapping[str, str]:
-    from urllib.parse import parse_qsl  # noqa: PLC0415 - JSON needs none of it
+    # Not Starlette's parser: one parser decides what approves, also in AWS Lambda
+    # (docs/decisions/0012-http-and-cold-start.md).
+    from urllib.parse import parse_qsl  # noqa: PLC0415 - JSON bodies do not need it
 
     _check_content_type(request, FORM_TYPE)
     try:
@@ -132,28 +136,29 @@ def _parse_form(request: Request) -> Mapping[str, str]:
             errors="strict",
         )
     except ValueError:
-        raise problems.malformed("The form is malformed.") from None
-    said = dict(pairs)
-    if len(said) != len(pairs):
-        raise problems.malformed("The form says one thing twice.")
-    return said
+        raise problems.malformed("The body is not a valid form.") from None
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        raise problems.malformed("The form has a repeated field.")
+    return fields
 
 
 def _check_length(name: str, value: str, max_chars: int = MAX_TEXT_CHARS) -> str:
     if len(value) > max_chars:
-        msg = f'"{name}" has more than {max_chars} characters.'
+        msg = f'"{name}" has {len(value)} characters; the maximum is {max_chars}.'
         raise problems.malformed(msg)
     return value
 
 
 def _form_text(name: str, value: str) -> str:
-    # Browsers send every line's end as CR LF (HTML, section 4.10.21.4).
+    # Browsers send each line end as CR LF (HTML standard, 4.10.21.4).
     return _check_length(name, value.replace("\r\n", "\n"))
 
 
 def _check_content_type(request: Request, expected: str) -> None:
-    given = request.headers.get("content-type", "")
-    kind, _, parameters = given.partition(";")
+    content_type = request.headers.get("content-type", "")
+    media_type, _, parameters = content_type.partition(";")
     charset = parameters.strip().lower().replace('"', "")
-    if kind.strip().lower() != expected or charset not in {"", "charset=utf-8"}:
+    is_expected = media_type.strip().lower() == expected
+    if not is_expected or charset not in {"", "charset=utf-8"}:
         raise problems.unsupported_media_type(expected)

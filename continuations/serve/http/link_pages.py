@@ -1,7 +1,7 @@
-"""What people do with a signed link: they look, and they decide.
+"""The two actions of a signed link: show the wait, and decide it.
 
-A link scanner, a preview, a refresh and the way back only ever look. What was decided
-is told to whoever comes later, with what stands and by whom.
+Link scanners, previews, reloads and the back button send GET or HEAD, which never
+decide. After the decision, every request shows the recorded decision.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from continuations.errors import (
     WaitExpired,
     WaitNotFound,
 )
+from continuations.ledger import layout
 from continuations.serve.http import decision_bodies, pages, problems
 from continuations.serve.http.links import VERDICT_KINDS_BY_WAIT, LinkInvalid
 
@@ -25,38 +26,50 @@ if TYPE_CHECKING:
     from continuations.serve.http.request_response import Response
     from continuations.serve.http.routes import RequestContext
 
-# Who decided, of a link that names nobody.
+# The decider's name if the link has no actor.
 UNNAMED_LINK_HOLDER = "the holder of a signed link"
+
+_EXPIRED_TEXT = (
+    "Expired",
+    "The deadline passed before anyone decided. The call does not run.",
+)
+_CANCELLED_TEXT = (
+    "Cancelled",
+    "The run was cancelled, so this decision is not needed. The call does not run.",
+)
 
 
 async def show(context: RequestContext) -> Response:
-    """Show what a link is about; changes nothing. Raises `LinkInvalid`."""
-    ticket = _read_link(context)
+    """Show the wait of a link; change nothing. Raise `LinkInvalid` for a bad link."""
+    link = _read_link(context)
     try:
-        found = await _wait_or_decision(context, ticket)
+        subject = await _wait_or_decision(context, link)
     except (WaitExpired, Cancelled) as error:
         return _ended_page(error, status=200)
-    if isinstance(found, Decision):
-        return pages.already_decided(found)
-    if found.deadline is not None and context.clock.now() > found.deadline:
+    if isinstance(subject, Decision):
+        return pages.already_decided(subject)
+    if subject.deadline is not None and context.clock.now() > subject.deadline:
         return pages.wait_ended(*_EXPIRED_TEXT)
-    fitting = VERDICT_KINDS_BY_WAIT[found.kind]
+    fitting = VERDICT_KINDS_BY_WAIT[subject.kind]
     return pages.decision_form(
-        found, [each for each in fitting if each in ticket.allowed]
+        subject, [kind for kind in fitting if kind in link.allowed]
     )
 
 
 async def decide(context: RequestContext) -> Response:
-    """Decide what a link is about, once; raises `LinkInvalid` and `Refused`."""
-    ticket = _read_link(context)
+    """Decide the wait of a link, once.
+
+    Raises `LinkInvalid` for a bad link and `RequestRefused` for a bad form.
+    """
+    link = _read_link(context)
     verdict = decision_bodies.verdict_from_form(
-        context.request, ticket.actor or UNNAMED_LINK_HOLDER
+        context.request, link.actor or UNNAMED_LINK_HOLDER
     )
-    if _verdict_kind(verdict) not in ticket.allowed:
+    if _verdict_kind(verdict) not in link.allowed:
         raise problems.link_forbids()
     try:
         decision = await context.runner.decide(
-            ticket.wait_id, verdict, check_digest=ticket.check_digest
+            link.wait_id, verdict, check_digest=link.check_digest
         )
     except WaitNotFound:
         raise LinkInvalid from None
@@ -64,8 +77,8 @@ async def decide(context: RequestContext) -> Response:
         return pages.already_decided(problems.recorded_decision(error), status=409)
     except (WaitExpired, Cancelled) as error:
         return _ended_page(error, status=410)
-    run_id = decision.wait_id.partition("@")[2]
-    return pages.decision_recorded(decision, woken=await context.wake(run_id))
+    woken = await context.wake(layout.parse_wait_id(decision.wait_id).run_id)
+    return pages.decision_recorded(decision, woken=woken)
 
 
 def _read_link(context: RequestContext) -> LinkPayload:
@@ -77,19 +90,19 @@ def _read_link(context: RequestContext) -> LinkPayload:
 async def _wait_or_decision(
     context: RequestContext, link: LinkPayload
 ) -> Wait | Decision:
-    """Return the open wait of a link, or the decision that stands.
+    """Return the open wait of a link, or its recorded decision.
 
-    Raises `LinkInvalid` if it was made for another wait, or for one that is gone.
+    Raises `LinkInvalid` if the link is for another wait, or if the wait is gone.
     """
-    found: Wait | Decision
+    subject: Wait | Decision
     try:
-        found = await context.runner.wait(link.wait_id)
+        subject = await context.runner.wait(link.wait_id)
     except AlreadyDecided as error:
-        found = problems.recorded_decision(error)
+        subject = problems.recorded_decision(error)
     except WaitNotFound:
         raise LinkInvalid from None
-    link.check_digest(found.digest)
-    return found
+    link.check_digest(subject.digest)
+    return subject
 
 
 def _verdict_kind(verdict: Verdict) -> VerdictKind:
@@ -98,16 +111,6 @@ def _verdict_kind(verdict: Verdict) -> VerdictKind:
     return "answer" if isinstance(verdict, Answer) else "deny"
 
 
-_EXPIRED_TEXT = (
-    "Expired",
-    "The deadline has passed and nobody decided in time. The call does not run.",
-)
-_CANCELLED_TEXT = (
-    "Cancelled",
-    "The run was cancelled, and this question with it. The call does not run.",
-)
-
-
 def _ended_page(error: WaitExpired | Cancelled, *, status: int) -> Response:
-    title, words = _EXPIRED_TEXT if isinstance(error, WaitExpired) else _CANCELLED_TEXT
-    return pages.wait_ended(title, words, status=status)
+    title, text = _EXPIRED_TEXT if isinstance(error, WaitExpired) else _CANCELLED_TEXT
+    return pages.wait_ended(title, text, status=status)

@@ -1,17 +1,17 @@
-"""Signed links: a URL that carries the right to decide one wait, and nothing else.
+"""Signed links: a URL that proves the right to decide one wait.
 
     https://host/d/{token}        token = base64url(claims + mac), without padding
 
     claims   1   format, 1
-             4   which key signed it
-             4   until when, in seconds since 1970
-             1   allowed answers, a bit each
-            16   what the wait's digest hashes to
+             4   id of the key that signed the link
+             4   expiry, in seconds since 1970
+             1   allowed kinds of decision, one bit each
+            16   fingerprint of the wait's digest
              1+n the wait's id
-             1+m the actor, or nothing
+             1+m the actor; empty if the link has none
     mac     16   HMAC-SHA256 of the claims, its left half (RFC 2104, section 5)
 
-A link is worth what a key is worth: who holds it, decides. It is never logged here.
+Anyone who has a link can use it until it expires. Links are never logged.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["LinkInvalid", "LinkPayload", "Links", "VerdictKind"]
 
 VERDICT_KINDS: tuple[VerdictKind, ...] = get_args(VerdictKind)
-# What each kind of wait can be answered with at all.
+# The kinds of decision that each kind of wait accepts.
 VERDICT_KINDS_BY_WAIT: Mapping[str, tuple[VerdictKind, ...]] = {
     kind: rules.verdicts for kind, rules in WAIT_RULES.items()
 }
@@ -55,19 +55,27 @@ _WEEK = timedelta(days=7)
 
 
 class LinkInvalid(ContinuationsError):
-    """A link that gives no right, for whatever reason; the reason is not told."""
+    """A signed link is malformed, forged, expired or for another wait."""
 
     def __init__(self) -> None:
-        # Without a word on what was wrong with it: that would help who makes them up.
+        # One text for every reason: a reason would help to forge links.
         super().__init__(
-            "This link is not valid, or not any more. Nothing was decided. Ask for a "
-            "new one."
+            "The link is not valid or has expired. Nothing was decided. Ask for a new "
+            "link."
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkPayload:
-    """What a valid link says. `fingerprint` stands for the wait's digest."""
+    """The claims of a valid link.
+
+    Attributes:
+        wait_id: The wait that the link decides.
+        allowed: The kinds of decision that the link allows.
+        actor: The name that the decision is recorded under, if the link has one.
+        until: When the link expires.
+        fingerprint: A hash of the wait's digest.
+    """
 
     wait_id: str
     allowed: tuple[VerdictKind, ...]
@@ -76,21 +84,27 @@ class LinkPayload:
     fingerprint: bytes
 
     def check_digest(self, digest: str) -> None:
-        """Raise `LinkInvalid` unless the link was made for what has this digest."""
+        """Raise `LinkInvalid` unless the link was made for a wait with this digest."""
         if not hmac.compare_digest(self.fingerprint, _fingerprint(digest)):
             raise LinkInvalid
 
 
 class Links:
-    """Makes links to waits, and reads them.
+    """Make and read signed links.
 
-    `secret` signs, and is at least 32 bytes; links that `previous` signed are read as
-    well, so that a secret can be changed without losing those which are under way.
-    `base_url` is where the desk is found from outside, with its prefix. A link is
-    valid for `valid_for` from the wait's deadline on, so that whoever is late is told
-    so, or from now on if it has none.
+    Args:
+        secret: The secret that signs links, at least 32 random bytes
+            (`openssl rand -hex 32`). Each use derives its own key from it.
+        base_url: The public URL of the HTTP API, with its mount prefix.
+        previous: The secret before the last rotation. Links that it signed remain
+            valid until they expire.
+        valid_for: How long a link is valid after the wait's deadline; without a
+            deadline, from now. A link outlives the deadline so that a late reader sees
+            why the call cannot be decided. 7 days by default.
+        clock: The clock for expiry; the system clock by default.
 
-    Raises `InvalidInput` for secrets and URLs that will not do.
+    Raises:
+        InvalidInput: A secret is too short, or `base_url` is not an HTTP URL.
     """
 
     def __init__(
@@ -109,7 +123,7 @@ class Links:
         self._clock = clock or SystemClock()
 
     def __repr__(self) -> str:
-        """Name the place and which keys are known; never a key."""
+        """Name the base URL and the ids of the keys, never a key."""
         ids = ", ".join(key.id.hex() for key in self._keys)
         return f"<Links to {self._base_url}, keys {ids}>"
 
@@ -123,9 +137,20 @@ class Links:
     ) -> str:
         """Return a URL that lets its holder decide a wait.
 
-        `allowed` are the answers that it can give, by default all that fit the wait;
-        `actor` is who it is sent to, and is recorded as who decided. Raises
-        `InvalidInput`.
+        Args:
+            wait: The wait.
+            allowed: The kinds of decision that the link allows; by default all that
+                the wait accepts.
+            actor: The person who gets the link. The decision is recorded under this
+                name.
+            until: When the link expires; by default `valid_for` after the deadline.
+
+        Returns:
+            The URL.
+
+        Raises:
+            InvalidInput: The wait does not accept a kind in `allowed`, `actor` is empty
+                or longer than 255 bytes, or `until` has no time zone.
         """
         return f"{self._base_url}/d/{self.token(wait, allowed, actor, until)}"
 
@@ -136,40 +161,49 @@ class Links:
         actor: str | None = None,
         until: datetime | None = None,
     ) -> str:
-        """Return the token of a link by itself."""
+        """Return only the token of a link; see `link`."""
         fitting = VERDICT_KINDS_BY_WAIT[wait.kind]
-        answers = fitting if allowed is None else tuple(allowed)
-        if not answers or not set(answers) <= set(fitting):
+        kinds = fitting if allowed is None else tuple(allowed)
+        if not kinds or not set(kinds) <= set(fitting):
             msg = (
-                f"A link to {wait.id} cannot allow {', '.join(answers) or 'nothing'}: "
-                f"a wait of kind {wait.kind} takes {', '.join(fitting)}."
+                f"allowed must be some of {', '.join(fitting)} for wait {wait.id} of "
+                f"kind {wait.kind}, got {', '.join(kinds) or 'nothing'}."
             )
             raise InvalidInput(msg)
         head = _HEADER.pack(
             _FORMAT,
             self._key.id,
             _timestamp(until or self._default_until(wait)),
-            sum(1 << VERDICT_KINDS.index(answer) for answer in set(answers)),
+            sum(1 << VERDICT_KINDS.index(kind) for kind in set(kinds)),
             _fingerprint(wait.digest),
         )
         claims = head + _pack_text(wait.id) + _pack_text(_checked_actor(actor))
         return _encode_base64url(claims + self._key.mac(claims))
 
     def read(self, token: str) -> LinkPayload:
-        """Return what a link says; raises `LinkInvalid` for anything but a valid one.
+        """Return the claims of a link.
 
-        A key that is not known costs as much time as one that is.
+        The time does not depend on whether the key is known.
+
+        Args:
+            token: The last part of the link's path.
+
+        Returns:
+            The claims.
+
+        Raises:
+            LinkInvalid: The token is not one valid token of these secrets.
         """
         data = _decode_token(token)
         claims, mac = data[:-_MAC_BYTES], data[-_MAC_BYTES:]
-        named = claims[1:5]
-        key = next((key for key in self._keys if key.id == named), self._key)
+        key_id = claims[1:5]
+        key = next((key for key in self._keys if key.id == key_id), self._key)
         if not hmac.compare_digest(key.mac(claims), mac):
             raise LinkInvalid
-        ticket = _decode_payload(claims)
-        if self._clock.now() >= ticket.until:
+        payload = _decode_payload(claims)
+        if self._clock.now() >= payload.until:
             raise LinkInvalid
-        return ticket
+        return payload
 
     def _default_until(self, wait: Wait) -> datetime:
         return (wait.deadline or self._clock.now()) + self._valid_for
@@ -185,21 +219,21 @@ class _Key:
 
     @classmethod
     def of(cls, secret: object) -> _Key:
-        """Return the key of a secret; its errors do not tell it."""
+        """Return the key of a secret; errors do not contain the secret."""
         data = secret.encode() if isinstance(secret, str) else secret
         if not isinstance(data, bytes) or len(data) < MIN_SECRET_BYTES:
             msg = (
-                f"A secret for links is at least {MIN_SECRET_BYTES} random bytes, as "
-                "`openssl rand -hex 32` makes them."
+                f"secret must have at least {MIN_SECRET_BYTES} random bytes. Make one "
+                "with `openssl rand -hex 32`."
             )
             raise InvalidInput(msg)
-        # Keys of their own, so that the secret may serve for other things as well.
+        # Derived keys, so that the secret may have other uses.
         signing = hmac.digest(data, b"continuations: signing links", "sha256")
         name = hmac.digest(data, b"continuations: naming the key", "sha256")
         return cls(name[:4], signing)
 
     def mac(self, payload: bytes) -> bytes:
-        """Return the code that only who holds the key can make."""
+        """Return the message authentication code of a payload."""
         return hmac.digest(self.secret, payload, "sha256")[:_MAC_BYTES]
 
 
@@ -213,16 +247,18 @@ def _pack_text(text: str) -> bytes:
 
 
 def _decode_payload(payload: bytes) -> LinkPayload:
-    """Return what claims say; they are ours, their MAC was right."""
-    form, _, until, bits, fingerprint = _HEADER.unpack_from(payload)
-    if form != _FORMAT:
-        # Of a version to come, signed with the same secret.
+    """Return the claims of a payload whose MAC is valid."""
+    format_number, _, until, bits, fingerprint = _HEADER.unpack_from(payload)
+    if format_number != _FORMAT:
+        # A later version of the SDK signed it with the same secret.
         raise LinkInvalid
     wait_id, rest = _unpack_text(payload[_HEADER.size :])
     actor, _ = _unpack_text(rest)
     return LinkPayload(
         wait_id=wait_id,
-        allowed=tuple(each for at, each in enumerate(VERDICT_KINDS) if bits >> at & 1),
+        allowed=tuple(
+            kind for bit, kind in enumerate(VERDICT_KINDS) if bits >> bit & 1
+        ),
         actor=actor or None,
         until=datetime.fromtimestamp(until, UTC),
         fingerprint=fingerprint,
@@ -245,7 +281,7 @@ def _decode_token(token: str) -> bytes:
         data = urlsafe_b64decode(token + "=" * (-len(token) % 4))
     except binascii.Error:
         raise LinkInvalid from None
-    # The decoder passes over strange letters and loose bits: one token, one spelling.
+    # The decoder ignores foreign characters and unused bits. Accept one spelling only.
     if _encode_base64url(data) != token or len(data) < _HEADER.size + 2 + _MAC_BYTES:
         raise LinkInvalid
     return data
@@ -253,9 +289,9 @@ def _decode_token(token: str) -> bytes:
 
 def _timestamp(until: datetime) -> int:
     if until.tzinfo is None:
-        msg = "A link is valid until an aware datetime: give it a time zone."
+        msg = "until must have a time zone, for example datetime(..., tzinfo=UTC)."
         raise InvalidInput(msg)
-    # Never longer than was asked, and never longer than the format can say.
+    # Round down, and stay within the four bytes of the format.
     return max(0, min(int(until.timestamp()), _MAX_TIMESTAMP))
 
 
@@ -267,7 +303,7 @@ def _checked_actor(actor: str | None) -> str:
     except UnicodeEncodeError:
         fits = False
     if not fits:
-        msg = f"A link's actor is a name of 1 to {_MAX_TEXT_BYTES} bytes, or None."
+        msg = f"actor must be a name of 1 to {_MAX_TEXT_BYTES} bytes, or None."
         raise InvalidInput(msg)
     return actor
 
@@ -280,6 +316,9 @@ def _checked_url(url: str) -> str:
         good = False
         parts = None
     if parts is None or not good or parts.query or parts.fragment:
-        msg = "base_url is https://host/prefix, where the desk is found from outside"
+        msg = (
+            "base_url must be the public URL of the HTTP API, for example "
+            "https://example.com/agents."
+        )
         raise InvalidInput(msg)
     return url.rstrip("/")

@@ -1,4 +1,8 @@
-"""The desk as an OpenAPI 3.1 document, written by hand and tested against the desk."""
+"""The OpenAPI 3.1 document of the HTTP API.
+
+Its schemas are those of `docs/schemas/continuations.schema.json`. The tests validate
+the document, and every response of the API against the document.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +26,7 @@ def _ref(name: str) -> _Json:
 _SECURITY_SCHEME: _Json = {
     "type": "http",
     "scheme": "bearer",
-    "description": "Whatever the verifier of this desk asks for.",
+    "description": "The scheme that the verifier of this API accepts.",
 }
 
 
@@ -36,7 +40,7 @@ def _form_body(kind: str, **fields: _Json) -> _Json:
     }
 
 
-# What the form of a link page sends; every other body is JSON and in the schema file.
+# The form of a link page. Every other body is JSON and in the schema file.
 _LINK_FORM: _Json = {
     "oneOf": [
         _form_body("approve"),
@@ -54,18 +58,18 @@ def _component_schemas() -> _Json:
 
 
 _STATUS_TEXTS = {
-    400: "The request is malformed; nothing was done.",
-    401: "It is not known who asks.",
-    403: "The link does not allow that answer.",
-    404: "There is no such run or wait, or the link is not valid.",
-    409: "Something else stands, or another process is at it.",
-    410: "It is over: expired, cancelled or erased.",
-    413: "The body is too long; nothing was done.",
-    415: "The body is of another type; nothing was done.",
-    422: "The decision does not fit; nothing was recorded.",
-    500: "Something went wrong here; it was logged.",
-    502: "The model gave no usable reply; the run is kept.",
-    503: "Try again later.",
+    400: "The request is malformed. Nothing was changed.",
+    401: "The request has no valid identity.",
+    403: "The link does not allow this decision.",
+    404: "The run or wait does not exist, or the link is not valid.",
+    409: "Another decision is recorded, or another process holds the run.",
+    410: "The wait or run is expired, cancelled or erased.",
+    413: "The body is too large. Nothing was changed.",
+    415: "The body has the wrong media type. Nothing was changed.",
+    422: "The decision does not fit the wait. Nothing was recorded.",
+    500: "Internal error; the log has the details.",
+    502: "The model gave no usable reply. The run is kept.",
+    503: "Temporarily unavailable; send the request again later.",
 }
 _PROBLEM_TYPE = "application/problem+json"
 _PAGE_TYPE = "text/html"
@@ -100,7 +104,7 @@ def _path_parameter(name: str, description: str, pattern: str) -> _Json:
 
 
 _WAIT_ID_PARAMETER = _path_parameter(
-    "wait_id", "The id of a wait; it holds an @.", WAIT_ID_PATTERN
+    "wait_id", "The id of a wait; it contains an @.", WAIT_ID_PATTERN
 )
 _RUN_ID_PARAMETER = _path_parameter("run_id", "The id of a run.", RUN_ID_PATTERN)
 _TOKEN_PARAMETER = _path_parameter(
@@ -114,7 +118,7 @@ _LIMIT_PARAMETER: _Json = {
 _AFTER_PARAMETER: _Json = {
     "name": "after",
     "in": "query",
-    "description": "The `next` of the page before.",
+    "description": "The `next` of the previous page.",
     "schema": {"type": "string", "pattern": f"^{WAIT_ID_PATTERN}$"},
 }
 
@@ -127,15 +131,15 @@ def _operation(
     parameters: tuple[_Json, ...] = (),
     body: _Json | None = None,
 ) -> _Json:
-    # What any path can answer that asks who is there.
-    told = {401, 413, 500, *problems}
+    # Every route with an identity has these responses.
+    statuses = {401, 413, 500, *problems}
     operation: _Json = {
         "operationId": operation_id,
         "summary": summary,
         "parameters": list(parameters),
         "responses": {
             **success,
-            **{str(status): _problem_response(status) for status in sorted(told)},
+            **{str(status): _problem_response(status) for status in sorted(statuses)},
         },
     }
     if body is not None:
@@ -146,7 +150,7 @@ def _operation(
 def _link_operation(
     operation_id: str, summary: str, success: _Json, *problems: int
 ) -> _Json:
-    told = {
+    pages = {
         str(status): _page_response(_STATUS_TEXTS[status])
         for status in sorted(problems)
     }
@@ -155,7 +159,7 @@ def _link_operation(
         "summary": summary,
         "security": [],
         "parameters": [_TOKEN_PARAMETER],
-        "responses": {**success, **told},
+        "responses": {**success, **pages},
     }
 
 
@@ -164,8 +168,8 @@ def _wait_paths() -> _Json:
         "/waits": {
             "get": _operation(
                 "listWaits",
-                "List open waits; the list may lag, a wait by itself never does",
-                {"200": _json_response("wait_page", "A page of them.")},
+                "List open waits. A wait that was just decided may still be listed.",
+                {"200": _json_response("wait_page", "One page of open waits.")},
                 *(400, 503),
                 parameters=(_LIMIT_PARAMETER, _AFTER_PARAMETER),
             )
@@ -173,8 +177,8 @@ def _wait_paths() -> _Json:
         "/waits/{wait_id}": {
             "get": _operation(
                 "showWait",
-                "Show all that a decider needs",
-                {"200": _json_response("wait", "The wait; nobody has decided it.")},
+                "Show a wait with everything that its decider needs",
+                {"200": _json_response("wait", "The wait; it is not decided.")},
                 *(404, 409, 410, 503),
                 parameters=(_WAIT_ID_PARAMETER,),
             )
@@ -182,10 +186,11 @@ def _wait_paths() -> _Json:
         "/waits/{wait_id}/decision": {
             "post": _operation(
                 "decide",
-                "Decide a wait; the first decision stands",
+                "Decide a wait; the first decision is recorded",
                 {
                     "200": _json_response(
-                        "recorded_decision", "It is recorded, now or before."
+                        "recorded_decision",
+                        "The decision is recorded, now or by an equal earlier request.",
                     )
                 },
                 *(400, 404, 409, 410, 415, 422, 503),
@@ -199,12 +204,12 @@ def _wait_paths() -> _Json:
 def _run_paths() -> _Json:
     run = {"200": _json_response("run", "The run.")}
     outcome = {"200": _json_response("outcome", "The run, after its last step.")}
-    woken = {"202": _json_response("wake_response", "It was asked for, elsewhere.")}
+    woken = {"202": _json_response("wake_response", "The dispatcher resumes the run.")}
     return {
         "/runs": {
             "post": _operation(
                 "start",
-                "Begin a run, and work on it until it ends or must wait",
+                "Start a run and work on it until it ends or waits",
                 outcome,
                 *(400, 409, 410, 415, 502, 503),
                 body=_request_body("application/json", "start_request"),
@@ -213,7 +218,7 @@ def _run_paths() -> _Json:
         "/runs/{run_id}": {
             "get": _operation(
                 "showRun",
-                "Show how a run stands",
+                "Show a run",
                 run,
                 *(400, 404, 410, 503),
                 parameters=(_RUN_ID_PARAMETER,),
@@ -222,7 +227,7 @@ def _run_paths() -> _Json:
         "/runs/{run_id}/resume": {
             "post": _operation(
                 "resume",
-                "Resume a run, here or by the dispatcher",
+                "Resume a run in this process, or by the dispatcher",
                 {**outcome, **woken},
                 *(400, 404, 409, 410, 502, 503),
                 parameters=(_RUN_ID_PARAMETER,),
@@ -231,7 +236,7 @@ def _run_paths() -> _Json:
         "/runs/{run_id}/cancel": {
             "post": _operation(
                 "cancel",
-                "End a run for good",
+                "Cancel a run",
                 run,
                 *(400, 404, 409, 410, 415, 503),
                 parameters=(_RUN_ID_PARAMETER,),
@@ -241,8 +246,8 @@ def _run_paths() -> _Json:
         "/sweep": {
             "post": _operation(
                 "sweep",
-                "Look at every run whose time has come",
-                {"200": _json_response("sweep_result", "What was found.")},
+                "Check every run that has a due marker",
+                {"200": _json_response("sweep_result", "The result of the sweep.")},
                 503,
             )
         },
@@ -252,14 +257,18 @@ def _run_paths() -> _Json:
 def _link_paths() -> _Json:
     look = _link_operation(
         "look",
-        "Show the wait of a signed link; changes nothing",
-        {"200": _page_response("The question, or what stands.")},
+        "Show the wait of a signed link; change nothing",
+        {"200": _page_response("The wait, or its recorded decision.")},
         *(404, 413, 500, 503),
     )
     click = _link_operation(
         "click",
         "Decide the wait of a signed link",
-        {"200": _page_response("It is recorded, now or before.")},
+        {
+            "200": _page_response(
+                "The decision is recorded, now or by an equal earlier request."
+            )
+        },
         *(400, 403, 404, 409, 410, 413, 415, 500, 503),
     )
     click["requestBody"] = _request_body(
@@ -269,14 +278,14 @@ def _link_paths() -> _Json:
 
 
 def _service_paths() -> _Json:
-    health = {"200": _json_response("health", "It answers.")}
+    health = {"200": _json_response("health", "The process answers.")}
     content = {"application/json": {"schema": {"type": "object"}}}
     itself = {"200": {"description": "This document.", "content": content}}
     return {
         "/healthz": {
             "get": {
                 "operationId": "healthz",
-                "summary": "Tell that the desk answers",
+                "summary": "Report that the process answers",
                 "security": [],
                 "responses": {**health, "413": _problem_response(413)},
             }
@@ -292,9 +301,9 @@ def document() -> dict[str, Any]:
         "info": {
             "title": "continuations",
             "version": __version__,
-            "description": "Runs that wait for people: what waits, and how to decide.",
+            "description": "Show and decide what runs of agents wait for.",
         },
-        # Relative to where this document is: the desk may stand under any prefix.
+        # Relative to the URL of this document: the API may have any mount prefix.
         "servers": [{"url": "."}],
         "security": [{"identity": []}],
         "paths": {**_wait_paths(), **_run_paths(), **_link_paths(), **_service_paths()},

@@ -1,7 +1,8 @@
-"""Plain pages for people who follow a link: no script, no picture, nothing from afar.
+"""HTML pages for signed links, without scripts, images or external resources.
 
-A page must not be forged by the call that it shows: all of its texts are escaped, and
-what cannot be seen is made visible. It shows arguments whole, never cut.
+A page shows text from models and tools. All text is HTML-escaped, and invisible
+characters are shown as escapes, so a call cannot forge its own page. Arguments are
+shown whole, never shortened.
 """
 
 from __future__ import annotations
@@ -13,11 +14,16 @@ from typing import TYPE_CHECKING
 
 from continuations.present.escaping import escape_invisible
 from continuations.present.json_forms import indented_json
+from continuations.present.wait_text import (
+    DECISION_WORDS,
+    WAIT_WORDS,
+    readable_time,
+    wait_facts,
+)
 from continuations.serve.http.request_response import NO_STORE_HEADERS, Response
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from datetime import datetime
 
     from continuations.core.decisions import Decision
     from continuations.core.waits import Wait
@@ -38,7 +44,7 @@ _STYLE_HASH = b64encode(sha256(_STYLE.encode()).digest()).decode()
 _HEADERS: Mapping[str, str] = {
     **NO_STORE_HEADERS,
     "content-type": "text/html; charset=utf-8",
-    # What has no default of its own is named: base-uri, form-action, frame-ancestors.
+    # default-src does not cover base-uri, form-action and frame-ancestors.
     "content-security-policy": (
         f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; "
         "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
@@ -47,135 +53,117 @@ _HEADERS: Mapping[str, str] = {
     "x-robots-tag": "noindex, nofollow",
 }
 
-# What a button says, by the wait's kind and its answer; then, what it would do.
+# By the kind of the wait and of the decision: the button, and the explanation above it.
 _BUTTONS: Mapping[tuple[str, str], tuple[str, str]] = {
-    ("approval", "approve"): ("Approve", "The call runs, exactly as shown."),
-    ("approval", "deny"): ("Deny", "The call does not run; the agent is told so."),
+    ("approval", "approve"): ("Approve", "The call runs exactly as shown."),
+    ("approval", "deny"): (
+        "Deny",
+        "The call does not run. The agent gets your reason.",
+    ),
     ("unknown", "approve"): (
         "It did not happen: run it",
-        "You made sure that the call had no effect. It runs, exactly as shown.",
+        "You checked that the call had no effect. The call runs exactly as shown.",
     ),
     ("unknown", "deny"): (
-        "It did not happen: leave it",
-        "You made sure that the call had no effect. It is not run again.",
+        "It did not happen: do not run it",
+        "You checked that the call had no effect. The call does not run again.",
     ),
     ("unknown", "answer"): (
         "It happened",
-        "You made sure that the call had its effect. The agent is told this result:",
+        "You checked that the call had its effect. The agent gets this result:",
     ),
 }
 _FORM_FIELDS: Mapping[str, str] = {
-    "deny": '<label>Reason, for the agent (may stay empty)<textarea name="reason" '
+    "deny": '<label>Reason for the agent (optional)<textarea name="reason" '
     'maxlength="4000" rows="2"></textarea></label>',
     "answer": '<label>Result<textarea name="value" maxlength="4000" rows="3">'
     "</textarea></label>",
 }
-_TITLES: Mapping[str, str] = {
-    "approval": "This call waits for your decision",
-    "unknown": "Did this call happen?",
-}
-_DECISION_WORDS: Mapping[str, str] = {
-    "approve": "Approved",
-    "deny": "Denied",
-    "answer": "Answered",
-    "expire": "Expired",
-    "cancel": "Cancelled",
-}
 
 
 def decision_form(wait: Wait, verdict_kinds: Iterable[str]) -> Response:
-    """Return the page that shows a wait and asks for one of some answers."""
-    forms = "".join(_form_html(wait.kind, answer) for answer in verdict_kinds)
-    shown = f"<pre>{_html_lines(indented_json(wait.arguments_json))}</pre>"
-    facts = {
-        "Tool": wait.tool,
-        "Path": " > ".join(wait.path),
-        "Run": wait.run_id,
-        "Wait": wait.id,
-        "Note": wait.note,
-        "Policy": wait.policy,
-        "Since": _utc_text(wait.created_at),
-        "Decide until": _utc_text(wait.deadline) if wait.deadline else None,
-        "If denied": "the run is stopped" if wait.denial_stops else None,
-    }
-    body = f"{_facts_html(facts)}<h2>Arguments, all of them</h2>{shown}{forms}"
-    return _page(200, _TITLES[wait.kind], body)
+    """Return the page that shows a wait, with one form for each kind of decision."""
+    words = WAIT_WORDS[wait.kind]
+    forms = "".join(_form_html(wait.kind, kind) for kind in verdict_kinds)
+    body = (
+        f"<p>{escape(words.explanation)}</p>"
+        f"{_facts_html(wait_facts(wait))}"
+        f"<h2>All arguments</h2>{_json_html(wait.arguments_json)}{forms}"
+    )
+    return _page(200, words.title, body)
 
 
 def decision_recorded(decision: Decision, *, woken: bool) -> Response:
-    """Return the page for who has just decided, or has decided the same before."""
-    goes_on = (
-        "The run goes on." if woken else "The run goes on when it is next looked at."
-    )
-    return _page(200, "Your decision is recorded", _decision_html(decision, goes_on))
+    """Return the page after a decision, also after the same decision again."""
+    text = "The run continues." if woken else "The run continues with the next sweep."
+    return _page(200, "Your decision is recorded", _decision_html(decision, text))
 
 
 def already_decided(decision: Decision, *, status: int = 200) -> Response:
-    """Return the page that says which decision stands, to who comes later."""
-    words = "This was decided before. That decision stands, and no other was recorded."
-    return _page(status, "Already decided", _decision_html(decision, words))
+    """Return the page that shows an earlier decision."""
+    text = (
+        "This call was decided before. The decision below is recorded and cannot be "
+        "changed."
+    )
+    return _page(status, "Already decided", _decision_html(decision, text))
 
 
 def wait_ended(title: str, text: str, *, status: int = 200) -> Response:
-    """Return the page of a wait that nobody decided and nobody can any more."""
+    """Return the page of a wait that ended without a person's decision."""
     return _page(status, title, f"<p>{_html_text(text)}</p>")
 
 
 def problem_page(problem: Problem) -> Response:
-    """Return a problem for people."""
-    words = problem.detail or "Nothing was done."
-    page = wait_ended(problem.type.title, words, status=problem.type.status)
+    """Return a problem as a page."""
+    text = problem.detail or "Nothing was changed."
+    page = wait_ended(problem.type.title, text, status=problem.type.status)
     headers = {**page.headers, **problem.headers}
     return Response(status=page.status, headers=headers, body=page.body)
 
 
 def _decision_html(decision: Decision, text: str) -> str:
     facts = {
-        "Decision": _DECISION_WORDS[decision.kind],
+        "Decision": DECISION_WORDS[decision.kind],
         "By": decision.by,
-        "At": _utc_text(decision.at),
+        "At": readable_time(decision.at),
         "Reason": decision.reason,
         "Wait": decision.wait_id,
     }
-    edited = decision.arguments
-    shown = (
+    edited = (
         ""
-        if edited is None
-        else f"<h2>With these arguments</h2><pre>{_html_lines(indented_json(edited))}</pre>"
+        if decision.arguments is None
+        else f"<h2>Edited arguments</h2>{_json_html(decision.arguments)}"
     )
-    return f"<p>{_html_text(text)}</p>{_facts_html(facts)}{shown}"
+    return f"<p>{_html_text(text)}</p>{_facts_html(facts)}{edited}"
 
 
-def _form_html(kind: str, verdict_kind: str) -> str:
-    button, meaning = _BUTTONS[kind, verdict_kind]
-    # Without an action a form posts to its own page, wherever the desk is mounted.
+def _form_html(wait_kind: str, verdict_kind: str) -> str:
+    button, explanation = _BUTTONS[wait_kind, verdict_kind]
+    # A form without an action posts to its own URL, under every mount prefix.
     return (
         '<form method="post">'
         f'<input type="hidden" name="decision" value="{verdict_kind}">'
-        f"<p>{escape(meaning)}</p>{_FORM_FIELDS.get(verdict_kind, '')}"
+        f"<p>{escape(explanation)}</p>{_FORM_FIELDS.get(verdict_kind, '')}"
         f"<p><button>{escape(button)}</button></p></form>"
     )
 
 
 def _facts_html(facts: Mapping[str, str | None]) -> str:
     rows = (
-        f"<dt>{name}</dt><dd>{_html_text(value)}</dd>"
-        for name, value in facts.items()
-        if value is not None
+        f"<dt>{label}</dt><dd>{_html_text(fact)}</dd>"
+        for label, fact in facts.items()
+        if fact is not None
     )
     return f"<dl>{''.join(rows)}</dl>"
 
 
-def _html_lines(text: str) -> str:
-    return "\n".join(map(_html_text, text.split("\n")))
+def _json_html(text: str) -> str:
+    lines = "\n".join(map(_html_text, indented_json(text).split("\n")))
+    return f"<pre>{lines}</pre>"
 
 
 def _html_text(text: str) -> str:
     return escape(escape_invisible(text))
-
-
-def _utc_text(time: datetime) -> str:
-    return f"{time:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _page(status: int, title: str, body: str) -> Response:

@@ -43,7 +43,7 @@ class Problem:
 
     Attributes:
         type: The status, the name for programs and the title.
-        detail: What happened and what to do next.
+        detail: The text of the error, and what to do next.
         members: More members of the JSON object.
         headers: More headers of the response.
     """
@@ -89,7 +89,7 @@ _TOO_LARGE = ProblemType(413, "too-large", "The body is too large")
 _UNSUPPORTED_MEDIA_TYPE = ProblemType(
     415, "unsupported-media-type", "The body has the wrong media type"
 )
-# What most verifiers take (RFC 6750); the scheme itself is up to the verifier.
+# Most verifiers expect a bearer token (RFC 6750); others may ignore the challenge.
 _CHALLENGE_HEADERS = {"www-authenticate": "Bearer"}
 
 

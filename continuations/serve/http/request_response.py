@@ -1,7 +1,7 @@
-"""A request and its response as plain values: what every HTTP door speaks to the desk.
+"""An HTTP request and its response as plain values, for every framework and gateway.
 
-Starlette, a Function URL and API Gateway each have shapes of their own; none of them
-is needed to decide.
+Starlette, a Function URL and API Gateway have types of their own. A process that only
+decides needs none of them (docs/decisions/0012-http-and-cold-start.md).
 """
 
 from __future__ import annotations
@@ -18,10 +18,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One HTTP request. Names of headers are lower case, `path` is decoded.
+    """One HTTP request. Its `repr` shows neither headers nor body.
 
-    `body` is bytes whatever the gateway made of it; its repr tells neither headers nor
-    body, which may hold secrets.
+    Attributes:
+        method: The method in upper case.
+        path: The decoded path, without a mount prefix.
+        query: The query parameters; of a repeated name the last value.
+        headers: The headers with names in lower case; values of a repeated name are
+            joined with ", ".
+        body: The body as bytes.
     """
 
     method: str
@@ -33,27 +38,34 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """What is answered; `body` is UTF-8 text of the type that the headers name."""
+    """One HTTP response. Its `repr` does not show the body.
+
+    Attributes:
+        status: The status code.
+        headers: The headers with names in lower case.
+        body: The text of the body, sent as UTF-8.
+    """
 
     status: int
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     body: str = field(default="", repr=False)
 
 
+# A response for one person must not be cached or read as another media type.
+NO_STORE_HEADERS: Mapping[str, str] = {
+    "cache-control": "no-store",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+}
+
+
 def json_response(value: Any, status: int = 200, **headers: str) -> Response:
-    """Return a response of a JSON value, which nobody may keep or sniff."""
-    # Not through `jsontext.dump`: around a value of the most depth there is more here.
+    """Return a response with a JSON value, which caches must not keep."""
+    # Not `jsontext.dump`, which bounds the depth: a value of the greatest depth is
+    # deeper inside the response.
     text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     return Response(
         status=status,
         headers={"content-type": "application/json", **NO_STORE_HEADERS, **headers},
         body=jsontext.escape_surrogates(text),
     )
-
-
-# What is shown to one person must not stand in a cache, nor be taken for another type.
-NO_STORE_HEADERS: Mapping[str, str] = {
-    "cache-control": "no-store",
-    "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
-}

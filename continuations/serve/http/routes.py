@@ -1,7 +1,7 @@
-"""What the desk answers on each path, and the table of paths.
+"""The routes of the HTTP API: a table of paths, and one handler for each method.
 
-Each answer translates, calls the runner and translates back. Deciding loads no more
-than a runner does: pages and the document are imported where they are answered.
+A handler reads the request, calls the runner and returns a response. Deciding must stay
+cheap in a cold process, so pages and the OpenAPI document are imported when needed.
 """
 
 from __future__ import annotations
@@ -39,34 +39,42 @@ _log = logging.getLogger("continuations")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestContext:
-    """One request, with who asks, what its path names, and what to answer it with.
+    """One request and everything that its handler needs.
 
-    `by` is the verified identity; on a path of its own right it is empty.
+    Attributes:
+        request: The request.
+        path_params: The values of the route's path parameters.
+        identity: The verified identity; empty on a public route.
+        runner: The runner.
+        links: Reads signed links, if the API has any.
+        dispatcher: Resumes runs, if the API has one.
+        clock: The clock for deadlines.
     """
 
     request: Request
     path_params: Mapping[str, str]
-    by: str
+    identity: str
     runner: AsyncRunner
     links: Links | None
     dispatcher: Dispatcher | None
     clock: Clock
 
     async def wake(self, run_id: str) -> bool:
-        """Have a run resumed; `False` if nobody could be asked to, which is logged.
+        """Give a run to the dispatcher; return whether that worked.
 
-        The decision stands either way, and a sweep finds it.
+        The decision is recorded in any case. A failure is logged, and the next sweep
+        resumes the run.
         """
         if self.dispatcher is None:
             return False
         try:
             await self.dispatcher.wake(run_id)
         except (RunBusy, StaleRun):
-            # Whoever holds the run looks at what came before it stops.
+            # The worker that holds the run reads new decisions before it stops.
             return False
-        except Exception:  # noqa: BLE001 - a decision that stands is never an error
-            words = "run %s is decided, but could not be woken; a sweep resumes it"
-            _log.warning(words, run_id, exc_info=True)
+        except Exception:  # noqa: BLE001 - a recorded decision is never an error
+            text = "run %s is decided but was not resumed; the next sweep resumes it"
+            _log.warning(text, run_id, exc_info=True)
             return False
         return True
 
@@ -76,9 +84,13 @@ RouteHandler: TypeAlias = Callable[[RequestContext], Awaitable[Response]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """One path, with who answers each of its methods.
+    """One path and its handlers.
 
-    `open` ones need no identity; `page` ones are answered with pages for people.
+    Attributes:
+        path: The path, with parameters as `{name}`; a parameter is one path segment.
+        handlers: The handler of each method.
+        is_public: The route needs no identity.
+        is_html_page: Errors are pages, not problem details.
     """
 
     path: str
@@ -93,94 +105,95 @@ class Route:
 
     @property
     def methods(self) -> str:
-        """The methods that the path takes, as `Allow` lists them."""
-        heads = ["HEAD"] if "GET" in self.handlers else []
-        return ", ".join(sorted([*self.handlers, *heads, "OPTIONS"]))
+        """The supported methods, as the header `Allow` lists them."""
+        head = ["HEAD"] if "GET" in self.handlers else []
+        return ", ".join(sorted([*self.handlers, *head, "OPTIONS"]))
 
     def match(self, path: str) -> Mapping[str, str] | None:
-        """Return what a path names, or `None` if it is another one."""
-        given = path.split("/")
-        if len(given) != len(self._segments):
+        """Return the path parameters, or `None` if the path is another one."""
+        segments = path.split("/")
+        if len(segments) != len(self._segments):
             return None
-        names: dict[str, str] = {}
-        for part, value in zip(self._segments, given, strict=True):
-            if part.startswith("{"):
-                names[part[1:-1]] = value
-            elif part != value:
+        path_params: dict[str, str] = {}
+        for own, segment in zip(self._segments, segments, strict=True):
+            if own.startswith("{") and segment:
+                path_params[own[1:-1]] = segment
+            elif own != segment:
                 return None
-        return names
+        return path_params
 
 
 async def healthz(_: RequestContext) -> Response:
-    """Tell that this process answers; the store is not asked."""
+    """Report that this process answers; the store is not used."""
     return json_response({"status": "ok"})
 
 
 async def openapi(_: RequestContext) -> Response:
-    """Describe the desk."""
-    from continuations.serve.http.openapi import document  # noqa: PLC0415 - rarely needed
+    """Return the OpenAPI document."""
+    from continuations.serve.http.openapi import document  # noqa: PLC0415 - rarely used
 
     return json_response(document())
 
 
 async def list_waits(context: RequestContext) -> Response:
-    """List open waits from their keys alone, a page at a time."""
+    """List open waits, one page at a time, from their keys alone."""
     limit = _parse_limit(context.request)
     after = _parse_after(context.request)
-    found: list[dict[str, str]] = []
-    last = None
+    waits: list[dict[str, str]] = []
+    next_after = None
     async for summary in context.runner.waiting(after=after):
-        if len(found) == limit:
-            last = found[-1]["id"]
+        if len(waits) == limit:
+            next_after = waits[-1]["id"]
             break
-        found.append(json_forms.wait_summary_json(summary))
-    return json_response({"waits": found, "next": last})
+        waits.append(json_forms.wait_summary_json(summary))
+    return json_response({"waits": waits, "next": next_after})
 
 
 async def show_wait(context: RequestContext) -> Response:
-    """Show a wait with all that a decider needs."""
+    """Show a wait with everything that its decider needs."""
     wait = await context.runner.wait(context.path_params["wait_id"])
     return json_response(json_forms.wait_json(wait, now=context.clock.now()))
 
 
 async def decide(context: RequestContext) -> Response:
-    """Record a decision, then have the run resumed."""
+    """Record a decision, then give the run to the dispatcher."""
     wait_id = context.path_params["wait_id"]
-    verdict = decision_bodies.verdict_from_json(context.request, context.by)
+    verdict = decision_bodies.verdict_from_json(context.request, context.identity)
     decision = await context.runner.decide(wait_id, verdict)
     woken = await context.wake(layout.parse_wait_id(wait_id).run_id)
-    return json_response(
-        {"decision": json_forms.decision_json(decision), "woken": woken}
-    )
+    form = {"decision": json_forms.decision_json(decision), "woken": woken}
+    return json_response(form)
 
 
 async def start(context: RequestContext) -> Response:
-    """Begin a run and work on it until it ends or must wait, here and now.
+    """Start a run and work on it until it ends or waits.
 
-    The caller gives the run's id, so that asking twice begins one run.
+    The client chooses the run id, so a repeated request starts one run.
     """
-    said = decision_bodies.parse_json_object(context.request)
-    decision_bodies.refuse_unknown_fields(said, frozenset({"run_id", "input", "agent"}))
-    # As long as a body may be: who may begin runs says what they are about.
-    given = decision_bodies.optional_text(
-        said, "input", max_chars=len(context.request.body)
+    fields = decision_bodies.parse_json_object(context.request)
+    decision_bodies.refuse_unknown_fields(
+        fields, frozenset({"run_id", "input", "agent"})
     )
-    run_id = decision_bodies.optional_text(said, "run_id")
-    if not given or run_id is None:
-        raise problems.malformed('A run is begun with a "run_id" and an "input".')
-    agent = decision_bodies.optional_text(said, "agent")
-    outcome = await context.runner.start(given, run_id=run_id, agent=agent)
+    # Only the limit of the body applies: the input may be a long document.
+    text = decision_bodies.optional_text(
+        fields, "input", max_chars=len(context.request.body)
+    )
+    run_id = decision_bodies.optional_text(fields, "run_id")
+    if not text or run_id is None:
+        raise problems.malformed('The body needs "run_id" and a non-empty "input".')
+    agent = decision_bodies.optional_text(fields, "agent")
+    outcome = await context.runner.start(text, run_id=run_id, agent=agent)
     return await _outcome_response(context, outcome)
 
 
 async def show_run(context: RequestContext) -> Response:
-    """Show how a run stands."""
+    """Show a run."""
     run = await context.runner.look(context.path_params["run_id"])
     return await _run_response(context, run)
 
 
 async def resume(context: RequestContext) -> Response:
-    """Resume a run: by the dispatcher if there is one, else here and now."""
+    """Give a run to the dispatcher; without a dispatcher, resume it in this process."""
     run_id = layout.check_run_id(context.path_params["run_id"])
     if context.dispatcher is not None:
         await context.dispatcher.wake(run_id)
@@ -190,32 +203,32 @@ async def resume(context: RequestContext) -> Response:
 
 
 async def cancel(context: RequestContext) -> Response:
-    """End a run for good."""
-    # A body is asked for so that no form of a foreign page can end a run.
-    said = decision_bodies.parse_json_object(context.request)
-    decision_bodies.refuse_unknown_fields(said, frozenset({"reason"}))
-    reason = decision_bodies.optional_text(said, "reason")
+    """Cancel a run."""
+    # A JSON body is required: a form of another site cannot send one.
+    fields = decision_bodies.parse_json_object(context.request)
+    decision_bodies.refuse_unknown_fields(fields, frozenset({"reason"}))
+    reason = decision_bodies.optional_text(fields, "reason")
     run = await context.runner.cancel(
-        context.path_params["run_id"], reason=reason, by=context.by
+        context.path_params["run_id"], reason=reason, by=context.identity
     )
     return await _run_response(context, run)
 
 
 async def sweep(context: RequestContext) -> Response:
-    """Look at every run whose time has come."""
+    """Check every run that has a due marker."""
     return json_response(sweep_response(await context.runner.sweep()))
 
 
 async def show_link_page(context: RequestContext) -> Response:
-    """Show the wait of a signed link; changes nothing."""
-    from continuations.serve.http import link_pages  # noqa: PLC0415 - only people need pages
+    """Show the wait of a signed link; change nothing."""
+    from continuations.serve.http import link_pages  # noqa: PLC0415 - pages are rarely used
 
     return await link_pages.show(context)
 
 
 async def decide_by_link(context: RequestContext) -> Response:
     """Decide the wait of a signed link."""
-    from continuations.serve.http import link_pages  # noqa: PLC0415 - only people need pages
+    from continuations.serve.http import link_pages  # noqa: PLC0415 - pages are rarely used
 
     return await link_pages.decide(context)
 
@@ -230,14 +243,14 @@ async def _run_response(context: RequestContext, run: Continuation) -> Response:
 
 
 def _parse_limit(request: Request) -> int:
-    given = request.query.get("limit", str(DEFAULT_PAGE_SIZE))
-    digits = (
-        given.isascii() and given.isdigit() and len(given) <= len(str(MAX_PAGE_SIZE))
+    text = request.query.get("limit", str(DEFAULT_PAGE_SIZE))
+    is_number = (
+        text.isascii() and text.isdigit() and len(text) <= len(str(MAX_PAGE_SIZE))
     )
-    if not digits or not 1 <= int(given) <= MAX_PAGE_SIZE:
-        msg = f'"limit" is a number from 1 to {MAX_PAGE_SIZE}.'
+    if not is_number or not 1 <= int(text) <= MAX_PAGE_SIZE:
+        msg = f'"limit" must be a number from 1 to {MAX_PAGE_SIZE}.'
         raise problems.malformed(msg)
-    return int(given)
+    return int(text)
 
 
 def _parse_after(request: Request) -> str:
@@ -246,7 +259,7 @@ def _parse_after(request: Request) -> str:
         if after:
             layout.parse_wait_id(after)
     except WaitNotFound:
-        raise problems.malformed('"after" is the id of a wait.') from None
+        raise problems.malformed('"after" must be a wait id.') from None
     return after
 
 

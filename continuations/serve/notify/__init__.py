@@ -1,0 +1,1 @@
+"""Notifiers for a runner's `notify=`: `webhook`, `mail`, and `notifier.NotifyAll`."""

@@ -1,4 +1,4 @@
-"""The handler's options, its clock, and how it asks for a run to be woken."""
+"""The options of the Lambda handler, its time limit, and its dispatchers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from continuations.errors import InvalidInput
 from continuations.serve.aws.dispatch import InvokeDispatcher, SqsDispatcher, WakeFailed
-from continuations.serve.aws.lambda_runner import TimeLeft, load_named
+from continuations.serve.aws.lambda_runner import TimeLeft, load_or_call
 from continuations.serve.aws_lambda import handler
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ QUEUE = "https://sqs.eu-central-1.amazonaws.com/123456789012/wakes"
 
 
 class Context:
-    """What Lambda hands to a handler."""
+    """The context of an invocation."""
 
     aws_request_id = "1111-2222"
     invoked_function_arn = "arn:aws:lambda:eu-central-1:123456789012:function:f:live"
@@ -32,7 +32,7 @@ class Context:
         self.seconds = seconds
 
     def get_remaining_time_in_millis(self) -> int:
-        """Return what is left."""
+        """Return the remaining time."""
         return int(self.seconds * 1000)
 
 
@@ -45,34 +45,34 @@ def deciding_handler() -> Iterator[Handler]:
 
 
 INVALID_OPTIONS: dict[str, dict[str, Any]] = {
-    "a wake that is none": {"wake": "invoked"},
+    "an unknown wake": {"wake": "invoked"},
     "a queue without a URL": {"wake": "sqs:wakes"},
     "a FIFO queue": {"wake": f"sqs:{QUEUE}.fifo"},
     "a margin below zero": {"margin": -1},
-    "a margin that is no number": {"margin": float("nan")},
-    "a margin without an end": {"margin": float("inf")},
-    "a lease of nothing": {"lease": 0},
-    "a store that is none": {"store": "ftp://x"},
+    "a margin that is not a number": {"margin": float("nan")},
+    "an infinite margin": {"margin": float("inf")},
+    "a lease of zero": {"lease": 0},
+    "an unknown store": {"store": "ftp://x"},
 }
 
 
 @pytest.mark.parametrize("case", INVALID_OPTIONS)
 def test_invalid_handler_options_are_rejected(case: str) -> None:
-    make: Any = handler  # some are of no type that it takes
+    make: Any = handler  # some options have the wrong type
     with pytest.raises(InvalidInput):
         make(**{"store": "memory:", **INVALID_OPTIONS[case]})
 
 
-@pytest.mark.parametrize("given", ["", ":", "json", "json:", ":loads", "json:nothing"])
-def test_invalid_import_name_is_rejected(given: str) -> None:
+@pytest.mark.parametrize("name", ["", ":", "json", "json:", ":loads", "json:nothing"])
+def test_invalid_import_name_is_rejected(name: str) -> None:
     with pytest.raises(InvalidInput):
-        load_named(given)
+        load_or_call(name)
 
 
 def test_named_callable_is_called() -> None:
-    assert "/" == load_named("posixpath:sep")
-    assert {} == load_named(dict)
-    assert {} == load_named("builtins:dict")
+    assert "/" == load_or_call("posixpath:sep")
+    assert {} == load_or_call(dict)
+    assert {} == load_or_call("builtins:dict")
 
 
 def test_handler_without_agents_only_decides(deciding_handler: Handler) -> None:
@@ -80,14 +80,29 @@ def test_handler_without_agents_only_decides(deciding_handler: Handler) -> None:
         with pytest.raises(InvalidInput, match="no agents"):
             deciding_handler(event, Context())
     path = {"rawPath": "/waits", "requestContext": {"http": {"method": "GET"}}}
-    answer = deciding_handler({"version": "2.0", **path}, Context())
+    response = deciding_handler({"version": "2.0", **path}, Context())
     assert (200, {"waits": [], "next": None}) == (
-        answer["statusCode"],
-        json.loads(answer["body"]),
+        response["statusCode"],
+        json.loads(response["body"]),
     )
 
 
-# The clock --------------------------------------------------------------------
+@pytest.mark.parametrize("path", ["/runs/waits", "/waits"])
+def test_base_path_is_removed_from_a_custom_domain(path: str) -> None:
+    handle = handler(store="memory:", verify=lambda _: "kim", base_path="runs")
+    event = {
+        "version": "2.0",
+        "rawPath": path,
+        "requestContext": {"http": {"method": "GET"}},
+    }
+
+    response = handle(event, Context())
+    handle.close()
+
+    assert 200 == response["statusCode"]
+
+
+# Time ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -97,7 +112,7 @@ def test_handler_without_agents_only_decides(deciding_handler: Handler) -> None:
         (10, 900, 10, True),
         (10, 900, 0, True),
         (0, 900, 0.001, False),
-        # Above the timeout: half of the time is used before it pauses.
+        # A margin above the timeout: half of the time is used.
         (900, 60, 30.1, False),
         (900, 60, 30, True),
     ],
@@ -105,7 +120,6 @@ def test_handler_without_agents_only_decides(deciding_handler: Handler) -> None:
 def test_time_is_short_below_the_margin(
     margin: float, total_seconds: float, remaining_seconds: float, *, short: bool
 ) -> None:
-    """R-F8."""
     time, context = TimeLeft(margin), Context(total_seconds)
     assert not time.is_short()
     time.begin_invocation(context)
@@ -124,22 +138,22 @@ def test_remaining_time_is_per_invocation() -> None:
     assert not time.is_short()
 
 
-# Waking -------------------------------------------------------------------------
+# Dispatchers --------------------------------------------------------------------
 
 
 class RecordingClient:
-    """A client of boto3's that notes what it is asked, or fails."""
+    """A boto3 client that records its calls, or fails."""
 
     def __init__(self, error: Exception | None = None) -> None:
         self.calls: list[dict[str, Any]] = []
         self._error = error
 
     def send_message(self, **fields: Any) -> None:
-        """Take a message."""
+        """Record a message."""
         self._record(fields)
 
     def invoke(self, **fields: Any) -> None:
-        """Take an invocation."""
+        """Record an invocation."""
         self._record(fields)
 
     def _record(self, fields: dict[str, Any]) -> None:
@@ -149,7 +163,7 @@ class RecordingClient:
 
 
 def wake(dispatcher: SqsDispatcher | InvokeDispatcher) -> None:
-    """Wake a run."""
+    """Give a run to a dispatcher."""
     asyncio.run(dispatcher.wake("r-1"))
 
 

@@ -144,8 +144,8 @@ def test_handler_and_agents_of_the_template_can_be_imported() -> None:
     code = (
         f"import {module}, sys; assert callable({module}.{name})\n"
         "assert not {'agents', 'openai', 'boto3', 'pydantic'} & set(sys.modules)\n"
-        "from continuations.serve.aws.lambda_runner import load_named\n"
-        f"assert load_named({agents!r}).name == 'hr'\n"
+        "from continuations.serve.aws.lambda_runner import load_or_call\n"
+        f"assert load_or_call({agents!r}).name == 'hr'\n"
     )
 
     subprocess.run(

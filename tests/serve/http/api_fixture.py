@@ -1,4 +1,4 @@
-"""A run that waits for somebody, a desk in front of it, and people who ask."""
+"""An `HttpApi` whose runs wait for an approval, and the requests of its clients."""
 
 from __future__ import annotations
 
@@ -8,74 +8,56 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from continuations import Agent, ApprovalPolicy, AsyncRunner, tool
+from continuations import ApprovalPolicy, AsyncRunner, ToolContext, tool
 from continuations.engine.ports import SystemClock
-from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.serve.http.api import HttpApi, Request, Response
 from continuations.serve.http.links import Links
+from tests import sample_app
 from tests.clocks import ManualClock
+from tests.effect_log import Effect
+from tests.scripts import call, scripted_model, turn_count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from continuations import Wait
+    from continuations.authoring.tool_protocol import ToolProtocol
     from continuations_storage import Store
 
 SECRET = "0123456789abcdef" * 2
-BASE_URL = "https://desk.example"
-
-
-class Bank:
-    """Counts what was really paid; with `shut`, a payment stands until it opens."""
-
-    def __init__(self) -> None:
-        self.paid: list[int] = []
-        self.payment_started = asyncio.Event()
-        self.reopened = asyncio.Event()
-        self.closed = False
-
-    def agent(
-        self, note: str = "for Jane", *, policy: ApprovalPolicy | None = None
-    ) -> Agent:
-        """Return an agent that wants to pay 500, and needs a Yes for it."""
-
-        @tool(approval=policy or True)
-        async def pay(cents: int, note: str) -> str:
-            """Pay."""
-            del note
-            self.payment_started.set()
-            if self.closed:
-                await self.reopened.wait()
-            self.paid.append(cents)
-            return f"paid {cents}"
-
-        call = ToolCall("pay", {"cents": 500, "note": note})
-        return Agent("clerk", tools=[pay], model=ScriptedModel([call, "all done"]))
+BASE_URL = "https://api.example"
 
 
 def verify_bearer(request: Request) -> str | None:
-    """Tell who asks by a header that nobody forges here."""
+    """Return the name in the bearer token."""
     scheme, _, name = request.headers.get("authorization", "").partition(" ")
     return name if scheme == "Bearer" else None
 
 
 class RecordingDispatcher:
-    """A dispatcher that only notes who is to be woken, or fails."""
+    """A dispatcher that records the runs, or fails."""
 
     def __init__(self, *, error: Exception | None = None) -> None:
         self.runs: list[str] = []
-        self._fails = error
+        self._error = error
 
     async def wake(self, run_id: str) -> None:
-        """Note a run."""
-        if self._fails is not None:
-            raise self._fails
+        """Record a run."""
+        if self._error is not None:
+            raise self._error
         self.runs.append(run_id)
 
 
 @dataclass
 class ApiFixture:
-    """A runner, its desk and its bank, with a clock that stands still."""
+    """An `HttpApi` on the sample application, whose agent wants to pay 500 cents.
+
+    Attributes:
+        store: The store or its URL.
+        note: An argument of the payment.
+        policy: The approval policy of the payment.
+        options: Options for `HttpApi` that replace those of the fixture.
+    """
 
     store: str | Store = "memory:"
     note: str = "for Jane"
@@ -83,23 +65,52 @@ class ApiFixture:
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def __post_init__(self) -> None:
-        # A store of files tells the real time, which a worker's clock must agree with.
+        # A file store tells the real time, and a worker's clock must agree with it.
         self.manual_clock = ManualClock()
         self.clock = self.manual_clock if self.store == "memory:" else SystemClock()
-        self.bank = Bank()
-        agent = self.bank.agent(self.note, policy=self.policy)
-        self.runner = AsyncRunner(agent, store=self.store, clock=self.clock)
+        self.effects: list[Effect] = []
+        self.payment_started = asyncio.Event()
+        self.payments_allowed = asyncio.Event()
+        self.payments_allowed.set()
+        self.runner = self.make_runner(self.store)
         self.links = Links(SECRET, base_url=BASE_URL, clock=self.clock)
-        given: dict[str, Any] = {
+        options: dict[str, Any] = {
             "verify": verify_bearer,
             "links": self.links,
             "clock": self.clock,
             **self.options,
         }
-        self.api = HttpApi(self.runner, **given)
+        self.api = HttpApi(self.runner, **options)
+
+    def make_runner(self, store: str | Store) -> AsyncRunner:
+        """Return a runner of the sample application on a store."""
+        lines = [[call("pay", cents=500, note=self.note)], "all done"]
+        agents = sample_app.make_agents(
+            scripted_model(lambda messages: lines[turn_count(messages)], _ignore_turn),
+            record=self.effects.append,
+            tools=[self._make_pay],
+        )
+        return AsyncRunner(agents, store=store, clock=self.clock)
+
+    def _make_pay(self, record: sample_app.Record) -> ToolProtocol:
+        @tool(approval=self.policy or True)
+        async def pay(cents: int, note: str, ctx: ToolContext) -> str:
+            """Pay."""
+            del note
+            self.payment_started.set()
+            await self.payments_allowed.wait()
+            record(Effect.of("pay", str(cents), ctx))
+            return f"paid {cents}"
+
+        return pay
+
+    @property
+    def paid_cents(self) -> list[int]:
+        """The payments that were made, in order."""
+        return [int(effect.what) for effect in self.effects]
 
     async def start_waiting_run(self, run_id: str = "jane-1") -> Wait:
-        """Start a run; returns what it waits for."""
+        """Start a run; return its wait."""
         outcome = await self.runner.start("pay Jane", run_id=run_id)
         return outcome.continuation.waits[0]
 
@@ -112,7 +123,7 @@ class ApiFixture:
         by: str | None = "kim",
         query: Mapping[str, str] | None = None,
     ) -> Response:
-        """Ask the desk, with JSON if something is said."""
+        """Send a request, with a JSON body if there is one."""
         headers = {} if by is None else {"authorization": f"Bearer {by}"}
         content = b""
         if body is not None:
@@ -130,7 +141,7 @@ class ApiFixture:
         return await self.request("POST", f"/waits/{wait.id}/decision", body, by=by)
 
     async def submit_form(self, link: str, **fields: str) -> Response:
-        """Post a link's form."""
+        """Post the form of a link."""
         return await self.api.handle(form_request(link, urlencode(fields)))
 
     async def open_link(self, link: str, method: str = "GET") -> Response:
@@ -142,8 +153,12 @@ class ApiFixture:
         return await self.runner.store.keys("")
 
 
+def _ignore_turn(task: str, turn: int) -> None:
+    del task, turn
+
+
 def form_request(link: str, text: str) -> Request:
-    """Return the request that a form of a link's page makes."""
+    """Return the request that the form of a link sends."""
     headers = {"content-type": "application/x-www-form-urlencoded"}
     path = path_of(link)
     return Request(method="POST", path=path, headers=headers, body=text.encode())
@@ -160,8 +175,9 @@ def json_body(response: Response) -> Any:
 
 
 def problem_slug(response: Response) -> str:
-    """Return which problem a response tells of."""
+    """Return the last part of a problem's type."""
     assert "application/problem+json" == response.headers["content-type"]
-    told: str = json_body(response)["type"]
-    assert response.status == json_body(response)["status"]
-    return told.rpartition(":")[2]
+    problem = json_body(response)
+    assert response.status == problem["status"]
+    slug: str = problem["type"].rpartition(":")[2]
+    return slug

@@ -1,4 +1,4 @@
-"""The desk: closed by default, one decision, and every error told as a problem."""
+"""`HttpApi`: closed by default, one decision, and a problem for every error."""
 
 from __future__ import annotations
 
@@ -49,22 +49,22 @@ PROTECTED_ROUTES = [
 ]
 
 
-def run_async(story: Coroutine[Any, Any, T]) -> T:
-    """Run a story to its end."""
-    return asyncio.run(story)
+def run_async(scenario: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end."""
+    return asyncio.run(scenario)
 
 
 def verify_nobody(_: Request) -> str | None:
-    """Know nobody."""
+    """Return no identity."""
     return None
 
 
 def verify_without_name(_: Request) -> str:
-    """Know somebody without a name."""
+    """Return an empty name."""
     return ""
 
 
-# Who asks --------------------------------------------------------------------
+# Identity -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("method", "path"), PROTECTED_ROUTES)
@@ -72,19 +72,19 @@ def verify_without_name(_: Request) -> str:
     "verify", [None, verify_bearer, verify_nobody, verify_without_name]
 )
 def test_unidentified_request_is_rejected(method: str, path: str, verify: Any) -> None:
-    """R-C5: closed by default, without a verifier and without a name."""
+    """Without a verifier or without a name, only the public routes are open."""
 
-    async def story() -> None:
-        office = ApiFixture(options={"verify": verify})
-        await office.start_waiting_run()
+    async def scenario() -> None:
+        fixture = ApiFixture(options={"verify": verify})
+        await fixture.start_waiting_run()
 
-        response = await office.request(method, path, {}, by=None)
+        response = await fixture.request(method, path, {}, by=None)
 
         assert (401, "unidentified") == (response.status, problem_slug(response))
         assert "Bearer" == response.headers["www-authenticate"]
         assert (verify is None) == ("no verifier" in response.body)
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_health_check_needs_no_identity() -> None:
@@ -97,222 +97,224 @@ def test_health_check_needs_no_identity() -> None:
 
 @pytest.mark.parametrize("identity", [True, 1, b"kim", ["kim"]])
 def test_verifier_that_returns_no_name_is_an_internal_error(identity: Any) -> None:
-    """R-C5: nothing that is merely like a name is one."""
+    """Only a `str` is a name."""
 
     def verify(_: Request) -> Any:
         return identity
 
-    office = ApiFixture(options={"verify": verify})
+    fixture = ApiFixture(options={"verify": verify})
 
-    response = run_async(office.request("GET", "/waits"))
+    response = run_async(fixture.request("GET", "/waits"))
 
     assert (500, "internal") == (response.status, problem_slug(response))
 
 
 def test_decider_is_the_verified_identity() -> None:
-    """R-C9: the actor is supplied by the verified channel."""
+    """The verifier names the decider; a body cannot."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         async def verify(request: Request) -> str | None:
             return verify_bearer(request)
 
-        office = ApiFixture(options={"verify": verify})
-        wait = await office.start_waiting_run()
-        forged = await office.decide(wait, {**APPROVE, "by": "the boss"})
-        decided = await office.decide(wait, APPROVE)
+        fixture = ApiFixture(options={"verify": verify})
+        wait = await fixture.start_waiting_run()
+        forged = await fixture.decide(wait, {**APPROVE, "by": "lee"})
+        decided = await fixture.decide(wait, APPROVE)
 
         assert 400 == forged.status
         assert "kim" == json_body(decided)["decision"]["by"]
 
-    run_async(story())
+    run_async(scenario())
 
 
-# Deciding --------------------------------------------------------------------
+# Deciding -----------------------------------------------------------------------
 
 
 def test_decision_is_recorded_and_the_dispatcher_wakes_the_run() -> None:
-    """R-G2: deciding is separate from resuming."""
+    """A decision is recorded first; the dispatcher resumes the run afterwards."""
 
-    async def story() -> None:
-        wakes = RecordingDispatcher()
-        office = ApiFixture(options={"dispatcher": wakes})
-        wait = await office.start_waiting_run()
+    async def scenario() -> None:
+        dispatcher = RecordingDispatcher()
+        fixture = ApiFixture(options={"dispatcher": dispatcher})
+        wait = await fixture.start_waiting_run()
 
-        decided = await office.decide(wait, APPROVE)
+        decided = await fixture.decide(wait, APPROVE)
 
         assert 200 == decided.status
         assert json_body(decided)["woken"]
-        assert ["jane-1"] == wakes.runs
-        assert [] == office.bank.paid
-        await office.runner.resume("jane-1")
-        assert [500] == office.bank.paid
+        assert ["jane-1"] == dispatcher.runs
+        assert [] == fixture.paid_cents
+        await fixture.runner.resume("jane-1")
+        assert [500] == fixture.paid_cents
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_inline_dispatcher_resumes_at_once() -> None:
-    async def story() -> None:
-        office = ApiFixture()
-        wait = await office.start_waiting_run()
-        inline = InlineDispatcher(office.runner)
-        office.api = HttpApi(office.runner, verify=verify_bearer, dispatcher=inline)
+    async def scenario() -> None:
+        fixture = ApiFixture()
+        wait = await fixture.start_waiting_run()
+        inline = InlineDispatcher(fixture.runner)
+        fixture.api = HttpApi(fixture.runner, verify=verify_bearer, dispatcher=inline)
 
-        decided = await office.decide(wait, APPROVE)
+        decided = await fixture.decide(wait, APPROVE)
 
         assert json_body(decided)["woken"]
-        assert [500] == office.bank.paid
+        assert [500] == fixture.paid_cents
         assert (
             "finished"
-            == json_body(await office.request("GET", "/runs/jane-1"))["status"]
+            == json_body(await fixture.request("GET", "/runs/jane-1"))["status"]
         )
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_failed_wake_does_not_change_the_response(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def story() -> None:
-        office = ApiFixture(
+    async def scenario() -> None:
+        fixture = ApiFixture(
             options={"dispatcher": RecordingDispatcher(error=OSError("no queue"))}
         )
-        wait = await office.start_waiting_run()
+        wait = await fixture.start_waiting_run()
 
-        decided = await office.decide(wait, APPROVE)
+        decided = await fixture.decide(wait, APPROVE)
 
         assert (200, False) == (decided.status, json_body(decided)["woken"])
-        assert "run jane-1 is decided, but could not be woken" in caplog.text
-        assert 1 == len((await office.runner.sweep()).resumed)
-        assert [500] == office.bank.paid
+        assert "run jane-1 is decided but was not resumed" in caplog.text
+        assert 1 == len((await fixture.runner.sweep()).resumed)
+        assert [500] == fixture.paid_cents
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_repeated_decision_gets_the_same_response() -> None:
-    """R-G3: concurrent, later, and after the run has ended; and no new run."""
+    """Also later and after the run has ended; the call runs once."""
 
-    async def story() -> None:
-        office = ApiFixture()
-        wait = await office.start_waiting_run()
-        first = await office.decide(wait, APPROVE)
-        later = await office.decide(wait, APPROVE)
-        await office.runner.resume("jane-1")
-        last = await office.decide(wait, APPROVE)
+    async def scenario() -> None:
+        fixture = ApiFixture()
+        wait = await fixture.start_waiting_run()
+        first = await fixture.decide(wait, APPROVE)
+        later = await fixture.decide(wait, APPROVE)
+        await fixture.runner.resume("jane-1")
+        last = await fixture.decide(wait, APPROVE)
 
         assert 200 == first.status
         assert first == later == last
-        await office.runner.resume("jane-1")
-        assert [500] == office.bank.paid
+        await fixture.runner.resume("jane-1")
+        assert [500] == fixture.paid_cents
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_late_decision_gets_the_recorded_decision() -> None:
-    async def story() -> None:
-        office = ApiFixture()
-        wait = await office.start_waiting_run()
-        await office.decide(wait, APPROVE)
+    async def scenario() -> None:
+        fixture = ApiFixture()
+        wait = await fixture.start_waiting_run()
+        await fixture.decide(wait, APPROVE)
 
-        late = await office.decide(wait, {"decision": "deny"}, by="lee")
+        late = await fixture.decide(wait, {"decision": "deny"}, by="lee")
 
         assert (409, "already-decided") == (late.status, problem_slug(late))
-        stands = json_body(late)["decision"]
-        assert ("approve", "kim") == (stands["kind"], stands["by"])
+        recorded = json_body(late)["decision"]
+        assert ("approve", "kim") == (recorded["kind"], recorded["by"])
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_one_of_two_hundred_deciders_wins(
     tmp_path: Path,
 ) -> None:
-    """One decision, 199 told, no 5xx; on files."""
+    """One decision is recorded, 199 requests get it, and none gets a 5xx."""
 
-    async def story() -> None:
-        office = ApiFixture(f"file:{tmp_path}")
-        wait = await office.start_waiting_run()
+    async def scenario() -> None:
+        fixture = ApiFixture(f"file:{tmp_path}")
+        wait = await fixture.start_waiting_run()
         verdicts = [APPROVE, {"decision": "deny"}, {"decision": "deny", "reason": "n"}]
 
-        answers = await asyncio.gather(
+        responses = await asyncio.gather(
             *(
-                office.decide(wait, verdicts[at % 3], by=f"p{at % 50}")
-                for at in range(200)
+                fixture.decide(wait, verdicts[number % 3], by=f"p{number % 50}")
+                for number in range(200)
             )
         )
 
-        assert {200, 409} == {answer.status for answer in answers}
-        stands = {json_body(answer)["decision"]["id"] for answer in answers}
-        assert 1 == len(stands)
-        keys = [key for key in await office.keys() if "/in/d-" in key]
+        assert {200, 409} == {response.status for response in responses}
+        decisions = {json_body(response)["decision"]["id"] for response in responses}
+        assert 1 == len(decisions)
+        keys = [key for key in await fixture.keys() if "/in/d-" in key]
         assert 1 == len(keys)
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_invalid_edited_arguments_are_rejected() -> None:
-    """R-C10: edited arguments are checked against the schema."""
+    """Edited arguments are checked against the wait's JSON Schema."""
 
-    async def story() -> None:
-        office = ApiFixture()
-        wait = await office.start_waiting_run()
+    async def scenario() -> None:
+        fixture = ApiFixture()
+        wait = await fixture.start_waiting_run()
 
-        refused = await office.decide(
+        refused = await fixture.decide(
             wait, {**APPROVE, "arguments": {"cents": "x", "note": "n"}}
         )
-        empty = await office.decide(wait, {**APPROVE, "arguments": {}})
-        taken = await office.decide(
+        empty = await fixture.decide(wait, {**APPROVE, "arguments": {}})
+        accepted = await fixture.decide(
             wait, {**APPROVE, "arguments": {"cents": 7, "note": "n"}}
         )
 
         assert (422, "decision-refused") == (refused.status, problem_slug(refused))
-        assert 422 == empty.status  # explicit {} is an edit, and lacks what is needed
-        assert {"cents": 7, "note": "n"} == json_body(taken)["decision"]["arguments"]
-        await office.runner.resume("jane-1")
-        assert [7] == office.bank.paid
+        assert 422 == empty.status  # {} is an edit that lacks required arguments
+        assert {"cents": 7, "note": "n"} == json_body(accepted)["decision"]["arguments"]
+        await fixture.runner.resume("jane-1")
+        assert [7] == fixture.paid_cents
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_a_wait_that_has_expired_is_not_decided() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         policy = ApprovalPolicy(expires_after=timedelta(hours=1))
-        office = ApiFixture(policy=policy)
-        wait = await office.start_waiting_run()
-        office.manual_clock.seconds = 3601
+        fixture = ApiFixture(policy=policy)
+        wait = await fixture.start_waiting_run()
+        fixture.manual_clock.seconds = 3601
 
-        shown = await office.request("GET", f"/waits/{wait.id}")
-        late = await office.decide(wait, APPROVE)
-        run = await office.request("GET", "/runs/jane-1")
+        shown = await fixture.request("GET", f"/waits/{wait.id}")
+        late = await fixture.decide(wait, APPROVE)
+        run = await fixture.request("GET", "/runs/jane-1")
 
         assert "expired" == json_body(shown)["state"]
         assert (410, "wait-expired") == (late.status, problem_slug(late))
         assert ["expired"] == [each["state"] for each in json_body(run)["waits"]]
-        await office.runner.resume("jane-1")
-        assert [] == office.bank.paid
+        await fixture.runner.resume("jane-1")
+        assert [] == fixture.paid_cents
 
-    run_async(story())
+    run_async(scenario())
 
 
-# Looking ---------------------------------------------------------------------
+# Reading ------------------------------------------------------------------------
 
 
 def test_open_waits_are_listed_a_page_at_a_time() -> None:
-    """R-F3: from the store alone, each once, in one order."""
+    """Each wait is listed once, in the order of its id."""
 
-    async def story() -> None:
-        office = ApiFixture()
-        waits = [await office.start_waiting_run(f"run-{number}") for number in range(5)]
-        found: list[str] = []
+    async def scenario() -> None:
+        fixture = ApiFixture()
+        waits = [
+            await fixture.start_waiting_run(f"run-{number}") for number in range(5)
+        ]
+        listed: list[str] = []
         after = ""
         while after is not None:
             query = {"limit": "2", "after": after}
-            page = json_body(await office.request("GET", "/waits", query=query))
+            page = json_body(await fixture.request("GET", "/waits", query=query))
             assert len(page["waits"]) <= 2
-            found += [each["id"] for each in page["waits"]]
+            listed += [each["id"] for each in page["waits"]]
             after = page["next"]
 
-        assert sorted(wait.id for wait in waits) == found
+        assert sorted(wait.id for wait in waits) == listed
 
-    run_async(story())
+    run_async(scenario())
 
 
 @pytest.mark.parametrize(
@@ -335,79 +337,81 @@ def test_invalid_page_query_is_rejected(query: dict[str, str]) -> None:
 
 
 def test_a_decided_wait_is_never_shown_as_open() -> None:
-    """R-F9: neither in the list, nor by itself, nor in its run."""
+    """Neither in the list, nor by itself, nor in its run."""
 
-    async def story() -> None:
-        office = ApiFixture()
-        wait = await office.start_waiting_run()
-        before = json_body(await office.request("GET", "/runs/jane-1"))
-        await office.runner.decide(wait.id, Deny(by="lee"))
+    async def scenario() -> None:
+        fixture = ApiFixture()
+        wait = await fixture.start_waiting_run()
+        before = json_body(await fixture.request("GET", "/runs/jane-1"))
+        await fixture.runner.decide(wait.id, Deny(by="lee"))
 
-        listed = await office.request("GET", "/waits")
-        shown = await office.request("GET", f"/waits/{wait.id}")
-        run = json_body(await office.request("GET", "/runs/jane-1"))
+        listed = await fixture.request("GET", "/waits")
+        shown = await fixture.request("GET", f"/waits/{wait.id}")
+        run = json_body(await fixture.request("GET", "/runs/jane-1"))
 
         assert [wait.id] == [each["id"] for each in before["waits"]]
         assert [] == json_body(listed)["waits"]
         assert (409, "lee") == (shown.status, json_body(shown)["decision"]["by"])
         assert ([], [wait.id]) == (run["waits"], run["decided"])
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_wait_response_contains_the_complete_arguments() -> None:
-    """R-C3: the complete effective arguments."""
+    """The arguments are whole and unchanged, however long."""
 
-    async def story() -> None:
-        office = ApiFixture(note="x" * 50_000 + "\u202e")
-        wait = await office.start_waiting_run()
+    async def scenario() -> None:
+        fixture = ApiFixture(note="x" * 50_000 + "\u202e")
+        wait = await fixture.start_waiting_run()
 
-        shown = json_body(await office.request("GET", f"/waits/{wait.id}"))
+        shown = json_body(await fixture.request("GET", f"/waits/{wait.id}"))
 
         assert {"cents": 500, "note": "x" * 50_000 + "\u202e"} == shown["arguments"]
-        assert ("pay", ["clerk", "pay"]) == (shown["tool"], shown["path"])
+        assert ("pay", ["boss", "pay"]) == (shown["tool"], shown["path"])
         assert wait.digest == shown["digest"]
 
-    run_async(story())
+    run_async(scenario())
 
 
-# Moving runs on --------------------------------------------------------------
+# Runs ---------------------------------------------------------------------------
 
 
 def test_long_input_is_accepted() -> None:
-    async def story() -> None:
-        office = ApiFixture()
-        said = {"run_id": "long", "input": "pay Jane " * 10_000}
+    async def scenario() -> None:
+        fixture = ApiFixture()
+        body = {"run_id": "long", "input": "pay Jane " * 10_000}
 
-        assert 200 == (await office.request("POST", "/runs", said)).status
+        assert 200 == (await fixture.request("POST", "/runs", body)).status
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_repeated_start_begins_one_run() -> None:
-    """R-G3: a delivery that comes again begins no new run."""
+    """A repeated request starts no second run."""
 
-    async def story() -> None:
-        office = ApiFixture()
-        said = {"run_id": "jane-1", "input": "pay Jane"}
+    async def scenario() -> None:
+        fixture = ApiFixture()
+        body = {"run_id": "jane-1", "input": "pay Jane"}
 
-        begun = await office.request("POST", "/runs", said)
-        again = await office.request("POST", "/runs", said)
-        other = await office.request("POST", "/runs", {**said, "input": "pay Lee"})
-        nobody = await office.request("POST", "/runs", said, by=None)
-        whose = await office.request("POST", "/runs", {**said, "agent": "boss"})
+        started = await fixture.request("POST", "/runs", body)
+        again = await fixture.request("POST", "/runs", body)
+        other = await fixture.request("POST", "/runs", {**body, "input": "pay Lee"})
+        nobody = await fixture.request("POST", "/runs", body, by=None)
+        unknown_agent = await fixture.request(
+            "POST", "/runs", {**body, "agent": "nobody"}
+        )
 
-        assert (200, "suspended") == (begun.status, json_body(begun)["status"])
-        assert json_body(begun) == json_body(again)
+        assert (200, "suspended") == (started.status, json_body(started)["status"])
+        assert json_body(started) == json_body(again)
         assert (409, "run-exists") == (other.status, problem_slug(other))
-        assert [401, 400] == [nobody.status, whose.status]
-        assert 1 == len(json_body(begun)["waits"])
+        assert [401, 400] == [nobody.status, unknown_agent.status]
+        assert 1 == len(json_body(started)["waits"])
 
-    run_async(story())
+    run_async(scenario())
 
 
 @pytest.mark.parametrize(
-    "said",
+    "body",
     [
         {},
         {"input": "x"},
@@ -419,85 +423,84 @@ def test_repeated_start_begins_one_run() -> None:
         {"run_id": "x", "input": "pay", "context": {}},
     ],
 )
-def test_invalid_start_body_is_rejected(said: dict[str, Any]) -> None:
-    async def story() -> None:
-        office = ApiFixture()
+def test_invalid_start_body_is_rejected(body: dict[str, Any]) -> None:
+    async def scenario() -> None:
+        fixture = ApiFixture()
 
-        assert 400 == (await office.request("POST", "/runs", said)).status
-        assert [] == await office.keys()
+        assert 400 == (await fixture.request("POST", "/runs", body)).status
+        assert [] == await fixture.keys()
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_resume_runs_inline_or_is_dispatched() -> None:
-    async def story() -> None:
-        wakes = RecordingDispatcher()
-        office = ApiFixture()
-        wait = await office.start_waiting_run()
-        await office.decide(wait, APPROVE)
+    async def scenario() -> None:
+        dispatcher = RecordingDispatcher()
+        fixture = ApiFixture()
+        wait = await fixture.start_waiting_run()
+        await fixture.decide(wait, APPROVE)
 
-        here = await office.request("POST", "/runs/jane-1/resume")
-        again = await office.request("POST", "/runs/jane-1/resume")
-        desk = HttpApi(office.runner, verify=verify_bearer, dispatcher=wakes)
-        office.api = desk
-        elsewhere = await office.request("POST", "/runs/jane-1/resume")
+        inline = await fixture.request("POST", "/runs/jane-1/resume")
+        again = await fixture.request("POST", "/runs/jane-1/resume")
+        fixture.api = HttpApi(
+            fixture.runner, verify=verify_bearer, dispatcher=dispatcher
+        )
+        dispatched = await fixture.request("POST", "/runs/jane-1/resume")
 
-        assert (200, "finished") == (here.status, json_body(here)["status"])
-        assert json_body(here) == json_body(again)
-        assert (202, ["jane-1"]) == (elsewhere.status, wakes.runs)
-        assert [500] == office.bank.paid
+        assert (200, "finished") == (inline.status, json_body(inline)["status"])
+        assert json_body(inline) == json_body(again)
+        assert (202, ["jane-1"]) == (dispatched.status, dispatcher.runs)
+        assert [500] == fixture.paid_cents
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_cancel_records_the_identity_and_closes_waits() -> None:
-    """PA-23, R-F6: whoever looks at what waits can end it."""
+    async def scenario() -> None:
+        fixture = ApiFixture()
+        wait = await fixture.start_waiting_run()
 
-    async def story() -> None:
-        office = ApiFixture()
-        wait = await office.start_waiting_run()
-
-        bare = await office.request("POST", "/runs/jane-1/cancel")
-        more = await office.request("POST", "/runs/jane-1/cancel", {"force": True})
-        said = {"reason": "no money"}
-        done = await office.request("POST", "/runs/jane-1/cancel", said)
-        again = await office.request("POST", "/runs/jane-1/cancel", {})
-        late = await office.decide(wait, APPROVE)
+        bare = await fixture.request("POST", "/runs/jane-1/cancel")
+        more = await fixture.request("POST", "/runs/jane-1/cancel", {"force": True})
+        body = {"reason": "no money"}
+        done = await fixture.request("POST", "/runs/jane-1/cancel", body)
+        again = await fixture.request("POST", "/runs/jane-1/cancel", {})
+        late = await fixture.decide(wait, APPROVE)
 
         assert [415, 400] == [bare.status, more.status]
         assert (200, "cancelled") == (done.status, json_body(done)["status"])
         assert 200 == again.status
         assert "no money" == json_body(done)["failure"]["message"]
-        wish = await read_cancel_request(Objects(office.runner.store), "jane-1")
-        assert wish is not None
-        assert "kim" == wish.by
+        request = await read_cancel_request(Objects(fixture.runner.store), "jane-1")
+        assert request is not None
+        assert "kim" == request.by
         assert (410, "cancelled") == (late.status, problem_slug(late))
-        assert [] == office.bank.paid
+        assert [] == fixture.paid_cents
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_sweep_resumes_a_decided_run() -> None:
-    async def story() -> None:
-        office = ApiFixture()
-        await office.decide(await office.start_waiting_run(), APPROVE)
+    async def scenario() -> None:
+        fixture = ApiFixture()
+        await fixture.decide(await fixture.start_waiting_run(), APPROVE)
 
-        swept = json_body(await office.request("POST", "/sweep"))
+        result = json_body(await fixture.request("POST", "/sweep"))
 
-        assert [{"run_id": "jane-1", "status": "finished"}] == swept["resumed"]
-        assert {} == swept["failed"]
+        assert [{"run_id": "jane-1", "status": "finished"}] == result["resumed"]
+        assert {} == result["failed"]
 
-    run_async(story())
+    run_async(scenario())
 
 
-# What is wrong ---------------------------------------------------------------
+# Errors -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("method", "path", "status", "problem"),
     [
         ("GET", "/", 404, "no-such-path"),
-        ("GET", "/waits/", 404, "wait-not-found"),
+        ("GET", "/waits/", 404, "no-such-path"),
         ("GET", "/waits/x/decision", 405, "method-not-allowed"),
         ("GET", "/waits/approval-01m7xzj8asw1ramfcps55vy294@j", 404, "wait-not-found"),
         ("GET", "/waits/a/b/c", 404, "no-such-path"),
@@ -519,46 +522,48 @@ def test_unknown_path_method_or_id_is_a_problem(
 
 
 def test_options_tells_the_methods_and_head_has_no_body() -> None:
-    async def story() -> None:
-        office = ApiFixture()
-        await office.start_waiting_run()
-        before = await office.keys()
+    async def scenario() -> None:
+        fixture = ApiFixture()
+        await fixture.start_waiting_run()
+        before = await fixture.keys()
 
         for route in ROUTES:
-            path = route.path.format(wait_id="x", run_id="jane-1", token="")
-            told = await office.request("OPTIONS", path)
-            assert (204, route.methods) == (told.status, told.headers["allow"])
-            head = await office.request("HEAD", path)
+            path = route.path.format_map(
+                {"run_id": "jane-1", "wait_id": "x", "token": "x"}
+            )
+            options = await fixture.request("OPTIONS", path)
+            assert (204, route.methods) == (options.status, options.headers["allow"])
+            head = await fixture.request("HEAD", path)
             assert "" == head.body
             assert ("GET" in route.handlers) == (head.status != 405)
 
-        assert before == await office.keys()
+        assert before == await fixture.keys()
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_too_long_body_is_rejected() -> None:
-    async def story() -> None:
-        office = ApiFixture(options={"max_body_bytes": 30})
-        wait = await office.start_waiting_run()
+    async def scenario() -> None:
+        fixture = ApiFixture(options={"max_body_bytes": 30})
+        wait = await fixture.start_waiting_run()
 
-        large = await office.decide(wait, {"decision": "deny", "reason": "xxxx"})
-        small = await office.decide(wait, APPROVE)
+        large = await fixture.decide(wait, {"decision": "deny", "reason": "xxxx"})
+        small = await fixture.decide(wait, APPROVE)
 
         assert [413, 200] == [large.status, small.status]
 
-    run_async(story())
+    run_async(scenario())
 
 
 class UnreadableStore(MemoryStore):
-    """A store that cannot be read."""
+    """A store whose reads fail with an error."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__()
         self._error = error
 
     async def read(self, key: str) -> bytes:
-        """Fail."""
+        """Raise the error."""
         del key
         raise self._error
 
@@ -577,17 +582,17 @@ SECRET_DETAIL = "arn:aws:s3:::bucket AKIA123"
 def test_server_error_has_an_error_id_and_is_logged(
     error: Exception, status: int, problem: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """R-G4: never a traceback; nothing of the store's own words."""
+    """The response contains neither a traceback nor the text of the store's error."""
 
-    async def story() -> None:
-        office = ApiFixture()
-        wait = await office.start_waiting_run()
-        office.api = HttpApi(
+    async def scenario() -> None:
+        fixture = ApiFixture()
+        wait = await fixture.start_waiting_run()
+        fixture.api = HttpApi(
             AsyncRunner([], store=UnreadableStore(error)), verify=verify_bearer
         )
 
         with caplog.at_level(logging.ERROR):
-            response = await office.decide(wait, APPROVE)
+            response = await fixture.decide(wait, APPROVE)
 
         assert (status, problem) == (response.status, problem_slug(response))
         assert "AKIA" not in response.body
@@ -595,45 +600,54 @@ def test_server_error_has_an_error_id_and_is_logged(
         assert "AKIA" in caplog.text
         assert (status == 503) == ("retry-after" in response.headers)
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_claimed_run_response_has_retry_after() -> None:
-    async def story() -> None:
-        office = ApiFixture()
-        await office.decide(await office.start_waiting_run(), APPROVE)
-        office.bank.closed = True
-        holder = asyncio.create_task(office.runner.resume("jane-1"))
-        await office.bank.payment_started.wait()
+    async def scenario() -> None:
+        fixture = ApiFixture()
+        await fixture.decide(await fixture.start_waiting_run(), APPROVE)
+        fixture.payments_allowed.clear()
+        worker = asyncio.create_task(fixture.runner.resume("jane-1"))
+        await fixture.payment_started.wait()
 
-        busy = await office.request("POST", "/runs/jane-1/resume")
-        office.bank.reopened.set()
-        await holder
+        busy = await fixture.request("POST", "/runs/jane-1/resume")
+        fixture.payments_allowed.set()
+        await worker
 
         assert (409, "run-busy") == (busy.status, problem_slug(busy))
         assert 1 <= int(busy.headers["retry-after"]) <= 30
         assert "until" in json_body(busy)
-        assert [500] == office.bank.paid
+        assert [500] == fixture.paid_cents
 
-    run_async(story())
+    run_async(scenario())
 
 
-def test_api_works_under_a_prefix() -> None:
-    office = ApiFixture(options={"prefix": "/agents/"})
+@pytest.mark.parametrize("base_path", ["agents", "/agents", "/agents/"])
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/agents/healthz", 200),
+        # API Gateway serves a function under its own URL too, without the base path.
+        ("/healthz", 200),
+        ("/agentshealthz", 404),
+        ("/others/healthz", 404),
+        ("/agents/agents/healthz", 404),
+        ("/agents", 404),
+        ("", 404),
+    ],
+)
+def test_base_path_is_removed_once(base_path: str, path: str, status: int) -> None:
+    fixture = ApiFixture(options={"base_path": base_path})
 
-    inside = run_async(office.request("GET", "/agents/healthz"))
-    outside = run_async(office.request("GET", "/healthz"))
-    beside = run_async(office.request("GET", "/agentshealthz"))
-    other = run_async(office.request("GET", "/others/healthz"))
+    response = run_async(fixture.request("GET", path))
 
-    assert [200, 404, 404, 404] == [
-        each.status for each in (inside, outside, beside, other)
-    ]
+    assert status == response.status
 
 
 def test_deciding_imports_no_heavy_modules() -> None:
-    """R-G2: cheap in a cold process."""
-    dear = (
+    """A cold process that decides loads no framework, agents, pages or schemas."""
+    heavy = (
         "starlette",
         "pydantic",
         "openai",
@@ -642,15 +656,17 @@ def test_deciding_imports_no_heavy_modules() -> None:
         "continuations.engine.worker",
         "continuations.serve.http.pages",
         "continuations.serve.http.openapi",
+        "continuations.present.schemas",
     )
     code = (
-        "import sys\nimport continuations.serve.http.api, continuations.serve.http.links\n"
+        "import sys\n"
+        "import continuations.serve.http.api, continuations.serve.http.links\n"
         "import continuations.engine.async_runner\n"
-        f"print([name for name in {dear!r} if name in sys.modules])"
+        f"print([name for name in {heavy!r} if name in sys.modules])"
     )
 
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
 
-    assert "[]" == done.stdout.strip()
+    assert "[]" == completed.stdout.strip()

@@ -1,4 +1,4 @@
-"""The ASGI application: what Starlette carries to the desk and back."""
+"""The ASGI application gives the responses of `HttpApi`, alone or mounted."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ KIM = {"authorization": "Bearer kim"}
 APPROVE = {"decision": "approve"}
 
 
-def run_async(story: Coroutine[Any, Any, None]) -> None:
-    """Run a story to its end."""
-    asyncio.run(story)
+def run_async(scenario: Coroutine[Any, Any, None]) -> None:
+    """Run a coroutine to its end."""
+    asyncio.run(scenario)
 
 
 def client(app: ASGIApp, base_url: str = BASE_URL) -> httpx.AsyncClient:
-    """Return a client of an application of this process."""
+    """Return an HTTP client of an application."""
     transport = httpx.ASGITransport(app=app)
     return httpx.AsyncClient(transport=transport, base_url=base_url, headers=KIM)
 
 
 def test_asgi_app_carries_a_decision() -> None:
-    async def story() -> None:
-        office = ApiFixture()
-        wait = await office.start_waiting_run()
-        async with client(asgi.app(office.api)) as http:
+    async def scenario() -> None:
+        fixture = ApiFixture()
+        wait = await fixture.start_waiting_run()
+        async with client(asgi.app(fixture.api)) as http:
             listed = await http.get("/waits", params={"limit": 1})
             shown = await http.get(f"/waits/{wait.id}")
             decided = await http.post(f"/waits/{wait.id}/decision", json=APPROVE)
@@ -53,24 +53,24 @@ def test_asgi_app_carries_a_decision() -> None:
         assert "application/problem+json" == missing.headers["content-type"]
         assert "no-store" == decided.headers["cache-control"]
 
-    run_async(story())
+    run_async(scenario())
 
 
 @pytest.mark.parametrize("prefix", ["", "/agents", "/a/b"])
 def test_mounted_in_fastapi_under_a_prefix(prefix: str) -> None:
-    async def story() -> None:
-        office = ApiFixture()
-        wait = await office.start_waiting_run()
+    async def scenario() -> None:
+        fixture = ApiFixture()
+        wait = await fixture.start_waiting_run()
         app = FastAPI()
-        app.mount(prefix, asgi.app(office.api))
-        link = office.links.link(wait).replace(BASE_URL, prefix)
+        app.mount(prefix, asgi.app(fixture.api))
+        link = fixture.links.link(wait).replace(BASE_URL, prefix)
         form = {"decision": "approve"}
 
         async with client(app) as http:
             shown = await http.get(link)
             head = await http.head(link)
             options = await http.options(link)
-            clicked = await http.post(link, data=form)
+            submitted = await http.post(link, data=form)
             again = await http.post(link, data=form)
             run = await http.get(f"{prefix}/runs/jane-1")
 
@@ -81,23 +81,23 @@ def test_mounted_in_fastapi_under_a_prefix(prefix: str) -> None:
         ]
         assert b"" == head.content
         assert "content-length" not in head.headers
-        assert [200, 200] == [clicked.status_code, again.status_code]
-        assert clicked.content == again.content
+        assert [200, 200] == [submitted.status_code, again.status_code]
+        assert submitted.content == again.content
         assert [wait.id] == run.json()["decided"]
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_one_of_two_hundred_http_deciders_wins(tmp_path: Path) -> None:
-    """One decision, 199 told, no 5xx; on files."""
+    """One decision is recorded, 199 requests get it, and none gets a 5xx."""
 
-    async def story() -> None:
-        office = ApiFixture(f"file:{tmp_path}")
-        wait = await office.start_waiting_run()
+    async def scenario() -> None:
+        fixture = ApiFixture(f"file:{tmp_path}")
+        wait = await fixture.start_waiting_run()
         path = f"/waits/{wait.id}/decision"
 
-        async with client(asgi.app(office.api)) as http:
-            answers = await asyncio.gather(
+        async with client(asgi.app(fixture.api)) as http:
+            replies = await asyncio.gather(
                 *(
                     http.post(
                         path,
@@ -108,15 +108,15 @@ def test_one_of_two_hundred_http_deciders_wins(tmp_path: Path) -> None:
                 )
             )
 
-        assert [200, *[409] * 199] == sorted(each.status_code for each in answers)
-        told = {each.json()["decision"]["id"] for each in answers}
-        assert 1 == len(told)
+        assert [200, *[409] * 199] == sorted(each.status_code for each in replies)
+        decisions = {each.json()["decision"]["id"] for each in replies}
+        assert 1 == len(decisions)
 
-    run_async(story())
+    run_async(scenario())
 
 
 class AsgiConnection:
-    """One connection, whose other end says what a test wants."""
+    """One ASGI connection; the client sends the messages of a test."""
 
     def __init__(self, *messages: dict[str, Any]) -> None:
         self._messages = iter(messages)
@@ -124,16 +124,16 @@ class AsgiConnection:
         self.sent: list[MutableMapping[str, Any]] = []
 
     async def receive(self) -> dict[str, Any]:
-        """Say the next thing."""
+        """Return the client's next message."""
         self.received_count += 1
         return next(self._messages)
 
     async def send(self, message: MutableMapping[str, Any]) -> None:
-        """Take an answer."""
+        """Record a message of the server."""
         self.sent.append(message)
 
     async def post(self, app: ASGIApp, path: str, **headers: str) -> None:
-        """Post to a path."""
+        """Send a POST request to an application."""
         named = [
             (b"authorization", b"Bearer kim"),
             (b"content-type", b"application/json"),
@@ -156,74 +156,74 @@ class AsgiConnection:
 
 
 def body_part(body: bytes, *, more_body: bool = True) -> dict[str, Any]:
-    """Return a piece of a body."""
+    """Return one part of a request body."""
     return {"type": "http.request", "body": body, "more_body": more_body}
 
 
-def test_a_body_comes_in_pieces() -> None:
-    async def story() -> None:
-        office = ApiFixture()
-        wait = await office.start_waiting_run()
-        line = AsgiConnection(
+def test_body_may_arrive_in_parts() -> None:
+    async def scenario() -> None:
+        fixture = ApiFixture()
+        wait = await fixture.start_waiting_run()
+        connection = AsgiConnection(
             body_part(b'{"decision":'),
             body_part(b""),
             body_part(b' "approve"}', more_body=False),
         )
 
-        await line.post(asgi.app(office.api), f"/waits/{wait.id}/decision")
+        await connection.post(asgi.app(fixture.api), f"/waits/{wait.id}/decision")
 
-        assert 200 == line.sent[0]["status"]
+        assert 200 == connection.sent[0]["status"]
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_endless_body_is_read_up_to_the_limit() -> None:
-    async def story() -> None:
-        office = ApiFixture(options={"max_body_bytes": 1000})
-        wait = await office.start_waiting_run()
-        line = AsgiConnection(*[body_part(b"x" * 400)] * 100)
+    async def scenario() -> None:
+        fixture = ApiFixture(options={"max_body_bytes": 1000})
+        wait = await fixture.start_waiting_run()
+        connection = AsgiConnection(*[body_part(b"x" * 400)] * 100)
 
-        await line.post(asgi.app(office.api), f"/waits/{wait.id}/decision")
+        await connection.post(asgi.app(fixture.api), f"/waits/{wait.id}/decision")
 
-        assert (413, 3) == (line.sent[0]["status"], line.received_count)
+        assert (413, 3) == (connection.sent[0]["status"], connection.received_count)
 
-    run_async(story())
+    run_async(scenario())
 
 
 @pytest.mark.parametrize("length", ["1001", "9" * 30])
 def test_body_with_a_too_large_content_length_is_not_read(length: str) -> None:
-    async def story() -> None:
-        office = ApiFixture(options={"max_body_bytes": 1000})
-        line = AsgiConnection()
+    async def scenario() -> None:
+        fixture = ApiFixture(options={"max_body_bytes": 1000})
+        connection = AsgiConnection()
 
-        await line.post(asgi.app(office.api), "/sweep", content_length=length)
+        await connection.post(asgi.app(fixture.api), "/sweep", content_length=length)
 
-        assert (413, 0) == (line.sent[0]["status"], line.received_count)
+        assert (413, 0) == (connection.sent[0]["status"], connection.received_count)
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_disconnect_during_the_body_decides_nothing() -> None:
-    """R-C11: the loss of a connection never decides."""
+    """A lost connection never decides."""
 
-    async def story() -> None:
-        office = ApiFixture()
-        wait = await office.start_waiting_run()
-        line = AsgiConnection(
+    async def scenario() -> None:
+        fixture = ApiFixture()
+        wait = await fixture.start_waiting_run()
+        connection = AsgiConnection(
             body_part(b'{"decision": "approve"}'), {"type": "http.disconnect"}
         )
 
-        await line.post(asgi.app(office.api), f"/waits/{wait.id}/decision")
+        await connection.post(asgi.app(fixture.api), f"/waits/{wait.id}/decision")
 
-        assert [] == line.sent
-        assert wait == await office.runner.wait(wait.id)
+        assert [] == connection.sent
+        assert wait == await fixture.runner.wait(wait.id)
 
-    run_async(story())
+    run_async(scenario())
 
 
-def test_a_websocket_is_refused() -> None:
-    async def story() -> None:
-        line = AsgiConnection({"type": "websocket.connect"})
+def test_websocket_is_refused() -> None:
+    async def scenario() -> None:
+        connection = AsgiConnection({"type": "websocket.connect"})
         scope: Scope = {
             "type": "websocket",
             "path": "/waits",
@@ -231,34 +231,34 @@ def test_a_websocket_is_refused() -> None:
             "root_path": "",
         }
 
-        await asgi.app(ApiFixture().api)(scope, line.receive, line.send)
+        await asgi.app(ApiFixture().api)(scope, connection.receive, connection.send)
 
-        assert ["websocket.close"] == [each["type"] for each in line.sent]
+        assert ["websocket.close"] == [each["type"] for each in connection.sent]
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_repeated_header_is_joined() -> None:
-    """No verifier sees only the one that it likes (RFC 9110, section 5.3)."""
+    """A verifier sees all values of a header (RFC 9110, section 5.3)."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         seen: list[str] = []
 
         def verify(request: Request) -> None:
             seen.append(request.headers["authorization"])
 
-        line = AsgiConnection(body_part(b"", more_body=False))
+        connection = AsgiConnection(body_part(b"", more_body=False))
         app = asgi.app(ApiFixture(options={"verify": verify}).api)
-        await line.post(app, "/sweep", authorization="Bearer lee")
+        await connection.post(app, "/sweep", authorization="Bearer lee")
 
         assert ["Bearer kim, Bearer lee"] == seen
-        assert 401 == line.sent[0]["status"]
+        assert 401 == connection.sent[0]["status"]
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_standalone_app_runs_its_lifespan() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         seen: list[str] = []
 
         @asynccontextmanager
@@ -267,16 +267,16 @@ def test_standalone_app_runs_its_lifespan() -> None:
             yield
             seen.append("down")
 
-        line = AsgiConnection(
+        connection = AsgiConnection(
             {"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}
         )
         app = asgi.app(ApiFixture().api, lifespan=lifespan)
-        await app({"type": "lifespan", "asgi": {}}, line.receive, line.send)
+        await app({"type": "lifespan", "asgi": {}}, connection.receive, connection.send)
 
         assert ["up", "down"] == seen
         assert [
             "lifespan.startup.complete",
             "lifespan.shutdown.complete",
-        ] == [each["type"] for each in line.sent]
+        ] == [each["type"] for each in connection.sent]
 
-    run_async(story())
+    run_async(scenario())

@@ -1,4 +1,4 @@
-"""Only a well-typed approve is one; everything else records nothing."""
+"""Only an exact approval approves; every other body records nothing."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def test_approve_deny_and_edit_bodies_are_parsed() -> None:
 
 
 @pytest.mark.parametrize("value", [False, 0, "", None, [], {}, 0.0, "x", {"a": [1]}])
-def test_falsy_values_are_answers(value: Any) -> None:
-    """R-C5: they round-trip."""
+def test_falsy_value_is_an_answer(value: Any) -> None:
+    """The value keeps its type."""
     verdict = parse({"decision": "answer", "value": value})
 
     assert Answer(value, by="kim") == verdict
@@ -118,12 +118,12 @@ INVALID_BODIES = [
 
 @pytest.mark.parametrize("body", INVALID_BODIES, ids=range(len(INVALID_BODIES)))
 def test_invalid_decision_body_records_nothing(body: bytes) -> None:
-    """R-C5, R-G4: each is a 4xx, and the wait is open."""
+    """The response is a 400, and the wait stays open."""
 
-    async def story() -> None:
-        office = ApiFixture()
-        wait = await office.start_waiting_run()
-        asked = Request(
+    async def scenario() -> None:
+        fixture = ApiFixture()
+        wait = await fixture.start_waiting_run()
+        request = Request(
             method="POST",
             path=f"/waits/{wait.id}/decision",
             headers={
@@ -133,12 +133,12 @@ def test_invalid_decision_body_records_nothing(body: bytes) -> None:
             body=body,
         )
 
-        refused = await office.api.handle(asked)
+        refused = await fixture.api.handle(request)
 
         assert 400 == refused.status
-        assert wait == await office.runner.wait(wait.id)
+        assert wait == await fixture.runner.wait(wait.id)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 @settings(deadline=None)
@@ -187,30 +187,30 @@ def test_parsed_verdict_contains_exactly_the_body(
 
 @settings(max_examples=50, deadline=None)
 @given(
-    said=st.dictionaries(
+    body=st.dictionaries(
         st.sampled_from(["decision", "arguments", "reason", "value"]),
         st.sampled_from(["approve", "deny", "answer"]) | JSON,
     )
 )
-def test_arbitrary_decision_body_never_gets_a_5xx(said: dict[str, Any]) -> None:
-    """R-G4: never a 5xx; a call runs only after a well-typed approve."""
+def test_arbitrary_decision_body_never_gets_a_5xx(body: dict[str, Any]) -> None:
+    """The call runs only after an exact approval."""
 
-    async def story() -> None:
-        office = ApiFixture()
-        wait = await office.start_waiting_run()
+    async def scenario() -> None:
+        fixture = ApiFixture()
+        wait = await fixture.start_waiting_run()
 
-        answer = await office.decide(wait, said)
+        response = await fixture.decide(wait, body)
 
-        assert answer.status in (200, 400, 422)
-        decided = answer.status == 200
-        await office.runner.resume("jane-1")
-        assert (decided and said["decision"] == "approve") == bool(office.bank.paid)
+        assert response.status in (200, 400, 422)
+        decided = response.status == 200
+        await fixture.runner.resume("jane-1")
+        assert (decided and body["decision"] == "approve") == bool(fixture.paid_cents)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize(
-    ("kind", "taken"),
+    ("kind", "accepted"),
     [
         ("application/json", True),
         ("Application/JSON; charset=UTF-8", True),
@@ -222,9 +222,9 @@ def test_arbitrary_decision_body_never_gets_a_5xx(said: dict[str, Any]) -> None:
         ("", False),
     ],
 )
-def test_content_type_is_checked(*, kind: str, taken: bool) -> None:
+def test_content_type_is_checked(*, kind: str, accepted: bool) -> None:
     body = b'{"decision": "approve"}'
-    if taken:
+    if accepted:
         assert Approve(by="kim") == verdict_from_json(request(body, kind), "kim")
         return
     with pytest.raises(RequestRefused) as caught:

@@ -1,4 +1,4 @@
-"""The document says what the desk does, no less and no more."""
+"""The OpenAPI document describes every response of the API, and no other."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ OPERATIONS = [
 ]
 J, NO_ID = {"run_id": "j"}, {"run_id": "!"}
 APPROVE = {"decision": "approve"}
-# Which agents there are, no document can say; and gateways and clients add to a query
-# what is not for us.
+# The document cannot list the agents. Unknown query parameters are ignored, because
+# gateways and clients add their own.
 EXCLUDED_CHECKS = {
     "/runs": ["positive_data_acceptance"],
     "/waits": ["negative_data_rejection"],
@@ -56,45 +56,45 @@ REQUEST_BODIES = {
     "/runs/{run_id}/cancel": EMPTY_BODY,
     "/waits/{wait_id}/decision": APPROVE,
 }
-SECURED = [at for at in OPERATIONS if at[1] not in ("/healthz", "/d/{token}")]
+SECURED = [each for each in OPERATIONS if each[1] not in ("/healthz", "/d/{token}")]
 
 
 def test_document_contains_exactly_the_routes_of_the_api() -> None:
-    answered = {
+    served = {
         (method.lower(), route.path) for route in ROUTES for method in route.handlers
     }
 
-    assert answered == set(OPERATIONS)
+    assert served == set(OPERATIONS)
     open_paths = {route.path for route in ROUTES if route.is_public}
-    free = {
+    unsecured = {
         path
         for method, path in OPERATIONS
         if DOCUMENT["paths"][path][method].get("security") == []
     }
-    assert open_paths == free
+    assert open_paths == unsecured
 
 
 def test_enums_of_the_document_equal_those_of_core() -> None:
     shapes = DOCUMENT["components"]["schemas"]
 
-    def named(shape: str, member: str) -> set[str]:
+    def enum(shape: str, member: str) -> set[str]:
         return set(shapes[shape]["properties"][member]["enum"])
 
-    assert WAIT_KINDS == named("wait", "kind")
-    assert DECISION_KINDS == named("decision", "kind")
-    assert RUN_STATUSES == named("run", "status")
+    assert WAIT_KINDS == enum("wait", "kind")
+    assert DECISION_KINDS == enum("decision", "kind")
+    assert RUN_STATUSES == enum("run", "status")
 
 
-# Generated -------------------------------------------------------------------
+# Generated ----------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def schema() -> Any:
     """Return the document as schemathesis reads it from the application."""
-    office = ApiFixture()
-    asyncio.run(office.start_waiting_run())
+    fixture = ApiFixture()
+    asyncio.run(fixture.start_waiting_run())
     return schemathesis.openapi.from_asgi(
-        "/openapi.json", asgi.app(office.api), headers={"authorization": "Bearer kim"}
+        "/openapi.json", asgi.app(fixture.api), headers={"authorization": "Bearer kim"}
     )
 
 
@@ -103,10 +103,10 @@ def schema() -> Any:
 def test_generated_request_gets_a_documented_response(
     schema: Any, method: str, path: str, mode: schemathesis.GenerationMode
 ) -> None:
-    """R-G4: bad input of any kind gives a 4xx that the document names."""
+    """Bad input of every kind gets a 4xx that the document contains."""
     operation = schema[path][method.upper()]
     if mode is schemathesis.GenerationMode.NEGATIVE and path == "/healthz":
-        return  # it takes nothing that could be wrong
+        return  # it has no input
 
     excluded: list[Any] = [
         getattr(checks, name) for name in EXCLUDED_CHECKS.get(path, [])
@@ -121,25 +121,25 @@ def test_generated_request_gets_a_documented_response(
         phases=[Phase.generate],
         suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
     )
-    def story(case: Any) -> None:
-        answer = case.call(headers={"authorization": "Bearer kim"})
-        case.validate_response(answer, excluded_checks=excluded)
+    def scenario(case: Any) -> None:
+        response = case.call(headers={"authorization": "Bearer kim"})
+        case.validate_response(response, excluded_checks=excluded)
 
-    story()
+    scenario()
 
 
-# Every status ----------------------------------------------------------------
+# Every status -------------------------------------------------------------------
 
 
 class ResponseChecker:
-    """Asks an office, and holds each answer against the document."""
+    """Send requests and check each response against the document."""
 
     def __init__(self) -> None:
         self.seen: set[tuple[str, str, str]] = set()
 
     async def request(
         self,
-        office: ApiFixture,
+        fixture: ApiFixture,
         method: str,
         path: str,
         body: object = None,
@@ -148,31 +148,33 @@ class ResponseChecker:
         query: dict[str, str] | None = None,
         names: Mapping[str, str] | None = None,
     ) -> int:
-        """Ask, check, and return the status."""
+        """Send a request, check the response, and return its status."""
         where = path.format(**{"wait_id": "x", "run_id": "x", **(names or {})})
-        answer = await office.request(method.upper(), where, body, by=by, query=query)
-        return self.check(method, path, answer)
+        response = await fixture.request(
+            method.upper(), where, body, by=by, query=query
+        )
+        return self.check(method, path, response)
 
     async def submit_form(
-        self, office: ApiFixture, link: str, text: str, **kind: str
+        self, fixture: ApiFixture, link: str, text: str, **kind: str
     ) -> int:
-        """Post a form, check, and return the status."""
-        asked = form_request(link, text)
+        """Post a form, check the response, and return its status."""
+        request = form_request(link, text)
         if kind:
-            asked = Request(method="POST", path=asked.path, headers=kind)
-        return self.check("post", "/d/{token}", await office.api.handle(asked))
+            request = Request(method="POST", path=request.path, headers=kind)
+        return self.check("post", "/d/{token}", await fixture.api.handle(request))
 
-    async def open_link(self, office: ApiFixture, link: str) -> int:
-        """Open a link, check, and return the status."""
-        return self.check("get", "/d/{token}", await office.open_link(link))
+    async def open_link(self, fixture: ApiFixture, link: str) -> int:
+        """Open a link, check the response, and return its status."""
+        return self.check("get", "/d/{token}", await fixture.open_link(link))
 
     def check(self, method: str, path: str, response: Response) -> int:
-        """Hold an answer against the document."""
+        """Check a response against the document; return its status."""
         status = str(response.status)
-        told = DOCUMENT["paths"][path][method]["responses"]
-        assert status in told, (method, path, status)
+        documented = DOCUMENT["paths"][path][method]["responses"]
+        assert status in documented, (method, path, status)
         kind = response.headers["content-type"].partition(";")[0]
-        schema = told[status]["content"][kind]["schema"]
+        schema = documented[status]["content"][kind]["schema"]
         if kind != "text/html":
             whole = {**schema, "components": DOCUMENT["components"]}
             validator = jsonschema_rs.Draft202012Validator(whole)
@@ -182,71 +184,71 @@ class ResponseChecker:
 
 
 class UnavailableStore(MemoryStore):
-    """A store that does not answer."""
+    """A store that is not available."""
 
     async def read(self, key: str) -> bytes:
-        """Fail."""
-        raise storage.Unavailable(key, "it is night")
+        """Raise `Unavailable`."""
+        raise storage.Unavailable(key, "out of service")
 
     async def create(self, key: str, body: bytes) -> None:
-        """Fail."""
+        """Raise `Unavailable`."""
         del body
-        raise storage.Unavailable(key, "it is night")
+        raise storage.Unavailable(key, "out of service")
 
     async def keys(self, prefix: str, after: str = "", limit: int = 1) -> list[str]:
-        """Fail."""
+        """Raise `Unavailable`."""
         del after, limit
-        raise storage.Unavailable(prefix, "it is night")
+        raise storage.Unavailable(prefix, "out of service")
 
 
-async def request_everything(reader: ResponseChecker, office: ApiFixture) -> None:
-    """Ask for everything, with what is asked for mostly not there."""
+async def request_everything(checker: ResponseChecker, fixture: ApiFixture) -> None:
+    """Send a request to every route; most runs and waits do not exist."""
     wait = make_wait()
     for method, path in SECURED:
-        said = REQUEST_BODIES.get(path)
-        await reader.request(
-            office,
+        body = REQUEST_BODIES.get(path)
+        await checker.request(
+            fixture,
             method,
             path,
-            said,
+            body,
             names={"wait_id": wait.id, "run_id": wait.run_id},
         )
-    link = office.links.link(wait)
-    await reader.open_link(office, link)
-    await reader.submit_form(office, link, "decision=approve")
+    link = fixture.links.link(wait)
+    await checker.open_link(fixture, link)
+    await checker.submit_form(fixture, link, "decision=approve")
 
 
-async def when_nobody_is_known(reader: ResponseChecker) -> None:
-    office = ApiFixture()
+async def without_an_identity(checker: ResponseChecker) -> None:
+    fixture = ApiFixture()
     for method, path in SECURED:
-        await reader.request(office, method, path, by=None)
+        await checker.request(fixture, method, path, by=None)
 
 
-async def when_bodies_are_long(reader: ResponseChecker) -> None:
-    office = ApiFixture(options={"max_body_bytes": 3})
+async def with_large_bodies(checker: ResponseChecker) -> None:
+    fixture = ApiFixture(options={"max_body_bytes": 3})
     for method, path in OPERATIONS:
-        asked = Request(method=method.upper(), path=path, body=b"12345")
-        reader.check(method, path, await office.api.handle(asked))
+        request = Request(method=method.upper(), path=path, body=b"12345")
+        checker.check(method, path, await fixture.api.handle(request))
 
 
-async def when_things_break(reader: ResponseChecker) -> None:
+async def with_a_broken_runner(checker: ResponseChecker) -> None:
     def verify(_: Request) -> None:
         raise OSError
 
-    office = ApiFixture(options={"verify": verify})
-    office.api = HttpApi(
-        _FailingRunner([], store="memory:"), verify=verify, links=office.links
+    fixture = ApiFixture(options={"verify": verify})
+    fixture.api = HttpApi(
+        _FailingRunner([], store="memory:"), verify=verify, links=fixture.links
     )
-    await request_everything(reader, office)
+    await request_everything(checker, fixture)
 
 
-async def when_the_store_is_away(reader: ResponseChecker) -> None:
-    office = ApiFixture()
-    runner = AsyncRunner(office.bank.agent(), store=UnavailableStore())
-    office.api = HttpApi(
-        runner, verify=verify_bearer, links=office.links, clock=office.clock
+async def with_an_unavailable_store(checker: ResponseChecker) -> None:
+    fixture = ApiFixture()
+    runner = fixture.make_runner(UnavailableStore())
+    fixture.api = HttpApi(
+        runner, verify=verify_bearer, links=fixture.links, clock=fixture.clock
     )
-    await request_everything(reader, office)
+    await request_everything(checker, fixture)
 
 
 class _FailingRunner(AsyncRunner):
@@ -258,7 +260,7 @@ class _FailingRunner(AsyncRunner):
 
 
 class _RaisingRunner(AsyncRunner):
-    """Raises one error wherever a run is touched."""
+    """Raise one error from every method that uses a run."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__([], store="memory:")
@@ -277,105 +279,105 @@ class _RaisingRunner(AsyncRunner):
         raise self._error
 
 
-async def when_a_run_cannot_go_on(reader: ResponseChecker) -> None:
+async def with_a_run_that_cannot_continue(checker: ResponseChecker) -> None:
     for error in (RunErased("erased"), ModelError("down"), AgentChanged("changed")):
-        office = ApiFixture()
-        office.api = HttpApi(_RaisingRunner(error), verify=verify_bearer)
-        await reader.request(office, "post", "/runs/{run_id}/resume", names=J)
-        await reader.request(office, "post", "/runs", START)
+        fixture = ApiFixture()
+        fixture.api = HttpApi(_RaisingRunner(error), verify=verify_bearer)
+        await checker.request(fixture, "post", "/runs/{run_id}/resume", names=J)
+        await checker.request(fixture, "post", "/runs", START)
         if isinstance(error, RunErased):
-            await reader.request(office, "get", "/runs/{run_id}", names=J)
+            await checker.request(fixture, "get", "/runs/{run_id}", names=J)
         if not isinstance(error, ModelError):
-            await reader.request(office, "post", "/runs/{run_id}/cancel", {}, names=J)
+            await checker.request(fixture, "post", "/runs/{run_id}/cancel", {}, names=J)
 
 
-async def when_ids_are_none(reader: ResponseChecker) -> None:
-    office = ApiFixture()
+async def with_invalid_ids(checker: ResponseChecker) -> None:
+    fixture = ApiFixture()
     for method, path in OPERATIONS:
         if "{run_id}" in path:
-            await reader.request(
-                office, method, path, REQUEST_BODIES.get(path), names=NO_ID
+            await checker.request(
+                fixture, method, path, REQUEST_BODIES.get(path), names=NO_ID
             )
-    await reader.request(office, "get", "/waits", query={"limit": "x"})
-    await request_everything(reader, office)
-    await reader.open_link(office, f"{BASE_URL}/d/x")
+    await checker.request(fixture, "get", "/waits", query={"limit": "x"})
+    await request_everything(checker, fixture)
+    await checker.open_link(fixture, f"{BASE_URL}/d/x")
 
 
-async def from_beginning_to_end(reader: ResponseChecker) -> None:
-    office = ApiFixture()
-    wait = await office.start_waiting_run()
+async def from_start_to_end(checker: ResponseChecker) -> None:
+    fixture = ApiFixture()
+    wait = await fixture.start_waiting_run()
     names = {"wait_id": wait.id, "run_id": wait.run_id}
-    link, deny = office.links.link(wait), office.links.link(wait, allowed=["deny"])
+    link, deny = fixture.links.link(wait), fixture.links.link(wait, allowed=["deny"])
     again = {**START, "run_id": wait.run_id}
-    assert 200 == await reader.request(office, "post", "/runs", again)
+    assert 200 == await checker.request(fixture, "post", "/runs", again)
     other = {**again, "input": "pay Lee"}
-    assert 409 == await reader.request(office, "post", "/runs", other)
-    assert 400 == await reader.request(office, "post", "/runs", {"input": "pay"})
-    assert 415 == await reader.request(office, "post", "/runs")
+    assert 409 == await checker.request(fixture, "post", "/runs", other)
+    assert 400 == await checker.request(fixture, "post", "/runs", {"input": "pay"})
+    assert 415 == await checker.request(fixture, "post", "/runs")
     decision, show = "/waits/{wait_id}/decision", "/waits/{wait_id}"
     for path in ("/healthz", "/openapi.json", "/waits", show, "/runs/{run_id}"):
-        assert 200 == await reader.request(office, "get", path, names=names)
-    assert 200 == await reader.open_link(office, link)
-    assert 400 == await reader.submit_form(office, link, "decision=yes")
-    assert 403 == await reader.submit_form(office, deny, "decision=approve")
-    assert 415 == await reader.submit_form(office, link, "", kind="text/plain")
+        assert 200 == await checker.request(fixture, "get", path, names=names)
+    assert 200 == await checker.open_link(fixture, link)
+    assert 400 == await checker.submit_form(fixture, link, "decision=yes")
+    assert 403 == await checker.submit_form(fixture, deny, "decision=approve")
+    assert 415 == await checker.submit_form(fixture, link, "", kind="text/plain")
     edited = {**APPROVE, "arguments": {"cents": "x"}}
-    assert 422 == await reader.request(office, "post", decision, edited, names=names)
-    assert 400 == await reader.request(office, "post", decision, {}, names=names)
-    assert 415 == await reader.request(office, "post", decision, names=names)
-    assert 415 == await reader.request(
-        office, "post", "/runs/{run_id}/cancel", names=names
+    assert 422 == await checker.request(fixture, "post", decision, edited, names=names)
+    assert 400 == await checker.request(fixture, "post", decision, {}, names=names)
+    assert 415 == await checker.request(fixture, "post", decision, names=names)
+    assert 415 == await checker.request(
+        fixture, "post", "/runs/{run_id}/cancel", names=names
     )
     edited = {**APPROVE, "arguments": {"cents": 7, "note": "n"}}
-    assert 200 == await reader.request(office, "post", decision, edited, names=names)
-    assert 409 == await reader.request(office, "post", decision, APPROVE, names=names)
-    assert 409 == await reader.request(office, "get", show, names=names)
-    assert 409 == await reader.submit_form(office, link, "decision=approve")
-    assert 200 == await reader.request(office, "get", "/runs/{run_id}", names=names)
-    assert 200 == await reader.request(office, "post", "/sweep")
-    assert 200 == await reader.request(
-        office, "post", "/runs/{run_id}/resume", names=names
+    assert 200 == await checker.request(fixture, "post", decision, edited, names=names)
+    assert 409 == await checker.request(fixture, "post", decision, APPROVE, names=names)
+    assert 409 == await checker.request(fixture, "get", show, names=names)
+    assert 409 == await checker.submit_form(fixture, link, "decision=approve")
+    assert 200 == await checker.request(fixture, "get", "/runs/{run_id}", names=names)
+    assert 200 == await checker.request(fixture, "post", "/sweep")
+    assert 200 == await checker.request(
+        fixture, "post", "/runs/{run_id}/resume", names=names
     )
-    office.api = HttpApi(
-        office.runner, verify=verify_bearer, dispatcher=RecordingDispatcher()
+    fixture.api = HttpApi(
+        fixture.runner, verify=verify_bearer, dispatcher=RecordingDispatcher()
     )
-    assert 202 == await reader.request(
-        office, "post", "/runs/{run_id}/resume", names=names
+    assert 202 == await checker.request(
+        fixture, "post", "/runs/{run_id}/resume", names=names
     )
 
 
-async def when_it_was_cancelled(reader: ResponseChecker) -> None:
-    office = ApiFixture()
+async def with_a_cancelled_run(checker: ResponseChecker) -> None:
+    fixture = ApiFixture()
     wait, other = (
-        await office.start_waiting_run(),
-        await office.start_waiting_run("other"),
+        await fixture.start_waiting_run(),
+        await fixture.start_waiting_run("other"),
     )
     names = {"wait_id": wait.id, "run_id": wait.run_id}
-    assert 200 == await reader.submit_form(
-        office, office.links.link(other), "decision=approve"
+    assert 200 == await checker.submit_form(
+        fixture, fixture.links.link(other), "decision=approve"
     )
-    assert 200 == await reader.request(
-        office, "post", "/runs/{run_id}/cancel", {}, names=names
+    assert 200 == await checker.request(
+        fixture, "post", "/runs/{run_id}/cancel", {}, names=names
     )
-    assert 200 == await reader.request(office, "get", "/runs/{run_id}", names=names)
-    assert 410 == await reader.request(office, "get", "/waits/{wait_id}", names=names)
-    assert 410 == await reader.request(
-        office, "post", "/waits/{wait_id}/decision", APPROVE, names=names
+    assert 200 == await checker.request(fixture, "get", "/runs/{run_id}", names=names)
+    assert 410 == await checker.request(fixture, "get", "/waits/{wait_id}", names=names)
+    assert 410 == await checker.request(
+        fixture, "post", "/waits/{wait_id}/decision", APPROVE, names=names
     )
-    assert 410 == await reader.submit_form(
-        office, office.links.link(wait), "decision=approve"
+    assert 410 == await checker.submit_form(
+        fixture, fixture.links.link(wait), "decision=approve"
     )
 
 
 SCENARIOS = (
-    when_nobody_is_known,
-    when_bodies_are_long,
-    when_things_break,
-    when_the_store_is_away,
-    when_a_run_cannot_go_on,
-    when_ids_are_none,
-    from_beginning_to_end,
-    when_it_was_cancelled,
+    without_an_identity,
+    with_large_bodies,
+    with_a_broken_runner,
+    with_an_unavailable_store,
+    with_a_run_that_cannot_continue,
+    with_invalid_ids,
+    from_start_to_end,
+    with_a_cancelled_run,
 )
 
 
@@ -383,14 +385,14 @@ def test_every_documented_status_is_sent(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.CRITICAL)
-    reader = ResponseChecker()
+    checker = ResponseChecker()
 
-    for story in SCENARIOS:
-        asyncio.run(story(reader))
+    for scenario in SCENARIOS:
+        asyncio.run(scenario(checker))
 
     documented = {
         (method, path, status)
         for method, path in OPERATIONS
         for status in DOCUMENT["paths"][path][method]["responses"]
     }
-    assert set() == documented - reader.seen
+    assert set() == documented - checker.seen

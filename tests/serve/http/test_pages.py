@@ -1,4 +1,4 @@
-"""A page shows all of a call, and no call can forge a page."""
+"""A page shows a whole call, and no call can forge its page."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ HOSTILE_TEXTS = [
 
 
 def shown_arguments(body: str) -> Any:
-    """Return the arguments that a page shows, as a browser would."""
+    """Return the arguments that a page shows."""
     [text] = re.findall("<pre>(.*?)</pre>", body, re.DOTALL)
     return json.loads(unescape(text))
 
 
 def test_page_headers_forbid_caching_framing_and_scripts() -> None:
-    """R-G1: a plain page, and nothing from afar."""
+    """A page has no scripts and loads nothing."""
     page = pages.decision_form(make_wait(), ["approve", "deny"])
 
     [style] = re.findall("<style>(.*?)</style>", page.body)
@@ -64,24 +64,24 @@ def test_page_headers_forbid_caching_framing_and_scripts() -> None:
 def test_page_shows_every_field_of_a_wait() -> None:
     wait = replace(
         make_wait(deadline=MOMENT),
-        note="look twice",
+        note="new account",
         policy="large sums",
         denial_stops=True,
     )
 
     body = pages.decision_form(wait, ["deny"]).body
 
-    for fact in ("transfer", "hr &gt; transfer", "jane-1", wait.id, "look twice"):
+    for fact in ("transfer", "hr &gt; transfer", "jane-1", wait.id, "new account"):
         assert fact in body
     assert "large sums" in body
-    assert "the run is stopped" in body
-    assert "Decide until" in body
+    assert "the run stops" in body
+    assert "Decide by" in body
     assert "Approve" not in body
 
 
 @pytest.mark.parametrize("hostile_text", HOSTILE_TEXTS)
 def test_hostile_wait_text_is_escaped(hostile_text: str) -> None:
-    """R-C3: escaped, and what cannot be seen is made visible."""
+    """HTML is escaped, and invisible characters are shown as escapes."""
     wait = replace(
         make_wait(),
         arguments_json=dump({hostile_text: hostile_text}),
@@ -117,7 +117,6 @@ def test_hostile_wait_text_is_escaped(hostile_text: str) -> None:
 def test_page_shows_arbitrary_arguments_completely(
     arguments: dict[str, Any],
 ) -> None:
-    """R-C3: complete, however strange."""
     wait = replace(make_wait(), arguments_json=dump(arguments))
 
     body = pages.decision_form(wait, ["approve"]).body
@@ -126,8 +125,7 @@ def test_page_shows_arbitrary_arguments_completely(
     assert all(char.isprintable() or char == "\n" for char in body)
 
 
-def test_long_arguments_are_not_cut() -> None:
-    """R-C3: never a hidden part."""
+def test_long_arguments_are_shown_whole() -> None:
     wait = replace(make_wait(), arguments_json=dump({"code": "x" * 300_000 + "rm -rf"}))
 
     assert "rm -rf" in pages.decision_form(wait, ["approve"]).body
@@ -186,5 +184,5 @@ def test_every_wait_kind_and_decision_kind_has_a_page() -> None:
         ).body.count("<button>")
     ends: tuple[DecisionKind, ...] = get_args(DecisionKind)
     for end in ends:
-        stands = Decision(id="x", wait_id="w", kind=end, at=MOMENT, digest="d")
-        assert "Decision</dt>" in pages.already_decided(stands).body
+        decision = Decision(id="x", wait_id="w", kind=end, at=MOMENT, digest="d")
+        assert "Decision</dt>" in pages.already_decided(decision).body
