@@ -1,4 +1,4 @@
-"""Ways in which a stored object is not what it was, and bodies put over others."""
+"""Ways to damage a stored object, and to overwrite a body."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ DAMAGES: dict[str, Callable[[bytes], bytes | None]] = {
 
 
 async def overwrite(store: Store, key: str, body: bytes | None) -> None:
-    """Put a body where another is, as somebody with access to the disk could."""
+    """Replace a body, as an attacker with access to the disk can."""
     await store.delete(key)
     if body is not None:
         await store.create(key, body)
 
 
 async def damage_object(store: Store, key: str, damage: str) -> bytes:
-    """Damage an object; returns what it was."""
+    """Damage an object; return its old body."""
     whole = await store.read(key)
     await overwrite(store, key, DAMAGES[damage](whole))
     return whole

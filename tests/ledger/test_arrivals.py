@@ -1,4 +1,4 @@
-"""What came to a run from outside: all of it, once, and only what is its own."""
+"""Arrivals: each decision, inbox message and cancel request is read once."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ if TYPE_CHECKING:
 
 
 def make_inbox_message(number: int, text: str = "") -> InboxMessage:
-    """Return a letter that is about to be posted."""
+    """Return an inbox message without a number."""
     message = said.user_message(text or f"letter {number}")
     return InboxMessage(id=make_ulid(number), number=0, at=MOMENT, message=message)
 
 
 def make_cancel_request(number: int = 1, reason: str | None = None) -> CancelRequest:
-    """Return a wish to cancel."""
+    """Return a cancel request."""
     return CancelRequest(id=make_ulid(number), at=MOMENT, by="kim", reason=reason)
 
 
 def with_inbox_number(state: RunState, number: int) -> RunState:
-    """Return the run after it took in some messages."""
+    """Return the run after it read some inbox messages."""
     return replace(state, run=replace(state.run, last_inbox_number=number))
 
 
@@ -69,7 +69,7 @@ def test_arrivals_of_a_quiet_run_are_empty() -> None:
 
 
 def test_arrivals_hold_decisions_messages_and_cancel_request() -> None:
-    """R-B6: each of several decisions by its own wait."""
+    """Each of several decisions is found under its own wait."""
 
     async def story() -> None:
         # Given a run that stands at three waits
@@ -101,7 +101,7 @@ def test_arrivals_hold_decisions_messages_and_cancel_request() -> None:
 
 
 def test_handled_decisions_and_messages_are_not_returned_again() -> None:
-    """R-A10: decisions of earlier waits and messages that were heard."""
+    """Decisions of earlier waits and messages that were read do not arrive again."""
 
     async def story() -> None:
         place = make_objects()
@@ -187,8 +187,8 @@ def test_a_foreign_key_is_passed_over(name: str) -> None:
 # Only its own ------------------------------------------------------------------
 
 
-def test_a_decision_for_another_call_is_refused() -> None:
-    """R-C1, R-C7: the digest of the decision is that of the wait."""
+def test_decision_with_another_digest_is_corrupt() -> None:
+    """The digest of a decision equals the digest of its wait."""
 
     async def story() -> None:
         place = make_objects()
@@ -211,7 +211,7 @@ def test_a_decision_for_another_call_is_refused() -> None:
 
 
 def test_decided_waits_lists_decisions_only() -> None:
-    """R-E9: their objects are removed once more; strangers' keys name no wait."""
+    """Foreign keys are not listed as decided waits."""
 
     async def story() -> None:
         place = make_objects()
@@ -231,7 +231,7 @@ def test_decided_waits_lists_decisions_only() -> None:
 
 
 def test_decision_deleted_before_reading_is_corrupt() -> None:
-    """R-C5, R-E7: it was listed, and nobody can say what it was; that is told."""
+    """A decision that was listed and cannot be read is an error, not an open wait."""
 
     async def story() -> None:
         inner = MemoryStore()
@@ -251,7 +251,7 @@ def test_decision_deleted_before_reading_is_corrupt() -> None:
 
 
 def test_inbox_message_deleted_before_reading_names_the_run() -> None:
-    """R-E7: an error of ours, so that a sweep goes on with the other runs."""
+    """The error has the run id, so that a sweep goes on with other runs."""
 
     async def story() -> None:
         inner = MemoryStore()
@@ -269,8 +269,8 @@ def test_inbox_message_deleted_before_reading_names_the_run() -> None:
     run_async(story())
 
 
-def test_a_decision_under_another_waits_key_is_refused() -> None:
-    """R-C8: a Yes for one call is no Yes for another."""
+def test_decision_under_the_key_of_another_wait_is_corrupt() -> None:
+    """An approval of one call does not approve another call."""
 
     async def story() -> None:
         store = MemoryStore()
@@ -290,8 +290,8 @@ def test_a_decision_under_another_waits_key_is_refused() -> None:
     run_async(story())
 
 
-def test_a_decision_of_another_run_is_refused() -> None:
-    """R-C8: even where the rest of the wait's id is the same."""
+def test_decision_of_another_run_is_corrupt() -> None:
+    """The run is compared, also if the rest of the wait id is equal."""
 
     async def story() -> None:
         store = MemoryStore()
@@ -310,8 +310,8 @@ def test_a_decision_of_another_run_is_refused() -> None:
     run_async(story())
 
 
-def test_a_cancellation_of_another_run_is_refused() -> None:
-    """R-C8."""
+def test_cancel_request_of_another_run_is_corrupt() -> None:
+    """A cancel request that was copied from another run is not used."""
 
     async def story() -> None:
         store = MemoryStore()
@@ -333,10 +333,10 @@ def test_a_cancellation_of_another_run_is_refused() -> None:
 @pytest.mark.parametrize(
     ("source", "target"), [(("kim-1", 1), (RUN, 1)), ((RUN, 1), (RUN, 2))]
 )
-def test_inbox_message_of_another_run_or_number_is_refused(
+def test_inbox_message_of_another_run_or_number_is_corrupt(
     source: tuple[str, int], target: tuple[str, int]
 ) -> None:
-    """R-C8."""
+    """A copied inbox message is not used."""
 
     async def story() -> None:
         store = MemoryStore()
@@ -355,7 +355,7 @@ def test_inbox_message_of_another_run_or_number_is_refused(
 
 @pytest.mark.parametrize("body", [b"", b"\0" * 90, b"true", b'{"kind":"approve"}'])
 def test_unreadable_arrival_is_named_and_kept(body: bytes) -> None:
-    """R-E7: never "nobody decided", never overwritten."""
+    """An unreadable decision is an error, and is not overwritten."""
 
     async def story() -> None:
         for place_of in (
@@ -375,8 +375,8 @@ def test_unreadable_arrival_is_named_and_kept(body: bytes) -> None:
     run_async(story())
 
 
-def test_an_object_of_another_kind_is_refused() -> None:
-    """A denial put where a wish to cancel would stand."""
+def test_object_of_another_kind_is_corrupt() -> None:
+    """A denial under the key of the cancel request is not used."""
 
     async def story() -> None:
         place = make_objects()

@@ -1,7 +1,7 @@
-"""Die before and after every storage call, ask again, and look at the promises.
+"""Crash before and after every storage call, repeat the operation, check the promises.
 
-A crash may leave a thing done or not done, never half done; and whatever is done has a
-marker, so that a sweep which only follows markers finds it.
+After a crash, an operation is done or not done. A thing that is done has a marker, so
+that a sweep finds it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ MOMENTS: tuple[Moment, Moment] = ("before", "after")
 async def crash_at(
     store: MemoryStore, action: StoreAction, number: int, moment: Moment
 ) -> bool:
-    """Do a deed in a process that dies at a storage call; tell whether it did."""
+    """Run an action in a process that crashes at a storage call; return whether it did."""
     try:
         await action(Objects(FaultyStore(store, at(number, crashed(moment)))))
     except Crash:
@@ -65,7 +65,7 @@ async def crash_at(
 async def stores_after_crashes(
     made: StoreFactory, action: StoreAction
 ) -> list[tuple[tuple[int, Moment], MemoryStore]]:
-    """Return the store as each possible crash of a deed leaves it."""
+    """Yield the store after each possible crash of an action."""
     left: list[tuple[tuple[int, Moment], MemoryStore]] = []
     for number, moment in product(range(1, MAX_REQUESTS), MOMENTS):
         store = await made()
@@ -77,7 +77,7 @@ async def stores_after_crashes(
 
 
 async def drop_done_markers(store: MemoryStore) -> list[str]:
-    """Drop the markers that stand for nothing, as a sweep does; return the others."""
+    """Delete the markers that are not needed, as a sweep does; return the others."""
     place = Objects(store)
     newest = await Versions(place, RUN).load_newest()
     standing: list[str] = []
@@ -93,14 +93,14 @@ async def drop_done_markers(store: MemoryStore) -> list[str]:
 
 
 def decide_action(verdict: Verdict, number: int, wait: str) -> StoreAction:
-    """Return the deed of deciding a wait."""
+    """Return the action that decides a wait."""
     return lambda place: decide(
         place, wait, verdict, now=MOMENT, decision_id=make_ulid(number, MOMENT)
     )
 
 
 async def store_with_wait(kind: str) -> MemoryStore:
-    """Return a store with a run that stands at one wait."""
+    """Return a store with a run that has one open wait."""
     store = MemoryStore()
     wait = make_wait(1, "unknown") if kind == "unknown" else make_wait(1)
     await store_suspended_run(Objects(store), wait, announce_waits=kind != "hidden")
@@ -108,7 +108,7 @@ async def store_with_wait(kind: str) -> MemoryStore:
 
 
 async def check_wait(store: MemoryStore, wait: str) -> Decision | None:
-    """Check what must hold at any time, and return the decision if there is one."""
+    """Check what must hold at any time; return the decision, or None."""
     place = Objects(store)
     decision = await read_decision(place, wait)
     standing = await drop_done_markers(store)
@@ -133,7 +133,7 @@ DECISION_CASES: list[tuple[str, Verdict, Verdict]] = [
 
 
 def wait_id_of(kind: str) -> str:
-    """Return the id of the wait of a story."""
+    """Return the id of the wait of a scenario."""
     return make_wait_id(1, "unknown") if kind == "unknown" else make_wait_id(1)
 
 
@@ -141,7 +141,7 @@ def wait_id_of(kind: str) -> str:
 def test_decide_repeated_after_any_crash_records_one_decision(
     kind: str, verdict: Verdict, other: Verdict
 ) -> None:
-    """R-A3, R-E10: the decision stands, or the wait is open; the same again settles."""
+    """The decision is recorded or the wait is open; a repeat records it."""
     wait = wait_id_of(kind)
 
     async def scenario() -> None:
@@ -178,7 +178,7 @@ def test_decide_repeated_after_any_crash_records_one_decision(
 def test_other_decision_after_any_crash_loses_to_a_recorded_one(
     kind: str, verdict: Verdict, other: Verdict
 ) -> None:
-    """R-A1: the second decision wins only where the first one was never recorded."""
+    """A second decision succeeds only if the first was not recorded."""
     wait = wait_id_of(kind)
 
     async def story() -> None:
@@ -226,7 +226,7 @@ def test_decide_survives_two_crashes(kind: str, verdict: Verdict, _: Verdict) ->
 
 @pytest.mark.parametrize("kind", ["shown", "hidden"])
 def test_crash_of_a_losing_decider_keeps_the_first_decision(kind: str) -> None:
-    """R-A1: also while it takes its own marker away."""
+    """This holds also while the loser deletes its own marker."""
     wait = make_wait_id(1)
 
     async def decided() -> MemoryStore:
@@ -252,8 +252,8 @@ def test_crash_of_a_losing_decider_keeps_the_first_decision(kind: str) -> None:
     run_async(story())
 
 
-def test_mend_survives_any_crash() -> None:
-    """The wait is shown, or who asks for it by its id finds it all the same."""
+def test_recreate_missing_waits_survives_any_crash() -> None:
+    """The wait is listed, or is found by its id."""
 
     async def story() -> None:
         wait = make_wait(1)
@@ -277,13 +277,13 @@ def test_mend_survives_any_crash() -> None:
 
 
 def make_inbox_message(number: int) -> InboxMessage:
-    """Return a letter that is about to be posted."""
+    """Return an inbox message without a number."""
     message = said.user_message(f"letter {number}")
     return InboxMessage(id=make_ulid(number), number=0, at=MOMENT, message=message)
 
 
 async def check_inbox(store: MemoryStore) -> tuple[InboxMessage, ...]:
-    """Check what must hold of an inbox at any time, and return its letters."""
+    """Check what must hold of an inbox at any time; return its messages."""
     newest = await Versions(Objects(store), RUN).load_newest()
     letters = (await read_arrivals(Objects(store), newest.state)).inbox_messages
     standing = await drop_done_markers(store)
@@ -296,7 +296,7 @@ async def check_inbox(store: MemoryStore) -> tuple[InboxMessage, ...]:
 
 @pytest.mark.parametrize("there", [0, 1, 2])
 def test_post_repeated_after_any_crash_keeps_numbers_dense(there: int) -> None:
-    """The letter is posted, with its marker, or it is not; numbers stay dense."""
+    """A message is posted with its marker, or is not posted."""
 
     async def made() -> MemoryStore:
         store = await store_with_wait("shown")
@@ -319,7 +319,7 @@ def test_post_repeated_after_any_crash_keeps_numbers_dense(there: int) -> None:
 
 
 def test_post_that_lost_its_number_survives_any_crash() -> None:
-    """Somebody else took the number in between: the next one is tried."""
+    """If another message took the number, the next one is tried."""
 
     async def story() -> None:
         for number, moment in product(range(1, MAX_REQUESTS), MOMENTS):
@@ -344,7 +344,7 @@ def test_post_that_lost_its_number_survives_any_crash() -> None:
 
 
 class _RivalStore:
-    """A store before which a rival acts once, right after the first listing."""
+    """A store in which a rival acts once, right after the first listing."""
 
     def __init__(
         self, inner: FaultyStore, rival: Callable[[], Awaitable[None]]
@@ -369,7 +369,7 @@ class _RivalStore:
 
 
 def make_cancel_request(number: int) -> CancelRequest:
-    """Return a wish to cancel."""
+    """Return a cancel request."""
     return CancelRequest(id=make_ulid(number), at=MOMENT, by=f"person {number}")
 
 
@@ -377,7 +377,7 @@ def make_cancel_request(number: int) -> CancelRequest:
 def test_cancel_repeated_after_any_crash_keeps_the_first_request(
     *, there: bool
 ) -> None:
-    """R-F6: recorded or not, the first one stands and has its marker."""
+    """The first recorded request is kept and has its marker."""
 
     async def made() -> MemoryStore:
         store = await store_with_wait("shown")
@@ -407,7 +407,7 @@ def test_cancel_repeated_after_any_crash_keeps_the_first_request(
 
 
 def test_repeated_cancel_request_survives_any_crash() -> None:
-    """R-A2: with its own id and time, it must not take its own marker away."""
+    """A repeat with the same id does not delete its own marker."""
 
     async def made() -> MemoryStore:
         store = await store_with_wait("shown")
@@ -430,7 +430,7 @@ def test_repeated_cancel_request_survives_any_crash() -> None:
 
 
 def test_append_is_atomic_at_any_crash() -> None:
-    """R-E10, PA-10: the old state or the new one, never a mixture."""
+    """After a crash, the run has the old state or the new one."""
 
     async def made() -> MemoryStore:
         store = MemoryStore()

@@ -1,4 +1,4 @@
-"""Deciding: the first well-typed decision stands, everybody else is told which."""
+"""Deciding: the first valid decision is recorded; others get an error with it."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ async def decide_wait(
     ulid_number: int = 1,
     now: datetime = MOMENT,
 ) -> Decision:
-    """Decide wait 1, unless another is named."""
+    """Decide wait 1, or another one."""
     given = cast("Verdict", verdict)
     return await decide(
         objects,
@@ -80,7 +80,7 @@ async def decide_wait(
 
 
 async def assert_undecided(objects: Objects, wait: str | None = None) -> None:
-    """Check that a wait is open as if nobody had said anything."""
+    """Check that a wait is open and nothing was recorded."""
     wait = wait or make_wait_id()
     assert await read_decision(objects, wait) is None
     assert layout.wait_key(wait) in await all_keys(objects, layout.WAITS_PREFIX)
@@ -94,10 +94,10 @@ async def assert_undecided(objects: Objects, wait: str | None = None) -> None:
     ("verdict", "kind"),
     [(APPROVE, "approve"), (Approve(), "approve"), (DENY, "deny"), (Deny(), "deny")],
 )
-def test_a_decision_is_recorded_with_all_that_was_said(
+def test_decision_is_recorded_with_all_its_fields(
     verdict: Approve | Deny, kind: str
 ) -> None:
-    """R-C9: by whom, when, why, and for which call exactly."""
+    """The record has the person, the time, the reason and the digest."""
 
     async def scenario() -> None:
         place = make_objects()
@@ -121,7 +121,7 @@ def test_a_decision_is_recorded_with_all_that_was_said(
 
 
 def test_decide_appends_no_version() -> None:
-    """R-A3: recording and resuming are separate durable steps."""
+    """Recording a decision and resuming a run are separate steps."""
 
     async def story() -> None:
         place = make_objects()
@@ -146,8 +146,8 @@ def test_decide_appends_no_version() -> None:
     ],
 )
 @pytest.mark.parametrize("seconds", [0, 5, 10**6])
-def test_the_same_decision_again_is_a_success(verdict: Verdict, seconds: int) -> None:
-    """R-A2, R-G3: redelivered at once, later, and after the deadline."""
+def test_repeated_decision_is_a_success(verdict: Verdict, seconds: int) -> None:
+    """A repeat succeeds at once, later, and after the deadline."""
 
     async def story() -> None:
         place = make_objects()
@@ -165,8 +165,8 @@ def test_the_same_decision_again_is_a_success(verdict: Verdict, seconds: int) ->
     run_async(story())
 
 
-def test_the_same_decision_with_the_same_id_is_a_success() -> None:
-    """R-A2: a redelivery that carries its own id and time."""
+def test_repeated_decision_with_the_same_id_is_a_success() -> None:
+    """A repeat may have the same id and time."""
 
     async def story() -> None:
         place = make_objects()
@@ -198,7 +198,7 @@ DIFFERENT_DECISIONS = [
 def test_second_decision_gets_already_decided_with_the_first(
     first: Verdict, second: Verdict, *, left: bool
 ) -> None:
-    """R-A1; also where a crash left the object of the decided wait."""
+    """This holds also if a crash left the object of the decided wait."""
 
     async def story() -> None:
         place = make_objects()
@@ -238,8 +238,8 @@ def test_key_order_does_not_make_another_edit() -> None:
 
 
 @pytest.mark.parametrize("shown", [True, False])
-def test_of_opposite_decisions_at_once_exactly_one_stands(*, shown: bool) -> None:
-    """R-A1: twenty people, ten of them against; also before the wait is shown."""
+def test_exactly_one_of_opposite_decisions_is_recorded(*, shown: bool) -> None:
+    """Twenty people decide at once, ten of them against; also before the wait is listed."""
 
     async def story() -> None:
         place = make_objects()
@@ -269,8 +269,8 @@ def test_of_opposite_decisions_at_once_exactly_one_stands(*, shown: bool) -> Non
     run_async(story())
 
 
-def test_the_same_decision_at_once_is_one_decision() -> None:
-    """R-A1, R-G3: a double click, a webhook that is delivered five times."""
+def test_concurrent_equal_decisions_are_one_decision() -> None:
+    """A double click, or a webhook that is delivered five times, succeeds."""
 
     async def story() -> None:
         place = make_objects()
@@ -290,7 +290,7 @@ def test_the_same_decision_at_once_is_one_decision() -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Rival:
-    """Somebody else who ends the wait; `kind` is that of the decision."""
+    """Another process that ends the wait; `kind` is the kind of its decision."""
 
     kind: str
     end_wait: Callable[[Objects, Wait], Awaitable[object]]
@@ -330,7 +330,7 @@ RIVALS = [
 def test_decide_interleaved_with_a_rival_has_one_result_for_all(
     rival: Rival, *, shown: bool
 ) -> None:
-    """R-A1, R-F4, R-F6: before each request of an approval, in turn."""
+    """The rival acts before each request of an approval in turn."""
 
     async def story(number: int) -> int:
         # Given an open wait
@@ -377,17 +377,17 @@ def test_decide_interleaved_with_a_rival_has_one_result_for_all(
 
 
 class ApproveSubclass(Approve):
-    """Somebody's own kind of Yes."""
+    """A subclass of `Approve`."""
 
 
 class StrSubclass(str):
-    """A text that is more than a text."""
+    """A subclass of str."""
 
     __slots__ = ()
 
 
 class Truthy:
-    """Anything that is merely true."""
+    """An object that is true in a condition."""
 
     by = "kim"
     reason = None
@@ -401,7 +401,7 @@ class Truthy:
 
 
 def invalid_approval(**fields: object) -> Approve:
-    """Return an approval whose fields no type checker would let pass."""
+    """Return an approval with fields of wrong types."""
     return Approve(**cast("dict[str, Any]", fields))
 
 
@@ -451,7 +451,7 @@ INVALID_DECISIONS: list[object] = [
 def test_invalid_decision_is_refused_and_not_recorded(
     verdict: object,
 ) -> None:
-    """R-C5: only an explicit, well-typed approve runs the tool."""
+    """Only a well-typed `Approve` runs a tool."""
 
     async def story() -> None:
         place = make_objects()
@@ -474,7 +474,7 @@ def test_invalid_decision_is_refused_and_not_recorded(
 def test_invalid_decision_after_the_end_is_refused(
     verdict: object, kind: str, *, left: bool
 ) -> None:
-    """R-C5: it is told what stands; it never counts as the same Yes."""
+    """An invalid decision never counts as a repeat of the recorded one."""
 
     async def story() -> None:
         place = make_objects()
@@ -513,10 +513,10 @@ def test_invalid_decision_after_the_end_is_refused(
         ({"to": "x" * 100_000}, '{"to":"' + "x" * 100_000 + '"}'),
     ],
 )
-def test_edited_arguments_are_kept_as_they_were_given(
+def test_edited_arguments_are_recorded_unchanged(
     arguments: dict[str, Any], stored: str
 ) -> None:
-    """R-C10, R-I2: explicit `{}` is a real edit."""
+    """Empty arguments are an edit too."""
 
     async def story() -> None:
         place = make_objects()
@@ -532,7 +532,7 @@ def test_edited_arguments_are_kept_as_they_were_given(
 
 
 def nested_mapping(levels: int) -> dict[str, Any]:
-    """Return a mapping nested so deep."""
+    """Return a mapping with some levels."""
     value: dict[str, Any] = {}
     for _ in range(levels):
         value = {"to": value}
@@ -540,7 +540,7 @@ def nested_mapping(levels: int) -> dict[str, Any]:
 
 
 def cyclic_mapping() -> dict[str, Any]:
-    """Return a mapping that holds itself."""
+    """Return a mapping that contains itself."""
     value: dict[str, Any] = {}
     value["to"] = value
     return value
@@ -578,7 +578,7 @@ def cyclic_mapping() -> dict[str, Any]:
 def test_invalid_edit_leaves_the_wait_open(
     arguments: dict[str, Any],
 ) -> None:
-    """R-C10: re-validated against the stored schema, not recorded, decide again."""
+    """Edited arguments are validated against the stored schema."""
 
     async def story() -> None:
         place = make_objects()
@@ -596,8 +596,8 @@ def test_invalid_edit_leaves_the_wait_open(
     run_async(story())
 
 
-def test_a_refused_edit_does_not_tell_its_values() -> None:
-    """An error's text may end in a log."""
+def test_error_of_an_invalid_edit_hides_its_values() -> None:
+    """Error messages are logged."""
 
     async def story() -> None:
         place = make_objects()
@@ -612,7 +612,7 @@ def test_a_refused_edit_does_not_tell_its_values() -> None:
 
 
 def test_edits_are_checked_against_the_schema_of_the_wait() -> None:
-    """R-H2: the schema that was stored at the suspension, not one of today."""
+    """The schema is the one that was stored at the suspension."""
 
     async def story() -> None:
         place = make_objects()
@@ -646,7 +646,7 @@ def test_edits_are_checked_against_the_schema_of_the_wait() -> None:
 def test_edit_must_be_json_mapping_even_if_the_schema_allows_all(
     arguments: object, why: str
 ) -> None:
-    """R-C5, R-C10: what a call cannot be given is refused by us, and says why."""
+    """Arguments that cannot be stored are refused with the reason."""
 
     async def story() -> None:
         place = make_objects()
@@ -698,7 +698,7 @@ UNKNOWN = make_wait_id(1, "unknown")
     ],
 )
 def test_any_json_value_answers_an_unknown_outcome(value: object, stored: str) -> None:
-    """R-C5, A6: false, zero, nothing and the empty text are answers, told apart."""
+    """False, zero, null and the empty text are different values."""
 
     async def story() -> None:
         place = make_objects()
@@ -734,8 +734,8 @@ def test_similar_answers_are_different_decisions() -> None:
 
 
 @pytest.mark.parametrize("verdict", [APPROVE, DENY, Approve(), Deny()])
-def test_an_unknown_outcome_may_be_run_again_or_left(verdict: Verdict) -> None:
-    """R-A6: it did not happen, run it; it did not happen, leave it."""
+def test_unknown_outcome_may_be_approved_or_denied(verdict: Verdict) -> None:
+    """`Approve` runs the call again; `Deny` does not."""
 
     async def story() -> None:
         place = make_objects()
@@ -786,7 +786,7 @@ def test_invalid_decision_of_an_unknown_outcome_is_refused(verdict: object) -> N
 def test_decide_after_the_deadline_raises_wait_expired(
     verdict: Verdict, seconds: float, *, late: int
 ) -> None:
-    """R-F4: a late approve is told so, and records nothing."""
+    """A late approval is an error, and nothing is recorded."""
 
     async def story() -> None:
         place = make_objects()
@@ -803,7 +803,7 @@ def test_decide_after_the_deadline_raises_wait_expired(
 
 
 def test_wait_without_deadline_never_expires() -> None:
-    """R-F5."""
+    """A wait may stay open without a limit."""
 
     async def story() -> None:
         place = make_objects()
@@ -818,7 +818,7 @@ def test_wait_without_deadline_never_expires() -> None:
 
 
 def test_late_repeat_gets_the_recorded_decision_after_a_crash() -> None:
-    """R-A2, R-F4: its approve stands and will run; nobody is told that it expired."""
+    """The recorded approval counts, also after the deadline."""
 
     async def story() -> None:
         # Given a decider that died after the decision, before the wait's delete
@@ -846,7 +846,7 @@ def test_late_repeat_gets_the_recorded_decision_after_a_crash() -> None:
 def test_decide_on_an_ended_wait_raises_the_matching_error(
     rival: Rival, verdict: Verdict
 ) -> None:
-    """R-F4, R-F6: expiry and cancel are terminal states of their own."""
+    """Expiry and cancellation have errors of their own."""
 
     async def story() -> None:
         place = make_objects()
@@ -861,8 +861,8 @@ def test_decide_on_an_ended_wait_raises_the_matching_error(
     run_async(story())
 
 
-def test_a_decision_that_came_first_outlives_the_deadline_and_the_cancel() -> None:
-    """The one who closes is told that a person was first."""
+def test_expiry_and_cancel_keep_an_earlier_decision() -> None:
+    """The process that closes the wait gets the earlier decision."""
 
     async def story() -> None:
         place = make_objects()
@@ -901,8 +901,8 @@ def test_close_leaves_no_marker_and_no_wait_object() -> None:
 # Waits that are not there -----------------------------------------------------------
 
 
-def test_a_wait_whose_object_was_not_made_is_decided_by_its_version() -> None:
-    """R-F1: the crash came between the version and the objects that it names."""
+def test_wait_without_object_is_decided_by_its_version() -> None:
+    """A crash came between the version and the object of its wait."""
 
     async def story() -> None:
         place = make_objects()
@@ -930,7 +930,7 @@ def test_find_recreates_a_missing_wait_object() -> None:
 
 
 def test_find_does_not_recreate_a_decided_wait() -> None:
-    """R-F9: the decision comes right before any request of whoever looks."""
+    """The decision comes right before any request of the search."""
 
     async def story(number: int) -> int:
         inner = MemoryStore()
@@ -950,7 +950,7 @@ def test_find_does_not_recreate_a_decided_wait() -> None:
 
 @pytest.mark.parametrize("verdict", [APPROVE, DENY, None, "true"])
 def test_unknown_wait_id_raises_wait_not_found(verdict: object) -> None:
-    """R-B4, R-B7: never applied by position, never dropped silently."""
+    """A decision is never applied by position, and never ignored."""
 
     async def story() -> None:
         place = make_objects()
@@ -975,7 +975,7 @@ def test_unknown_wait_id_raises_wait_not_found(verdict: object) -> None:
 
 
 def test_decide_on_a_damaged_run_raises_corrupt() -> None:
-    """R-E7: "no such wait" would be a guess."""
+    """A damaged run is not "no such wait"."""
 
     async def story() -> None:
         place = make_objects()
@@ -1002,7 +1002,7 @@ def test_a_wait_that_a_newer_version_no_longer_has_is_gone() -> None:
 
 
 def test_each_of_several_waits_is_decided_by_its_own_id() -> None:
-    """R-B6: in any order, in separate processes."""
+    """Decisions may come in any order and from several processes."""
 
     async def story() -> None:
         place = make_objects()
@@ -1031,8 +1031,8 @@ def test_each_of_several_waits_is_decided_by_its_own_id() -> None:
 # What it costs, and in which order -------------------------------------------------
 
 
-def test_a_decision_is_a_read_two_creates_and_a_delete() -> None:
-    """R-G2: no listing; the marker is there before the decision."""
+def test_decide_costs_a_read_two_creates_and_a_delete() -> None:
+    """There is no listing, and the marker is created before the decision."""
 
     async def story() -> None:
         store = FaultyStore(MemoryStore())
@@ -1101,7 +1101,7 @@ def test_a_refused_decision_makes_no_marker() -> None:
 
 
 def test_failed_delete_of_the_wait_object_keeps_the_decision() -> None:
-    """The wait's object could not be removed: the decision is recorded all the same."""
+    """The decision is recorded, although the wait is still listed."""
 
     async def story() -> None:
         inner = MemoryStore()
@@ -1122,10 +1122,10 @@ def test_failed_delete_of_the_wait_object_keeps_the_decision() -> None:
     ("error", "named"),
     [(errors.Unavailable, StoreUnavailable), (errors.Denied, StoreDenied)],
 )
-def test_a_store_that_refuses_records_nothing(
+def test_store_error_records_nothing(
     prefix: str, error: type[errors.StorageError], named: type[Exception]
 ) -> None:
-    """R-E2: only success is success; decide again."""
+    """The decision can be repeated."""
 
     async def story() -> None:
         inner = MemoryStore()
@@ -1141,7 +1141,7 @@ def test_a_store_that_refuses_records_nothing(
 
 
 def test_decide_with_lost_reply_is_inconclusive_and_repeatable() -> None:
-    """R-E1: never a false conflict; the same decision again finds itself."""
+    """The repeated decision recognises itself."""
 
     async def story() -> None:
         inner = MemoryStore()
@@ -1159,7 +1159,7 @@ def test_decide_with_lost_reply_is_inconclusive_and_repeatable() -> None:
 
 
 def test_denied_read_of_a_wait_raises_store_denied() -> None:
-    """R-E5."""
+    """A denied read is not a missing wait."""
 
     async def story() -> None:
         inner = MemoryStore()
@@ -1172,7 +1172,7 @@ def test_denied_read_of_a_wait_raises_store_denied() -> None:
 
 
 def test_damaged_decision_is_not_overwritten() -> None:
-    """R-E7."""
+    """The error names the damaged object."""
 
     async def story() -> None:
         place = make_objects()
@@ -1204,7 +1204,7 @@ def test_close_works_over_a_damaged_decision() -> None:
 
 
 def test_decide_during_an_erase_raises() -> None:
-    """The decision that was first is gone when it is read: nothing stands."""
+    """The first decision is deleted before it is read."""
 
     async def story() -> None:
         inner = MemoryStore()
@@ -1267,7 +1267,7 @@ print(made.kind, *[name for name in dear if name in sys.modules])
 def test_decide_in_a_new_process_imports_no_heavy_modules(
     tmp_path: Path, arguments: dict[str, Any] | None, loaded: list[str]
 ) -> None:
-    """R-G2: no model, no agents, no library for either; a schema for edits only."""
+    """Deciding needs no model client and no agents; only an edit needs a JSON schema."""
     # Given a run in files that stands at a wait
     place = Objects(FileStore(tmp_path))
     wait = make_wait()
@@ -1303,8 +1303,10 @@ print(made.id)
 """
 
 
-def test_of_opposite_decisions_in_processes_exactly_one_stands(tmp_path: Path) -> None:
-    """R-A1: on files, where nothing is shared but the folder."""
+def test_exactly_one_of_opposite_decisions_in_processes_is_recorded(
+    tmp_path: Path,
+) -> None:
+    """The processes share only a folder."""
     # Given six processes that are about to decide
     wait = make_wait()
     place = Objects(FileStore(tmp_path))
@@ -1356,7 +1358,7 @@ print(made.kind, *[name for name in dear if name in sys.modules])
 
 
 def test_runner_decide_imports_no_heavy_modules(tmp_path: Path) -> None:
-    """R-G2."""
+    """Deciding with a `Runner` imports no more than deciding without one."""
     wait = make_wait()
     run_async(store_suspended_run(Objects(FileStore(tmp_path)), wait))
 

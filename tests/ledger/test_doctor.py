@@ -1,4 +1,4 @@
-"""The doctor names what is damaged, and a repair goes on from what is not."""
+"""The doctor names damaged objects, and a repair continues from whole ones."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ LENGTH = 13
 
 
 class CountingUlids:
-    """ULIDs that count from a number that no other test's do."""
+    """ULIDs with numbers that no other test uses."""
 
     def __init__(self, first: int = 900_000) -> None:
         self._next = first
 
     def __call__(self) -> str:
-        """Return the next one."""
+        """Return the next ULID."""
         self._next += 1
         return make_ulid(self._next, seconds_after_start(60))
 
@@ -105,7 +105,7 @@ def damaged_keys(found: IntegrityReport) -> list[str]:
 def expected_last_good(
     length: int, bad: set[int], roots: tuple[int, ...] = (1,)
 ) -> int:
-    """Return what the answer must be, from the tree of deltas alone."""
+    """Return the expected number, from the tree of deltas alone."""
     good = 0
     for number in range(1, length + 1):
         root = max(root for root in roots if root <= number)
@@ -119,7 +119,7 @@ def expected_last_good(
 
 @pytest.mark.parametrize("way", DAMAGES)
 def test_every_damage_of_every_version_is_named(way: str) -> None:
-    """R-E7: exactly that key; and the last good version follows from the tree."""
+    """The report has exactly that key, and the last good version follows from the tree."""
 
     async def scenario() -> None:
         store = MemoryStore()
@@ -156,7 +156,7 @@ def test_every_damage_of_every_version_is_named(way: str) -> None:
 def test_any_set_of_damaged_versions_is_named(
     bad: set[int], way: str, seed: int
 ) -> None:
-    """R-E7, PA-09; and what the doctor calls good, everybody can load."""
+    """A version that the doctor calls good can be loaded."""
 
     async def story() -> None:
         store = MemoryStore()
@@ -185,7 +185,7 @@ def test_any_set_of_damaged_versions_is_named(
 
 @pytest.mark.parametrize("number", range(1, LENGTH + 1))
 def test_another_version_in_its_place_is_named(number: int) -> None:
-    """R-E7: an older one put back, one of another run; and two that were swapped."""
+    """An older version, one of another run, and two swapped versions are found."""
 
     async def story() -> None:
         store, foreign = MemoryStore(), MemoryStore()
@@ -226,7 +226,7 @@ async def append_states_as(
 
 @pytest.mark.parametrize("number", range(1, LENGTH + 1))
 def test_version_of_another_history_is_found_by_its_dependents(number: int) -> None:
-    """R-E7: whole by itself, of this run and number, from an older generation."""
+    """A version of an earlier history of the run is whole by itself."""
 
     async def story() -> None:
         store, copy = MemoryStore(), MemoryStore()
@@ -250,7 +250,7 @@ def test_version_of_another_history_is_found_by_its_dependents(number: int) -> N
 
 @pytest.mark.parametrize("root", [2, 4, 5])
 def test_version_with_an_invalid_root_blocks_no_other_version(root: int) -> None:
-    """R-E7: rightly signed, rightly counted; those after it are what they were."""
+    """Its digest is right; later versions stay readable."""
 
     async def story() -> None:
         store = MemoryStore()
@@ -282,7 +282,7 @@ def test_version_with_an_invalid_root_blocks_no_other_version(root: int) -> None
 
 
 def test_damage_of_unneeded_versions_does_not_block_the_run() -> None:
-    """R-E7: version 8 is a full copy; the past is damaged, the run is not."""
+    """Version 8 is a full copy, so damage before it is no problem for the run."""
 
     async def story() -> None:
         store = MemoryStore()
@@ -324,7 +324,7 @@ def test_examine_and_repair_of_a_missing_run_raise_run_not_found() -> None:
 def test_foreign_version_with_a_high_number_keeps_examination_short(
     newest: int,
 ) -> None:
-    """R-E7: garbage under a high number; the next number comes after it."""
+    """A repair uses the number after the foreign one."""
 
     async def story() -> None:
         store = MemoryStore()
@@ -363,7 +363,7 @@ def test_repair_at_the_last_version_number_is_refused() -> None:
     [(".lock", True), ("0", True), ("9999999999", False), ("zzz", False)],
 )
 def test_foreign_keys_among_versions_are_named(name: str, *, blocks: bool) -> None:
-    """R-E7: one that sorts first keeps everybody from the newest version."""
+    """A foreign key that sorts first hides the newest version."""
 
     async def story() -> None:
         store = MemoryStore()
@@ -383,7 +383,7 @@ def test_foreign_keys_among_versions_are_named(name: str, *, blocks: bool) -> No
 
 
 def test_newer_format_is_not_damage_and_blocks_repair() -> None:
-    """R-H: an old doctor must not undo what a newer version of ours did."""
+    """An old release must not undo the work of a newer one."""
 
     async def story() -> None:
         store = MemoryStore()
@@ -413,7 +413,7 @@ def state_with_waits(*numbers: int) -> RunState:
 async def store_run_with_lost_versions(
     store: Store, state: RunState, lost: int = 2
 ) -> LoadedVersion:
-    """Put a run into a store whose last versions are damaged."""
+    """Store a run whose last versions are damaged."""
     good = await append_states(store, [state])
     await append_states(store, [with_message(state, f"{n}") for n in range(lost)], good)
     for number in range(2, lost + 2):
@@ -422,7 +422,7 @@ async def store_run_with_lost_versions(
 
 
 def test_repair_appends_a_usable_root_and_keeps_damaged_objects() -> None:
-    """R-E7, PA-11: later versions count from it, and are whole to everybody."""
+    """Later versions count from the new root."""
 
     async def story() -> None:
         store = MemoryStore()
@@ -460,7 +460,7 @@ def test_repair_appends_a_usable_root_and_keeps_damaged_objects() -> None:
 
 
 def test_repair_counts_possibly_started_calls_as_started() -> None:
-    """R-A: ready calls, and waiting ones that were approved and can not be repeated."""
+    """These are ready calls, and approved calls that must not be repeated."""
 
     async def story() -> None:
         store = MemoryStore()
@@ -509,7 +509,7 @@ async def decide_wait(store: Store, wait_id: str, verdict: Approve | Deny) -> No
 
 
 def test_repair_keeps_the_approval_of_a_repeatable_call() -> None:
-    """R-C: with its edits and its digest; not started behind the approver's back."""
+    """The approval keeps its edits and its digest."""
     wait = make_wait(1)
     state = make_state(wait)
     call = replace(state.calls[wait.call_id], repeatable=True)
@@ -532,7 +532,7 @@ def test_repair_keeps_the_approval_of_a_repeatable_call() -> None:
 def test_repair_asks_again_if_a_decision_is_unreadable(
     way: str, *, repeatable: bool
 ) -> None:
-    """R-C8: it may have been a no, and the call may have been made: ask again."""
+    """The decision may have been a denial, and the call may have been made."""
     wait = make_wait(1)
     state = make_state(wait)
     call = replace(state.calls[wait.call_id], repeatable=repeatable)
@@ -590,8 +590,8 @@ def test_ids_of_lost_versions_are_not_given_again() -> None:
 
 @pytest.mark.parametrize("what", ["decision", "wait"])
 @pytest.mark.parametrize("way", ["empty", "zero-filled", "foreign", "cut in half"])
-def test_a_wait_that_cannot_be_decided_gets_a_new_id(what: str, way: str) -> None:
-    """R-E7: nothing of the run was lost, so nothing else changes."""
+def test_wait_with_damaged_objects_gets_a_new_id(what: str, way: str) -> None:
+    """No version was lost, so nothing else changes."""
 
     async def story() -> None:
         store = MemoryStore()
@@ -634,7 +634,7 @@ def test_a_wait_that_cannot_be_decided_gets_a_new_id(what: str, way: str) -> Non
     "key", [layout.cancel_request_key(RUN), layout.inbox_message_key(RUN, 1)]
 )
 def test_repair_refuses_a_damaged_cancel_request_or_message(key: str) -> None:
-    """R-E7: a wish to cancel, a message: neither may be passed over."""
+    """A repair must not ignore either of them."""
 
     async def story() -> None:
         store = MemoryStore()
@@ -654,8 +654,8 @@ def test_repair_refuses_a_damaged_cancel_request_or_message(key: str) -> None:
 
 
 @pytest.mark.parametrize("where", ["good", "stranded"])
-def test_a_live_claim_is_respected(where: str) -> None:
-    """R-A: also one in a version that is whole and cannot be rebuilt."""
+def test_repair_during_a_live_claim_raises_run_busy(where: str) -> None:
+    """This holds also if the version with the claim cannot be rebuilt."""
 
     async def story() -> None:
         store = MemoryStore()
@@ -688,7 +688,7 @@ def test_a_live_claim_is_respected(where: str) -> None:
 
 
 async def overwrite_with_stranded_version(store: Store, held: RunState) -> None:
-    """Put a whole version 3 that is built on version 2, which is damaged."""
+    """Store a whole version 3 whose base, version 2, is damaged."""
     copy = MemoryStore()
     versions = Versions(make_objects(copy), RUN)
     loaded = None
@@ -700,8 +700,8 @@ async def overwrite_with_stranded_version(store: Store, held: RunState) -> None:
     await overwrite(store, version_key(3), await copy.read(version_key(3)))
 
 
-def test_of_two_repairs_at_once_one_wins_and_the_other_is_told() -> None:
-    """R-A: whoever of them comes in before whichever request of the other."""
+def test_one_of_two_concurrent_repairs_succeeds() -> None:
+    """Each repair comes before each request of the other in turn."""
 
     async def story(number: int) -> bool:
         inner = MemoryStore()
@@ -738,7 +738,7 @@ def test_of_two_repairs_at_once_one_wins_and_the_other_is_told() -> None:
 
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_second_repair_completes_after_any_crash(moment: str) -> None:
-    """R-E10: it finds the run as it was, or repaired; no wait stays half made."""
+    """After a crash, the run is unchanged or repaired; no wait stays incomplete."""
 
     async def story(number: int) -> bool:
         inner = MemoryStore()
@@ -788,8 +788,8 @@ def test_second_repair_completes_after_any_crash(moment: str) -> None:
     assert number > 10
 
 
-def test_a_decision_that_comes_in_between_is_not_lost() -> None:
-    """R-A, R-C: before any request of the repair; it is heeded, or refused."""
+def test_decision_during_a_repair_is_not_lost() -> None:
+    """The decision comes before each request of the repair in turn."""
 
     async def story(number: int) -> bool:
         inner = MemoryStore()
@@ -818,7 +818,7 @@ def test_a_decision_that_comes_in_between_is_not_lost() -> None:
 
 
 def test_denied_read_is_not_reported_as_damage() -> None:
-    """R-E5: nothing is given up because it cannot be read just now."""
+    """An object that cannot be read now is not given up."""
 
     class Refusing(InterleavingStore):
         async def read(self, key: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Messages to a run in dense numbers, and the one wish to cancel it."""
+"""The inbox messages of a run in dense numbers, and its cancel request."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.ledger.runs import (
 
 
 def make_inbox_message(number: int) -> InboxMessage:
-    """Return a letter that is about to be posted."""
+    """Return an inbox message without a number."""
     message = said.user_message(f"letter {number}")
     return InboxMessage(
         id=make_ulid(number), number=0, at=MOMENT, message=message, by="kim"
@@ -38,7 +38,7 @@ def make_inbox_message(number: int) -> InboxMessage:
 
 
 def make_cancel_request(number: int, reason: str = "enough") -> CancelRequest:
-    """Return a wish to cancel."""
+    """Return a cancel request."""
     return CancelRequest(id=make_ulid(number), at=MOMENT, by="kim", reason=reason)
 
 
@@ -69,7 +69,7 @@ def test_posted_message_is_read_back_equal() -> None:
 
 
 def test_racing_posters_get_dense_numbers_and_nothing_is_lost() -> None:
-    """Create the next, or try again; never clock-sorted names."""
+    """Numbers come from creates and not from clocks."""
 
     async def story() -> None:
         place = make_objects()
@@ -94,7 +94,7 @@ def test_racing_posters_get_dense_numbers_and_nothing_is_lost() -> None:
 
 
 def test_concurrent_posts_of_one_message_keep_its_marker() -> None:
-    """R-A2: the same letter, with its own id and time."""
+    """The same message has the same id and time."""
 
     async def story() -> None:
         place = make_objects()
@@ -155,10 +155,10 @@ def test_post_to_an_unavailable_store_creates_no_message() -> None:
 
 
 def store_with_rival(rival: bytes | None) -> tuple[MemoryStore, InterleavingStore]:
-    """Return a store in which message 1 is put there by another, and how it looks.
+    """Return a store in which a rival creates message 1, and the expected inbox.
 
-    What the rival puts there comes right before our create; with `None` it comes and
-    is erased with its run before we can look at it.
+    The rival acts right before our create. With `None`, its message is erased with the
+    run before it can be read.
     """
     inner = MemoryStore()
     key = layout.inbox_message_key(RUN, 1)
@@ -174,9 +174,9 @@ def store_with_rival(rival: bytes | None) -> tuple[MemoryStore, InterleavingStor
 
 
 def test_post_does_not_overwrite_a_damaged_message() -> None:
-    """R-E7: what stands under our number cannot be read, so nobody knows whose it is.
+    """A message under our number that cannot be read is an error.
 
-    No marker of ours is left, which would have the run looked at for nothing.
+    No marker of ours is left.
     """
 
     async def story() -> None:
@@ -194,9 +194,9 @@ def test_post_does_not_overwrite_a_damaged_message() -> None:
 
 
 def test_post_to_a_run_erased_meanwhile_raises_run_not_found() -> None:
-    """R-E9: it is not told as a success, nor as somebody else's message.
+    """The post is not reported as a success.
 
-    No marker is left of it either, which every sweep would look at for ever.
+    No marker is left, which every later sweep would read.
     """
 
     async def story() -> None:
@@ -214,7 +214,7 @@ def test_post_to_a_run_erased_meanwhile_raises_run_not_found() -> None:
 
 
 def test_concurrent_cancel_requests_all_get_the_first() -> None:
-    """R-F6: idempotent, create-only."""
+    """A cancel request is created once."""
 
     async def story() -> None:
         place = make_objects()
@@ -261,7 +261,7 @@ def test_marker_is_created_before_the_cancel_request() -> None:
 
 
 def test_repeated_cancel_request_keeps_its_marker() -> None:
-    """R-A2: the same wish, with its own id and time."""
+    """The same request has the same id and time."""
 
     async def story() -> None:
         place = make_objects()

@@ -1,4 +1,4 @@
-"""Every object key, spelled in one place: legal everywhere, sorted as promised."""
+"""Object keys: valid in every store, in the promised order."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_invalid_run_id_is_refused(run_id: object) -> None:
 
 
 def one_key_of_each_kind(run_id: str) -> list[str]:
-    """Return one key of each kind, as long as they get."""
+    """Return the longest key of each kind."""
     approval = layout.build_wait_id("approval", ULID, run_id)
     most = layout.MAX_VERSIONS
     due = 9_999_999_999_999
@@ -304,7 +304,7 @@ def test_a_deadline_in_the_far_future_is_not_due_today() -> None:
 
 @pytest.mark.parametrize("letter", "demcgr")
 def test_is_pause_accepts_only_pause_markers(letter: str) -> None:
-    """What goes with the pause that is over is no marker of anything else."""
+    """A marker of another kind is not the marker of a pause."""
     key = Marker(1, letter, "1", "n1", "jane").key
 
     assert (letter == "r") == layout.is_pause_marker(key)
@@ -312,7 +312,7 @@ def test_is_pause_accepts_only_pause_markers(letter: str) -> None:
 
 
 def test_redated_marker_counts_its_tries() -> None:
-    """Section 5 "Markers": it stays the marker of the same thing, and is due later."""
+    """A marker with a later due time guards the same thing."""
     first = Marker(1, "g", "7", make_ulid(1)[-layout.NONCE_LENGTH :], "jane")
 
     # Given a marker that is re-dated again and again, each time by somebody else
@@ -331,5 +331,5 @@ def test_redated_marker_counts_its_tries() -> None:
 
 
 def test_marker_with_a_long_nonce_has_no_tries() -> None:
-    """What stands after the nonce and is no number counts nothing."""
+    """Other characters after the nonce are not a number of tries."""
     assert 0 == Marker(1, "d", "x", f"{'n' * layout.NONCE_LENGTH}abc", "jane").tries

@@ -1,4 +1,4 @@
-"""Markers: made before the thing they guard, listed by time, dropped when done."""
+"""Markers: created before the guarded object, listed by time, deleted when done."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def due_markers(place: Objects, now: datetime) -> list[Marker]:
         (markers.for_cancel_request(RUN, MOMENT, NONCE), "c", "0"),
     ],
 )
-def test_a_marker_says_when_why_and_which_run(
+def test_marker_key_has_time_kind_target_and_run(
     marker: Marker, kind: str, target: str
 ) -> None:
     assert (kind, target, RUN) == (marker.kind, marker.target, marker.run_id)
@@ -99,7 +99,7 @@ def test_a_marker_is_due_at_its_very_millisecond() -> None:
 
 
 def test_every_due_marker_is_found_among_thousands() -> None:
-    """R-E9: also when a page is full, and while they are being dropped."""
+    """This holds also if a page is full, and while markers are deleted."""
 
     async def story() -> None:
         place = make_objects()
@@ -124,7 +124,7 @@ def test_every_due_marker_is_found_among_thousands() -> None:
     run_async(story())
 
 
-def test_only_the_due_ones_are_listed() -> None:
+def test_only_due_markers_are_listed() -> None:
     """A million timers of next year cost a sweep one page."""
 
     async def story() -> None:
@@ -166,8 +166,8 @@ def test_make_returns_the_store_time() -> None:
     run_async(story())
 
 
-def test_make_is_idempotent() -> None:
-    """R-A2: a redelivery with its own id at its own time makes the same key."""
+def test_create_is_idempotent() -> None:
+    """A repeat with the same id and time has the same key."""
 
     async def story() -> None:
         place = make_objects()
@@ -184,7 +184,7 @@ def test_make_is_idempotent() -> None:
 
 
 def run_at_wait(status: RunStatus = "suspended", *, inbox: int = 0) -> RunState:
-    """Return a run that stands at wait 1 and has heard some messages."""
+    """Return a run with open wait 1 that has read some messages."""
     state = make_state(make_wait(1), status=status)
     return replace(state, run=replace(state.run, last_inbox_number=inbox))
 
@@ -222,7 +222,7 @@ def marker_of(kind: str, target: str) -> Marker:
         (marker_of("r", "2"), 3, run_at_wait(), False),
     ],
 )
-def test_stands_for_each_kind_of_marker(
+def test_is_needed_for_each_kind_of_marker(
     marker: Marker, number: int, run_state: RunState, *, stands: bool
 ) -> None:
     assert stands == markers.is_needed(marker, number, run_state)
@@ -230,13 +230,15 @@ def test_stands_for_each_kind_of_marker(
 
 @pytest.mark.parametrize("status", sorted(ENDED_STATUSES))
 @pytest.mark.parametrize("kind", "demcgr")
-def test_no_marker_stands_after_the_run_has_ended(status: RunStatus, kind: str) -> None:
+def test_no_marker_is_needed_after_the_run_has_ended(
+    status: RunStatus, kind: str
+) -> None:
     marker = marker_of(kind, "9" if kind in "gm" else make_ulid(1))
 
     assert not markers.is_needed(marker, 2, run_at_wait(status))
 
 
 @pytest.mark.parametrize("kind", "demcgr")
-def test_every_marker_stands_while_the_run_has_no_version(kind: str) -> None:
-    """Its starter is about to write it, or died before."""
+def test_every_marker_is_needed_while_the_run_has_no_version(kind: str) -> None:
+    """The process that starts the run will write version 1, or has crashed."""
     assert markers.is_needed(marker_of(kind, "1"), 0, None)

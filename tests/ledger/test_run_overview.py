@@ -1,4 +1,4 @@
-"""What one listing shows of a run: all that came, its end, its newest version."""
+"""One listing of a run: its arrivals, its cancel request and its newest version."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class TimedListingStore(MemoryStore):
-    """A store that says when it listed, and counts its listings."""
+    """A store that returns its time, and counts its listings."""
 
     listings = 0
 
@@ -57,7 +57,7 @@ def test_overview_of_a_missing_run_is_empty() -> None:
 
 @pytest.mark.parametrize("came", [0, 1, 99])
 def test_overview_of_a_missing_run_costs_one_listing(came: int) -> None:
-    """Section 9: one answer that is not full shows all that there is."""
+    """A page that is not full is complete."""
 
     async def story() -> None:
         store = TimedListingStore()
@@ -77,7 +77,7 @@ def test_overview_of_a_missing_run_costs_one_listing(came: int) -> None:
 
 @pytest.mark.parametrize("came", [0, 1, 98, 99, 100, 101, 2500])
 def test_overview_holds_all_arrivals_and_the_newest_version(came: int) -> None:
-    """In one request, as long as one answer holds it; in more, nothing is missed."""
+    """One request is enough if one page holds all keys."""
 
     async def story() -> None:
         store = TimedListingStore()
@@ -109,7 +109,7 @@ def test_overview_holds_all_arrivals_and_the_newest_version(came: int) -> None:
 def test_overview_after_claim_holds_cancel_request_and_newest_version(
     strangers: list[str], *, cancelled: bool
 ) -> None:
-    """R-F6: nothing that strangers put there hides one; at worst it is looked for."""
+    """Foreign keys do not hide a cancel request."""
 
     async def story() -> None:
         store = TimedListingStore()
@@ -135,7 +135,7 @@ def test_overview_after_claim_holds_cancel_request_and_newest_version(
 
 
 def test_foreign_key_among_versions_is_named() -> None:
-    """R-E7."""
+    """The error has the foreign key."""
 
     async def story() -> None:
         place = make_objects()

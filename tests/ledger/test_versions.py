@@ -1,4 +1,4 @@
-"""Numbered states: what was appended is what is loaded, or it is refused by name."""
+"""Versions: a state is loaded as it was appended, or an error names the object."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 async def append_all(versions: Versions, tables: Iterable[RunState]) -> LoadedVersion:
-    """Append states one after the other, and return the last version."""
+    """Append states in turn; return the last version."""
     loaded: LoadedVersion | None = None
     for state in tables:
         loaded = await versions.append(loaded, state, at=MOMENT)
@@ -60,7 +60,7 @@ async def append_all(versions: Versions, tables: Iterable[RunState]) -> LoadedVe
 
 
 def states_with_messages(count: int, *, run_id: str = RUN) -> list[RunState]:
-    """Return states of a run in which one message after the other was said."""
+    """Return states of a run, each with one more message."""
     tables = [make_state(run_id=run_id)]
     for number in range(1, count):
         tables.append(with_message(tables[-1], f"message {number} of {run_id}"))
@@ -95,7 +95,7 @@ def test_every_version_of_a_long_history_loads_as_it_was_appended(seed: int) -> 
 
 @pytest.mark.parametrize("seed", [4, 5])
 def test_any_process_can_append_after_any_version(seed: int) -> None:
-    """A writer that loaded n writes what the one that appended n would have."""
+    """A process that loaded version n appends the same as the one that wrote it."""
     tables = list(history(seed, 90))
 
     async def story() -> None:
@@ -123,7 +123,7 @@ def test_any_process_can_append_after_any_version(seed: int) -> None:
 def test_state_after_every_event_loads_equal(
     choices: list[int],
 ) -> None:
-    """R-E10, PA-13: a version is a whole state, whatever the state."""
+    """A version holds a whole state, whatever event came before."""
     tables: list[RunState] = [first_state(choices)]
 
     def watch(_: RunState, __: Event, after: RunState) -> None:
@@ -204,7 +204,7 @@ def test_append_returns_the_store_time() -> None:
 
 
 def test_bytes_and_reads_grow_with_the_logarithm() -> None:
-    """R-E8: save cost does not grow quadratically with turns."""
+    """The cost of a run does not grow with the square of its turns."""
     count = 400
     text = "x" * 400
 
@@ -263,7 +263,7 @@ def test_appending_is_one_create() -> None:
 
 
 def test_one_of_racing_appends_succeeds() -> None:
-    """R-A12, R-E1, PA-12: the others are told so, and wrote nothing."""
+    """The others get `StaleRun` and wrote nothing."""
 
     async def story() -> None:
         # Given ten processes that have loaded the same version
@@ -311,8 +311,8 @@ def test_one_of_racing_first_versions_succeeds() -> None:
     run_async(story())
 
 
-def test_append_on_an_old_version_is_refused() -> None:
-    """R-A5: late writes of a dead holder are rejected, not merged."""
+def test_append_after_an_old_version_raises_stale_run() -> None:
+    """Late writes of an old holder are not merged."""
 
     async def story() -> None:
         # Given a process that was frozen at version 3, while others went on to 9
@@ -337,7 +337,7 @@ def test_append_on_an_old_version_is_refused() -> None:
 
 
 def test_append_with_lost_reply_is_inconclusive_not_stale() -> None:
-    """R-E1: inconclusive is its own answer."""
+    """`Inconclusive` is an error of its own."""
 
     async def story() -> None:
         inner = MemoryStore()
@@ -352,7 +352,7 @@ def test_append_with_lost_reply_is_inconclusive_not_stale() -> None:
 
 @pytest.mark.parametrize("number", [1, 4])
 def test_append_on_an_unlisted_existing_key_is_corrupt(number: int) -> None:
-    """R-E7: nobody moved the run on, so nobody is told to look again, for ever."""
+    """`StaleRun` would make the caller read the run again without an end."""
 
     async def story() -> None:
         # Given something under the next number that the store does not show
@@ -450,7 +450,7 @@ def test_a_foreign_key_among_the_versions_is_refused_by_name(name: str) -> None:
 async def assert_refused(
     store: MemoryStore, run_id: str, number: int, damaged: int
 ) -> None:
-    """Check that a version is refused by name, and nothing is overwritten."""
+    """Check that loading a version raises an error with its key, and changes nothing."""
     everything = {key: await store.read(key) for key in await store.keys("")}
 
     with pytest.raises(FormatError) as caught:
@@ -461,8 +461,8 @@ async def assert_refused(
 
 
 @pytest.mark.parametrize("damaged", [4, 6])
-def test_a_version_whose_chain_lacks_an_object_is_corrupt(damaged: int) -> None:
-    """R-E7: version 7 is rebuilt from 7, 6 and 4."""
+def test_version_with_a_missing_base_is_corrupt(damaged: int) -> None:
+    """Version 7 is rebuilt from 7, 6 and 4."""
 
     async def story() -> None:
         store = MemoryStore()
@@ -479,7 +479,7 @@ def test_a_version_whose_chain_lacks_an_object_is_corrupt(damaged: int) -> None:
 
 
 def test_error_names_the_missing_base_not_the_whole_version() -> None:
-    """R-E7: who repairs is told which object to restore, and not the wrong one."""
+    """The error says which object to restore."""
 
     async def story() -> None:
         place = make_objects()
@@ -511,13 +511,13 @@ def test_versions_that_are_not_needed_may_be_gone() -> None:
 
 
 def flip_bit(body: bytes, place: int) -> bytes:
-    """Return a body with one bit turned."""
+    """Return a body with one changed bit."""
     return body[:place] + bytes([body[place] ^ 4]) + body[place + 1 :]
 
 
 @pytest.mark.parametrize("damaged", [4, 6, 7])
-def test_a_damaged_object_is_refused_and_never_overwritten(damaged: int) -> None:
-    """R-E7: empty, zero-filled, cut at any byte, one bit wrong, something else."""
+def test_damaged_object_is_corrupt_and_kept(damaged: int) -> None:
+    """Empty, zeroed, truncated, changed and foreign bodies are found."""
 
     async def story() -> None:
         store = MemoryStore()
@@ -541,8 +541,8 @@ def test_a_damaged_object_is_refused_and_never_overwritten(damaged: int) -> None
 
 
 @pytest.mark.parametrize("number", [1, 4, 6, 7])
-def test_an_object_of_another_run_is_refused(number: int) -> None:
-    """R-C8: the object of run A under run B's key."""
+def test_object_of_another_run_is_corrupt(number: int) -> None:
+    """The object of one run under the key of another is not used."""
 
     async def story() -> None:
         store = MemoryStore()
@@ -564,8 +564,8 @@ def test_an_object_of_another_run_is_refused(number: int) -> None:
 
 
 @pytest.mark.parametrize(("source", "target"), [(3, 4), (4, 6), (6, 7), (7, 6), (1, 7)])
-def test_an_object_of_another_number_is_refused(source: int, target: int) -> None:
-    """R-C8: version 3 copied to the key of version 4."""
+def test_object_of_another_number_is_corrupt(source: int, target: int) -> None:
+    """Version 3 under the key of version 4 is not used."""
 
     async def story() -> None:
         store = MemoryStore()
@@ -579,8 +579,8 @@ def test_an_object_of_another_number_is_refused(source: int, target: int) -> Non
 
 
 @pytest.mark.parametrize("changed", [4, 6])
-def test_base_of_another_history_is_refused(changed: int) -> None:
-    """R-C8: an object that once stood under this very key, of the same run."""
+def test_base_of_another_history_is_corrupt(changed: int) -> None:
+    """An earlier object of the same run and key is not used."""
 
     async def story() -> None:
         # Given two histories of a run that part at a version
@@ -618,8 +618,8 @@ def test_a_header_of_another_run_is_refused() -> None:
     run_async(story())
 
 
-def test_rows_that_do_not_fit_together_are_refused() -> None:
-    """A version of ours whose rows no run can have."""
+def test_rows_that_do_not_fit_together_are_corrupt() -> None:
+    """The object is ours, but no run can have these rows."""
 
     async def story() -> None:
         store = MemoryStore()
@@ -638,7 +638,7 @@ def test_rows_that_do_not_fit_together_are_refused() -> None:
 async def write_with_root(
     store: MemoryStore, tables: list[RunState], root: int
 ) -> list[RunState]:
-    """Write a run by hand whose tree of deltas counts from `root`."""
+    """Write a run whose tree of deltas counts from `root`."""
     states = dict(enumerate(tables, 1))
     digests: dict[int, bytes] = {}
     for number, state in states.items():
@@ -685,7 +685,7 @@ def test_a_run_whose_root_is_not_its_first_version_loads(root: int) -> None:
 
 @pytest.mark.parametrize("root", [3, 8, 13])
 def test_versions_before_the_root_are_not_read(root: int) -> None:
-    """Repair after damage: the new tree stands by itself."""
+    """After a repair, the new tree needs no older version."""
 
     async def story() -> None:
         store = MemoryStore()
@@ -724,8 +724,8 @@ def test_invalid_root_is_corrupt(root: int) -> None:
     run_async(story())
 
 
-def test_a_base_of_another_tree_is_corrupt() -> None:
-    """Each object of a chain names the same root."""
+def test_base_of_another_tree_is_corrupt() -> None:
+    """All objects of a chain have the same root."""
 
     async def story() -> None:
         # Given two trees of one run, over the same states

@@ -1,4 +1,4 @@
-"""Wait objects: made from a version by anyone, shown only while they are open."""
+"""Wait objects: any process can create them again; only open waits are listed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 async def listed_waits(place: Objects) -> list[WaitSummary]:
-    """Return what is listed as open."""
+    """Return the listed waits."""
     return [summary async for summary in waits.list_open(place)]
 
 
@@ -56,8 +56,8 @@ def test_a_wait_comes_back_as_it_was_announced() -> None:
     run_async(scenario())
 
 
-def test_announcing_again_changes_nothing() -> None:
-    """R-F2, EF-21: re-notify is possible and idempotent, with the same wait id."""
+def test_second_create_of_a_wait_changes_nothing() -> None:
+    """The wait keeps its id."""
 
     async def story() -> None:
         place = make_objects()
@@ -114,8 +114,8 @@ def test_mend_creates_missing_wait_objects() -> None:
     run_async(story())
 
 
-def test_mend_does_not_list_a_decided_wait() -> None:
-    """R-F9."""
+def test_recreate_missing_does_not_list_a_decided_wait() -> None:
+    """The decision came before the call."""
 
     async def story() -> None:
         place = make_objects()
@@ -130,8 +130,8 @@ def test_mend_does_not_list_a_decided_wait() -> None:
     run_async(story())
 
 
-def test_mend_interleaved_with_decide_lists_no_decided_wait() -> None:
-    """R-F9: the decision comes between any two requests of whoever mends."""
+def test_recreate_missing_interleaved_with_decide_lists_no_decided_wait() -> None:
+    """The decision comes between any two requests."""
 
     async def story(number: int) -> int:
         # Given a wait whose object a crash kept from being made
@@ -183,7 +183,7 @@ def test_two_interleaved_mends_list_the_wait() -> None:
 
 
 def test_open_waits_are_listed_from_keys_alone() -> None:
-    """R-F3: with kind, run and age, and without reading one of them."""
+    """The list has kind, run and age, and reads no object."""
 
     async def story() -> None:
         store = FaultyStore(MemoryStore())
@@ -228,8 +228,8 @@ def test_waits_of_one_kind_are_listed_by_age() -> None:
     run_async(story())
 
 
-def test_more_than_a_page_is_listed() -> None:
-    """R-E9."""
+def test_waits_on_several_pages_are_listed() -> None:
+    """The list is complete."""
 
     async def story() -> None:
         place = make_objects()
@@ -267,8 +267,8 @@ def test_a_foreign_key_is_passed_over(name: str) -> None:
 
 
 @pytest.mark.parametrize("run_id", [RUN, "kim-1"])
-def test_another_waits_object_under_its_key_is_refused(run_id: str) -> None:
-    """R-C8: what people are shown is what they decide."""
+def test_object_of_another_wait_is_corrupt(run_id: str) -> None:
+    """People see the wait that they decide."""
 
     async def story() -> None:
         store = MemoryStore()
@@ -289,8 +289,8 @@ def test_another_waits_object_under_its_key_is_refused(run_id: str) -> None:
     run_async(story())
 
 
-def test_a_wait_of_the_same_name_in_another_run_is_refused() -> None:
-    """R-C8: also where all but the run in the id is the same."""
+def test_wait_of_another_run_is_corrupt() -> None:
+    """The run is compared, also if the rest of the id is equal."""
 
     async def story() -> None:
         store = MemoryStore()
@@ -308,8 +308,8 @@ def test_a_wait_of_the_same_name_in_another_run_is_refused() -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"\0" * 90, b"{}"])
-def test_a_damaged_wait_is_refused_by_name(body: bytes) -> None:
-    """R-E7: never "no such wait"."""
+def test_damaged_wait_is_corrupt(body: bytes) -> None:
+    """A damaged wait is not "no such wait"."""
 
     async def story() -> None:
         place = make_objects()
