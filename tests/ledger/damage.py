@@ -10,17 +10,17 @@ if TYPE_CHECKING:
     from continuations_storage.contract import Store
 
 
-def _flip_at(place: float) -> Callable[[bytes], bytes]:
+def _flip_at(objects: float) -> Callable[[bytes], bytes]:
     def flip(body: bytes) -> bytes:
         if not body:
             return b"\x01"
-        at = min(int(len(body) * place), len(body) - 1)
+        at = min(int(len(body) * objects), len(body) - 1)
         return body[:at] + bytes([body[at] ^ 1]) + body[at + 1 :]
 
     return flip
 
 
-# What is left of a body; `None` is nothing, not even a key.
+# Each function returns the damaged body, or `None` to delete the object.
 DAMAGES: dict[str, Callable[[bytes], bytes | None]] = {
     "missing": lambda _: None,
     "empty": lambda _: b"",

@@ -58,7 +58,7 @@ def test_a_lease_begins_whole() -> None:
         (10.0, True, False),  # exactly two thirds are left
         (10.5, True, True),
         (14.9, True, True),
-        (15.0, False, True),  # half is left: too little to begin a call
+        (15.0, False, True),  # half is left: not enough to start a call
         (29.9, False, True),
         (30.0, False, True),
         (31.0, False, True),
@@ -224,9 +224,9 @@ def test_a_run_that_nobody_holds_is_free() -> None:
         (0.0, False),
         (1.0, False),
         (0.5, False),
-        (-7.5, False),  # a quarter of 30 s before it was sent
+        (-7.5, False),  # a quarter of 30 s before the request
         (-7.501, True),
-        (8.5, False),  # a quarter after it was answered
+        (8.5, False),  # a quarter of 30 s after the reply
         (8.501, True),
         (3600.0, True),
         (-3600.0, True),

@@ -54,7 +54,7 @@ MOMENTS: tuple[Moment, Moment] = ("before", "after")
 async def crash_at(
     store: MemoryStore, action: StoreAction, number: int, moment: Moment
 ) -> bool:
-    """Run an action in a process that crashes at a storage call; return whether it did."""
+    """Run an action that crashes at a storage call; return whether it did."""
     try:
         await action(Objects(FaultyStore(store, at(number, crashed(moment)))))
     except Crash:
@@ -78,14 +78,14 @@ async def stores_after_crashes(
 
 async def drop_done_markers(store: MemoryStore) -> list[str]:
     """Delete the markers that are not needed, as a sweep does; return the others."""
-    place = Objects(store)
-    newest = await Versions(place, RUN).load_newest()
+    objects = Objects(store)
+    newest = await Versions(objects, RUN).load_newest()
     standing: list[str] = []
-    async for marker in markers.list_due(place, seconds_after_start(10**6)):
+    async for marker in markers.list_due(objects, seconds_after_start(10**6)):
         if markers.is_needed(marker, newest.number, newest.state):
             standing.append(marker.key)
         else:
-            await place.delete(marker.key)
+            await objects.delete(marker.key)
     return standing
 
 
@@ -94,8 +94,8 @@ async def drop_done_markers(store: MemoryStore) -> list[str]:
 
 def decide_action(verdict: Verdict, number: int, wait: str) -> StoreAction:
     """Return the action that decides a wait."""
-    return lambda place: decide(
-        place, wait, verdict, now=MOMENT, decision_id=make_ulid(number, MOMENT)
+    return lambda objects: decide(
+        objects, wait, verdict, now=MOMENT, decision_id=make_ulid(number, MOMENT)
     )
 
 
@@ -109,16 +109,16 @@ async def store_with_wait(kind: str) -> MemoryStore:
 
 async def check_wait(store: MemoryStore, wait: str) -> Decision | None:
     """Check what must hold at any time; return the decision, or None."""
-    place = Objects(store)
-    decision = await read_decision(place, wait)
+    objects = Objects(store)
+    decision = await read_decision(objects, wait)
     standing = await drop_done_markers(store)
     if decision is None:
-        # Open: whoever decides finds it, by its object or by its version.
-        found = await find_open_wait(place, wait)
+        # Open: a decider finds the wait, by its object or by its version.
+        found = await find_open_wait(objects, wait)
         assert found is not None
         assert wait == found.id
         return None
-    # Decided and not taken in: a sweep finds the run by this decision's own marker.
+    # Decided but not read: a sweep finds the run by the marker of this decision.
     assert decision.marker in standing
     return decision
 
@@ -149,10 +149,10 @@ def test_decide_repeated_after_any_crash_records_one_decision(
         for point, store in await stores_after_crashes(
             lambda: store_with_wait(kind), deed
         ):
-            # Given what the crash left
+            # Given the store after the crash
             stood = await check_wait(store, wait)
 
-            # When the client asks again
+            # When the client repeats the request
             again = await decide(
                 Objects(store),
                 wait,
@@ -161,12 +161,12 @@ def test_decide_repeated_after_any_crash_records_one_decision(
                 decision_id=make_ulid(2),
             )
 
-            # Then its decision stands, with its marker, and nothing is shown as open
+            # Then its decision is recorded with a marker, and no wait is listed
             assert again == await check_wait(store, wait), point
             assert stood in (None, again), point
             assert [] == await all_keys(Objects(store), layout.WAITS_PREFIX), point
 
-            # And somebody else is told which
+            # And another decider gets that decision
             with pytest.raises(AlreadyDecided) as caught:
                 await decide_action(other, 3, wait)(Objects(store))
             assert again == caught.value.decision
@@ -181,31 +181,31 @@ def test_other_decision_after_any_crash_loses_to_a_recorded_one(
     """A second decision succeeds only if the first was not recorded."""
     wait = wait_id_of(kind)
 
-    async def story() -> None:
+    async def scenario() -> None:
         deed = decide_action(verdict, 1, wait)
         for point, store in await stores_after_crashes(
             lambda: store_with_wait(kind), deed
         ):
             stood = await check_wait(store, wait)
             try:
-                told: object = await decide_action(other, 2, wait)(Objects(store))
+                reading: object = await decide_action(other, 2, wait)(Objects(store))
             except AlreadyDecided as error:
-                told = error.decision
-            stands = await check_wait(store, wait)
+                reading = error.decision
+            recorded = await check_wait(store, wait)
 
-            assert stands is not None, point
-            assert stands == told, point
-            assert stood in (None, stands), point
-            assert make_ulid(2 if stood is None else 1) == stands.id, point
+            assert recorded is not None, point
+            assert recorded == reading, point
+            assert stood in (None, recorded), point
+            assert make_ulid(2 if stood is None else 1) == recorded.id, point
 
-    run_async(story())
+    run_async(scenario())
 
 
 @pytest.mark.parametrize(("kind", "verdict", "_"), DECISION_CASES)
 def test_decide_survives_two_crashes(kind: str, verdict: Verdict, _: Verdict) -> None:
     wait = wait_id_of(kind)
 
-    async def story() -> None:
+    async def scenario() -> None:
         for (first, one), (second, two) in product(
             product(range(1, 8), MOMENTS), product(range(1, 8), MOMENTS)
         ):
@@ -221,7 +221,7 @@ def test_decide_survives_two_crashes(kind: str, verdict: Verdict, _: Verdict) ->
             assert stood in (None, again)
             assert [] == await all_keys(Objects(store), layout.WAITS_PREFIX)
 
-    run_async(story())
+    run_async(scenario())
 
 
 @pytest.mark.parametrize("kind", ["shown", "hidden"])
@@ -232,34 +232,34 @@ def test_crash_of_a_losing_decider_keeps_the_first_decision(kind: str) -> None:
     async def decided() -> MemoryStore:
         store = await store_with_wait(kind)
         await decide_action(Deny(by="jo"), 9, wait)(Objects(store))
-        # The winner died before it removed the wait's object.
+        # The winner crashed before it removed the wait's object.
         await waits.create(Objects(store), [make_wait(1)])
         return store
 
-    async def story() -> None:
-        async def loses(place: Objects) -> None:
+    async def scenario() -> None:
+        async def loses(objects: Objects) -> None:
             with pytest.raises(AlreadyDecided):
-                await decide_action(Approve(by="kim"), 1, wait)(place)
+                await decide_action(Approve(by="kim"), 1, wait)(objects)
 
         for point, store in await stores_after_crashes(decided, loses):
-            stands = await check_wait(store, wait)
-            assert stands is not None, point
-            assert make_ulid(9) == stands.id, point
+            recorded = await check_wait(store, wait)
+            assert recorded is not None, point
+            assert make_ulid(9) == recorded.id, point
             await loses(Objects(store))
-            assert stands == await check_wait(store, wait), point
+            assert recorded == await check_wait(store, wait), point
             assert [] == await all_keys(Objects(store), layout.WAITS_PREFIX), point
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_recreate_missing_waits_survives_any_crash() -> None:
     """The wait is listed, or is found by its id."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         wait = make_wait(1)
 
-        async def mends(place: Objects) -> None:
-            await waits.recreate_missing(place, [wait])
+        async def mends(objects: Objects) -> None:
+            await waits.recreate_missing(objects, [wait])
 
         for _, store in await stores_after_crashes(
             lambda: store_with_wait("hidden"), mends
@@ -270,7 +270,7 @@ def test_recreate_missing_waits_survives_any_crash() -> None:
                 Objects(store), layout.WAITS_PREFIX
             )
 
-    run_async(story())
+    run_async(scenario())
 
 
 # Posting ------------------------------------------------------------------------
@@ -285,13 +285,13 @@ def make_inbox_message(number: int) -> InboxMessage:
 async def check_inbox(store: MemoryStore) -> tuple[InboxMessage, ...]:
     """Check what must hold of an inbox at any time; return its messages."""
     newest = await Versions(Objects(store), RUN).load_newest()
-    letters = (await read_arrivals(Objects(store), newest.state)).inbox_messages
+    messages = (await read_arrivals(Objects(store), newest.state)).inbox_messages
     standing = await drop_done_markers(store)
 
-    assert list(range(1, len(letters) + 1)) == [each.number for each in letters]
-    for each in letters:
+    assert list(range(1, len(messages) + 1)) == [each.number for each in messages]
+    for each in messages:
         assert each.marker in standing
-    return letters
+    return messages
 
 
 @pytest.mark.parametrize("there", [0, 1, 2])
@@ -304,9 +304,9 @@ def test_post_repeated_after_any_crash_keeps_numbers_dense(there: int) -> None:
             await post(Objects(store), RUN, make_inbox_message(10 + number))
         return store
 
-    async def story() -> None:
+    async def scenario() -> None:
         for point, store in await stores_after_crashes(
-            made, lambda place: post(place, RUN, make_inbox_message(1))
+            made, lambda objects: post(objects, RUN, make_inbox_message(1))
         ):
             before = await check_inbox(store)
             assert len(before) in (there, there + 1), point
@@ -315,23 +315,23 @@ def test_post_repeated_after_any_crash_keeps_numbers_dense(there: int) -> None:
 
             assert (*before, again) == await check_inbox(store), point
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_post_that_lost_its_number_survives_any_crash() -> None:
     """If another message took the number, the next one is tried."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         for number, moment in product(range(1, MAX_REQUESTS), MOMENTS):
             store = await store_with_wait("shown")
 
-            async def rival(place: MemoryStore = store) -> None:
-                await post(Objects(place), RUN, make_inbox_message(9))
+            async def rival(objects: MemoryStore = store) -> None:
+                await post(Objects(objects), RUN, make_inbox_message(9))
 
             faulty = FaultyStore(store, at(number, crashed(moment)))
-            place = Objects(_RivalStore(faulty, rival))
+            objects = Objects(_RivalStore(faulty, rival))
             try:
-                await post(place, RUN, make_inbox_message(1))
+                await post(objects, RUN, make_inbox_message(1))
             except Crash:
                 pass
             else:
@@ -340,7 +340,7 @@ def test_post_that_lost_its_number_survives_any_crash() -> None:
             texts = [each.message.content for each in await check_inbox(store)]
             assert texts in ([], ["letter 9"], ["letter 9", "letter 1"])
 
-    run_async(story())
+    run_async(scenario())
 
 
 class _RivalStore:
@@ -385,10 +385,10 @@ def test_cancel_repeated_after_any_crash_keeps_the_first_request(
             await record_cancel_request(Objects(store), RUN, make_cancel_request(9))
         return store
 
-    async def story() -> None:
+    async def scenario() -> None:
         for point, store in await stores_after_crashes(
             made,
-            lambda place: record_cancel_request(place, RUN, make_cancel_request(1)),
+            lambda objects: record_cancel_request(objects, RUN, make_cancel_request(1)),
         ):
             stood = await read_cancel_request(Objects(store), RUN)
             if stood is not None:
@@ -403,7 +403,7 @@ def test_cancel_repeated_after_any_crash_keeps_the_first_request(
             assert stood in (None, again), point
             assert not there or make_ulid(9) == again.id, point
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_repeated_cancel_request_survives_any_crash() -> None:
@@ -414,16 +414,16 @@ def test_repeated_cancel_request_survives_any_crash() -> None:
         await record_cancel_request(Objects(store), RUN, make_cancel_request(1))
         return store
 
-    async def story() -> None:
+    async def scenario() -> None:
         for point, store in await stores_after_crashes(
             made,
-            lambda place: record_cancel_request(place, RUN, make_cancel_request(1)),
+            lambda objects: record_cancel_request(objects, RUN, make_cancel_request(1)),
         ):
             stood = await read_cancel_request(Objects(store), RUN)
             assert stood is not None, point
             assert stood.marker in await drop_done_markers(store), point
 
-    run_async(story())
+    run_async(scenario())
 
 
 # Appending ------------------------------------------------------------------------
@@ -441,14 +441,14 @@ def test_append_is_atomic_at_any_crash() -> None:
             loaded = await versions.append(loaded, state, at=MOMENT)
         return store
 
-    async def appends(place: Objects) -> None:
-        versions = Versions(place, RUN)
+    async def appends(objects: Objects) -> None:
+        versions = Versions(objects, RUN)
         loaded = await versions.load_newest()
         state = with_message(loaded.state, "the next")
         state = replace(state, run=replace(state.run, status="running"))
         await versions.append(loaded, state, at=MOMENT)
 
-    async def story() -> None:
+    async def scenario() -> None:
         numbers: set[int] = set()
         for point, store in await stores_after_crashes(made, appends):
             newest = await Versions(Objects(store), RUN).load_newest()
@@ -463,4 +463,4 @@ def test_append_is_atomic_at_any_crash() -> None:
             assert newest.number + 1 == again.number, point
         assert {6, 7} == numbers
 
-    run_async(story())
+    run_async(scenario())

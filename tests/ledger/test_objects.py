@@ -65,10 +65,10 @@ def test_storage_errors_are_translated_for_every_verb(
     verb: Verb, error: type[theirs.StorageError], named: type[Exception]
 ) -> None:
     """A denied request is not a missing object."""
-    place = Objects(FaultyStore(MemoryStore(), on(verb, refused(error))))
+    objects = Objects(FaultyStore(MemoryStore(), on(verb, refused(error))))
 
     with pytest.raises(named) as caught:
-        run_async(request_of(place, verb))
+        run_async(request_of(objects, verb))
 
     assert named is type(caught.value)
     assert isinstance(caught.value, ours.ContinuationsError)
@@ -92,13 +92,13 @@ def test_translation_table_covers_all_storage_errors() -> None:
 
 def test_already_exists_and_not_found_are_not_translated() -> None:
     async def scenario() -> None:
-        place = make_objects()
-        await place.create("a/b", b"1")
+        objects = make_objects()
+        await objects.create("a/b", b"1")
         with pytest.raises(AlreadyExists):
-            await place.create("a/b", b"2")
+            await objects.create("a/b", b"2")
         with pytest.raises(NotFound):
-            await place.read("a/c")
-        assert b"1" == await place.read("a/b")
+            await objects.read("a/c")
+        assert b"1" == await objects.read("a/b")
 
     run_async(scenario())
 
@@ -120,14 +120,14 @@ def test_a_crash_is_not_translated() -> None:
 def test_all_keys_iterates_over_every_page(count: int) -> None:
     """Listings of more than a thousand keys are complete."""
 
-    async def story() -> list[str]:
+    async def scenario() -> list[str]:
         store = MemoryStore()
         for number in range(count):
             await store.create(f"a/{number:05d}", b"")
         await store.create("b", b"")
         return await all_keys(Objects(store), "a/")
 
-    assert [f"a/{number:05d}" for number in range(count)] == run_async(story())
+    assert [f"a/{number:05d}" for number in range(count)] == run_async(scenario())
 
 
 def test_unknown_store_url_raises_invalid_input() -> None:
