@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from continuations.authoring.agent import Agent
     from continuations.authoring.approval import ApprovalPolicy
     from continuations.authoring.context import ToolContext
-    from continuations.authoring.tool import tool
+    from continuations.authoring.tool import Tool, tool
     from continuations.core.decisions import Answer, Approve, Decision, Deny, Verdict
     from continuations.core.run import Budget, Failure
     from continuations.core.usage import Usage
@@ -62,7 +62,7 @@ _EXPORTS_BY_MODULE = {
     "continuations.authoring.agent": ["Agent"],
     "continuations.authoring.approval": ["ApprovalPolicy"],
     "continuations.authoring.context": ["ToolContext"],
-    "continuations.authoring.tool": ["tool"],
+    "continuations.authoring.tool": ["Tool", "tool"],
     "continuations.core.decisions": [
         "Answer",
         "Approve",
@@ -158,6 +158,7 @@ __all__ = [
     "StoreUnsafe",
     "Suspended",
     "SweepResult",
+    "Tool",
     "ToolContext",
     "TranscriptInvalid",
     "Usage",

@@ -1,4 +1,4 @@
-"""Agents: a model, what it is told to be, and what it may call."""
+"""Agents: a name, instructions, a model, and the tools that the model may call."""
 
 from __future__ import annotations
 
@@ -23,26 +23,41 @@ if TYPE_CHECKING:
 ToolLike: TypeAlias = "ToolProtocol | Agent | Callable[..., Any]"
 ToolsOption: TypeAlias = "Sequence[ToolLike] | Callable[[], Sequence[ToolLike]]"
 
-
-# More than any conversation holds, and within what is stored.
+# More turns than any conversation has; the stored format holds every number up to it.
 _MAX_TURNS = 1_000_000_000
 
 
-def _is_model(model: Any) -> bool:
-    if model is None or isinstance(model, str):
-        return model != ""
-    # A class has the methods of its instances, and is none.
-    named = isinstance(getattr(model, "name", None), str)
-    return named and callable(getattr(model, "reply", None))
-
-
 class Agent:
-    """What a run, or a call of another agent, is handed to. It is never changed.
+    """A model with instructions and tools. A run executes one agent.
 
-    An agent among the `tools` is a sub-agent. `tools` may be a function without
-    parameters that returns them, so that agents can call each other in a circle; it
-    is called once, on first use. `settings` go to the provider as they are.
-    `max_turns` bounds the model's turns in one frame; `None` does not.
+    An agent never changes after it was made, and several runs may share it. The
+    arguments are attributes of the same names, except `tools`: see `tools_by_name`.
+
+    Args:
+        name: The name. As a tool of another agent, it must be 1 to 64 characters
+            of `[a-zA-Z0-9_-]`.
+        instructions: The system message at the start of each conversation.
+            Default: no system message.
+        tools: Functions, tools, and agents; an agent is a sub-agent. A function
+            without parameters that returns the list lets agents call each other
+            in a circle; it is called once, on first use. Default: no tools.
+        model: A name (`OpenAIChat` sends the requests) or a `Model`. `None`: a
+            run raises `ModelError` at the first turn.
+        description: A description for the model of a calling agent.
+            Default: `Hand a task to the agent NAME.`
+        input_type: The type of the arguments when another agent calls this one.
+            Default: one string, `input`.
+        output_type: The type of the final reply; any type that pydantic supports.
+            The provider is asked for its JSON Schema, and the reply is validated.
+            Default: text.
+        max_turns: The limit of model turns in one frame of this agent, 1 to
+            1,000,000,000. `None`: no limit. Default: 100.
+        settings: Options that are sent to the provider unchanged, for example
+            `{"temperature": 0}`. They are copied.
+
+    Raises:
+        InvalidInput: An option is invalid. A wrong tool raises the error on first
+            use, since `tools` may be a function.
     """
 
     def __init__(  # noqa: PLR0913 - what an author may declare, all by keyword
@@ -58,7 +73,6 @@ class Agent:
         max_turns: int | None = 100,
         settings: Mapping[str, Any] | None = None,
     ) -> None:
-        """Declare an agent; raises `InvalidInput`."""
         self.name = name
         self.instructions = instructions
         self.model = model
@@ -66,44 +80,56 @@ class Agent:
         self.input_type = input_type
         self.output_type = output_type
         self.max_turns = max_turns
-        self.settings = self._validated_settings(settings)
+        self._check_options()
+        self.settings = self._copy_settings(settings)
         self._tools = tools
-        self._validate_options()
 
     def __repr__(self) -> str:
-        """Name the agent."""
         return f"<Agent {self.name}>"
 
-    def _validate_options(self) -> None:
-        """Refuse what could only fail later, in the middle of a run."""
-        texts: tuple[Any, ...] = (self.name, self.instructions, self.description or "")
-        if not all(isinstance(text, str) for text in texts) or not self.name:
-            msg = "an agent has a name, instructions and a description: strings"
+    def _check_options(self) -> None:
+        """Raise now what would otherwise fail later, in the middle of a run."""
+        name: Any = self.name
+        if not isinstance(name, str) or not name:
+            msg = f"an agent's name must be a string that is not empty, got {name!r}."
             raise InvalidInput(msg)
+        texts: dict[str, Any] = {
+            "instructions": self.instructions,
+            "description": self.description or "",
+        }
+        for option, text in texts.items():
+            if not isinstance(text, str):
+                raise self._option_error(option, "a string", text)
         if not _is_model(self.model):
-            msg = f"agent {self.name}: its model is a name, or has `name` and `reply`"
-            raise InvalidInput(msg)
-        if isinstance(self.output_type, str) or isinstance(self.input_type, str):
-            msg = f"agent {self.name}: give the type itself, not its name as a string"
-            raise InvalidInput(msg)
+            wanted = "a name, or an object with `name` and `reply`"
+            raise self._option_error("model", wanted, self.model)
+        for option in ("input_type", "output_type"):
+            type_ = getattr(self, option)
+            if isinstance(type_, str):
+                wanted = "the type itself, not its name as a string"
+                raise self._option_error(option, wanted, type_)
         turns: Any = self.max_turns
         if turns is not None and not (type(turns) is int and 1 <= turns <= _MAX_TURNS):
-            msg = f"agent {self.name}: max_turns is 1 to {_MAX_TURNS}, or None"
-            raise InvalidInput(msg)
+            wanted = f"a whole number from 1 to {_MAX_TURNS}, or None"
+            raise self._option_error("max_turns", wanted, turns)
 
-    def _validated_settings(
-        self, settings: Mapping[Any, Any] | None
-    ) -> Mapping[str, Any]:
+    def _option_error(self, option: str, wanted: str, value: object) -> InvalidInput:
+        got = f"{str(value)[:80]!r} ({type(value).__name__})"
+        msg = f"agent {self.name}: {option} must be {wanted}, got {got}."
+        return InvalidInput(msg)
+
+    def _copy_settings(self, settings: Mapping[Any, Any] | None) -> Mapping[str, Any]:
         if settings is None:
             return {}
         with suppress(TypeError, ValueError):
-            found = dict(settings)
-            if all(isinstance(name, str) for name in found):
-                return found
-        msg = f"agent {self.name}: settings is a mapping with names for the provider"
+            copy = dict(settings)
+            if all(isinstance(name, str) for name in copy):
+                return copy
+        # The value is not shown: settings may hold a secret.
+        msg = f"agent {self.name}: settings must be a mapping with string keys."
         raise InvalidInput(msg)
 
-    # What it may call -------------------------------------------------------
+    # Tools --------------------------------------------------------------------
 
     def as_tool(
         self,
@@ -111,23 +137,41 @@ class Agent:
         description: str | None = None,
         approval: bool | Condition | ApprovalPolicy | None = None,
     ) -> AgentTool:
-        """Return the agent as a tool of another, under its own or another name."""
+        """Make a tool from the agent, with other options than the agent itself has.
+
+        Args:
+            name: The name of the tool. Default: the agent's name.
+            description: The description of the tool. Default: the agent's.
+            approval: Which calls wait for a person before the agent starts; see
+                `tool`. Default: no call.
+
+        Returns:
+            A tool for the `tools` of another agent.
+
+        Raises:
+            InvalidInput: An option is invalid, or the name is not a tool's name.
+        """
         return AgentTool(self, name=name, description=description, approval=approval)
 
     @cached_property
     def tools_by_name(self) -> Mapping[str, ToolProtocol]:
-        """Its tools by name, in their order; raises `InvalidInput`."""
-        found: dict[str, ToolProtocol] = {}
-        for usable in self._resolve_tools():
-            tool = self._to_tool(usable)
-            if tool.name in found:
+        """The tools by name, in their order.
+
+        Raises:
+            InvalidInput: `tools` is not a list, an item cannot be a tool, or two
+                tools have one name.
+        """
+        tools: dict[str, ToolProtocol] = {}
+        for tool_like in self._resolve_tools():
+            tool = self._to_tool(tool_like)
+            if tool.name in tools:
                 msg = (
                     f"agent {self.name} has two tools named {tool.name}: give one of"
-                    " them another name"
+                    " them another name."
                 )
                 raise InvalidInput(msg)
-            found[tool.name] = tool
-        return MappingProxyType(found)
+            tools[tool.name] = tool
+        return MappingProxyType(tools)
 
     def _resolve_tools(self) -> Sequence[ToolLike]:
         tools = self._tools
@@ -138,12 +182,12 @@ class Agent:
                 raise
             except Exception as error:
                 why = type(error).__name__
-                msg = f"agent {self.name}: its function of tools raised {why}"
+                msg = f"agent {self.name}: the function `tools` raised {why}."
                 raise InvalidInput(msg) from error
         if isinstance(tools, Sequence) and not isinstance(tools, str):
             return tools
-        msg = f"agent {self.name}: its tools are a list, or a function that returns one"
-        raise InvalidInput(msg)
+        wanted = "a list, or a function that returns a list"
+        raise self._option_error("tools", wanted, tools)
 
     def _to_tool(self, tool_like: Any) -> ToolProtocol:
         try:
@@ -157,11 +201,18 @@ class Agent:
         except InvalidInput as error:
             msg = f"agent {self.name}: {error}"
             raise InvalidInput(msg) from error
-        msg = f"agent {self.name}: {tool_like!r} is neither a tool nor an agent"
-        raise InvalidInput(msg)
+        wanted = "a list of functions, tools and agents"
+        raise self._option_error("tools", wanted, tool_like)
 
     def get_tool(self, name: str) -> ToolProtocol | None:
-        """Return the tool of a name, or `None`."""
+        """Return a tool by name.
+
+        Args:
+            name: The name of the tool.
+
+        Returns:
+            The tool; `None` if the agent has no tool of this name.
+        """
         return self.tools_by_name.get(name)
 
     @property
@@ -172,28 +223,28 @@ class Agent:
             for tool in self.tools_by_name.values()
         ]
 
-    # What it is told, and what it says ---------------------------------------
+    # Model, input and output --------------------------------------------------
 
     @cached_property
     def instructions_digest(self) -> str:
-        """The digest of what it is told to be."""
+        """The digest of the instructions."""
         return jsontext.digest(self.instructions)
 
     @property
     def model_name(self) -> str | None:
-        """The name of its model; `None` leaves the choice to the runner."""
+        """The name of the model; `None` if the agent has no model."""
         if self.model is None or isinstance(self.model, str):
             return self.model
         return self.model.name
 
     @property
     def has_text_input(self) -> bool:
-        """Whether it is called with one string rather than a type of its own."""
+        """Whether a call of the agent has one string, `input`, as its argument."""
         return self.input_type is None or self.input_type is str
 
     @property
     def has_text_output(self) -> bool:
-        """Whether its output is the text of its last message."""
+        """Whether the output is the text of the final reply."""
         return self.output_type is None or self.output_type is str
 
     @cached_property
@@ -204,19 +255,41 @@ class Agent:
 
     @property
     def output_schema(self) -> OutputSchema | None:
-        """The schema of its final reply; `None` if the output is text."""
+        """The JSON Schema of the final reply; `None` if the output is text."""
         return None if self.has_text_output else self._output_spec.output_schema
 
     def first_user_message(self, arguments_json: str) -> str:
-        """Return the text of the first user message of a sub-agent's frame.
+        """Return the text of the first user message when another agent calls this one.
 
-        The text is the argument `input`, or all arguments as JSON if the agent has an
-        `input_type`.
+        Args:
+            arguments_json: The effective arguments of the call.
+
+        Returns:
+            The argument `input`; all arguments as JSON if the agent has an
+            `input_type`.
         """
         if self.has_text_input:
             return str(jsontext.parse(arguments_json)["input"])
         return arguments_json
 
     def parse_output(self, text: str) -> Any:
-        """Return the output of a last reply; raises `OutputInvalid`."""
+        """Return the output that a final reply contains.
+
+        Args:
+            text: The content of the final reply.
+
+        Returns:
+            A value of `output_type`; the text itself if no type is declared.
+
+        Raises:
+            OutputInvalid: The text does not fit the type; the error is for the model.
+        """
         return text if self.has_text_output else self._output_spec.parse(text)
+
+
+def _is_model(model: Any) -> bool:
+    if model is None or isinstance(model, str):
+        return model != ""
+    # A class has the methods of its instances: its `name` is a property, not a string.
+    has_name = isinstance(getattr(model, "name", None), str)
+    return has_name and callable(getattr(model, "reply", None))

@@ -1,4 +1,4 @@
-"""Which calls need a person's Yes, for how long, and what a No does."""
+"""Approval policies: which calls wait for a person, and for how long."""
 
 from __future__ import annotations
 
@@ -22,19 +22,27 @@ ContinueOrStop = Literal["continue", "stop"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalPolicy:
-    """When a call waits for a person, and what becomes of the wait.
+    """Which calls wait for a person, and the consequences of each decision.
 
-    `when` is `True` (always, also if it is left out), `False` (never) or a function,
-    plain or async, of the call's arguments: it gets those that it declares by name,
-    as Python values, and all of them if it has a `**` parameter; a parameter with a
-    default that is no argument of the call keeps its default. Only `False` itself
-    lets a call pass without a person, and `True` asks one; anything else that it
-    returns, and anything that it raises, keeps the call from running at all.
+    Attributes:
+        when: `True` or left out: every call waits. `False`: no call waits. Or a
+            condition: a plain or async function that returns `True` (wait) or
+            `False` (run). It gets the arguments that it declares, by name, as Python
+            values; with a `**` parameter it gets all of them. If it raises or returns
+            anything else, the call does not run.
+        name: The name that people see. Default: the name of the condition.
+        expires_after: The time to decide: a timedelta, or seconds. After it the wait
+            expires and the call does not run. Default: no limit.
+        valid_for: How long after the approval the call may still begin: a timedelta,
+            or seconds, at least 1 second. Default: no limit.
+        strict: Bind an approval also to the tool's description: after a change of
+            the description, the call waits again. Default: `False`.
+        on_denied: `"continue"`: the model reads the denial and the agent continues.
+            `"stop"`: the run fails. Default: `"continue"`.
+        on_expired: The same for a wait that expired. Default: `"continue"`.
 
-    `expires_after` bounds the time to decide, `valid_for` how long after an approval
-    the call may still begin (both a timedelta or seconds). `strict` voids an
-    approval also when only the tool's description has changed since. `on_denied`
-    and `on_expired` say whether the agent goes on, told of it, or the run stops.
+    Raises:
+        InvalidInput: An option is invalid.
     """
 
     when: bool | Condition | None = None
@@ -46,29 +54,38 @@ class ApprovalPolicy:
     on_expired: ContinueOrStop = "continue"
 
     def __post_init__(self) -> None:
-        """Refuse what could only fail later, when nobody looks."""
-        if not (
-            self.when is None or isinstance(self.when, bool) or callable(self.when)
-        ):
-            msg = "an approval policy's `when` is a bool or a function of the arguments"
-            raise InvalidInput(msg)
+        """Raise now what would otherwise fail when the first call is examined."""
+        when: object = self.when
+        if not (when is None or isinstance(when, bool) or callable(when)):
+            wanted = "a bool or a function of the arguments"
+            raise _option_error("when", wanted, when)
         name: object = self.name
-        if type(self.strict) is not bool or not (name is None or type(name) is str):
-            msg = "an approval policy's `strict` is a bool, its `name` a string"
-            raise InvalidInput(msg)
+        if not (name is None or type(name) is str):
+            raise _option_error("name", "a string", name)
+        if type(self.strict) is not bool:
+            raise _option_error("strict", "True or False", self.strict)
         for period in (self.expires_after, self.valid_for):
             to_seconds(period)
         if (to_seconds(self.valid_for) or 1) < 1:
-            msg = "an approval policy's `valid_for` is at least a second"
-            raise InvalidInput(msg)
-        for consequence in (self.on_denied, self.on_expired):
+            raise _option_error("valid_for", "at least 1 second", self.valid_for)
+        for option in ("on_denied", "on_expired"):
+            consequence = getattr(self, option)
             if consequence not in ("continue", "stop"):
-                msg = 'on_denied and on_expired are "continue" or "stop"'
-                raise InvalidInput(msg)
+                raise _option_error(option, '"continue" or "stop"', consequence)
 
     @classmethod
     def from_option(cls, option: object) -> ApprovalPolicy | None:
-        """Return the policy that `approval=` stands for; `None` if it asks nobody."""
+        """Return the policy for the value of an `approval` option.
+
+        Args:
+            option: `None`, a bool, a condition, or a policy.
+
+        Returns:
+            The policy; `None` if no call waits.
+
+        Raises:
+            InvalidInput: The value is none of these.
+        """
         if option is None or option is False:
             return None
         if isinstance(option, ApprovalPolicy):
@@ -78,39 +95,49 @@ class ApprovalPolicy:
         if callable(option):
             return cls(when=option)
         msg = (
-            "approval is True, False, a function of the arguments or an ApprovalPolicy,"
-            f" not a {type(option).__name__}"
+            "approval must be True, False, a function of the arguments or an"
+            f" ApprovalPolicy, got {option!r} ({type(option).__name__})."
         )
         raise InvalidInput(msg)
 
     @property
     def display_name(self) -> str | None:
-        """The name to show for it: its own, or that of its condition."""
+        """The name that people see: the own one, or the name of the condition."""
         name = self.name or getattr(self.when, "__name__", None)
         return None if name == "<lambda>" else name
 
     @property
     def decision_timeout(self) -> timedelta | None:
-        """How long a person has to decide."""
+        """The time that a person has to decide."""
         return _to_timedelta(self.expires_after)
 
     @property
     def approval_validity(self) -> timedelta | None:
-        """How long after an approval the call may still begin."""
+        """The time after an approval during which the call may begin."""
         return _to_timedelta(self.valid_for)
 
     @property
     def digest(self) -> str:
-        """Digest of what is declared; what a condition computes is not seen."""
-        asks = "condition" if callable(self.when) else str(self.when is not False)
+        """The digest of the options, without the code of a condition."""
+        mode = "condition" if callable(self.when) else str(self.when is not False)
         periods = [to_seconds(self.expires_after), to_seconds(self.valid_for)]
         rules = [self.strict, self.on_denied, self.on_expired]
         return jsontext.digest(
-            jsontext.canonical([asks, self.display_name, *periods, *rules])
+            jsontext.canonical([mode, self.display_name, *periods, *rules])
         )
 
     async def needs_approval(self, arguments: Mapping[str, Any]) -> bool:
-        """Tell whether a call with these values waits; raises `PolicyFailed`."""
+        """Return whether a call with these arguments waits for a person.
+
+        Args:
+            arguments: The arguments as Python values by name.
+
+        Returns:
+            `True` if the call waits.
+
+        Raises:
+            PolicyFailed: The condition raised, or returned neither `True` nor `False`.
+        """
         if not callable(self.when):
             return self.when is not False
         try:
@@ -124,30 +151,33 @@ class ApprovalPolicy:
         if isinstance(verdict, bool):
             return verdict
         msg = (
-            f"the approval policy returned a {type(verdict).__name__} where only True"
-            " or False counts; nothing ran"
+            f"the approval policy returned a value of type {type(verdict).__name__}"
+            " instead of True or False; nothing ran"
         )
         raise PolicyFailed(msg)
 
 
+def _option_error(option: str, wanted: str, value: object) -> InvalidInput:
+    got = f"{value!r} ({type(value).__name__})"
+    return InvalidInput(f"ApprovalPolicy: {option} must be {wanted}, got {got}.")
+
+
 def to_seconds(duration: object) -> float | None:
-    """Return a length of time in seconds; raises `InvalidInput` if it is none."""
+    """Return a duration in seconds; raises `InvalidInput` for any other value."""
     if duration is None:
         return None
     if isinstance(duration, timedelta):
-        length = duration.total_seconds()
+        seconds = duration.total_seconds()
     elif isinstance(duration, int | float) and not isinstance(duration, bool):
-        length = float(duration)
+        seconds = float(duration)
     else:
-        length = math.nan
-    if math.isfinite(length) and length > 0:
-        return length
-    msg = (
-        f"{duration!r} is not a length of time: give a timedelta or seconds above zero"
-    )
+        seconds = math.nan
+    if math.isfinite(seconds) and seconds > 0:
+        return seconds
+    msg = f"a duration must be a timedelta or seconds above 0, got {duration!r}."
     raise InvalidInput(msg)
 
 
 def _to_timedelta(duration: Duration | None) -> timedelta | None:
-    length = to_seconds(duration)
-    return None if length is None else timedelta(seconds=length)
+    seconds = to_seconds(duration)
+    return None if seconds is None else timedelta(seconds=seconds)

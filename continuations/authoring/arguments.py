@@ -1,6 +1,6 @@
-"""Arguments: what a model wrote, checked, and made into what will run.
+"""Validate the arguments that a model wrote, and make them effective.
 
-Imported on first use: it needs pydantic.
+This module imports pydantic; it is imported on first use.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _DEFINITIONS_PREFIX = "#/$defs/"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArgumentsValidator:
-    """The shape that arguments must have, and its JSON Schema.
+    """A validator of arguments, and their JSON Schema.
 
-    Arguments are *effective* when checking them changes nothing any more: defaults
-    are in, values are in the form that the tool will see. Effective arguments are
-    what a person approves and what runs.
+    Arguments are *effective* if validation does not change them any more: they
+    contain the defaults, and every value has the form that the tool gets. A person
+    approves effective arguments, and exactly these run.
     """
 
     adapter: TypeAdapter[Any]
@@ -45,7 +45,7 @@ class ArgumentsValidator:
 
     @classmethod
     def from_adapter(cls, adapter: TypeAdapter[Any]) -> ArgumentsValidator:
-        """Make the shape of a pydantic adapter; raises `InvalidInput`."""
+        """Make the validator of a pydantic adapter; raises `InvalidInput`."""
         return cls(adapter=adapter, schema=schema_of(adapter))
 
     def effective_arguments(self, raw_arguments: str) -> str:
@@ -53,8 +53,8 @@ class ArgumentsValidator:
         effective = self._to_canonical_json(self.validate(raw_arguments))
         if self._to_canonical_json(self.validate(effective)) != effective:
             msg = (
-                "The arguments change each time they are checked: what would run is"
-                " not what would be approved."
+                "The arguments change each time they are validated, so the approved"
+                " arguments would not be the arguments that run."
             )
             raise ArgumentsInvalid(msg)
         return effective
@@ -67,19 +67,18 @@ class ArgumentsValidator:
         except ValidationError as error:
             raise ArgumentsInvalid(describe_validation_error(error, data)) from None
         except Exception as error:
-            # A validator of the application's own may raise anything.
+            # A validator of the application may raise any exception.
             msg = f"The arguments could not be checked ({type(error).__name__})."
             raise ArgumentsInvalid(msg) from error
 
     def validate_effective(self, arguments: str) -> Any:
         """Return effective arguments as Python values; raises `ArgumentsInvalid`.
 
-        What would be handed over is written out once more and compared, so that the
-        tool gets what the text says, to the byte.
+        The values are written as JSON again and compared byte for byte with the text.
         """
         value = self.validate(arguments)
         if self._to_canonical_json(value) != arguments:
-            msg = "These arguments now mean something else; nothing ran."
+            msg = "These arguments now have another meaning; nothing ran."
             raise ArgumentsInvalid(msg)
         return value
 
@@ -91,21 +90,21 @@ class ArgumentsValidator:
             plain = self.adapter.dump_python(value, by_alias=True, warnings="error")
             return jsontext.canonical(normalize_json(plain, data, "arguments"))
         except Exception as error:
-            # pydantic, a serializer of the application's own, or NotJson.
-            msg = f"The arguments have no one JSON form ({type(error).__name__})."
+            # From pydantic, from a serializer of the application, or NotJson.
+            msg = f"The arguments have no JSON form ({type(error).__name__})."
             raise ArgumentsInvalid(msg) from error
 
 
 def schema_of(adapter: TypeAdapter[Any]) -> dict[str, Any]:
-    """Return the JSON Schema of what an adapter reads; raises `InvalidInput`."""
+    """Return the JSON Schema of an adapter's input; raises `InvalidInput`."""
     try:
         schema = adapter.json_schema(by_alias=True, schema_generator=_SchemaGenerator)
         schema = jsontext.parse(jsontext.dump(schema))
     except (PydanticUserError, jsontext.NotJson) as error:
-        msg = f"it has no JSON Schema: {first_line(error)}"
+        msg = f"the type has no JSON Schema: {first_line(error)}"
         raise InvalidInput(msg) from error
     if "$ref" in schema:
-        # A type that contains itself; providers want an object at the top.
+        # A type that contains itself. Providers want an object at the top.
         definition = schema["$defs"][
             schema.pop("$ref").removeprefix(_DEFINITIONS_PREFIX)
         ]
@@ -115,15 +114,15 @@ def schema_of(adapter: TypeAdapter[Any]) -> dict[str, Any]:
 
 
 class _SchemaGenerator(GenerateJsonSchema):
-    """Without the titles that only repeat a name, and the same in every process."""
+    """Make schemas without redundant titles, and equal ones in every process."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
-        del schema  # the model reads the name already
+        del schema  # a title would only repeat the name
         return False
 
     def encode_default(self, dft: Any) -> Any:
         encoded = super().encode_default(dft)
-        if isinstance(dft, set | frozenset):  # else in the order of this process
+        if isinstance(dft, set | frozenset):  # a set has another order in every process
             return sorted(encoded, key=jsontext.canonical)
         return encoded
 
@@ -133,18 +132,18 @@ class _SchemaGenerator(GenerateJsonSchema):
         super().emit_warning(kind, detail)
 
 
-# Saying what is wrong --------------------------------------------------------
+# Error texts --------------------------------------------------------
 
 
 def describe_validation_error(
     error: ValidationError, data: Any, *, subject: str = "arguments"
 ) -> str:
-    """Return what is wrong with the data, one line for each fault."""
-    faults = error.errors(include_url=False, include_context=False, include_input=False)
+    """Return a text for the model, with one line for each error."""
+    errors = error.errors(include_url=False, include_context=False, include_input=False)
     lines = [f"The {subject} are not valid:"]
-    lines += [f"- {_describe_error(each, data)}" for each in faults[:_MAX_ERRORS]]
-    if len(faults) > _MAX_ERRORS:
-        lines.append(f"- and {len(faults) - _MAX_ERRORS} more")
+    lines += [f"- {_describe_error(each, data)}" for each in errors[:_MAX_ERRORS]]
+    if len(errors) > _MAX_ERRORS:
+        lines.append(f"- and {len(errors) - _MAX_ERRORS} more")
     return "\n".join(dict.fromkeys(lines))
 
 
@@ -157,10 +156,10 @@ def _describe_error(details: ErrorDetails, data: Any) -> str:
 def error_location(
     loc: Sequence[int | str], data: Any, *, missing: bool = False
 ) -> str:
-    """Return where in the data a fault is, as `items[2].price`.
+    """Return the place of an error in the data, as `items[2].price`.
 
-    pydantic names the members of a union on the way; what is not a key or an index
-    of the data is left out.
+    pydantic puts the members of a union into the location too. Every step that is not
+    a key or an index of the data is left out.
     """
     where = ""
     for index, step in enumerate(loc):

@@ -134,7 +134,7 @@ class BaseTool(ABC):
         """Return the effective arguments; see `ToolProtocol.effective_arguments`."""
 
     @abstractmethod
-    def values_by_name(self, arguments_json: str) -> dict[str, Any]:
+    def _values_by_name(self, arguments_json: str) -> dict[str, Any]:
         """Return effective arguments as Python values by name.
 
         Raises:
@@ -145,7 +145,7 @@ class BaseTool(ABC):
         """Return whether a call waits; see `ToolProtocol.needs_approval`."""
         if self.approval is None:
             return False
-        return await self.approval.needs_approval(self.values_by_name(arguments_json))
+        return await self.approval.needs_approval(self._values_by_name(arguments_json))
 
     @abstractmethod
     async def invoke(self, arguments_json: str, ctx: ToolContext) -> str:

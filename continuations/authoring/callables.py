@@ -1,4 +1,4 @@
-"""Calling an application's functions: plain or async, with what they ask for."""
+"""Call an application's functions, plain or async, with the arguments they declare."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from continuations.errors import InvalidInput
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-_UNSUPPORTED_PARAMETER_KINDS = {
+_UNSUPPORTED_PARAMETER_KINDS: dict[Any, str] = {
     inspect.Parameter.POSITIONAL_ONLY: "is positional-only",
-    inspect.Parameter.VAR_POSITIONAL: "stands for any number of values",
-    inspect.Parameter.VAR_KEYWORD: "stands for any names",
+    inspect.Parameter.VAR_POSITIONAL: "takes any number of values",
+    inspect.Parameter.VAR_KEYWORD: "takes any names",
 }
 
 
 async def call(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """Call a function and return its result; what it raises is raised.
+    """Call a function and return its result. Its exceptions propagate.
 
     A plain function runs in a thread of its own, with the caller's context variables,
-    so that it may block without keeping anything else from going on.
+    so that it may block without stopping the event loop.
     """
     if inspect.iscoroutinefunction(function):
         return await function(*args, **kwargs)
     result = await run_in_thread(lambda: function(*args, **kwargs))
-    # A plain wrapper around an async function hands its coroutine through.
+    # A plain wrapper around an async function returns the coroutine.
     return await result if inspect.isawaitable(result) else result
 
 
 async def run_in_thread(function: Callable[[], Any]) -> Any:
     """Run a function in a thread of its own and return its result.
 
-    Not in asyncio's shared executor: it has six threads on two cores, a few slow
-    tools would fill it, and the store's writes with them would wait behind. The
-    thread is a daemon, so a tool that hangs does not keep the process from ending.
+    asyncio's shared executor is not used: on two cores it has six threads, a few slow
+    tools would fill it, and the writes of the store would wait for them. The thread
+    is a daemon, so a tool that hangs does not keep the process from ending.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = loop.create_future()
@@ -49,9 +49,9 @@ async def run_in_thread(function: Callable[[], Any]) -> Any:
     def work() -> None:
         try:
             settle = partial(_set_result, future, context.run(function))
-        except BaseException as error:  # noqa: BLE001 - raised again by who waits
+        except BaseException as error:  # noqa: BLE001 - the caller raises it again
             settle = partial(_set_exception, future, error)
-        with suppress(RuntimeError):  # nobody waits any more: the loop is closed
+        with suppress(RuntimeError):  # the loop is closed: no caller waits
             loop.call_soon_threadsafe(settle)
 
     threading.Thread(target=work, name="continuations-tool", daemon=True).start()
@@ -67,17 +67,17 @@ def _set_exception(future: asyncio.Future[Any], error: BaseException) -> None:
     if future.done():
         return
     if isinstance(error, StopIteration | GeneratorExit):
-        # A future refuses the one, and the other would close every coroutine that it
-        # passes. PEP 479 says what they become instead.
+        # A future rejects StopIteration, and GeneratorExit would close every coroutine
+        # on its way. PEP 479 turns both into a RuntimeError.
         error = RuntimeError(f"the function raised {type(error).__name__}")
     future.set_exception(error)
 
 
 def is_task_cancellation(error: BaseException) -> bool:
-    """Tell whether an exception is the cancellation of the task that runs.
+    """Return whether an exception is the cancellation of the running task.
 
-    Everything else that user code raises, also SystemExit, KeyboardInterrupt and a
-    CancelledError of its own making, is a fault of that code.
+    Every other exception of user code is a fault of that code. This includes
+    `SystemExit`, `KeyboardInterrupt` and a `CancelledError` that the code raised.
     """
     task = asyncio.current_task()
     cancelling = task is not None and task.cancelling() > 0
@@ -87,21 +87,21 @@ def is_task_cancellation(error: BaseException) -> bool:
 def accepted_arguments(
     function: Callable[..., Any], arguments: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return those of the offered arguments that a function declares by name.
+    """Return the arguments that a function declares by name.
 
-    With a `**` parameter it takes all of them. Raises `TypeError` for one that takes
-    values only by position: it would be called without any, and say what it says of
-    nothing.
+    A function with a `**` parameter gets all of them. Raises `TypeError` for a
+    function that takes values only by position: it would be called without any, and
+    so would decide about nothing.
     """
     parameters = inspect.signature(function).parameters
     kinds = {each.kind for each in parameters.values()}
     if inspect.Parameter.POSITIONAL_ONLY in kinds:
-        msg = "a parameter is positional-only; arguments are given by name"
+        msg = "a parameter is positional-only; arguments are passed by name"
         raise TypeError(msg)
     if inspect.Parameter.VAR_KEYWORD in kinds:
         return dict(arguments)
     if inspect.Parameter.VAR_POSITIONAL in kinds:
-        msg = "arguments are given by name; take **arguments"
+        msg = "arguments are passed by name; declare **arguments"
         raise TypeError(msg)
     return {name: value for name, value in arguments.items() if name in parameters}
 
@@ -125,7 +125,7 @@ def check_callback_parameters(
     try:
         parameters = inspect.signature(callback).parameters.values()
     except (NameError, TypeError, ValueError):
-        return  # not known yet; the first call says why
+        return  # not known yet; the first call reports an error
     if names is None:
         return
     by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -143,29 +143,33 @@ def check_callback_parameters(
 def check_tool_function(function: object, name: str) -> None:
     """Raise `InvalidInput` for a function that cannot become a tool.
 
-    Says only what can be said without evaluating an annotation.
+    Annotations are not evaluated here: they may use names that do not exist yet.
     """
     if not inspect.isroutine(function):
-        msg = f"{name}: a tool is made of a function or a bound method; wrap it in one"
+        msg = (
+            f"tool {name}: a tool is made from a function or a bound method, got"
+            f" {function!r}. Write a function that calls it."
+        )
         raise InvalidInput(msg)
     try:
         signature = inspect.signature(function)
     except (NameError, TypeError, ValueError):
-        return  # not known yet (3.14 evaluates lazily): the first use says why
+        return  # Python 3.14 evaluates annotations late; the first use reports an error
     for parameter in signature.parameters.values():
         _check_parameter(parameter, name)
 
 
 def _check_parameter(parameter: inspect.Parameter, name: str) -> None:
-    if parameter.kind in _UNSUPPORTED_PARAMETER_KINDS:
+    unsupported = _UNSUPPORTED_PARAMETER_KINDS.get(parameter.kind)
+    if unsupported is not None:
         msg = (
-            f"tool {name}: the parameter {parameter.name} {_UNSUPPORTED_PARAMETER_KINDS[parameter.kind]};"
-            " a model calls by name, so give each parameter a name of its own"
+            f"tool {name}: the parameter {parameter.name} {unsupported}. A model passes"
+            " arguments by name: give each parameter a name of its own."
         )
         raise InvalidInput(msg)
     if parameter.annotation is parameter.empty:
-        hint = "annotate it"
+        advice = "Annotate the parameter."
         if parameter.name in {"self", "cls"}:
-            hint = "make the tool of the bound method: tool(thing.method)"
-        msg = f"tool {name}: the parameter {parameter.name} has no type; {hint}"
+            advice = "Make the tool from the bound method: tool(thing.method)."
+        msg = f"tool {name}: the parameter {parameter.name} has no type. {advice}"
         raise InvalidInput(msg)

@@ -1,4 +1,4 @@
-"""What a tool may know about the call that it is."""
+"""The context of a call, for tools that want one."""
 
 from __future__ import annotations
 
@@ -11,13 +11,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolContext:
-    """Given to a tool that has a parameter of this type; the model never sees it.
+    """The context of one call of a tool.
 
-    `idempotency_key` names this call and no other, over every attempt and process.
-    `fence` only grows over the life of a run: keep the highest one that you saw and
-    refuse lower ones, and a process that was replaced cannot act. `attempt` counts
-    from 1. `deadline` is when the tool will be given up on. `context` is your own
-    live object, handed in at start and resume; it is never stored and never shown.
+    A tool gets it in a parameter that is annotated with `ToolContext`, under any name.
+    The model does not see the parameter.
+
+    Attributes:
+        run_id: The id of the run.
+        call_id: The id of the call, unique within the run.
+        idempotency_key: A key that names this call and no other. It is the same in
+            every attempt and every process. Pass it to the service that you call.
+        fence: A fencing token: a number that never decreases during a run. Store the
+            highest value and refuse lower ones; then a replaced process cannot act.
+        attempt: The number of the attempt, from 1. It is above 1 if a repeatable call
+            runs again after a crash.
+        deadline: The time at which the engine stops waiting for the tool (UTC). It
+            follows from the tool's `timeout`. `None`: no limit.
+        context: The object that the application passed as `context=` to `start` or
+            `resume`. It is never stored.
     """
 
     run_id: str

@@ -1,4 +1,4 @@
-"""Reading a docstring: what a tool is, and what each of its parameters is."""
+"""Read the descriptions of a tool and of its parameters from a docstring."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Docstring:
-    """What a docstring tells the model."""
+    """The descriptions in a docstring."""
 
     description: str
     parameter_descriptions: Mapping[str, str]
@@ -21,27 +21,27 @@ class Docstring:
 def parse_docstring(text: str | None) -> Docstring:
     """Read a docstring in the style of Google, NumPy or reStructuredText.
 
-    One that describes no parameter is the description as a whole. Of any other, the
-    summary, the text below it and what is returned are the description.
+    A docstring without parameters is the description as a whole. Otherwise the
+    description consists of the summary, the text below it and the returned value.
     """
     cleaned = inspect.cleandoc(text or "").strip()
     if "\n" not in cleaned:
         return Docstring(description=cleaned, parameter_descriptions={})
-    import docstring_parser  # noqa: PLC0415 - a cold resume waits for it
+    import docstring_parser  # noqa: PLC0415 - slow to import
 
     try:
-        found = docstring_parser.parse(cleaned)
+        parsed = docstring_parser.parse(cleaned)
     except docstring_parser.ParseError:
         return Docstring(description=cleaned, parameter_descriptions={})
     parameters = {
         each.arg_name.lstrip("*"): each.description.strip()
-        for each in found.params
+        for each in parsed.params
         if each.description
     }
-    if not found.params:
+    if not parsed.params:
         return Docstring(description=cleaned, parameter_descriptions={})
-    parts = [found.description]
-    if found.returns and found.returns.description:
-        parts.append(f"Returns: {found.returns.description}")
+    parts = [parsed.description]
+    if parsed.returns and parsed.returns.description:
+        parts.append(f"Returns: {parsed.returns.description}")
     description = "\n\n".join(part.strip() for part in parts if part)
     return Docstring(description=description, parameter_descriptions=parameters)

@@ -1,23 +1,23 @@
-"""What goes wrong in an application's own code, and is told to the model.
+"""Errors of an application's code that the model reads.
 
-None of these is a `ContinuationsError`: they never leave a run, they become the
-result of one call.
+None of them is a `ContinuationsError`: they never leave a run. Each one becomes the
+result of a call.
 """
 
 from __future__ import annotations
 
 
 class ArgumentsInvalid(ValueError):
-    """The arguments do not fit the tool; the text is written for the model."""
+    """The arguments do not fit the tool. The text is for the model."""
 
 
 class ResultNotSerializable(ValueError):
-    """A result that JSON cannot hold unchanged; the text names the place in it."""
+    """A result has no JSON form. The text names the place in the result."""
 
 
 class PolicyFailed(RuntimeError):
-    """An approval policy did not say yes or no; the call must not run."""
+    """An approval policy returned neither `True` nor `False`. The call must not run."""
 
 
 class OutputInvalid(ValueError):
-    """A last reply that is not of the agent's declared type; written for the model."""
+    """A final reply does not fit the `output_type`. The text is for the model."""

@@ -1,6 +1,6 @@
-"""What an agent is called with: one string, or a type of the application's own.
+"""The arguments of an agent: one string, or a type of the application.
 
-Imported on first use: it needs pydantic.
+This module imports pydantic; it is imported on first use.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TEXT_INPUT_TYPE = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputSpec:
-    """The arguments of an agent; `wrapped` if its type stands under `input`."""
+    """The arguments of an agent. `names_by_field` is set if there is only `input`."""
 
     validator: ArgumentsValidator
     names_by_field: Mapping[str, str] | None = None
@@ -54,44 +54,42 @@ class InputSpec:
 
 
 def make_input_spec(type_: Any, *, agent_name: str) -> InputSpec:
-    """Return the arguments of an agent of an input type; raises `InvalidInput`.
+    """Return the spec of an agent's arguments; raises `InvalidInput`.
 
-    The fields of an object type are the arguments; any other type stands under
-    `input`.
+    The fields of an object type are the arguments. A value of any other type is the
+    argument `input`.
     """
     if type_ is None or type_ is str:
         return _text_input_spec()
     try:
-        arguments = ArgumentsValidator.from_adapter(make_type_adapter(type_))
-        return (
-            InputSpec(validator=arguments)
-            if has_fields(arguments.schema)
-            else (_wrapped_input_spec(type_))
-        )
+        validator = ArgumentsValidator.from_adapter(make_type_adapter(type_))
+        if has_fields(validator.schema):
+            return InputSpec(validator=validator)
+        return _wrapped_input_spec(type_)
     except InvalidInput as error:
-        msg = f"agent {agent_name}: its input_type cannot be read: {error}"
+        msg = f"agent {agent_name}: input_type cannot be used: {error}"
         raise InvalidInput(msg) from error
 
 
 def make_type_adapter(type_: Any) -> TypeAdapter[Any]:
-    """Return pydantic's reader of a type; raises `InvalidInput`."""
+    """Return the pydantic adapter of a type; raises `InvalidInput`."""
     try:
         return TypeAdapter(type_)
     except Exception as error:
-        # pydantic has several, and building a type runs the application's code.
+        # pydantic has several errors, and building a type runs the application's code.
         raise InvalidInput(first_line(error)) from error
 
 
 def has_fields(schema: Mapping[str, Any]) -> bool:
-    """Tell whether a type has fields of its own, rather than any keys."""
+    """Return whether a schema describes an object with declared fields."""
     return schema.get("type") == "object" and "properties" in schema
 
 
-@cache  # of a stack of a thousand agents most take text
+@cache  # most agents of a deep stack take text
 def _text_input_spec() -> InputSpec:
     return _wrapped_input_spec(_TEXT_INPUT_TYPE)
 
 
 def _wrapped_input_spec(type_: Any) -> InputSpec:
-    arguments, names = make_arguments_validator({"input": (type_, ...)})
-    return InputSpec(validator=arguments, names_by_field=names)
+    validator, names = make_arguments_validator({"input": (type_, ...)})
+    return InputSpec(validator=validator, names_by_field=names)

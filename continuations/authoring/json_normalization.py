@@ -1,7 +1,7 @@
-"""What pydantic wrote as JSON, with its sets in one order and no number lost.
+"""Normalize JSON that pydantic wrote: sets in one order, no number lost.
 
 A set has another order in every process, and pydantic may write the infinities as
-null (`ser_json_inf_nan`): neither may decide what a person is shown.
+null (`ser_json_inf_nan`). Neither may change the arguments that a person approves.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from typing import Any
 from continuations.authoring.jsonvalues import is_array, is_object
 from continuations.core import jsontext
 
-# Named once: a check against them leaves the members' types open.
+# Constants: after `isinstance` with them, type checkers leave the members open.
 SET_TYPES: tuple[type[Any], ...] = (set, frozenset)
 SEQUENCE_TYPES: tuple[type[Any], ...] = (list, tuple, deque)
 MAPPING_TYPES: tuple[type[Any], ...] = (Mapping,)
 
 
 def normalize_json(python_value: Any, json_value: Any, where: str) -> Any:
-    """Return `data`, which is the JSON of `plain`, with sets in one order.
+    """Return `json_value`, the JSON of `python_value`, with sets in one order.
 
-    Raises `NotJson` with the place where a number was lost.
+    Raises `NotJson` with the place of a number that was lost.
     """
     if is_array(json_value):
         return _normalize_array(python_value, json_value, where)
     if is_object(json_value):
         return _normalize_object(python_value, json_value, where)
     if isinstance(python_value, float) and not math.isfinite(python_value):
-        if isinstance(json_value, str):  # its type says how to write it
+        if isinstance(json_value, str):  # the type of the value defines its JSON
             return json_value
-        msg = f"{where} is {python_value}, which is no JSON number"
+        msg = f"{where} is {python_value}, which is not a JSON number"
         raise jsontext.NotJson(msg)
     return json_value
 
@@ -43,7 +43,7 @@ def _normalize_array(python_value: Any, json_value: list[Any], where: str) -> li
     if not isinstance(python_value, SEQUENCE_TYPES) or len(python_value) != len(
         json_value
     ):
-        return json_value  # written by a serializer of the application's own
+        return json_value  # a serializer of the application wrote it
     pairs = enumerate(zip(python_value, json_value, strict=True))
     return [normalize_json(one, other, f"{where}[{at}]") for at, (one, other) in pairs]
 
@@ -54,7 +54,7 @@ def _normalize_object(
     if not isinstance(python_value, MAPPING_TYPES) or len(python_value) != len(
         json_value
     ):
-        return json_value  # likewise
+        return json_value  # a serializer of the application wrote it
     pairs = zip(python_value.values(), json_value.items(), strict=True)
     return {
         key: normalize_json(one, each, member_location(where, key))
@@ -63,10 +63,10 @@ def _normalize_object(
 
 
 def sorted_by_json(members: list[Any]) -> list[Any]:
-    """Return a set's members, as JSON, in an order of their own."""
+    """Return the members of a set, as JSON values, sorted by their JSON text."""
     return sorted(members, key=jsontext.canonical)
 
 
 def member_location(where: str, key: str) -> str:
-    """Return the place of an object's member: `result.price`, `result['a b']`."""
+    """Return the place of a member of an object: `result.price`, `result['a b']`."""
     return f"{where}.{key}" if key.isidentifier() else f"{where}[{key[:60]!r}]"

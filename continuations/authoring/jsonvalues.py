@@ -1,4 +1,4 @@
-"""Telling the kinds of parsed JSON apart, with types that strict checkers follow."""
+"""Type guards for parsed JSON."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Any, TypeGuard
 
 
 def is_object(value: Any) -> TypeGuard[dict[str, Any]]:
-    """Tell whether a value is a JSON object."""
+    """Return whether a value is a JSON object."""
     return isinstance(value, dict)
 
 
 def is_array(value: Any) -> TypeGuard[list[Any]]:
-    """Tell whether a value is a JSON array."""
+    """Return whether a value is a JSON array."""
     return isinstance(value, list)

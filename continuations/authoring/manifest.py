@@ -1,10 +1,11 @@
-"""The manifest: what the code of a run looked like, and what has changed since.
+"""The manifest: a description of a run's code, to report changes of the code.
 
-Agents are a list in the order of discovery, breadth first from the root, which is
-the first; a tool that enters an agent names it by its place in the list. So a circle
-is finite and a thousand levels take a thousand rows, not a million names. Digests
-are shortened: they tell of changes, what authorises a call is the whole one in its
-wait.
+A manifest lists the agents breadth first, beginning with the root agent. The tool of a
+sub-agent has the agent's position in the list. So a circle of agents is finite, and a
+thousand levels take a thousand rows instead of a million names.
+
+The digests are shortened, since they only report changes. An approval is bound to the
+whole digest, in its wait.
 """
 
 from __future__ import annotations
@@ -24,17 +25,22 @@ if TYPE_CHECKING:
     from continuations.authoring.tool_protocol import ToolProtocol
 
 FORMAT = 1
-_DIGEST_LENGTH = 12  # 48 bits: nobody gains anything by making two of them meet
+_DIGEST_LENGTH = 12  # 48 bits; an attacker gains nothing from a collision
 
 ChangeKind = Literal["compatible", "incompatible", "missing"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestChange:
-    """One thing that is not as it was when the manifest was written.
+    """One difference between the stored code of a run and the running code.
 
-    `where` is the path from the root agent. `compatible`: words, model, policy or
-    more tools; `incompatible`: a tool means something else; `missing`: it is gone.
+    Attributes:
+        kind: `"compatible"`: instructions, descriptions, the model, a policy, or a
+            new tool. `"incompatible"`: a tool has another contract. `"missing"`: a
+            tool or an agent is gone. A change of the last two kinds stops a run only
+            if a pending call needs the tool.
+        where: The path from the root agent, as `hr/accounts/transfer`.
+        what: The difference, in words.
     """
 
     kind: ChangeKind
@@ -43,18 +49,18 @@ class ManifestChange:
 
 
 def make_manifest(root: Agent, *, sdk_version: str) -> str:
-    """Return the manifest of an agent and all below it, as canonical JSON."""
-    places: dict[int, int] = {id(root): 0}
-    found = [root]
+    """Return the manifest of an agent and its sub-agents, as canonical JSON."""
+    positions: dict[int, int] = {id(root): 0}
+    agents = [root]
     rows: list[dict[str, Any]] = []
-    while len(rows) < len(found):
-        agent = found[len(rows)]
+    while len(rows) < len(agents):
+        agent = agents[len(rows)]
         for tool in agent.tools_by_name.values():
             sub_agent = tool.sub_agent
-            if sub_agent is not None and id(sub_agent) not in places:
-                places[id(sub_agent)] = len(found)
-                found.append(sub_agent)
-        rows.append(_agent_row(agent, places))
+            if sub_agent is not None and id(sub_agent) not in positions:
+                positions[id(sub_agent)] = len(agents)
+                agents.append(sub_agent)
+        rows.append(_agent_row(agent, positions))
     data = {"format": FORMAT, "sdk": sdk_version, "agents": rows}
     return jsontext.canonical(data)
 
@@ -89,11 +95,14 @@ def _tool_row(tool: ToolProtocol, positions: dict[int, int]) -> dict[str, Any]:
 
 
 def compare_manifests(stored: str, current: str) -> tuple[ManifestChange, ...]:
-    """Return what changed from one manifest to another; nothing if they agree.
+    """Return the differences between two manifests.
 
-    Both are walked from the root by tool names, as a run binds its code. Raises
-    `Corrupt` for what is no manifest and `FormatError` for one of a newer format;
-    keys that this version does not know are left alone.
+    Both are walked from the root agent by tool names, as a run finds its code. Unknown
+    keys are ignored.
+
+    Raises:
+        Corrupt: A text is not a manifest.
+        FormatError: A manifest has a newer format.
     """
     if stored == current:
         return ()
@@ -109,7 +118,7 @@ class _Manifest:
 
 @dataclass(frozen=True, slots=True)
 class _AgentPair:
-    """Two agents that stand in one place; `parent` leads up to the root."""
+    """The positions of two agents with the same path; `parent` is the pair above."""
 
     old: int
     new: int
@@ -118,10 +127,10 @@ class _AgentPair:
 
     def where(self) -> str:
         names: list[str] = []
-        visit: _AgentPair | None = self
-        while visit is not None:
-            names.append(visit.name)
-            visit = visit.parent
+        pair: _AgentPair | None = self
+        while pair is not None:
+            names.append(pair.name)
+            pair = pair.parent
         return "/".join(reversed(names))
 
 
@@ -130,17 +139,17 @@ def _changes(old: _Manifest, new: _Manifest) -> Iterator[ManifestChange]:
         yield ManifestChange(
             kind="compatible", where="", what=f"sdk {old.sdk} -> {new.sdk}"
         )
-    ahead = deque([_AgentPair(0, 0, old.agents[0]["name"])])
+    queue = deque([_AgentPair(0, 0, old.agents[0]["name"])])
     seen: set[tuple[int, int]] = {(0, 0)}
-    while ahead:
-        visit = ahead.popleft()
-        before, after = old.agents[visit.old], new.agents[visit.new]
-        yield from _agent_changes(before, after, visit)
-        yield from _tool_changes(before["tools"], after["tools"], visit)
+    while queue:
+        pair = queue.popleft()
+        before, after = old.agents[pair.old], new.agents[pair.new]
+        yield from _agent_changes(before, after, pair)
+        yield from _tool_changes(before["tools"], after["tools"], pair)
         for name, (one, other) in _common_sub_agents(before["tools"], after["tools"]):
             if (one, other) not in seen:
                 seen.add((one, other))
-                ahead.append(_AgentPair(one, other, name, visit))
+                queue.append(_AgentPair(one, other, name, pair))
 
 
 def _agent_changes(
@@ -148,14 +157,14 @@ def _agent_changes(
 ) -> Iterator[ManifestChange]:
     if old["name"] != new["name"]:
         what = f"the agent {old['name']} is now {new['name']}"
-        # A run finds its root agent by name, every other by the tool's.
+        # A run finds its root agent by name, and every other agent by its tool.
         kind: ChangeKind = "compatible" if pair.parent else "missing"
         yield ManifestChange(kind=kind, where=pair.where(), what=what)
     if old["prompt"] != new["prompt"]:
-        what = "its instructions changed"
+        what = "the instructions changed"
         yield ManifestChange(kind="compatible", where=pair.where(), what=what)
     if old.get("model") != new.get("model"):
-        what = f"its model was {old['model']} and is {new['model']}"
+        what = f"the model was {old['model']} and is {new['model']}"
         yield ManifestChange(kind="compatible", where=pair.where(), what=what)
 
 
@@ -164,13 +173,13 @@ def _tool_changes(
 ) -> Iterator[ManifestChange]:
     for name, before in old.items():
         after = new.get(name)
-        found = _tool_removal(before) if after is None else _tool_change(before, after)
-        if found is not None:
-            kind, what = found
+        change = _tool_removal(before) if after is None else _tool_change(before, after)
+        if change is not None:
+            kind, what = change
             yield ManifestChange(kind=kind, where=f"{pair.where()}/{name}", what=what)
     for name in [key for key in new if key not in old]:
         where = f"{pair.where()}/{name}"
-        yield ManifestChange(kind="compatible", where=where, what="it was added")
+        yield ManifestChange(kind="compatible", where=where, what="the tool was added")
 
 
 def _tool_removal(old: dict[str, Any]) -> tuple[ChangeKind, str]:
@@ -180,19 +189,19 @@ def _tool_removal(old: dict[str, Any]) -> tuple[ChangeKind, str]:
 def _tool_change(
     old: dict[str, Any], new: dict[str, Any]
 ) -> tuple[ChangeKind, str] | None:
-    """Return the gravest change of a tool."""
+    """Return the most severe change of a tool."""
     if _tool_kind(old) != _tool_kind(new):
         now = "an agent" if "agent" in new else "a tool"
         return "incompatible", f"the {_tool_kind(old)} is now {now}"
     if old.get("version") != new.get("version"):
         versions = f"{old.get('version')} and is {new.get('version')}"
-        return "incompatible", f"its declared version was {versions}"
+        return "incompatible", f"the declared version was {versions}"
     if old["meaning"] != new["meaning"]:
-        return "incompatible", "its parameters changed"
+        return "incompatible", "the parameters changed"
     if old["wording"] != new["wording"]:
-        return "compatible", "its description changed"
+        return "compatible", "the description changed"
     if old.get("policy") != new.get("policy"):
-        return "compatible", "its approval policy changed"
+        return "compatible", "the approval policy changed"
     return None
 
 
@@ -216,17 +225,17 @@ def _parse_manifest(text: str) -> _Manifest:
     try:
         data = jsontext.parse(text)
     except jsontext.NotJson as error:
-        msg = f"the manifest is damaged: {error}"
+        msg = f"the manifest is damaged: {error}."
         raise Corrupt(msg) from None
-    written = data.get("format") if is_object(data) else None
-    if type(written) is not int:
-        msg = "the manifest is damaged: it names no format"
+    stored_format = data.get("format") if is_object(data) else None
+    if type(stored_format) is not int:
+        msg = "the manifest is damaged: it has no format number."
         raise Corrupt(msg)
-    if written > FORMAT:
-        msg = f"the manifest has format {written}; this version reads {FORMAT}"
+    if stored_format > FORMAT:
+        msg = f"the manifest has format {stored_format}; this version reads {FORMAT}."
         raise FormatError(msg)
-    if written != FORMAT or not _is_valid_manifest(data):
-        msg = "the manifest is damaged: it is not of its format"
+    if stored_format != FORMAT or not _is_valid_manifest(data):
+        msg = "the manifest is damaged: its content does not fit its format."
         raise Corrupt(msg)
     return _Manifest(data["sdk"], data["agents"])
 

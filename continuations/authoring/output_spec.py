@@ -1,6 +1,6 @@
-"""What an agent ends with, where it declares a type for it.
+"""The typed output of an agent: the schema to request, and the parser of replies.
 
-Imported on first use: it needs pydantic.
+This module imports pydantic; it is imported on first use.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputSpec:
-    """A declared output: providers want an object, so others stand under `output`."""
+    """A declared output.
+
+    Providers want an object. Another type is wrapped: it is the member `output`.
+    """
 
     adapter: TypeAdapter[Any]
     schema: Mapping[str, Any]
@@ -36,7 +39,7 @@ class OutputSpec:
 
     @property
     def output_schema(self) -> OutputSchema:
-        """The schema that a model is asked for: always one of an object."""
+        """The schema to request from a model. It always describes an object."""
         schema = {**self.schema}
         if self.is_wrapped:
             definitions = schema.pop("$defs", None)
@@ -51,7 +54,7 @@ class OutputSpec:
         return OutputSchema(name=self.schema_name, schema=schema)
 
     def parse(self, text: str) -> Any:
-        """Return the value of a last reply; raises `OutputInvalid`."""
+        """Return the value of a final reply; raises `OutputInvalid`."""
         try:
             data = strict_json.parse_strict(text)
         except jsontext.NotJson as error:
@@ -61,7 +64,7 @@ class OutputSpec:
             case {"output": inner, **rest} if self.is_wrapped and not rest:
                 data = inner
             case _:
-                pass  # some models leave the wrapping out
+                pass  # some models leave the wrapper out
         try:
             return self.adapter.validate_json(jsontext.dump(data))
         except ValidationError as error:
@@ -69,18 +72,18 @@ class OutputSpec:
                 describe_validation_error(error, data, subject="output")
             ) from None
         except Exception as error:
-            # A validator of the application's own may raise anything.
+            # A validator of the application may raise any exception.
             msg = f"The output could not be checked ({type(error).__name__})."
             raise OutputInvalid(msg) from error
 
 
 def make_output_spec(type_: Any, *, agent_name: str) -> OutputSpec:
-    """Return how to ask for and read an agent's output; raises `InvalidInput`."""
+    """Return the spec of an agent's output; raises `InvalidInput`."""
     try:
         adapter = make_type_adapter(type_)
         schema = schema_of(adapter)
     except InvalidInput as error:
-        msg = f"agent {agent_name}: its output_type cannot be read: {error}"
+        msg = f"agent {agent_name}: output_type cannot be used: {error}"
         raise InvalidInput(msg) from error
     name = re.sub(r"[^a-zA-Z0-9_-]", "_", getattr(type_, "__name__", "output"))
     return OutputSpec(

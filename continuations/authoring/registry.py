@@ -1,7 +1,7 @@
-"""From the names in a continuation to the agents and tools of this process.
+"""Find the agents and tools of this process by the names in a run.
 
-A run names its code by its root agent and, below it, by tool names; nothing is ever
-imported or looked up in any other way.
+A run names its code by its root agent and, below it, by tool names. Nothing is
+imported by name, and nothing is looked up in another way.
 """
 
 from __future__ import annotations
@@ -21,35 +21,35 @@ class AgentRegistry:
     """The agents that this process can start and resume."""
 
     def __init__(self, roots: Sequence[Agent]) -> None:
-        """Bind root agents by name; raises `InvalidInput` if two share one."""
+        """Register root agents; raises `InvalidInput` if two have one name."""
         self._roots: dict[str, Agent] = {}
         for agent in roots:
             if agent.name in self._roots:
-                msg = f"two root agents are named {agent.name}: rename one of them"
+                msg = f"two root agents are named {agent.name}: rename one of them."
                 raise InvalidInput(msg)
             self._roots[agent.name] = agent
 
     def find_root_agent(self, name: str) -> Agent | None:
-        """Return the root agent of a name, or `None`."""
+        """Return a root agent by name, or `None`."""
         return self._roots.get(name)
 
     def root_agent(self, name: str) -> Agent:
-        """Return the root agent of a name; raises `AgentChanged`."""
+        """Return a root agent by name; raises `AgentChanged`."""
         agent = self._roots.get(name)
         if agent is not None:
             return agent
         known = ", ".join(self._roots) or "none"
         msg = (
-            f"there is no root agent {name} here (there is: {known}). Resume with the"
-            " agent that the run was started with; the run is unchanged."
+            f"this process has no root agent {name} (root agents: {known}). Resume with"
+            " the agent that the run was started with. The run is unchanged."
         )
         raise AgentChanged(msg)
 
     def agent_at_path(self, path: Sequence[str]) -> Agent:
         """Return the agent at the end of a path; raises `AgentChanged`.
 
-        A path is the root agent's name and then tool names. To go down a stack, use
-        `child` frame by frame: that looks at each name once.
+        A path is the root agent's name and then tool names. To go down a stack frame
+        by frame, use `sub_agent`: it looks up each name once.
         """
         agent = self.root_agent(path[0])
         for tool_name in path[1:]:
@@ -61,26 +61,26 @@ class AgentRegistry:
         return self.tool(self.agent_at_path(path[:-1]), path[-1])
 
     def sub_agent(self, agent: Agent, tool_name: str) -> Agent:
-        """Return the agent that a tool of an agent enters; raises `AgentChanged`."""
-        found = self.tool(agent, tool_name).sub_agent
-        if found is not None:
-            return found
+        """Return the agent that a tool of an agent starts; raises `AgentChanged`."""
+        sub_agent = self.tool(agent, tool_name).sub_agent
+        if sub_agent is not None:
+            return sub_agent
         msg = (
-            f"the tool {tool_name} of the agent {agent.name} was an agent and is now a"
-            " function. Bring the agent back under this name, or decide the waits"
-            " below it with Deny or cancel the run; the run is unchanged."
+            f"the tool {tool_name} of agent {agent.name} was an agent and is now a"
+            " function. Restore the agent under this name, decide the waits below it"
+            " with Deny, or cancel the run. The run is unchanged."
         )
         raise AgentChanged(msg)
 
     def tool(self, agent: Agent, tool_name: str) -> ToolProtocol:
-        """Return a tool of an agent; raises `AgentChanged`."""
+        """Return a tool of an agent by name; raises `AgentChanged`."""
         tool = agent.get_tool(tool_name)
         if tool is not None:
             return tool
         known = ", ".join(agent.tools_by_name) or "none"
         msg = (
-            f"the agent {agent.name} has no tool {tool_name} (it has: {known})."
-            " Bring the tool back under this name, or decide its wait with Deny or"
-            " Answer; the run is unchanged."
+            f"agent {agent.name} has no tool {tool_name} (its tools: {known}). Restore"
+            " the tool under this name, or decide its wait with Deny or Answer. The run"
+            " is unchanged."
         )
         raise AgentChanged(msg)

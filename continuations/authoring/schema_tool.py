@@ -50,7 +50,6 @@ class SchemaTool(BaseTool):
         verify: Callable[..., Any] | None = None,
         version: str | None = None,
     ) -> None:
-        """Make a tool; see `Tool.from_schema`."""
         super().__init__(
             name,
             approval=approval,
@@ -161,7 +160,7 @@ class SchemaTool(BaseTool):
             raise ArgumentsInvalid(_describe_all(errors))
         return arguments_json
 
-    def values_by_name(self, arguments_json: str) -> dict[str, Any]:
+    def _values_by_name(self, arguments_json: str) -> dict[str, Any]:
         """Return effective arguments as Python values by property name."""
         if self.effective_arguments(arguments_json) != arguments_json:
             msg = "These arguments now have another meaning; nothing ran."
@@ -188,7 +187,7 @@ class SchemaTool(BaseTool):
         self, function: Callable[..., Any], arguments_json: str, ctx: ToolContext
     ) -> Any:
         contexts = dict.fromkeys(_context_parameters(function), ctx)
-        values = self.values_by_name(arguments_json)
+        values = self._values_by_name(arguments_json)
         return await callables.call(function, values, **contexts)
 
 
@@ -223,8 +222,8 @@ def _is_context(parameter: inspect.Parameter, function: Callable[..., Any]) -> b
     try:
         return is_context_type(parameter_type(parameter, function))
     except Exception:  # noqa: BLE001 - whatever an annotation raises
-        # Of no consequence: the schema says what the arguments are, and the name
-        # ToolContext itself is recognized without its module.
+        # The schema defines the arguments, not the annotation. The text `ToolContext`
+        # is recognized even if its module is not imported.
         return False
 
 

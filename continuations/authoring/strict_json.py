@@ -1,6 +1,6 @@
-"""Reading JSON that a model wrote: what two readers could read differently is refused.
+"""Read JSON that a model wrote, and refuse text that readers could read differently.
 
-A person who approves a call and the tool that runs it must see one and the same.
+The person who approves a call and the tool that runs must see the same values.
 """
 
 from __future__ import annotations
@@ -15,11 +15,15 @@ from continuations.core import jsontext
 
 
 def parse_strict(text: str) -> Any:
-    """Return the value of a JSON text; raises `NotJson`, with a text for the model.
+    """Return the value of a JSON text; raises `NotJson` with a text for the model.
 
-    Refused beside what is no JSON: a key twice in one object, NaN, numbers beyond
-    what a float or an integer of 4,300 digits can hold, half surrogate pairs, and
-    too many levels.
+    Beside text that is not JSON, these are refused:
+
+    - a key that one object has twice
+    - NaN and the infinities
+    - numbers that are too large for a float, integers of over 4,300 digits
+    - lone surrogates
+    - too many levels
     """
     try:
         data = json.loads(
@@ -33,10 +37,10 @@ def parse_strict(text: str) -> Any:
     except jsontext.NotJson:
         raise
     except RecursionError:
-        msg = "it is nested too deep"
+        msg = "it is nested too deeply"
         raise jsontext.NotJson(msg) from None
     except UnicodeEncodeError:
-        msg = "it holds half of a surrogate pair, which is no character"
+        msg = "it contains a lone surrogate, which is not a character"
         raise jsontext.NotJson(msg) from None
     except ValueError as error:
         raise jsontext.NotJson(str(error)) from None
@@ -63,14 +67,14 @@ def parse_arguments(raw_arguments: str) -> dict[str, Any]:
 
 
 def _refuse_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    # Readers differ on which of two counts (RFC 8259, section 4).
+    # Readers differ on which of the two counts (RFC 8259, section 4).
     data = dict(pairs)
     if len(data) == len(pairs):
         return data
     seen: set[str] = set()
     for key, _ in pairs:
         if key in seen:
-            msg = f"the key {truncate(key, 60)!r} stands twice in one object"
+            msg = f"the key {truncate(key, 60)!r} occurs twice in one object"
             raise jsontext.NotJson(msg)
         seen.add(key)
     return data
@@ -92,13 +96,13 @@ def _parse_float(digits: str) -> float:
 def _parse_int(digits: str) -> int:
     try:
         return int(digits)
-    except ValueError:  # CPython reads no more than 4,300 digits
+    except ValueError:  # CPython reads at most 4,300 digits
         msg = f"the number {truncate(digits, 30)} is too large"
         raise jsontext.NotJson(msg) from None
 
 
 def truncate(text: str, length: int) -> str:
-    """Return a text of at most so many characters, with an ellipsis if it is cut."""
+    """Cut a text to a number of characters; a cut text ends with an ellipsis."""
     return text if len(text) <= length else f"{text[: length - 1]}…"
 
 

@@ -30,7 +30,6 @@ class AgentTool(BaseTool):
         description: str | None = None,
         approval: bool | Condition | ApprovalPolicy | None = None,
     ) -> None:
-        """Make a tool from an agent; see `Agent.as_tool`."""
         super().__init__(agent.name if name is None else name, approval=approval)
         self._agent = agent
         self._check_type("description", description, str, None)
@@ -67,7 +66,7 @@ class AgentTool(BaseTool):
         """Return the effective arguments; see `ToolProtocol.effective_arguments`."""
         return self._input_spec.validator.effective_arguments(raw_arguments)
 
-    def values_by_name(self, arguments_json: str) -> dict[str, Any]:
+    def _values_by_name(self, arguments_json: str) -> dict[str, Any]:
         """Return effective arguments as Python values by name."""
         return self._input_spec.values_by_name(arguments_json)
 

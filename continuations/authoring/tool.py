@@ -28,16 +28,25 @@ R = TypeVar("R")
 
 
 class Tool(BaseTool, Generic[P, R]):
-    """A Python function that a model may call.
+    """A Python function that a model may call; `tool` makes one.
 
     Application code can still call a `Tool` like the function itself.
 
-    Attributes:
-        function: The wrapped function.
-        name: The name under which the model calls the tool.
-        contract_digest: The digest of name, version and schema. An approval is bound
-            to it.
-        description_digest: The digest of the whole text that the model reads.
+    Args:
+        function: The function, plain or async, or a bound method.
+        approval: See `tool`.
+        name: See `tool`.
+        description: See `tool`.
+        read_only: See `tool`.
+        idempotent: See `tool`.
+        timeout: See `tool`.
+        verify: See `tool`.
+        version: See `tool`.
+        scope: The local names that the annotations of a nested function use. `tool`
+            passes them.
+
+    Raises:
+        InvalidInput: An option is invalid, or the function cannot be a tool.
     """
 
     def __init__(  # noqa: PLR0913 - what an author may declare, all by keyword
@@ -55,24 +64,6 @@ class Tool(BaseTool, Generic[P, R]):
         version: str | None = None,
         scope: Mapping[str, Any] | None = None,
     ) -> None:
-        """Wrap a function.
-
-        Args:
-            function: A plain or async function, or a bound method.
-            approval: See `tool`.
-            name: See `tool`.
-            description: See `tool`.
-            read_only: See `tool`.
-            idempotent: See `tool`.
-            timeout: See `tool`.
-            verify: See `tool`.
-            version: See `tool`.
-            scope: The local names that the annotations of a nested function use.
-                `tool` passes it.
-
-        Raises:
-            InvalidInput: An option is invalid, or the function cannot be a tool.
-        """
         own_name = getattr(function, "__name__", "")
         super().__init__(
             own_name if name is None else name,
@@ -199,7 +190,7 @@ class Tool(BaseTool, Generic[P, R]):
         """Return the effective arguments; see `ToolProtocol.effective_arguments`."""
         return self._signature.validator.effective_arguments(raw_arguments)
 
-    def values_by_name(self, arguments_json: str) -> dict[str, Any]:
+    def _values_by_name(self, arguments_json: str) -> dict[str, Any]:
         """Return effective arguments as Python values by parameter name."""
         return self._signature.values_by_name(arguments_json)
 
@@ -226,7 +217,7 @@ class Tool(BaseTool, Generic[P, R]):
         self, arguments_json: str, ctx: ToolContext
     ) -> dict[str, Any]:
         contexts = dict.fromkeys(self._signature.context_parameters, ctx)
-        return {**self.values_by_name(arguments_json), **contexts}
+        return {**self._values_by_name(arguments_json), **contexts}
 
 
 @overload
@@ -255,9 +246,7 @@ def tool(
     verify: Callable[..., Any] | None = None,
     version: str | None = None,
 ) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
-def tool(  # noqa: D417 - the options are documented one by one
-    function: Callable[..., Any] | None = None, /, **options: Any
-) -> Any:
+def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Make a tool from a plain or async function, or from a bound method.
 
     The signature gives the JSON Schema of the arguments, and the docstring gives the
@@ -266,6 +255,7 @@ def tool(  # noqa: D417 - the options are documented one by one
 
     Args:
         function: The function; left out if `tool` is called with options.
+        **options: The options below, each as a keyword argument.
         approval: Which calls wait for a person: `True`, a condition on the arguments,
             or an `ApprovalPolicy`. Default: no call.
         name: The name for the model. Default: the name of the function.
@@ -276,7 +266,7 @@ def tool(  # noqa: D417 - the options are documented one by one
             crash, a call is repeated with the same key.
         timeout: The time limit of one call: a timedelta, or seconds. Default: none.
         verify: A plain or async function that finds out if an interrupted call took
-            effect. It declares any of the tool's parameters and returns
+            effect. It declares any of the tool's parameters. It returns
             `Answer(result)` if the call took effect, `Approve()` to run the call,
             `Deny()` to skip the call, or `None` if it cannot tell. Return `Approve()`
             only if the call cannot take effect any more: a plain function whose

@@ -1,7 +1,8 @@
-"""What a tool means, apart from how it is described.
+"""The digests of a tool: of its contract, and of its description.
 
-An approval is bound to the meaning: after `pay(amount)` became
-`pay(amount, currency="EUR")` an old Yes does not pay. Better words change nothing.
+An approval is bound to the contract: after `pay(amount)` became
+`pay(amount, currency="EUR")`, an old approval does not pay. A better description
+changes nothing.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 
 _DESCRIPTIVE_KEYWORDS = frozenset({"title", "description", "examples"})
 
-# Which keywords of JSON Schema hold schemas (draft 2020-12, and `definitions` of
-# older ones). Everything else is data, in which "title" is a key like any other.
+# The keywords of JSON Schema that contain schemas (draft 2020-12, and `definitions` of
+# older drafts). Every other value is data, in which "title" is a key like any other.
 _SCHEMA_MAP_KEYWORDS = frozenset(
     {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
 )
@@ -42,7 +43,7 @@ _SINGLE_SCHEMA_KEYWORDS = frozenset(
 def compute_contract_digest(
     name: str, version: str | None, parameters: Mapping[str, Any]
 ) -> str:
-    """Return the digest of what a call with these parameters means."""
+    """Return the digest of name, version and the schema without descriptions."""
     declared = "" if version is None else f"={version}"
     return jsontext.digest(
         name, declared, jsontext.canonical(_without_descriptions(parameters))
@@ -50,12 +51,12 @@ def compute_contract_digest(
 
 
 def compute_description_digest(description: str, parameters: Mapping[str, Any]) -> str:
-    """Return the digest of everything that the model is told of a tool."""
+    """Return the digest of the whole text that the model reads about a tool."""
     return jsontext.digest(description, jsontext.canonical(dict(parameters)))
 
 
 def _without_descriptions(schema: Any) -> Any:
-    """Return a schema without words, and with `required` in one order."""
+    """Return a schema without descriptions, and with `required` in one order."""
     if not is_object(schema):
         return schema  # `true` and `false` are schemas too
     return {

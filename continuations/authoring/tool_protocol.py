@@ -105,24 +105,43 @@ class ToolProtocol(Protocol):
 
         The result is a fixed point: `effective_arguments(result) == result`.
 
+        Args:
+            raw_arguments: The text that the model or a person wrote. An empty text
+                stands for `{}`.
+
+        Returns:
+            The effective arguments, with defaults, as canonical JSON.
+
         Raises:
             ArgumentsInvalid: The arguments do not fit; the text is for the model.
         """
         ...
 
     async def needs_approval(self, arguments_json: str) -> bool:
-        """Return whether a call with effective arguments waits for a person.
+        """Return whether a call waits for a person.
+
+        Args:
+            arguments_json: The effective arguments.
+
+        Returns:
+            `True` if the call waits for a decision.
 
         Raises:
+            ArgumentsInvalid: The arguments are not effective in this process.
             PolicyFailed: The policy returned neither `True` nor `False`, or raised.
                 The call must not run.
         """
         ...
 
     async def invoke(self, arguments_json: str, ctx: ToolContext) -> str:
-        """Execute the tool with effective arguments and return the result as text.
+        """Execute the tool. An exception of the tool's code propagates.
 
-        An exception of the tool's code propagates.
+        Args:
+            arguments_json: The effective arguments.
+            ctx: The context of the call.
+
+        Returns:
+            The result as the text that the model reads.
 
         Raises:
             ArgumentsInvalid: The arguments are not effective in this process. The
@@ -135,7 +154,16 @@ class ToolProtocol(Protocol):
     async def verify_call(
         self, arguments_json: str, ctx: ToolContext
     ) -> Approve | Deny | Answer | None:
-        """Find out if an interrupted call took effect; `None`: unknown."""
+        """Find out if an interrupted call took effect.
+
+        Args:
+            arguments_json: The effective arguments of the call.
+            ctx: The context of the call.
+
+        Returns:
+            `Answer(result)`: the call took effect. `Approve()`: it did not; run it.
+            `Deny()`: skip it. `None`: unknown.
+        """
         ...
 
 

@@ -1,15 +1,15 @@
-"""Results: what a tool returned, as the text that the model reads.
+"""Write a tool's result as the text that the model reads.
 
-Imported on first use: it needs pydantic.
+This module imports pydantic; it is imported on first use.
 
-A `str` reaches the model as it is, anything else as JSON. What JSON has no word for
-is written in one way only, or refused with its place, never changed in silence:
+A `str` reaches the model unchanged, every other value as JSON. A value without a JSON
+type is written in one way only, or refused with its place. It never changes silently:
 
 | value | text |
 |---|---|
-| `None`, `bool`, `int`, finite `float`, `str` | as JSON has them |
+| `None`, `bool`, `int`, finite `float`, `str` | the JSON value |
 | `list`, `tuple` (named ones too), `deque` | an array |
-| `set`, `frozenset` | an array, in the order of its members' JSON |
+| `set`, `frozenset` | an array, sorted by the JSON text of the members |
 | a mapping whose keys are all `str`, a `TypedDict` | an object, keys in their order |
 | a pydantic model or dataclass | as pydantic writes it, by alias |
 | a dataclass | an object of its fields |
@@ -19,9 +19,14 @@ is written in one way only, or refused with its place, never changed in silence:
 | `SecretStr` and its like | a string of asterisks |
 | `bytes`, `bytearray` | a string, if they are UTF-8 |
 
-Refused: NaN and the infinities, other bytes, keys that are not `str`, iterators and
-generators, what contains itself, more than 100 levels, integers of over 4,300 digits,
-and every other object.
+Refused:
+
+- NaN and the infinities, and integers of over 4,300 digits
+- bytes that are not UTF-8
+- mappings with keys that are not `str`
+- iterators and generators
+- values that contain themselves, and more than 100 levels
+- every other object
 """
 
 from __future__ import annotations
@@ -53,36 +58,36 @@ _ITERATOR_TYPES: tuple[type[Any], ...] = (Iterator, AsyncIterator)
 
 
 def serialize_result(result: object) -> str:
-    """Return a result as the model reads it; raises `ResultNotSerializable`."""
+    """Return a result as text for the model; raises `ResultNotSerializable`."""
     if isinstance(result, str):
-        return str.__str__(result)  # of a member of a str enum: its value
+        return str.__str__(result)  # a member of a str enum becomes its value
     try:
         return jsontext.dump(_Serializer().to_json_value(result, "result", 0))
     except ResultNotSerializable:
         raise
     except Exception as error:
-        # NotJson, RecursionError, or what a class of the application's own raises
-        # while it is read.
+        # NotJson, RecursionError, or any exception that a class of the application
+        # raises while it is read.
         msg = f"result cannot be written: {first_line(error, 200)}"
         raise ResultNotSerializable(msg) from error
 
 
 class _Serializer:
-    """One walk through a result; it knows which objects it stands in."""
+    """One walk through a result; it keeps the ids of the objects around a value."""
 
     def __init__(self) -> None:
         self._ancestor_ids: set[int] = set()
 
     def to_json_value(self, value: Any, where: str, depth: int) -> Any:
-        """Return a value as plain JSON values."""
+        """Return a value as JSON values."""
         if isinstance(value, Enum):
             return self.to_json_value(value.value, where, depth)
         if isinstance(value, str):
             return str.__str__(value)
         if value is None or isinstance(value, int | float | Decimal):
             return _scalar(value, where)
-        container = self._converter_for(value)
-        if container is None:
+        converter = self._converter_for(value)
+        if converter is None:
             return _convert_leaf(value, where)
         if depth == _MAX_DEPTH:
             _raise_not_serializable(where, f"is nested deeper than {_MAX_DEPTH} levels")
@@ -90,7 +95,7 @@ class _Serializer:
             _raise_not_serializable(where, "contains itself")
         self._ancestor_ids.add(id(value))
         try:
-            return container(value, where, depth + 1)
+            return converter(value, where, depth + 1)
         finally:
             self._ancestor_ids.discard(id(value))
 
@@ -100,9 +105,9 @@ class _Serializer:
             (SEQUENCE_TYPES, self._sequence),
             (SET_TYPES, self._set),
         )
-        for types, container in kinds:
+        for types, converter in kinds:
             if isinstance(value, types):
-                return container
+                return converter
         if isinstance(value, type):
             return None
         if hasattr(value, "__pydantic_serializer__"):
@@ -110,11 +115,13 @@ class _Serializer:
         return self._dataclass if is_dataclass(value) else None
 
     def _mapping(self, value: Any, where: str, depth: int) -> Any:
-        found: dict[str, Any] = {}
+        members: dict[str, Any] = {}
         for key, each in value.items():
             name = _checked_key(key, where)
-            found[name] = self.to_json_value(each, member_location(where, name), depth)
-        return found
+            members[name] = self.to_json_value(
+                each, member_location(where, name), depth
+            )
+        return members
 
     def _sequence(self, value: Any, where: str, depth: int) -> Any:
         return [
@@ -126,16 +133,16 @@ class _Serializer:
         return sorted_by_json(self._sequence(value, where, depth))
 
     def _dataclass(self, value: Any, where: str, depth: int) -> Any:
-        found: dict[str, Any] = {}
+        members: dict[str, Any] = {}
         for each in fields(value):
             inner = getattr(value, each.name)
-            found[each.name] = self.to_json_value(
+            members[each.name] = self.to_json_value(
                 inner, member_location(where, each.name), depth
             )
-        return found
+        return members
 
     def _pydantic(self, value: Any, where: str, depth: int) -> Any:
-        """Write a value as its own type says, unless that would lose something."""
+        """Write a value with the serializer of its type, unless data would be lost."""
         write: Callable[..., Any] = value.__pydantic_serializer__.to_python
         plain = write(value, by_alias=True, warnings="error")
         _check_lossless(plain, where)
@@ -144,7 +151,7 @@ class _Serializer:
         except Exception:
             self.to_json_value(
                 plain, where, depth
-            )  # knows the place, if the fault is ours
+            )  # raises an error with the place, if a member has no JSON form
             raise
         try:
             return normalize_json(plain, data, where)
@@ -153,7 +160,7 @@ class _Serializer:
 
 
 def _check_lossless(python_value: Any, where: str) -> None:
-    """Refuse what pydantic would turn into something else without a word."""
+    """Refuse values that pydantic would change silently."""
     if isinstance(python_value, _ITERATOR_TYPES):
         _raise_for_iterator(python_value, where)
     if isinstance(python_value, MAPPING_TYPES):
@@ -172,7 +179,7 @@ def _scalar(value: float | Decimal | None, where: str) -> Any:
             return float(value)
         case Decimal() | float():
             return _raise_not_serializable(
-                where, f"is {value}, which is no JSON number"
+                where, f"is {value}, which is not a JSON number"
             )
         case None | bool():
             return value
@@ -183,7 +190,7 @@ def _scalar(value: float | Decimal | None, where: str) -> Any:
 def _checked_integer(value: int, where: str) -> int:
     try:
         str(value)
-    except ValueError:  # CPython writes no more than 4,300 digits
+    except ValueError:  # CPython writes at most 4,300 digits
         _raise_not_serializable(where, "is an integer of too many digits")
     return value
 
@@ -195,7 +202,7 @@ def _convert_leaf(value: Any, where: str) -> Any:
         return to_jsonable_python(value)
     except UnicodeDecodeError:
         _raise_not_serializable(where, "is bytes that are not UTF-8")
-    except Exception:  # noqa: BLE001 - pydantic, or the object while it is looked at
+    except Exception:  # noqa: BLE001 - from pydantic, or from the object itself
         _raise_not_serializable(
             where, f"is {_type_text(value)}, which has no JSON form"
         )

@@ -1,6 +1,6 @@
-"""A function's signature: the arguments that it takes, and their JSON Schema.
+"""The signature of a tool's function: its arguments and their JSON Schema.
 
-Imported on first use: it needs pydantic.
+This module imports pydantic; it is imported on first use.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSignature:
-    """What a tool takes: arguments from the model, contexts from the engine."""
+    """The parameters of a tool: arguments of the model, contexts of the engine."""
 
     validator: ArgumentsValidator
     schema: Mapping[str, Any]
@@ -41,7 +41,7 @@ class ToolSignature:
     def values_by_name(self, arguments: str) -> dict[str, Any]:
         """Return effective arguments as Python values by parameter name.
 
-        Raises `ArgumentsInvalid` if they are not effective here and now.
+        Raises `ArgumentsInvalid` if they are not effective in this process.
         """
         value = self.validator.validate_effective(arguments)
         return {
@@ -67,14 +67,14 @@ def read_tool_signature(
             each.name: parameter_type(each, function, scope) for each in parameters
         }
         contexts = tuple(key for key, type_ in types_.items() if is_context_type(type_))
-        given = [each for each in parameters if each.name not in contexts]
-        return _build_signature(given, types_, contexts, descriptions)
+        arguments = [each for each in parameters if each.name not in contexts]
+        return _build_signature(arguments, types_, contexts, descriptions)
     except InvalidInput as error:
         msg = f"tool {name}: {error}"
         raise InvalidInput(msg) from error
     except Exception as error:
-        # A name that is not there, a type that pydantic does not know, or whatever
-        # an annotation runs into.
+        # A missing name, a type that pydantic does not support, or any exception that
+        # evaluating an annotation raises.
         msg = f"tool {name}: its parameters cannot be read: {first_line(error)}"
         raise InvalidInput(msg) from error
 
@@ -108,20 +108,20 @@ def _build_signature(
 def _with_description(
     property_: dict[str, Any], description: str | None
 ) -> dict[str, Any]:
-    """Return a property with its docstring's words, unless it has its own."""
+    """Return a property with a description, unless it has its own."""
     return {"description": description, **property_} if description else property_
 
 
 def make_arguments_validator(
     fields: Mapping[str, tuple[Any, Any]],
 ) -> tuple[ArgumentsValidator, dict[str, str]]:
-    """Return the shape of named arguments, and field names by which to read them.
+    """Return a validator of named arguments, and the names by pydantic field.
 
-    Arguments are strict, dataclasses and typed dictionaries in them too: `"5"` is no
+    Validation is strict, also in dataclasses and typed dictionaries: `"5"` is not a
     number. A pydantic model, and a parameter with `Field(strict=False)`, keep their
     own rules.
     """
-    # A parameter may be called `copy` or `_x`, which a pydantic field may not.
+    # A parameter may have the name `copy` or `_x`, a pydantic field may not.
     names = {f"p{index}": name for index, name in enumerate(fields)}
     config = ConfigDict(extra="forbid", strict=True)
     definitions: dict[str, Any] = {
@@ -134,9 +134,9 @@ def make_arguments_validator(
 
 
 def _with_alias(name: str, type_: Any) -> Any:
-    """Return a type that goes by a name, unless it has an alias of its own."""
-    # Not an alias generator: those of a model also rename the fields of the
-    # dataclasses and typed dictionaries in it.
+    """Return a type with an alias, unless it has an alias of its own."""
+    # Not an alias generator: the generator of a model also renames the fields of the
+    # dataclasses and typed dictionaries in the model.
     if get_origin(type_) is Annotated:
         inner, *metadata = get_args(type_)
         return Annotated[(inner, Field(alias=name), *metadata)]
@@ -149,9 +149,9 @@ def _default(parameter: inspect.Parameter) -> Any:
 
 
 def _check_defaults(model: type[BaseModel], names: Mapping[str, str]) -> None:
-    """Refuse a default that would not pass as an argument.
+    """Raise `InvalidInput` for a default that is not a valid argument.
 
-    It would be refused in each call that leaves it out, when nobody looks.
+    Otherwise each call that leaves the argument out would fail.
     """
     defaults = model.model_construct()
     for field, info in model.model_fields.items():
@@ -165,7 +165,7 @@ def _check_defaults(model: type[BaseModel], names: Mapping[str, str]) -> None:
         except (PydanticSerializationError, ValueError):
             wrong = True
         if wrong:
-            msg = f"the default of {names[field]} is not of its own type"
+            msg = f"the default of {names[field]} is not a value of its type"
             raise InvalidInput(msg)
 
 
@@ -173,5 +173,5 @@ def _is_rejected(model: type[BaseModel], text: str, key: str | None) -> bool:
     try:
         model.model_validate_json(text)
     except ValidationError as error:
-        return any(fault["loc"][0] == key for fault in error.errors())
+        return any(each["loc"][0] == key for each in error.errors())
     return False

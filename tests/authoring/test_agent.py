@@ -1,4 +1,4 @@
-"""Agents: their tools, their words, what they take and what they give."""
+"""The options of agents, their tools, their input and their output."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def balance(account: str) -> int:
 
 
 def plain_balance(account: str) -> int:
-    """Of a plain function."""
+    """Return the balance in cents."""
     return len(account)
 
 
@@ -101,12 +101,12 @@ def test_agents_may_call_each_other_recursively() -> None:
         ([balance, Agent("balance")], "two tools named balance"),
         ([Agent("no good")], "a tool's name must be 1 to 64"),
         ([Agent("x" * 65)], "a tool's name must be 1 to 64"),
-        ([3], "neither a tool nor an agent"),
-        ([None], "neither a tool nor an agent"),
-        (balance, "its tools are a list"),
-        ("balance", "its tools are a list"),
-        ({"balance": balance}, "its tools are a list"),
-        (lambda: balance, "its tools are a list"),
+        ([3], "tools must be a list of functions"),
+        ([None], "tools must be a list of functions"),
+        (balance, "tools must be a list, or a function"),
+        ("balance", "tools must be a list, or a function"),
+        ({"balance": balance}, "tools must be a list, or a function"),
+        (lambda: balance, "tools must be a list, or a function"),
         ([lambda: 1], "<lambda>"),
     ],
 )
@@ -131,13 +131,21 @@ def test_a_root_agent_may_have_any_name() -> None:
         ("", {}),
         (3, {}),
         ("a", {"instructions": None}),
+        ("a", {"description": 3}),
         ("a", {"model": 3}),
         ("a", {"max_turns": 0}),
+        ("a", {"max_turns": True}),
+        ("a", {"output_type": "int"}),
+        ("a", {"settings": 3}),
     ],
 )
-def test_invalid_agent_options_are_rejected(name: Any, options: dict[str, Any]) -> None:
-    with pytest.raises(InvalidInput):
+def test_invalid_agent_option_error_names_the_option(
+    name: Any, options: dict[str, Any]
+) -> None:
+    with pytest.raises(InvalidInput) as caught:
         Agent(name, **options)
+
+    assert f"{next(iter(options), 'name')} must be" in str(caught.value)
 
 
 def test_models_have_names() -> None:
@@ -147,21 +155,21 @@ def test_models_have_names() -> None:
 
 
 def test_settings_are_a_copy() -> None:
-    given = {"temperature": 0}
-    agent = Agent("a", settings=given)
-    given["temperature"] = 2
+    settings = {"temperature": 0}
+    agent = Agent("a", settings=settings)
+    settings["temperature"] = 2
 
     assert {"temperature": 0} == agent.settings
 
 
-def test_the_prompt_digest_follows_the_instructions() -> None:
+def test_instructions_digest_changes_with_the_instructions() -> None:
     one, same, other = (Agent("a", instructions=text) for text in ("x", "x", "y"))
 
     assert one.instructions_digest == same.instructions_digest
     assert one.instructions_digest != other.instructions_digest
 
 
-# As a tool ------------------------------------------------------------------------
+# An agent as a tool ---------------------------------------------------------------
 
 
 def test_agent_tool_takes_one_string_by_default() -> None:
@@ -187,7 +195,7 @@ def test_as_tool_overrides_name_and_description() -> None:
 
 
 @pytest.mark.parametrize(
-    ("type_", "properties", "raw_arguments", "opening"),
+    ("type_", "properties", "raw_arguments", "first_message"),
     [
         (str, ["input"], '{"input":"a"}', "a"),
         (Request, ["city", "days"], '{"city":"a"}', '{"city":"a","days":1}'),
@@ -202,13 +210,13 @@ def test_as_tool_overrides_name_and_description() -> None:
     ],
 )
 def test_agent_tool_takes_its_input_type(
-    type_: Any, properties: list[str], raw_arguments: str, opening: str
+    type_: Any, properties: list[str], raw_arguments: str, first_message: str
 ) -> None:
     child = Agent("child", input_type=type_).as_tool()
 
     assert "object" == child.parameters["type"]
     assert properties == list(child.parameters["properties"])
-    assert opening == child.sub_agent.first_user_message(
+    assert first_message == child.sub_agent.first_user_message(
         child.effective_arguments(raw_arguments)
     )
 
@@ -234,11 +242,11 @@ def test_unsupported_input_type_error_names_the_agent() -> None:
 
     child = Agent("child", input_type=Opaque).as_tool()
 
-    with pytest.raises(InvalidInput, match="agent child: its input_type"):
+    with pytest.raises(InvalidInput, match="agent child: input_type"):
         _ = child.parameters
 
 
-# What it gives ----------------------------------------------------------------------
+# Output ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("type_", [None, str])

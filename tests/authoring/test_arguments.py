@@ -192,8 +192,8 @@ def test_rejection_of_many_errors_is_short() -> None:
         ("[]", "JSON object"),
         ("null", "JSON object"),
         ('"text"', "JSON object"),
-        ('{"source":"a","source":"b","cents":1}', "'source' stands twice"),
-        ('{"source":"a","cents":1,"x":[{"y":1,"y":1}]}', "'y' stands twice"),
+        ('{"source":"a","source":"b","cents":1}', "'source' occurs twice"),
+        ('{"source":"a","cents":1,"x":[{"y":1,"y":1}]}', "'y' occurs twice"),
         ('{"cents":NaN}', "NaN is not a JSON number"),
         ('{"cents":-Infinity}', "-Infinity is not a JSON number"),
         ('{"cents":1e999}', "too large"),
@@ -263,7 +263,7 @@ def test_rejection_explains_unstable_arguments() -> None:
         tool_with_parameter(Annotated[int, BeforeValidator(add_one)]), '{"value":1}'
     )
 
-    assert "what would run is not what would be approved" in text
+    assert "would not be the arguments that run" in text
 
 
 def test_validator_may_normalize_arguments() -> None:

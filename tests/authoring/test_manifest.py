@@ -62,34 +62,34 @@ POLICY = ApprovalPolicy(name="always")
     [
         (
             lambda: manifest_of_tree(pay, instructions="new"),
-            ("compatible", "hr/accounts", "its instructions changed"),
+            ("compatible", "hr/accounts", "the instructions changed"),
         ),
         (
             lambda: manifest_of_tree(pay, model="m"),
-            ("compatible", "hr/accounts", "its model was None and is m"),
+            ("compatible", "hr/accounts", "the model was None and is m"),
         ),
         (
             lambda: manifest_of_tree(pay_described()),
-            ("compatible", "hr/accounts/pay", "its description changed"),
+            ("compatible", "hr/accounts/pay", "the description changed"),
         ),
         (
             lambda: manifest_of_tree(pay, Agent("new")),
-            ("compatible", "hr/accounts/new", "it was added"),
+            ("compatible", "hr/accounts/new", "the tool was added"),
         ),
         (
             lambda: manifest_of_tree(tool(pay.function, approval=POLICY)),
-            ("compatible", "hr/accounts/pay", "its approval policy changed"),
+            ("compatible", "hr/accounts/pay", "the approval policy changed"),
         ),
         (
             lambda: manifest_of_tree(pay_more()),
-            ("incompatible", "hr/accounts/pay", "its parameters changed"),
+            ("incompatible", "hr/accounts/pay", "the parameters changed"),
         ),
         (
             lambda: manifest_of_tree(tool(pay.function, version="2")),
             (
                 "incompatible",
                 "hr/accounts/pay",
-                "its declared version was None and is 2",
+                "the declared version was None and is 2",
             ),
         ),
         (

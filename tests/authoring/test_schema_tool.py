@@ -254,7 +254,6 @@ def test_effective_arguments_are_a_fixed_point(arguments: dict[str, Any]) -> Non
         return
 
     assert effective == made.effective_arguments(effective)
-    assert jsontext.parse(effective) == made.values_by_name(effective)
 
 
 # Calling --------------------------------------------------------------------------

@@ -107,8 +107,8 @@ def test_answer_value_is_json_unless_text_option_is_given(
     # Then a bare word is rejected with a hint, and the other values reach the wait
     assert (2, True) == (word.exit_code, "--text" in word.err)
     assert [5, 5] == [text.exit_code, number.exit_code]
-    assert "it waits for an approval" in text.err
-    assert "it waits for an approval" in number.err
+    assert "an approval is decided by" in text.err
+    assert "an approval is decided by" in number.err
 
 
 def test_answer_does_not_decide_an_approval(cli: CommandLine, runner: Runner) -> None:

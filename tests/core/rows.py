@@ -1,4 +1,4 @@
-"""Small rows to tell stories with: one run, its waits, what a model asks for."""
+"""Small rows and events for tests: one run, its calls and waits, model replies."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ STATES: tuple[CallState, ...] = (
 
 
 def run_row() -> RunRow:
-    """Return the row of a run that has just begun."""
+    """Return the row of a new run."""
     return RunRow(
         id=RUN,
         run_nonce="01birth",
@@ -71,7 +71,7 @@ def run_row() -> RunRow:
 
 
 def new_state(*messages: Message, max_turns: int | None = None) -> RunState:
-    """Return a run that has just begun, whose model will be asked first."""
+    """Return a new run, whose next action is to ask the model."""
     frame = FrameRow(
         id=ROOT_FRAME_ID, agent="hr", parent_call_id=None, max_turns=max_turns
     )
@@ -88,7 +88,7 @@ def new_state(*messages: Message, max_turns: int | None = None) -> RunState:
 
 
 def assistant_message(content: str | None = None, *calls: Mapping[str, Any]) -> Message:
-    """Return an assistant's message as a provider gives it."""
+    """Return an assistant message as a provider sends it."""
     data: dict[str, Any] = {"role": "assistant", "content": content}
     if calls:
         data["tool_calls"] = list(calls)
@@ -98,7 +98,7 @@ def assistant_message(content: str | None = None, *calls: Mapping[str, Any]) -> 
 def tool_request(
     tool: str, provider_id: str = "", arguments: str = "{}"
 ) -> dict[str, Any]:
-    """Return one tool call as a provider gives it."""
+    """Return one tool call as a provider sends it."""
     function = {"name": tool, "arguments": arguments}
     return {"id": provider_id, "type": "function", "function": function}
 
@@ -114,7 +114,7 @@ def reply_with_calls(*tools: str, frame: str = ROOT_FRAME_ID) -> ModelReplied:
 def reply_with_text(
     text: str, frame: str = ROOT_FRAME_ID, finish: str = "stop"
 ) -> ModelReplied:
-    """Return a reply in words."""
+    """Return a reply without tool calls."""
     usage = Usage(requests=1, input_tokens=10, output_tokens=2)
     return ModelReplied(
         frame_id=frame,
@@ -149,8 +149,8 @@ def make_decision(
     )
 
 
-def admitted_event(call: str, *, repeatable: bool = False) -> CallAccepted:
-    """Return that a call is sound and free."""
+def accepted_event(call: str, *, repeatable: bool = False) -> CallAccepted:
+    """Return the event for a valid call that needs no approval."""
     return CallAccepted(
         call_id=call,
         arguments='{"cents":500}',
@@ -159,8 +159,8 @@ def admitted_event(call: str, *, repeatable: bool = False) -> CallAccepted:
     )
 
 
-def gated_event(call: str, wait_id: str = "w1") -> ApprovalRequested:
-    """Return that a call is sound and needs a person."""
+def approval_requested_event(call: str, wait_id: str = "w1") -> ApprovalRequested:
+    """Return the event for a valid call that needs an approval."""
     return ApprovalRequested(
         call_id=call,
         arguments='{"cents":500}',
@@ -169,47 +169,51 @@ def gated_event(call: str, wait_id: str = "w1") -> ApprovalRequested:
     )
 
 
-def entered_event(call: str, agent: str = "accounts") -> SubAgentStarted:
-    """Return that a call's agent begins."""
+def sub_agent_started_event(call: str, agent: str = "accounts") -> SubAgentStarted:
+    """Return the event that starts the sub-agent of a call."""
     return SubAgentStarted(call_id=call, agent=agent, messages=(user_message("pay"),))
 
 
 def apply_events(state: RunState, *events: Event) -> RunState:
-    """Return the table after events."""
+    """Return the state after events."""
     for event in events:
         state = advance(state, event)
     return state
 
 
-def state_with_call_in(state: CallState) -> RunState:  # noqa: PLR0911 - one row for each state
-    """Return a run whose one open call `c3` came to a state by lawful events."""
-    begun = apply_events(new_state(), reply_with_calls("transfer", "balance"))
+def state_with_call_in(state: CallState) -> RunState:  # noqa: PLR0911 - one return for each state
+    """Return a run whose call `c3` has a state, reached by allowed events."""
+    proposed = apply_events(new_state(), reply_with_calls("transfer", "balance"))
     match state:
         case Proposed():
-            return begun
+            return proposed
         case Waiting():
-            return apply_events(begun, gated_event("c3"))
+            return apply_events(proposed, approval_requested_event("c3"))
         case Ready():
-            return apply_events(begun, admitted_event("c3"))
+            return apply_events(proposed, accepted_event("c3"))
         case Started():
-            return apply_events(begun, admitted_event("c3"), CallStarted(call_id="c3"))
-        case Nested():
-            return apply_events(begun, admitted_event("c3"), entered_event("c3"))
-        case Unknown():
-            lost = OutcomeUnknown(call_id="c3", wait=make_wait("c3", kind="unknown"))
             return apply_events(
-                begun, admitted_event("c3"), CallStarted(call_id="c3"), lost
+                proposed, accepted_event("c3"), CallStarted(call_id="c3")
+            )
+        case Nested():
+            return apply_events(
+                proposed, accepted_event("c3"), sub_agent_started_event("c3")
+            )
+        case Unknown():
+            unknown = OutcomeUnknown(call_id="c3", wait=make_wait("c3", kind="unknown"))
+            return apply_events(
+                proposed, accepted_event("c3"), CallStarted(call_id="c3"), unknown
             )
         case Returned():
-            done = CallReturned(call_id="c3", content="42")
+            returned = CallReturned(call_id="c3", content="42")
             return apply_events(
-                begun, admitted_event("c3"), CallStarted(call_id="c3"), done
+                proposed, accepted_event("c3"), CallStarted(call_id="c3"), returned
             )
         case Errored():
-            wrong = CallInvalid(call_id="c3", code="arguments", content="ERROR: no")
-            return apply_events(begun, wrong)
+            invalid = CallInvalid(call_id="c3", code="arguments", content="ERROR: no")
+            return apply_events(proposed, invalid)
         case Refused():
-            run_state = apply_events(begun, gated_event("c3"))
+            run_state = apply_events(proposed, approval_requested_event("c3"))
             calls = {**run_state.calls, "c3": with_state(run_state, "c3", state)}
             return RunState.from_rows(
                 run=run_state.run,
@@ -222,32 +226,34 @@ def state_with_call_in(state: CallState) -> RunState:  # noqa: PLR0911 - one row
 
 
 def with_state(run_state: RunState, call: str, state: CallState) -> CallRow:
-    """Return a call's row in another state."""
+    """Return a call's row with another state."""
     return replace(run_state.calls[call], state=state)
 
 
 def nested_agents(levels: int) -> RunState:
-    """Return a run in which agents called agents, the deepest call waiting."""
+    """Return a run with agents nested in agents, whose deepest call waits."""
     state = new_state()
     frame = ROOT_FRAME_ID
     for level in range(1, levels):
         state = apply_events(state, reply_with_calls("agent", frame=frame))
         call = state.frames[frame].open_call_ids[0]
         state = apply_events(
-            state, admitted_event(call), entered_event(call, f"level-{level}")
+            state, accepted_event(call), sub_agent_started_event(call, f"level-{level}")
         )
         frame = deepest_frame(state)
     state = apply_events(state, reply_with_calls("transfer", frame=frame))
-    return apply_events(state, gated_event(state.frames[frame].open_call_ids[0]))
+    return apply_events(
+        state, approval_requested_event(state.frames[frame].open_call_ids[0])
+    )
 
 
 def deepest_frame(state: RunState) -> str:
-    """Return the id of the frame that was entered last."""
+    """Return the id of the newest frame."""
     return list(state.frames)[-1]
 
 
 def with_runnable_recomputed(state: RunState) -> RunState:
-    """Return the table of the same rows, with its agenda made anew."""
+    """Return the same rows, with the index of runnable rows computed again."""
     return RunState.from_rows(
         run=state.run,
         manifest=state.manifest,

@@ -1,8 +1,8 @@
-"""Every fact that could come next, for a run of made-up models, tools and people.
+"""Schedules: random but reproducible sequences of events for a run.
 
-A schedule is a list of numbers: each picks one of the facts that are possible, in an
-order which follows from the rows alone, so the same numbers tell the same story
-however often the run is put away in between.
+A schedule is a list of numbers. Each number selects one of the possible events. The
+order of the possible events follows from the rows alone. So the same numbers give the
+same events, however often the run is suspended in between.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ MAX_DEPTH = 4
 MAX_STEPS = 5000
 CHOICES = st.lists(st.integers(0, 2**20), min_size=30, max_size=60)
 
-# Tools by what their calls go through; several turns ask for the same tool twice,
-# with ids that a bad provider repeats or leaves empty.
+# A tool named "gated" needs approval, "agent" is a sub-agent, "missing" does not exist.
+# Providers may repeat ids or leave them empty.
 _TOOL_SETS: tuple[tuple[str, ...], ...] = (
     ("free",),
     ("gated", "free", "gated"),
@@ -82,7 +82,7 @@ _PROVIDER_IDS = (("", "", ""), ("x", "x", "x"), ("x", "y", "z"))
 
 
 def first_state(choices: list[int]) -> RunState:
-    """Return the table that a schedule begins with."""
+    """Return the state with which a schedule starts."""
     turns = (None, None, 2, 4)[sum(choices) % 4]
     return new_state(system_message("be kind"), user_message("hello"), max_turns=turns)
 
@@ -93,9 +93,9 @@ def run_schedule(
     on_event: Callable[[RunState, Event, RunState], None] | None = None,
     between_events: Callable[[int, RunState], RunState] | None = None,
 ) -> RunState:
-    """Return the table at the end of a schedule; it always comes to an end."""
+    """Return the state at the end of a schedule; every schedule ends the run."""
     for step, choice in enumerate(choices, 1):
-        # Mixed, because hypothesis likes small numbers and the same ones again.
+        # The hash spreads the numbers, because hypothesis prefers small and equal ones.
         mixed = ((choice + step * 7919) * 2_654_435_761 & 0xFFFFFFFF) >> 5
         events = possible_events(state, mixed)
         if not events:
@@ -106,30 +106,30 @@ def run_schedule(
 
 
 def _run_to_end(
-    state: RunState, watch: Callable[[RunState, Event, RunState], None] | None
+    state: RunState, on_event: Callable[[RunState, Event, RunState], None] | None
 ) -> RunState:
-    # The first fact of each kind leads to an end: words, a result, a Yes.
+    # The first possible event leads to the end: a text reply, a result, an approval.
     for _ in range(MAX_STEPS):
         events = possible_events(state, 0)
         if not events:
             return state
-        state = _advance(state, events[0], watch)
-    pytest.fail(f"the run did not come to an end in {MAX_STEPS} steps")
+        state = _advance(state, events[0], on_event)
+    pytest.fail(f"the run did not end within {MAX_STEPS} steps")
 
 
 def _advance(
     state: RunState,
     event: Event,
-    watch: Callable[[RunState, Event, RunState], None] | None,
+    on_event: Callable[[RunState, Event, RunState], None] | None,
 ) -> RunState:
     after = advance(state, event)
-    if watch is not None:
-        watch(state, event, after)
+    if on_event is not None:
+        on_event(state, event, after)
     return after
 
 
 def possible_events(state: RunState, choice: int) -> list[Event]:
-    """Return what may happen next to one row, chosen by a number."""
+    """Return the possible events for one row, which a number selects."""
     if state.run.status in ENDED_STATUSES:
         return []
     if choice % 97 == 96:
@@ -157,7 +157,7 @@ def _events_of_action(state: RunState, action: Action) -> list[Event]:
         return [_begin_event(call)]
     if isinstance(action, VerifyOutcome):
         return _verification_events(call)
-    lost: Event = (
+    interrupted: Event = (
         RepeatAllowed(call_id=call.id)
         if call.repeatable
         else OutcomeUnknown(call_id=call.id, wait=_new_wait(state, call, "unknown"))
@@ -165,7 +165,7 @@ def _events_of_action(state: RunState, action: Action) -> list[Event]:
     return [
         CallReturned(call_id=call.id, content=f"result of {call.id}"),
         CallRaised(call_id=call.id, code="exception", content=f"error of {call.id}"),
-        lost,
+        interrupted,
     ]
 
 
@@ -175,7 +175,7 @@ def _replies(state: RunState, frame_id: str) -> list[Event]:
         reply_with_text("cut", frame_id, "length"),
     ]
     frame = state.frames[frame_id]
-    # A tree that can be finished: few turns, and few levels.
+    # Few turns and few levels, so that the run can end.
     if frame.turns >= 4:
         return replies
     for tools in _TOOL_SETS:
@@ -244,21 +244,21 @@ def _verification_events(call: CallRow) -> list[Event]:
 
 def _decision_events(state: RunState, wait: Wait) -> list[Event]:
     call = state.calls[wait.call_id]
-    no = make_decision("deny", wait.id, f"no to {call.id}")
+    denial = make_decision("deny", wait.id, f"no to {call.id}")
     events: list[Event] = [
         Approved(call_id=call.id, digest=wait.digest),
         Approved(call_id=call.id, digest="d3", arguments='{"n":2}'),
-        Denied(call_id=call.id, decision=no),
+        Denied(call_id=call.id, decision=denial),
         Expired(call_id=call.id, decision=make_decision("expire", wait.id)),
         Reopened(call_id=call.id, wait=_new_wait(state, call, wait.kind)),
     ]
     if wait.kind == "unknown":
-        events.append(Answered(call_id=call.id, content=f"told {call.id}"))
+        events.append(Answered(call_id=call.id, content=f"answer for {call.id}"))
     return events
 
 
 def _new_wait(state: RunState, call: CallRow, kind: str) -> Wait:
-    # A wait id comes from the engine's dice; here it counts what was there before.
+    # The engine makes random wait ids; here the id counts the messages so far.
     number = sum(len(log.messages) for log in state.logs.values())
     old = next((w.id for w in state.waits.values() if w.call_id == call.id), "w")
     new = make_wait(call.id, f"{old}.{number}.{call.id}.{call.attempts}")

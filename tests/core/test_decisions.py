@@ -1,4 +1,4 @@
-"""What ends a wait, and the record that is kept of it."""
+"""Verdicts, and the record of a decision."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from continuations.core.decisions import (
 from tests.core.rows import MOMENT, make_decision
 
 
-def test_a_decision_delivered_twice_says_the_same() -> None:
-    """R-A2, R-G3: another id, time, digest or marker is not another decision."""
+def test_is_repeat_of_is_true_for_a_decision_delivered_twice() -> None:
+    """A repeat may have another id, time, digest or marker."""
     first = make_decision("deny", reason="too much")
     again = replace(first, id="d-2", at=MOMENT.replace(year=2027), marker="m")
 
@@ -37,8 +37,8 @@ def test_a_decision_delivered_twice_says_the_same() -> None:
     ],
     ids=["kind", "wait", "by", "reason", "arguments", "value"],
 )
-def test_says_the_same_is_false_for_other_decisions(other: Decision) -> None:
-    """R-A1: an edit to `{}` and an answer of `null` are things that were said."""
+def test_is_repeat_of_is_false_for_another_decision(other: Decision) -> None:
+    """An edit to `{}` and an answer of `null` count as data."""
     assert not make_decision().is_repeat_of(other)
     assert not other.is_repeat_of(make_decision())
 
@@ -50,7 +50,6 @@ def test_decision_kinds_match_the_type() -> None:
 
 @pytest.mark.parametrize("value", [None, "", 0, False, [], {}])
 def test_answer_accepts_falsy_values(value: object) -> None:
-    """R-C5."""
     assert value == Answer(value).value
 
 

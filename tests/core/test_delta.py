@@ -1,4 +1,4 @@
-"""What changed between two tables, and a table rebuilt from what changed."""
+"""Deltas between two states, and states rebuilt from deltas."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from continuations.core.frames import MessageLog
 from continuations.core.messages import user_message
 from continuations.core.state import ROOT_FRAME_ID
 from tests.core.rows import (
-    admitted_event,
+    accepted_event,
     apply_events,
-    entered_event,
-    gated_event,
+    approval_requested_event,
     nested_agents,
     new_state,
     reply_with_calls,
     reply_with_text,
     state_with_call_in,
+    sub_agent_started_event,
     with_runnable_recomputed,
 )
 
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
 
 
 def assert_same_state(expected: RunState, actual: RunState) -> None:
-    """Compare two tables, and the index that `==` leaves out."""
+    """Compare two states, and the index of runnable rows that `==` ignores."""
     assert expected == actual
     assert set(expected.runnable) == set(actual.runnable)
 
 
-def test_a_full_copy_is_the_table() -> None:
+def test_full_copy_gives_the_state() -> None:
     state = nested_agents(20)
 
     assert_same_state(state, apply_delta(None, diff(None, state)))
 
 
-def test_nothing_changed_is_an_empty_delta() -> None:
+def test_delta_of_an_unchanged_state_is_empty() -> None:
     state = nested_agents(3)
     delta = diff(state, state)
 
@@ -58,10 +58,10 @@ def test_nothing_changed_is_an_empty_delta() -> None:
     assert_same_state(state, apply_delta(state, delta))
 
 
-def test_only_what_changed_is_in_a_delta() -> None:
-    """What is measured as bytes per version is decided here."""
+def test_delta_holds_only_changed_rows() -> None:
+    """The size of a version depends on this."""
     before = apply_events(new_state(), reply_with_calls("free", "gated"))
-    after = apply_events(before, admitted_event("c3"))
+    after = apply_events(before, accepted_event("c3"))
 
     delta = diff(before, after)
 
@@ -75,9 +75,11 @@ def test_only_what_changed_is_in_a_delta() -> None:
     assert_same_state(after, apply_delta(before, delta))
 
 
-def test_a_log_that_grew_is_kept_and_added_to() -> None:
+def test_delta_of_a_longer_log_holds_only_added_messages() -> None:
     before = apply_events(
-        state_with_call_in(Ready()), CallStarted(call_id="c3"), gated_event("c4", "w2")
+        state_with_call_in(Ready()),
+        CallStarted(call_id="c3"),
+        approval_requested_event("c4", "w2"),
     )
     after = apply_events(before, CallReturned(call_id="c3", content="x"))
     assert {} == diff(before, after).logs
@@ -91,17 +93,17 @@ def test_a_log_that_grew_is_kept_and_added_to() -> None:
 
 
 def state_with_one_message(state: RunState) -> RunState:
-    """Return the table as it was when its root had one message."""
+    """Return the state with only the first message of the root frame."""
     log = state.logs[ROOT_FRAME_ID]
     return replace(state, logs={ROOT_FRAME_ID: MessageLog(log.id, log.messages[:1])})
 
 
-def test_deleted_rows_are_named_and_their_logs_are_dropped() -> None:
+def test_delta_names_removed_rows_and_drops_their_logs() -> None:
     before = apply_events(
         new_state(),
         reply_with_calls("agent"),
-        admitted_event("c3"),
-        entered_event("c3"),
+        accepted_event("c3"),
+        sub_agent_started_event("c3"),
     )
     after = apply_events(before, reply_with_text("done", frame="f4"))
 
@@ -112,8 +114,8 @@ def test_deleted_rows_are_named_and_their_logs_are_dropped() -> None:
     assert [ROOT_FRAME_ID] == list(apply_delta(before, delta).logs)
 
 
-def test_a_log_that_was_rewritten_keeps_what_is_the_same() -> None:
-    """A delta must never keep what another history said."""
+def test_delta_of_a_rewritten_log_keeps_the_common_start() -> None:
+    """A delta must never keep messages of a different history."""
     first, second, third = (
         user_message("1"),
         user_message("2"),
@@ -130,7 +132,7 @@ def test_a_log_that_was_rewritten_keeps_what_is_the_same() -> None:
     assert_same_state(after, apply_delta(before, diff(before, after)))
 
 
-def test_a_log_that_was_cut_short_stays_short() -> None:
+def test_delta_of_a_truncated_log_keeps_fewer_messages() -> None:
     before = new_state(user_message("1"), user_message("2"))
     draft = Draft(before)
     draft.start_log(ROOT_FRAME_ID, before.logs[ROOT_FRAME_ID].messages[:1])
@@ -143,7 +145,7 @@ def test_a_log_that_was_cut_short_stays_short() -> None:
 
 
 def test_equal_messages_of_another_log_are_stored_again() -> None:
-    """Equal texts that are not the very messages of the base are not kept."""
+    """Messages are compared by identity: an equal copy is stored again."""
     before = new_state(user_message("1"))
     draft = Draft(before)
     draft.start_log(ROOT_FRAME_ID, (user_message("1"),))
@@ -153,7 +155,7 @@ def test_equal_messages_of_another_log_are_stored_again() -> None:
     assert (0, 1) == (log.keep_count, len(log.added))
 
 
-def test_a_changed_manifest_is_in_the_delta() -> None:
+def test_delta_holds_a_changed_manifest() -> None:
     before = new_state()
     after = replace(before, manifest='{"agents":{"hr":{}}}')
 
@@ -161,14 +163,14 @@ def test_a_changed_manifest_is_in_the_delta() -> None:
     assert_same_state(after, apply_delta(before, diff(before, after)))
 
 
-def test_a_full_copy_without_a_manifest_is_refused() -> None:
+def test_apply_delta_rejects_a_full_copy_without_a_manifest() -> None:
     delta = replace(diff(None, new_state()), manifest=None)
 
     with pytest.raises(DeltaMismatch):
         apply_delta(None, delta)
 
 
-def test_an_empty_manifest_is_a_manifest() -> None:
+def test_empty_manifest_is_kept() -> None:
     state = replace(new_state(), manifest="")
 
     assert_same_state(state, apply_delta(None, diff(None, state)))
@@ -176,7 +178,7 @@ def test_an_empty_manifest_is_a_manifest() -> None:
 
 
 @pytest.mark.parametrize("keep", [2, 3, 1000])
-def test_a_log_that_keeps_more_than_there_is_is_refused(keep: int) -> None:
+def test_apply_delta_rejects_a_log_that_keeps_too_many_messages(keep: int) -> None:
     base = new_state(user_message("1"))
     delta = replace(
         diff(base, base),
@@ -189,20 +191,19 @@ def test_a_log_that_keeps_more_than_there_is_is_refused(keep: int) -> None:
         apply_delta(None, replace(delta, manifest="{}"))
 
 
-def test_duplicate_row_is_refused() -> None:
-    """B-5 f."""
+def test_apply_delta_rejects_a_duplicate_row() -> None:
     delta = diff(None, new_state())
 
     with pytest.raises(DeltaMismatch):
         apply_delta(None, replace(delta, frames=delta.frames * 2))
 
 
-def test_applying_leaves_the_base_as_it_was() -> None:
+def test_apply_delta_does_not_change_the_base() -> None:
     before = apply_events(
         new_state(),
         reply_with_calls("agent"),
-        admitted_event("c3"),
-        entered_event("c3"),
+        accepted_event("c3"),
+        sub_agent_started_event("c3"),
     )
     kept = with_runnable_recomputed(before)
     after = apply_events(before, reply_with_text("done", frame="f4"))

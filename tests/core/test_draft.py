@@ -1,4 +1,4 @@
-"""A table under change, and the table that it came from."""
+"""Drafts: mutable copies of a state that share unchanged rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from continuations.core.calls import Ready
 from continuations.core.draft import Draft
 from continuations.core.messages import user_message
-from continuations.core.state import ROOT_FRAME_ID, frame_path
+from continuations.core.state import ROOT_FRAME_ID, RunState, frame_path
 from continuations.errors import IllegalTransition
 from tests.core.rows import (
     deepest_frame,
@@ -23,7 +23,7 @@ from tests.core.rows import (
 
 
 def test_draft_shares_unchanged_rows() -> None:
-    """A turn costs what it changes, not what the run holds."""
+    """The cost of an event depends on the changed rows, not on the size of the run."""
     before = state_with_call_in(Ready())
     draft = Draft(before)
     draft.append(ROOT_FRAME_ID, user_message("x"))
@@ -35,7 +35,7 @@ def test_draft_shares_unchanged_rows() -> None:
     assert before.logs is not after.logs
 
 
-def test_no_change_of_a_draft_reaches_its_table() -> None:
+def test_changes_of_a_draft_do_not_reach_its_base() -> None:
     before = state_with_call_in(Ready())
     kept = with_runnable_recomputed(before)
     runnable = list(before.runnable)
@@ -53,28 +53,30 @@ def test_no_change_of_a_draft_reaches_its_table() -> None:
     assert runnable == list(before.runnable)
 
 
-def test_draft_changes_do_not_reach_an_earlier_table() -> None:
+def test_changes_of_a_draft_do_not_reach_an_earlier_result() -> None:
     draft = Draft(new_state())
-    first = draft.to_run_state()
-    draft.append(ROOT_FRAME_ID, user_message("x"))
+    states: list[RunState] = []
+    for text in ("a", "b", "c"):
+        states.append(draft.to_run_state())
+        draft.append(ROOT_FRAME_ID, user_message(text))
 
-    assert 1 == len(first.logs[ROOT_FRAME_ID].messages)
-    assert 2 == len(draft.to_run_state().logs[ROOT_FRAME_ID].messages)
+    lengths = [len(state.logs[ROOT_FRAME_ID].messages) for state in states]
+
+    assert [1, 2, 3] == lengths
 
 
-def test_ids_of_every_kind_come_from_one_count() -> None:
-    """R-B2."""
+def test_ids_of_all_kinds_share_one_counter() -> None:
     draft = Draft(new_state())
 
-    made = [draft.allocate_id(kind) for kind in ("c", "f", "c")]
-    draft.start_log(ROOT_FRAME_ID, (user_message("anew"),))
+    ids = [draft.allocate_id(kind) for kind in ("c", "f", "c")]
+    draft.start_log(ROOT_FRAME_ID, (user_message("new"),))
 
-    assert ["c3", "f4", "c5"] == made
+    assert ["c3", "f4", "c5"] == ids
     assert 6 == draft.log(ROOT_FRAME_ID).id
     assert 7 == draft.to_run_state().run.next_id
 
 
-def test_a_row_that_is_not_there_is_named() -> None:
+def test_missing_row_raises_illegal_transition_with_its_id() -> None:
     draft = Draft(new_state())
 
     with pytest.raises(IllegalTransition, match="c99"):
@@ -83,7 +85,7 @@ def test_a_row_that_is_not_there_is_named() -> None:
         draft.frame("f99")
 
 
-def test_dropping_what_is_gone_changes_nothing() -> None:
+def test_dropping_a_missing_row_changes_nothing() -> None:
     draft = Draft(new_state())
     draft.drop_call("c99")
     draft.drop_wait("w99")
@@ -92,11 +94,11 @@ def test_dropping_what_is_gone_changes_nothing() -> None:
     assert new_state() == draft.to_run_state()
 
 
-def test_a_path_names_the_way_from_the_root_agent_down() -> None:
-    """R-C3: what the decider is shown."""
+def test_frame_path_names_the_root_agent_and_the_tools_below() -> None:
+    """The path shows the decider which agents led to the call."""
     state = nested_agents(3)
 
     assert ("hr",) == frame_path(state, ROOT_FRAME_ID)
     assert ("hr", "agent", "agent") == frame_path(state, deepest_frame(state))
-    high = nested_agents(1000)
-    assert 1000 == len(frame_path(high, deepest_frame(high)))
+    deep = nested_agents(1000)
+    assert 1000 == len(frame_path(deep, deepest_frame(deep)))

@@ -1,4 +1,4 @@
-"""Two events race for one call: the first stands, the second is told by name."""
+"""Two events race for one call: the first one wins, the second raises an error."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ STOP = RunStopped(failure=Failure(code="cancelled", message="by kim"))
 
 
 def case_id(value: object) -> str:
-    """Return the name of a test's case."""
+    """Return the id of a test case."""
     return type(value).__name__
 
 
@@ -54,10 +54,10 @@ RACES = [(a, b) for a in DECISION_EVENTS for b in DECISION_EVENTS]
 
 
 @pytest.mark.parametrize(("first", "second"), RACES, ids=case_id)
-def test_second_decision_of_a_call_is_refused(
+def test_second_decision_of_a_call_is_rejected(
     first: CallEvent, second: CallEvent
 ) -> None:
-    """X-04, X-05, R-A1: in either order; the second is refused by name."""
+    """Promise 2 (one decision): the error names the second event."""
     state = apply_events(state_with_call_in(Waiting("w1")), first)
 
     with pytest.raises(IllegalTransition, match=type(second).__name__):
@@ -79,10 +79,10 @@ def test_second_decision_of_a_call_is_refused(
     ),
     ids=case_id,
 )
-def test_second_result_of_one_attempt_is_refused(
+def test_second_result_of_one_attempt_is_rejected(
     first: CallEvent, second: CallEvent
 ) -> None:
-    """R-A6, R-A8: a result that comes after the outcome was given up is refused."""
+    """A result is rejected after the outcome became unknown, and vice versa."""
     state = apply_events(state_with_call_in(Ready()), CallStarted(call_id="c3"), first)
 
     with pytest.raises(IllegalTransition, match=type(second).__name__):
@@ -104,13 +104,13 @@ def test_second_result_of_one_attempt_is_refused(
     ),
     ids=case_id,
 )
-def test_a_person_and_verify_race_for_an_unknown_outcome(
+def test_second_decision_of_an_unknown_outcome_is_rejected(
     first: CallEvent, second: CallEvent
 ) -> None:
-    """Only "could not tell" leaves room for a second word."""
-    lost = OutcomeUnknown(call_id="c3", wait=make_wait("c3", "w1", "unknown"))
+    """Only `Unverified` leaves the outcome open for a second event."""
+    unknown = OutcomeUnknown(call_id="c3", wait=make_wait("c3", "w1", "unknown"))
     state = apply_events(
-        state_with_call_in(Ready()), CallStarted(call_id="c3"), lost, first
+        state_with_call_in(Ready()), CallStarted(call_id="c3"), unknown, first
     )
 
     if isinstance(first, Unverified):
@@ -120,16 +120,16 @@ def test_a_person_and_verify_race_for_an_unknown_outcome(
             advance(state, second)
 
 
-def test_cancelling_and_approving_race() -> None:
-    """R-F6: cancelled first: nothing runs; approved first: what is ready is refused."""
+def test_approval_after_cancellation_is_rejected() -> None:
+    """An approved call that has not started is cancelled, too."""
     approve, waiting = DECISION_EVENTS[0], state_with_call_in(Waiting("w1"))
 
     with pytest.raises(IllegalTransition):
         advance(apply_events(waiting, STOP), approve)
 
-    late = apply_events(waiting, approve, STOP)
-    told_to_model = late.logs[ROOT_FRAME_ID].messages[-2].content
-    assert told_to_model.startswith("CANCELLED: it was not executed")
+    cancelled = apply_events(waiting, approve, STOP)
+    tool_message_text = cancelled.logs[ROOT_FRAME_ID].messages[-2].content
+    assert tool_message_text.startswith("CANCELLED: it was not executed")
 
 
 @pytest.mark.parametrize(
@@ -142,13 +142,13 @@ def test_cancelling_and_approving_race() -> None:
     ],
     ids=case_id,
 )
-def test_event_for_a_missing_row_is_refused(event: Event) -> None:
-    """X-04, R-B4, R-B7, B-9: never given to another row."""
+def test_event_for_a_missing_row_is_rejected(event: Event) -> None:
+    """An event is never applied to another row."""
     with pytest.raises(IllegalTransition, match="99"):
         advance(new_state(), event)
 
 
-def test_a_reply_for_a_frame_with_open_calls_is_refused() -> None:
-    """R-C2: two askers of one frame; the slower one is told."""
+def test_reply_for_a_frame_with_open_calls_is_rejected() -> None:
+    """Two workers asked the model for one frame: the second reply is rejected."""
     with pytest.raises(IllegalTransition, match="f1"):
         advance(apply_events(new_state(), reply_with_calls("a")), reply_with_text("x"))

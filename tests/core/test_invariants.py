@@ -15,7 +15,7 @@ from continuations.core.state import ROOT_FRAME_ID, RunState
 from tests.core.rows import (
     STATES,
     apply_events,
-    gated_event,
+    approval_requested_event,
     make_wait,
     nested_agents,
     new_state,
@@ -250,7 +250,7 @@ def test_cycle_of_frames_is_reported() -> None:
 
 
 def test_calls_with_swapped_waits_are_reported() -> None:
-    state = apply_events(WAITING, gated_event("c4", "w2"))
+    state = apply_events(WAITING, approval_requested_event("c4", "w2"))
     swapped = with_rows(
         state,
         calls={

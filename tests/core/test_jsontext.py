@@ -1,4 +1,4 @@
-"""JSON as text: equal when it comes back, refused by name when it could not be."""
+"""JSON texts: a value comes back equal or is rejected with a typed error."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class LiveObject:
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(JSON)
 def test_any_json_value_comes_back_equal(value: Any) -> None:
-    """R-I2, R-I3: through both spellings, and only once each."""
+    """`dump` and `canonical` keep the value, and a value has one canonical text."""
     assert value == jsontext.parse(jsontext.dump(value))
     assert value == jsontext.parse(jsontext.canonical(value))
     assert jsontext.canonical(value) == jsontext.canonical(
@@ -61,35 +61,34 @@ def test_any_json_value_comes_back_equal(value: Any) -> None:
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_text_comes_back_equal(text: str) -> None:
-    """R-I2: as a value and as a key."""
+    """The text is both a value and a key."""
     assert {text: [text]} == jsontext.parse(jsontext.dump({text: [text]}))
 
 
 def test_prototype_keys_are_only_keys() -> None:
-    """R-I2."""
     value = {"__proto__": {"admin": True}, "__class__": "x", "constructor": None}
 
     assert value == jsontext.parse(jsontext.dump(value))
 
 
 def test_huge_integers_stay_whole() -> None:
-    """R-I2: past 2**53, where other languages round."""
+    """Integers above 2**53 stay exact, where other languages round."""
     value = [2**53 + 1, -(2**63) - 1, 2**64, 10**400]
 
     assert value == jsontext.parse(jsontext.dump(value))
 
 
-def test_true_and_one_and_one_point_zero_stay_apart() -> None:
+def test_true_one_and_one_point_zero_keep_their_types() -> None:
     back = jsontext.parse(jsontext.dump([True, 1, 1.0, 0, False, 0.0, None]))
 
     assert [bool, int, float, int, bool, float, type(None)] == [type(v) for v in back]
 
 
-def test_dump_writes_what_the_openai_client_writes() -> None:
+def test_dump_writes_the_same_text_as_the_openai_client() -> None:
     assert '{"b":1,"a":"é\u2028"}' == jsontext.dump({"b": 1, "a": "é\u2028"})
 
 
-def test_canonical_text_is_one_for_equal_values() -> None:
+def test_canonical_text_is_the_same_for_equal_values() -> None:
     assert '{"a":[1,{"c":2,"d":3}],"b":1}' == jsontext.canonical(
         {"b": 1, "a": [1, {"d": 3, "c": 2}]}
     )
@@ -125,33 +124,32 @@ def test_canonical_text_is_one_for_equal_values() -> None:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_value_that_is_not_json_is_refused(value: object) -> None:
-    """R-I3, R-I5: a typed error when it is saved, never a silent change."""
+def test_dump_rejects_a_value_that_is_not_json(value: object) -> None:
+    """Storing raises a typed error instead of changing the value silently."""
     with pytest.raises(NotJson):
         jsontext.dump(value)
     with pytest.raises(NotJson):
         jsontext.canonical(value)
 
 
-def test_cyclic_value_is_refused() -> None:
-    """R-I3."""
-    ring: list[object] = []
-    ring.append({"again": ring})
+def test_dump_rejects_a_cyclic_value() -> None:
+    cycle: list[object] = []
+    cycle.append({"again": cycle})
 
     with pytest.raises(NotJson):
-        jsontext.dump(ring)
+        jsontext.dump(cycle)
 
 
 def test_shared_value_is_not_a_cycle() -> None:
-    same = [1]
+    shared = [1]
 
-    assert "[[1],[1]]" == jsontext.dump([same, same])
+    assert "[[1],[1]]" == jsontext.dump([shared, shared])
 
 
 def test_subclasses_of_dict_and_list_are_accepted() -> None:
-    kind: OrderedDict[str, int] = OrderedDict(a=1)
+    value: OrderedDict[str, int] = OrderedDict(a=1)
 
-    assert '{"a":1}' == jsontext.dump(kind)
+    assert '{"a":1}' == jsontext.dump(value)
 
 
 @pytest.mark.parametrize(
@@ -175,8 +173,8 @@ def test_subclasses_of_dict_and_list_are_accepted() -> None:
     ],
     ids=lambda text: text[:12],
 )
-def test_text_that_is_not_json_is_refused(text: str) -> None:
-    """R-I3: NaN and what overflows to infinity are no numbers."""
+def test_parse_rejects_text_that_is_not_json(text: str) -> None:
+    """NaN, and numbers that overflow to infinity, are not JSON."""
     with pytest.raises(NotJson):
         jsontext.parse(text)
 
@@ -193,14 +191,14 @@ def nested_lists(levels: int) -> list[Any]:
 
 
 def parse_below_frames(frames: int, levels: int) -> object:
-    """Parse with many Python frames below."""
+    """Parse below many Python stack frames."""
     if frames:
         return parse_below_frames(frames - 1, levels)
     return jsontext.parse("[" * levels + "]" * levels)
 
 
-def test_json_of_a_hundred_thousand_levels_is_a_typed_error() -> None:
-    """R-I4: as text, as a value, with objects, from wherever it is called."""
+def test_json_with_100_000_levels_raises_not_json() -> None:
+    """The error is typed for texts and values, with lists and with objects."""
     with pytest.raises(NotJson):
         jsontext.parse("[" * 100_000 + "]" * 100_000)
     with pytest.raises(NotJson):
@@ -211,18 +209,18 @@ def test_json_of_a_hundred_thousand_levels_is_a_typed_error() -> None:
 
 @pytest.mark.parametrize("frames", [0, 300, 600])
 def test_depth_limit_does_not_depend_on_the_caller(frames: int) -> None:
-    """R-I4, B-2: what was saved in one place must load in every other."""
-    most = jsontext.MAX_DEPTH
+    """A text that was stored by one process must load in every other."""
+    limit = jsontext.MAX_DEPTH
 
-    assert isinstance(parse_below_frames(frames, most), list)
+    assert isinstance(parse_below_frames(frames, limit), list)
     with pytest.raises(NotJson):
-        parse_below_frames(frames, most + 1)
+        parse_below_frames(frames, limit + 1)
 
 
 @pytest.mark.parametrize("extra", [-1, 0, 1, 2])
 @pytest.mark.parametrize("inner", [None, 1, "x", {}])
-def test_dump_takes_exactly_what_parse_takes(extra: int, inner: object) -> None:
-    """B-18: else a run is saved that never loads."""
+def test_dump_accepts_exactly_what_parse_accepts(extra: int, inner: object) -> None:
+    """Otherwise a run could be stored that never loads again."""
     value = nested_lists(jsontext.MAX_DEPTH + extra)
     bottom = value
     while bottom:
@@ -231,76 +229,76 @@ def test_dump_takes_exactly_what_parse_takes(extra: int, inner: object) -> None:
         bottom.append(inner)
     text = json.dumps(value)
 
-    def takes(act: Any, given: object) -> bool:
+    def accepts(function: Any, argument: object) -> bool:
         try:
-            act(given)
+            function(argument)
         except NotJson:
             return False
         return True
 
-    assert takes(jsontext.parse, text) == takes(jsontext.dump, value)
-    assert takes(jsontext.parse, text) == takes(jsontext.canonical, value)
+    assert accepts(jsontext.parse, text) == accepts(jsontext.dump, value)
+    assert accepts(jsontext.parse, text) == accepts(jsontext.canonical, value)
 
 
-def test_a_text_of_a_million_empty_objects_is_refused(
+def test_text_with_too_many_containers_is_rejected(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """R-I4, B-18: what is large only in memory is neither saved nor read."""
+    """Text that is small in bytes and large in memory is neither stored nor read."""
     monkeypatch.setattr(jsontext, "MAX_CONTAINERS", 1000)
-    most: list[dict[str, object]] = [{} for _ in range(999)]
-    text = json.dumps(most)
+    largest: list[dict[str, object]] = [{} for _ in range(999)]
+    text = json.dumps(largest)
 
-    assert most == jsontext.parse(text)
+    assert largest == jsontext.parse(text)
     assert ["[" * 2000] == jsontext.parse(json.dumps(["[" * 2000]))
-    for refused in (
+    for act in (
         lambda: jsontext.parse(f"[{text[1:-1]},[]]"),
-        lambda: jsontext.dump([*most, {}]),
-        lambda: jsontext.canonical([*most, {}]),
+        lambda: jsontext.dump([*largest, {}]),
+        lambda: jsontext.canonical([*largest, {}]),
     ):
         with pytest.raises(NotJson, match="more than"):
-            refused()
+            act()
 
 
 def test_brackets_inside_strings_are_not_levels() -> None:
-    """A tool result that is JSON itself is a string like any other."""
+    """A tool result that contains JSON is an ordinary string."""
     value = {"content": "[{" * 5000, "more": '\\"[' * 5000}
 
     assert value == jsontext.parse(json.dumps(value))
 
 
 def test_depth_check_takes_linear_time() -> None:
-    """B-20: whatever a model wrote is refused or read at once."""
+    """A model's text is read or rejected in linear time."""
     texts = [
         "[" * 150 + '"' + '\\"' * 100_000 + "[" * 60,
         "[" * 150 + '"' + "\\" * 200_001 + "[" * 60,
         '"[' * 100_000,
     ]
-    began = time.process_time()
+    started = time.process_time()
     for text in texts:
         with pytest.raises(NotJson):
             jsontext.parse(text)
 
     # A quadratic search takes minutes here, a linear one milliseconds.
-    assert time.process_time() - began < 5
+    assert time.process_time() - started < 5
 
 
 # Digests ----------------------------------------------------------------------
 
 
-def test_a_digest_is_of_the_list_and_not_of_the_joined_text() -> None:
+def test_digest_depends_on_the_list_and_not_on_the_joined_text() -> None:
     assert jsontext.digest("ab", "c") != jsontext.digest("a", "bc")
     assert jsontext.digest("a") != jsontext.digest("a", "")
     assert jsontext.digest() != jsontext.digest("")
 
 
-def test_a_digest_takes_any_text() -> None:
+def test_digest_accepts_lone_surrogates() -> None:
     assert jsontext.digest("\ud800") != jsontext.digest("\ud801")
     assert 64 == len(jsontext.digest("\ud800"))
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_printable_text_is_valid_utf8_and_parses_equal(text: str) -> None:
-    """R-I2: for people and other programs."""
+def test_escape_surrogates_returns_valid_utf8_that_parses_equal(text: str) -> None:
+    """Reports are valid UTF-8 for other programs."""
     value = {text: text}
     written = jsontext.escape_surrogates(jsontext.dump(value))
 
@@ -310,7 +308,7 @@ def test_printable_text_is_valid_utf8_and_parses_equal(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ['{"a":1,"a":1}', '[{"b":{"a":1,"a":2}}]', '{"a":1,"\\u0061":1}']
 )
-def test_parse_with_unique_refuses_a_repeated_key(text: str) -> None:
+def test_parse_with_unique_keys_rejects_a_repeated_key(text: str) -> None:
     assert jsontext.parse(text)
     with pytest.raises(NotJson, match="twice"):
         jsontext.parse(text, unique_keys=True)

@@ -1,4 +1,4 @@
-"""Laws that hold for every schedule of models, tools, people and crashes."""
+"""Laws that hold for every schedule of model replies, calls, decisions and crashes."""
 
 from __future__ import annotations
 
@@ -53,17 +53,17 @@ ALLOWED_STEPS = {(type(None), Proposed)} | {
 def check_law(
     law: Callable[[RunState, Event, RunState], None], choices: list[int]
 ) -> RunState:
-    """Play a schedule and ask the law after every event."""
+    """Run a schedule and check the law after every event."""
     return run_schedule(first_state(choices), choices, law)
 
 
-# What may happen to a call ----------------------------------------------------
+# Calls ------------------------------------------------------------------------
 
 
 @LAW_SETTINGS
 @given(CHOICES)
-def test_a_call_that_was_refused_never_starts(choices: list[int]) -> None:
-    """X-01, R-C5, R-F4: denied, expired or cancelled means it does not run."""
+def test_refused_call_never_starts(choices: list[int]) -> None:
+    """Promise 2: a denied, expired or cancelled call never runs."""
     refused: set[str] = set()
 
     def law(_: RunState, event: Event, after: RunState) -> None:
@@ -80,8 +80,8 @@ def test_a_call_that_was_refused_never_starts(choices: list[int]) -> None:
 
 @LAW_SETTINGS
 @given(CHOICES)
-def test_started_is_reached_from_ready_alone(choices: list[int]) -> None:
-    """X-01: and every other step stands in the table too."""
+def test_only_ready_leads_to_started(choices: list[int]) -> None:
+    """Every other change of a state is in the table of transitions, too."""
 
     def law(before: RunState, _: Event, after: RunState) -> None:
         for call in after.calls.values():
@@ -99,7 +99,7 @@ def test_started_is_reached_from_ready_alone(choices: list[int]) -> None:
 @LAW_SETTINGS
 @given(CHOICES)
 def test_call_that_needs_approval_starts_only_after_it(choices: list[int]) -> None:
-    """R-C5, R-C6, X-13: `approved` holds the digest before a gated call starts."""
+    """A call that needs approval starts only with the digest of its approval."""
     asked: set[str] = set()
 
     def law(_: RunState, event: Event, after: RunState) -> None:
@@ -112,13 +112,13 @@ def test_call_that_needs_approval_starts_only_after_it(choices: list[int]) -> No
     check_law(law, choices)
 
 
-# What is said -----------------------------------------------------------------
+# Messages ---------------------------------------------------------------------
 
 
 @LAW_SETTINGS
 @given(CHOICES)
 def test_frame_without_open_calls_has_a_valid_transcript(choices: list[int]) -> None:
-    """X-10, R-D1, R-D2, EF-25: at every depth, after every event."""
+    """The transcript is valid at every depth and after every event."""
 
     def law(_: RunState, __: Event, after: RunState) -> None:
         for frame in after.frames.values():
@@ -131,7 +131,7 @@ def test_frame_without_open_calls_has_a_valid_transcript(choices: list[int]) -> 
 @LAW_SETTINGS
 @given(CHOICES)
 def test_each_result_appears_once_in_the_order_of_the_calls(choices: list[int]) -> None:
-    """EF-26, R-D4, R-D5: also where a provider repeats its ids."""
+    """Results keep the order of the calls, even if a provider repeats its ids."""
     results: dict[str, str] = {}
 
     def law(before: RunState, event: Event, after: RunState) -> None:
@@ -145,9 +145,9 @@ def test_each_result_appears_once_in_the_order_of_the_calls(choices: list[int]) 
                 and after.run.status not in ENDED_STATUSES
             ):
                 continue
-            said = after.logs[frame.id].messages[len(before.logs[frame.id].messages) :]
-            assert len(frame.open_call_ids) == len(said)
-            for call, message in zip(frame.open_call_ids, said, strict=True):
+            added = after.logs[frame.id].messages[len(before.logs[frame.id].messages) :]
+            assert len(frame.open_call_ids) == len(added)
+            for call, message in zip(frame.open_call_ids, added, strict=True):
                 assert before.calls[call].tool_call_id == message.tool_call_id
                 assert results.get(call, "") in message.content
 
@@ -157,8 +157,8 @@ def test_each_result_appears_once_in_the_order_of_the_calls(choices: list[int]) 
 
 @LAW_SETTINGS
 @given(CHOICES)
-def test_no_frame_ever_has_one_call_id_twice(choices: list[int]) -> None:
-    """R-D5: the transcript's ids are unique in their frame."""
+def test_no_frame_has_a_tool_call_id_twice(choices: list[int]) -> None:
+    """Ids of tool calls are unique in a frame and never empty."""
 
     def law(_: RunState, __: Event, after: RunState) -> None:
         for log in after.logs.values():
@@ -172,7 +172,7 @@ def test_no_frame_ever_has_one_call_id_twice(choices: list[int]) -> None:
 @LAW_SETTINGS
 @given(CHOICES)
 def test_log_only_grows(choices: list[int]) -> None:
-    """A log only grows while its id stays."""
+    """While its id stays the same, a log keeps all its messages."""
 
     def law(before: RunState, _: Event, after: RunState) -> None:
         for frame, old in before.logs.items():
@@ -190,7 +190,7 @@ def test_log_only_grows(choices: list[int]) -> None:
 @LAW_SETTINGS
 @given(CHOICES)
 def test_rows_always_satisfy_the_invariants(choices: list[int]) -> None:
-    """What `advance` makes, `soundness` takes."""
+    """Every state that `advance` returns satisfies the invariants."""
 
     def law(_: RunState, __: Event, after: RunState) -> None:
         assert invariants.find_violation(after) is None
@@ -201,7 +201,7 @@ def test_rows_always_satisfy_the_invariants(choices: list[int]) -> None:
 @LAW_SETTINGS
 @given(CHOICES)
 def test_ids_are_never_used_again(choices: list[int]) -> None:
-    """R-B2, R-B5: frames, calls and waits alike."""
+    """Ids of frames, calls and waits are never used twice."""
     seen = {ROOT_FRAME_ID}
 
     def law(before: RunState, _: Event, after: RunState) -> None:
@@ -220,7 +220,7 @@ def test_ids_are_never_used_again(choices: list[int]) -> None:
 @LAW_SETTINGS
 @given(CHOICES)
 def test_runnable_index_matches_the_rows(choices: list[int]) -> None:
-    """`RunState.agenda` is an index, not a fact of its own."""
+    """`RunState.runnable` follows from the rows."""
 
     def law(_: RunState, __: Event, after: RunState) -> None:
         assert set(with_runnable_recomputed(after).runnable) == set(after.runnable)
@@ -230,12 +230,12 @@ def test_runnable_index_matches_the_rows(choices: list[int]) -> None:
 
 @LAW_SETTINGS
 @given(CHOICES)
-def test_the_plan_is_empty_when_nothing_can_move(choices: list[int]) -> None:
-    """X-06: and then, unless the run has ended, somebody is being waited for."""
+def test_plan_is_empty_only_if_no_row_can_advance(choices: list[int]) -> None:
+    """If no row can advance and the run has not ended, at least one wait is open."""
 
     def law(_: RunState, __: Event, after: RunState) -> None:
         idle = [frame.id for frame in after.frames.values() if not frame.open_call_ids]
-        moving = [
+        runnable_calls = [
             call.id
             for call in after.calls.values()
             if isinstance(call.state, Proposed | Ready | Started)
@@ -246,9 +246,9 @@ def test_the_plan_is_empty_when_nothing_can_move(choices: list[int]) -> None:
             )
         ]
         ended = after.run.status in ENDED_STATUSES
-        can_move = not ended and bool(idle or moving)
-        assert can_move == bool(plan(after))
-        if not can_move and not ended:
+        can_advance = not ended and bool(idle or runnable_calls)
+        assert can_advance == bool(plan(after))
+        if not can_advance and not ended:
             assert after.waits
 
     check_law(law, choices)
@@ -257,12 +257,12 @@ def test_the_plan_is_empty_when_nothing_can_move(choices: list[int]) -> None:
 @LAW_SETTINGS
 @given(CHOICES)
 def test_closed_wait_never_opens_again(choices: list[int]) -> None:
-    """R-F9: a decided or closed wait is never shown as open again."""
-    over: set[str] = set()
+    """A wait that was decided or closed is never open again."""
+    closed: set[str] = set()
 
     def law(before: RunState, event: Event, after: RunState) -> None:
-        over.update(before.waits.keys() - after.waits.keys())
-        assert not over & after.waits.keys()
+        closed.update(before.waits.keys() - after.waits.keys())
+        assert not closed & after.waits.keys()
         if isinstance(event, ApprovalRequested | OutcomeUnknown | Reopened):
             assert event.wait.id in after.waits
         if isinstance(event, RunStopped):
@@ -274,7 +274,7 @@ def test_closed_wait_never_opens_again(choices: list[int]) -> None:
 @LAW_SETTINGS
 @given(CHOICES)
 def test_advance_is_pure(choices: list[int]) -> None:
-    """The same table and the same event give the same table, and leave theirs."""
+    """`advance` returns equal states for equal input and changes no input."""
 
     def law(before: RunState, event: Event, after: RunState) -> None:
         kept = with_runnable_recomputed(before)
@@ -290,8 +290,8 @@ def test_advance_is_pure(choices: list[int]) -> None:
 
 @LAW_SETTINGS
 @given(CHOICES)
-def test_a_run_that_ended_has_no_open_call(choices: list[int]) -> None:
-    """X-06, R-F6: every call of an ended run has its result."""
+def test_ended_run_has_no_open_call(choices: list[int]) -> None:
+    """Every call of an ended run has a result."""
 
     end = check_law(lambda _, __, ___: None, choices)
 
@@ -309,31 +309,31 @@ def test_a_run_that_ended_has_no_open_call(choices: list[int]) -> None:
 def test_suspensions_do_not_change_the_end(
     choices: list[int], pauses: set[int]
 ) -> None:
-    """Promise 1, R-B1, R-A11: to bytes and back between any two events."""
+    """Promise 1 (same end): the state may become bytes and back between any events."""
 
-    def pause(step: int, state: RunState) -> RunState:
+    def suspend(step: int, state: RunState) -> RunState:
         if step not in pauses:
             return state
         return Continuation.from_bytes(Continuation(state).to_bytes()).run_state
 
-    whole: list[tuple[type[Event], dict[str, object]]] = []
-    split: list[tuple[type[Event], dict[str, object]]] = []
+    events: list[tuple[type[Event], dict[str, object]]] = []
+    events_with_suspensions: list[tuple[type[Event], dict[str, object]]] = []
     uninterrupted = run_schedule(
-        first_state(choices), choices, lambda _, e, __: whole.append(event_fields(e))
+        first_state(choices), choices, lambda _, e, __: events.append(event_fields(e))
     )
 
     resumed = run_schedule(
         first_state(choices),
         choices,
-        lambda _, e, __: split.append(event_fields(e)),
-        between_events=pause,
+        lambda _, e, __: events_with_suspensions.append(event_fields(e)),
+        between_events=suspend,
     )
 
     assert uninterrupted == resumed
-    assert whole == split
+    assert events == events_with_suspensions
     assert set(uninterrupted.runnable) == set(resumed.runnable)
 
 
 def event_fields(event: Event) -> tuple[type[Event], dict[str, object]]:
-    """Return what an event says; events themselves are never compared."""
+    """Return the type and fields of an event, which has no `==` of its own."""
     return type(event), {f.name: getattr(event, f.name) for f in fields(event)}

@@ -1,4 +1,4 @@
-"""One message of a conversation: kept as it was said."""
+"""Messages keep their JSON text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.core.rows import assistant_message, tool_request
 
 
 def test_unknown_fields_and_their_order_survive_byte_for_byte() -> None:
-    """R-D7: what a provider sent goes back to it as it was."""
+    """The provider gets its own message back unchanged."""
     text = (
         '{"z": 1.10, "role": "assistant", "content": "hi", "reasoning": [{"é":'
         ' "\\ud83d\\ude00"}], "annotations": [], "refusal": null, "a": 1e2}'
@@ -28,14 +28,14 @@ def test_unknown_fields_and_their_order_survive_byte_for_byte() -> None:
     assert text == Message.from_json(text).text
 
 
-def test_a_message_of_a_mapping_is_its_compact_text() -> None:
+def test_from_mapping_makes_compact_json_text() -> None:
     message = Message.from_mapping({"role": "user", "content": "é\u2028"})
 
     assert '{"role":"user","content":"é\u2028"}' == message.text
     assert "user" == message.role
 
 
-def test_data_is_a_fresh_copy() -> None:
+def test_data_is_a_copy() -> None:
     message = user_message("hi")
     message.data["content"] = "changed"
 
@@ -43,11 +43,11 @@ def test_data_is_a_fresh_copy() -> None:
 
 
 @pytest.mark.parametrize("role", ["system", "developer", "user", "assistant"])
-def test_every_role_is_read(role: str) -> None:
+def test_every_role_is_accepted(role: str) -> None:
     assert role == Message.from_mapping({"role": role, "content": "x"}).role
 
 
-REFUSED: list[dict[str, Any]] = [
+MALFORMED: list[dict[str, Any]] = [
     {},
     {"role": "robot", "content": "x"},
     {"role": None},
@@ -70,40 +70,39 @@ REFUSED: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("data", REFUSED, ids=str)
-def test_malformed_message_is_refused(data: dict[str, Any]) -> None:
-    """X-10, EF-25."""
+@pytest.mark.parametrize("data", MALFORMED, ids=str)
+def test_from_mapping_rejects_a_malformed_message(data: dict[str, Any]) -> None:
     with pytest.raises(MalformedMessage):
         Message.from_mapping(data)
 
 
 @pytest.mark.parametrize("role", [["user"], {"a": 1}], ids=str)
-def test_a_role_that_is_no_text_is_refused(role: object) -> None:
-    """Not even a list, which no set can be asked about."""
+def test_role_that_is_not_a_string_is_rejected(role: object) -> None:
+    """A list or dict is not hashable, which must not raise TypeError."""
     with pytest.raises(MalformedMessage):
         Message.from_mapping({"role": role, "content": "x"})
 
 
 @pytest.mark.parametrize("text", ["[]", '"x"', "null", "1"])
-def test_json_that_is_no_object_is_no_message(text: str) -> None:
+def test_from_json_rejects_json_that_is_not_an_object(text: str) -> None:
     with pytest.raises(MalformedMessage):
         Message.from_json(text)
 
 
-def test_text_that_is_no_json_is_no_message() -> None:
+def test_from_json_rejects_text_that_is_not_json() -> None:
     with pytest.raises(NotJson):
         Message.from_json('{"role": "user"')
 
 
-def test_tool_call_type_that_is_no_text_is_refused() -> None:
+def test_tool_call_type_that_is_not_a_string_is_rejected() -> None:
     call = {"id": "x", "type": ["function"], "function": {"name": "t"}}
 
     with pytest.raises(MalformedMessage):
         Message.from_mapping({"role": "assistant", "tool_calls": [call]})
 
 
-def test_requests_are_read_in_order_with_what_the_model_wrote() -> None:
-    """R-D3: broken JSON in arguments is text like any other."""
+def test_tool_calls_keep_order_and_raw_arguments() -> None:
+    """Arguments that are not valid JSON are kept as text."""
     message = assistant_message(
         None,
         tool_request("a", "1", '{"x": 1'),
@@ -120,8 +119,8 @@ def test_requests_are_read_in_order_with_what_the_model_wrote() -> None:
     assert ("1", "", "1") == message.tool_call_ids
 
 
-def test_a_call_without_an_id_or_arguments_is_still_a_call() -> None:
-    """R-D5: some servers leave both out."""
+def test_tool_call_without_id_and_arguments_is_accepted() -> None:
+    """Some servers omit both."""
     call = {"function": {"name": "now"}}
 
     expected = (ToolCallRequest("", "now", ""),)
@@ -131,7 +130,7 @@ def test_a_call_without_an_id_or_arguments_is_still_a_call() -> None:
     )
 
 
-def test_a_custom_tool_is_called_with_its_input() -> None:
+def test_arguments_of_a_custom_tool_are_its_input() -> None:
     call = {"id": "x", "type": "custom", "custom": {"name": "sql", "input": "select"}}
 
     expected = (ToolCallRequest("x", "sql", "select"),)
@@ -150,22 +149,21 @@ def test_null_or_empty_tool_calls_mean_no_calls(calls: object) -> None:
     assert () == message.tool_call_ids
 
 
-def test_with_call_ids_changes_only_the_ids() -> None:
-    """R-D5, R-D7."""
-    given = assistant_message(
+def test_with_tool_call_ids_changes_only_the_ids() -> None:
+    message = assistant_message(
         "so", tool_request("a", "x") | {"extra": {"k": [1]}}, tool_request("b", "x")
     )
 
-    renamed = given.with_tool_call_ids(("x", "call_c4"))
+    renamed = message.with_tool_call_ids(("x", "call_c4"))
 
-    expected = given.data
+    expected = message.data
     expected["tool_calls"][1]["id"] = "call_c4"
     assert expected == renamed.data
     assert list(expected) == list(renamed.data)
     assert ("x", "call_c4") == renamed.tool_call_ids
 
 
-def test_a_tool_message_names_the_call_that_it_answers() -> None:
+def test_tool_message_has_the_id_of_its_call() -> None:
     message = tool_message("x", "42")
 
     assert ("tool", "x", "42") == (message.role, message.tool_call_id, message.content)
@@ -195,5 +193,5 @@ def test_content_joins_text_and_refusal(
     assert expected == message.content
 
 
-def test_system_makes_a_system_message() -> None:
+def test_system_message_has_the_role_system() -> None:
     assert {"role": "system", "content": "x"} == system_message("x").data

@@ -1,4 +1,4 @@
-"""What can be done next."""
+"""Plans: the next actions of a run."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from continuations.core.events import (
 from continuations.core.plan import plan
 from tests.core.rows import (
     STATES,
-    admitted_event,
+    accepted_event,
     apply_events,
-    entered_event,
     make_wait,
     nested_agents,
     new_state,
     reply_with_calls,
     reply_with_text,
     state_with_call_in,
+    sub_agent_started_event,
     with_runnable_recomputed,
 )
 
@@ -52,17 +52,17 @@ ACTIONS: dict[type[CallState], tuple[Action, ...]] = {
 }
 
 
-def test_a_new_run_asks_its_model() -> None:
+def test_plan_of_a_new_run_asks_the_model() -> None:
     assert (AskModel("f1"),) == plan(new_state())
 
 
-def test_a_run_that_ended_has_no_plan() -> None:
+def test_plan_of_an_ended_run_is_empty() -> None:
     assert () == plan(apply_events(new_state(), reply_with_text("done")))
 
 
 @pytest.mark.parametrize("state", STATES, ids=lambda s: type(s).__name__)
-def test_each_state_has_its_action_or_none(state: CallState) -> None:
-    """X-06: the other call of the turn stays in the plan all the while."""
+def test_each_call_state_has_its_action_or_none(state: CallState) -> None:
+    """The other call of the turn is in the plan all the time."""
     expected = sorted((*ACTIONS.get(type(state), ()), ExamineCall("c4")), key=id_number)
 
     assert tuple(expected) == plan(state_with_call_in(state))
@@ -74,13 +74,13 @@ def id_number(action: Action) -> int:
     )
 
 
-def test_an_outcome_that_can_be_verified_is_verified_once() -> None:
-    sound = CallAccepted(
+def test_unknown_outcome_is_verified_once() -> None:
+    accepted = CallAccepted(
         call_id="c3", arguments="{}", contract_digest="m", verifiable=True
     )
-    lost = OutcomeUnknown(call_id="c3", wait=make_wait("c3", kind="unknown"))
+    unknown = OutcomeUnknown(call_id="c3", wait=make_wait("c3", kind="unknown"))
     state = apply_events(
-        state_with_call_in(Proposed()), sound, CallStarted(call_id="c3"), lost
+        state_with_call_in(Proposed()), accepted, CallStarted(call_id="c3"), unknown
     )
     assert (VerifyOutcome("c3"), ExamineCall("c4")) == plan(state)
 
@@ -90,15 +90,15 @@ def test_an_outcome_that_can_be_verified_is_verified_once() -> None:
     assert Unknown("w1", verify_tried=True) == state.calls["c3"].state
 
 
-def test_the_plan_is_the_same_in_every_process() -> None:
-    """R-A11, B-15: whatever was put away and loaded in between."""
+def test_plan_is_the_same_in_every_process() -> None:
+    """The order of a plan does not depend on when the state was loaded."""
     state = apply_events(new_state(), reply_with_calls("agent", "free", "agent"))
     state = apply_events(
         state,
-        admitted_event("c5"),
-        entered_event("c5"),
-        admitted_event("c3"),
-        entered_event("c3"),
+        accepted_event("c5"),
+        sub_agent_started_event("c5"),
+        accepted_event("c3"),
+        sub_agent_started_event("c3"),
     )
 
     expected = (ExamineCall("c4"), AskModel("f6"), AskModel("f8"))
@@ -113,7 +113,6 @@ def test_plan_orders_ids_by_number() -> None:
 
 
 def test_nested_run_whose_deepest_call_waits_has_no_plan() -> None:
-    """R-B1."""
     assert () == plan(nested_agents(1000))
 
 

@@ -1,4 +1,4 @@
-"""The core is pure: read from its own source, not from what a linter is set to."""
+"""The core is pure: its source has no input, output, clock or global state."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import continuations.core.reducer
 CORE = Path(continuations.core.reducer.__file__).parent
 FILES = sorted(CORE.glob("*.py"))
 
-# What the core may stand on: the rest of the standard library is not needed either.
+# The core needs no other modules of the standard library.
 ALLOWED_MODULES = {
     "__future__",
     "collections",
@@ -38,15 +38,15 @@ FORBIDDEN_BUILTINS = {
 
 
 def imported_modules(path: Path) -> list[str]:
-    """Return the modules that a file imports, those for the type checkers too."""
-    found: list[str] = []
+    """Return the modules that a file imports, also those only for type checkers."""
+    modules: list[str] = []
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
-            found += [alias.name for alias in node.names]
+            modules += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert not node.level, f"{path.name} imports relatively"
-            found.append(node.module or "")
-    return found
+            modules.append(node.module or "")
+    return modules
 
 
 def test_all_core_modules_are_checked() -> None:
@@ -69,7 +69,7 @@ def test_core_imports_only_pure_modules(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_no_file_asks_for_the_time_or_opens_anything(path: Path) -> None:
+def test_core_reads_no_clock_and_opens_nothing(path: Path) -> None:
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Attribute):
             assert node.attr not in CLOCK_METHODS, f"{path.name} line {node.lineno}"
@@ -81,6 +81,6 @@ def test_no_file_asks_for_the_time_or_opens_anything(path: Path) -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_core_has_no_global_statement(path: Path) -> None:
-    """No `global`: what a process did before cannot change what an event does."""
+    """An event has the same effect whatever the process did before."""
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         assert not isinstance(node, ast.Global), f"{path.name} line {node.lineno}"

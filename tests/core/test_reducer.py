@@ -1,4 +1,4 @@
-"""What follows from a fact for the frames around the call."""
+"""Consequences of an event for frames, messages, waits and the run."""
 
 from __future__ import annotations
 
@@ -37,12 +37,11 @@ from continuations.core.state import ROOT_FRAME_ID
 from continuations.core.usage import Usage
 from continuations.errors import IllegalTransition
 from tests.core.rows import (
-    admitted_event,
+    accepted_event,
     apply_events,
+    approval_requested_event,
     assistant_message,
     deepest_frame,
-    entered_event,
-    gated_event,
     make_decision,
     make_wait,
     nested_agents,
@@ -50,6 +49,7 @@ from tests.core.rows import (
     reply_with_calls,
     reply_with_text,
     state_with_call_in,
+    sub_agent_started_event,
     tool_request,
 )
 
@@ -60,20 +60,20 @@ STOP = RunStopped(failure=Failure(code="cancelled", message="by kim"))
 
 
 def tool_contents(state: RunState, frame: str = ROOT_FRAME_ID) -> list[str]:
-    """Return what the tool messages of a frame say."""
+    """Return the contents of the tool messages of a frame."""
     messages = state.logs[frame].messages
     return [message.content for message in messages if message.role == "tool"]
 
 
 def case_id(value: object) -> str:
-    """Return the name of a test's case."""
+    """Return the id of a test case."""
     return type(value).__name__
 
 
 # Replies ----------------------------------------------------------------------
 
 
-def test_text_reply_of_the_root_finishes_the_run() -> None:
+def test_text_reply_in_the_root_frame_finishes_the_run() -> None:
     state = apply_events(new_state(), reply_with_text("done"))
 
     assert ("finished", "done") == (state.run.status, state.run.output)
@@ -95,7 +95,7 @@ def test_truncated_reply_fails_the_run(finish: str) -> None:
     assert state.run.output is None
 
 
-def test_a_reply_of_the_wrong_type_fails_the_run() -> None:
+def test_reply_of_the_wrong_type_fails_the_run() -> None:
     reply = ModelReplied(
         frame_id=ROOT_FRAME_ID,
         message=assistant_message("x"),
@@ -108,7 +108,7 @@ def test_a_reply_of_the_wrong_type_fails_the_run() -> None:
     assert Failure(code="output", message="no invoice") == state.run.failure
 
 
-def test_calls_are_proposed_in_the_models_order() -> None:
+def test_calls_are_proposed_in_the_order_of_the_model() -> None:
     calls = [
         tool_request("b", "1", '{"x":'),
         tool_request("a", "2"),
@@ -129,13 +129,12 @@ def test_calls_are_proposed_in_the_models_order() -> None:
     assert all(call.state == Proposed() for call in state.calls.values())
 
 
-def test_usage_is_summed_over_the_whole_tree() -> None:
-    """R-B8."""
+def test_usage_is_summed_over_all_frames() -> None:
     state = apply_events(
         new_state(),
         reply_with_calls("agent"),
-        admitted_event("c3"),
-        entered_event("c3"),
+        accepted_event("c3"),
+        sub_agent_started_event("c3"),
     )
 
     state = apply_events(
@@ -150,8 +149,7 @@ def test_usage_is_summed_over_the_whole_tree() -> None:
     "message",
     [user_message("x"), tool_message("p0", "x"), system_message("x")],
 )
-def test_only_an_assistant_replies(message: Message) -> None:
-    """B-10."""
+def test_reply_of_another_role_is_rejected(message: Message) -> None:
     reply = ModelReplied(frame_id=ROOT_FRAME_ID, message=message, usage=Usage())
 
     with pytest.raises(IllegalTransition):
@@ -161,11 +159,15 @@ def test_only_an_assistant_replies(message: Message) -> None:
 # Batches ----------------------------------------------------------------------
 
 
-def test_the_model_is_asked_again_when_every_call_has_its_result() -> None:
-    """R-D4, deepagentsjs#150: [free, gated, gated]."""
+def test_model_is_asked_again_after_every_call_has_a_result() -> None:
+    """One call runs, one is denied and one is approved, in another order."""
     state = apply_events(new_state(), reply_with_calls("free", "gated", "gated"))
-    state = apply_events(state, admitted_event("c3"), CallStarted(call_id="c3"))
-    state = apply_events(state, gated_event("c4", "w1"), gated_event("c5", "w2"))
+    state = apply_events(state, accepted_event("c3"), CallStarted(call_id="c3"))
+    state = apply_events(
+        state,
+        approval_requested_event("c4", "w1"),
+        approval_requested_event("c5", "w2"),
+    )
 
     state = apply_events(state, CallReturned(call_id="c3", content="one"))
     assert Returned("one") == state.calls["c3"].state
@@ -189,12 +191,12 @@ def test_the_model_is_asked_again_when_every_call_has_its_result() -> None:
 
 
 @pytest.mark.parametrize("order", list(permutations(range(3))), ids=str)
-def test_waits_may_be_decided_in_any_order(order: tuple[int, ...]) -> None:
-    """R-B6, X-03: the model reads the same, in the order of its calls."""
+def test_waits_can_be_decided_in_any_order(order: tuple[int, ...]) -> None:
+    """The model reads the same results, in the order of its calls."""
     state = apply_events(new_state(), reply_with_calls("a", "b", "c"))
     calls = state.frames[ROOT_FRAME_ID].open_call_ids
     for number, call in enumerate(calls):
-        state = apply_events(state, gated_event(call, f"w{number}"))
+        state = apply_events(state, approval_requested_event(call, f"w{number}"))
     endings: list[list[Event]] = [
         [
             Denied(
@@ -217,10 +219,13 @@ def test_waits_may_be_decided_in_any_order(order: tuple[int, ...]) -> None:
     assert transcript.find_violation(state.logs[ROOT_FRAME_ID].messages) is None
 
 
-def test_a_decision_of_one_wait_leaves_the_others_open() -> None:
-    """X-03, R-B6: partial decisions stand."""
+def test_decision_of_one_wait_leaves_the_others_open() -> None:
     state = apply_events(new_state(), reply_with_calls("a", "b"))
-    state = apply_events(state, gated_event("c3", "w1"), gated_event("c4", "w2"))
+    state = apply_events(
+        state,
+        approval_requested_event("c3", "w1"),
+        approval_requested_event("c4", "w2"),
+    )
 
     state = apply_events(state, Denied(call_id="c3", decision=make_decision()))
 
@@ -228,16 +233,15 @@ def test_a_decision_of_one_wait_leaves_the_others_open() -> None:
     assert Waiting("w2") == state.calls["c4"].state
 
 
-# Agents below -----------------------------------------------------------------
+# Sub-agents -------------------------------------------------------------------
 
 
 def test_final_message_of_a_sub_agent_is_the_result_of_its_call() -> None:
-    """R-B1, SL-L6."""
     state = apply_events(
         new_state(),
         reply_with_calls("agent"),
-        admitted_event("c3"),
-        entered_event("c3"),
+        accepted_event("c3"),
+        sub_agent_started_event("c3"),
     )
     assert Nested("f4") == state.calls["c3"].state
     assert 1 == state.frames["f4"].depth
@@ -253,13 +257,13 @@ def test_final_message_of_a_sub_agent_is_the_result_of_its_call() -> None:
     )
 
 
-def test_a_thousand_levels_end_one_after_the_other() -> None:
-    """R-B1, R-I4: without recursion, upwards to the root."""
+def test_thousand_levels_end_one_after_the_other() -> None:
+    """The frames end without recursion, from the deepest to the root."""
     state = nested_agents(1000)
-    top = state.frames[deepest_frame(state)]
-    assert 999 == top.depth
+    deepest = state.frames[deepest_frame(state)]
+    assert 999 == deepest.depth
 
-    call = top.open_call_ids[0]
+    call = deepest.open_call_ids[0]
     state = apply_events(
         state, Approved(call_id=call, digest="d1"), CallStarted(call_id=call)
     )
@@ -271,13 +275,12 @@ def test_a_thousand_levels_end_one_after_the_other() -> None:
     assert [ROOT_FRAME_ID] == list(state.frames)
 
 
-def test_a_failing_sub_agent_fails_its_call_and_not_the_run() -> None:
-    """SL-L8, X-08: at every level."""
+def test_failing_sub_agent_fails_its_call_and_not_the_run() -> None:
     state = apply_events(
         new_state(),
         reply_with_calls("agent"),
-        admitted_event("c3"),
-        entered_event("c3"),
+        accepted_event("c3"),
+        sub_agent_started_event("c3"),
     )
 
     state = apply_events(state, reply_with_text("half", frame="f4", finish="length"))
@@ -286,11 +289,13 @@ def test_a_failing_sub_agent_fails_its_call_and_not_the_run() -> None:
     assert ["the model's reply was cut off at its length limit"] == tool_contents(state)
 
 
-def test_two_sub_agents_of_one_turn_keep_their_frames_apart() -> None:
-    """R-B2, openai-agents#5141: equal names, equal arguments."""
+def test_two_sub_agents_of_one_turn_have_separate_frames() -> None:
+    """Both calls have the same agent and equal arguments."""
     state = apply_events(new_state(), reply_with_calls("agent", "agent"))
     for call in ("c3", "c4"):
-        state = apply_events(state, admitted_event(call), entered_event(call, "same"))
+        state = apply_events(
+            state, accepted_event(call), sub_agent_started_event(call, "same")
+        )
 
     state = apply_events(
         state,
@@ -301,19 +306,22 @@ def test_two_sub_agents_of_one_turn_keep_their_frames_apart() -> None:
     assert ["first", "second"] == tool_contents(state)
 
 
-def test_agents_that_use_up_their_turns_end_level_by_level() -> None:
-    """R-B8: with a valid transcript at each."""
-    below = SubAgentStarted(
+def test_agents_without_turns_left_end_level_by_level() -> None:
+    """The transcript of each level stays valid."""
+    sub_agent = SubAgentStarted(
         call_id="c3", agent="below", messages=(user_message("q"),), max_turns=1
     )
     state = apply_events(
-        new_state(max_turns=1), reply_with_calls("agent"), admitted_event("c3"), below
+        new_state(max_turns=1),
+        reply_with_calls("agent"),
+        accepted_event("c3"),
+        sub_agent,
     )
 
     state = apply_events(
         state,
         reply_with_calls("free", frame="f4"),
-        admitted_event("c6"),
+        accepted_event("c6"),
         CallStarted(call_id="c6"),
     )
     state = apply_events(state, CallReturned(call_id="c6", content="late"))
@@ -329,9 +337,8 @@ def test_agents_that_use_up_their_turns_end_level_by_level() -> None:
 
 
 def test_attempts_are_counted_over_repeats() -> None:
-    """R-A7, R-A9."""
     state = apply_events(
-        state_with_call_in(Proposed()), admitted_event("c3", repeatable=True)
+        state_with_call_in(Proposed()), accepted_event("c3", repeatable=True)
     )
     for _ in range(3):
         state = apply_events(
@@ -342,10 +349,12 @@ def test_attempts_are_counted_over_repeats() -> None:
     assert Ready() == state.calls["c3"].state
 
 
-def test_an_unknown_outcome_can_be_opened_anew() -> None:
-    """B-1: the old wait goes, the new one stands, the rows fit."""
-    lost = OutcomeUnknown(call_id="c3", wait=make_wait("c3", "w1", "unknown"))
-    state = apply_events(state_with_call_in(Ready()), CallStarted(call_id="c3"), lost)
+def test_wait_for_an_unknown_outcome_can_be_reopened() -> None:
+    """The new wait replaces the old one, and the rows fit together."""
+    unknown = OutcomeUnknown(call_id="c3", wait=make_wait("c3", "w1", "unknown"))
+    state = apply_events(
+        state_with_call_in(Ready()), CallStarted(call_id="c3"), unknown
+    )
 
     state = apply_events(
         state, Reopened(call_id="c3", wait=make_wait("c3", "w2", "unknown"))
@@ -355,11 +364,11 @@ def test_an_unknown_outcome_can_be_opened_anew() -> None:
     assert invariants.find_violation(state) is None
 
 
-def test_an_edit_keeps_the_first_original_and_tells_the_model() -> None:
-    """R-C10, X-09, SL-L10."""
+def test_second_edit_keeps_the_original_arguments_of_the_first() -> None:
+    """The model reads which arguments the tool ran with."""
     edit = Approved(call_id="c3", digest="d2", arguments='{"cents":5}')
     again = Approved(call_id="c3", digest="d3", arguments="{}")
-    lost = OutcomeUnknown(call_id="c3", wait=make_wait("c3", "w2", "unknown"))
+    unknown = OutcomeUnknown(call_id="c3", wait=make_wait("c3", "w2", "unknown"))
     state = apply_events(state_with_call_in(Waiting("w1")), edit)
     assert ('{"cents":5}', '{"cents":500}', "d2") == (
         state.calls["c3"].arguments,
@@ -368,7 +377,7 @@ def test_an_edit_keeps_the_first_original_and_tells_the_model() -> None:
     )
 
     state = apply_events(
-        state, CallStarted(call_id="c3"), lost, again, CallStarted(call_id="c3")
+        state, CallStarted(call_id="c3"), unknown, again, CallStarted(call_id="c3")
     )
     call = state.calls["c3"]
     assert ("{}", '{"cents":500}', "d3") == (
@@ -377,13 +386,13 @@ def test_an_edit_keeps_the_first_original_and_tells_the_model() -> None:
         call.approved_digest,
     )
 
-    wrong = CallInvalid(call_id="c4", code="arguments", content="ERROR")
-    state = apply_events(state, wrong, CallReturned(call_id="c3", content="ran"))
+    invalid = CallInvalid(call_id="c4", code="arguments", content="ERROR")
+    state = apply_events(state, invalid, CallReturned(call_id="c3", content="ran"))
 
     assert "The tool ran with {} instead of your arguments." in tool_contents(state)[0]
     assert tool_contents(state)[0].endswith("\nran")
-    asked = state.logs[ROOT_FRAME_ID].messages[1]
-    assert "{}" == asked.tool_calls[0].arguments
+    request = state.logs[ROOT_FRAME_ID].messages[1]
+    assert "{}" == request.tool_calls[0].arguments
 
 
 def test_approval_without_edit_changes_no_arguments() -> None:
@@ -402,17 +411,22 @@ def test_approval_without_edit_changes_no_arguments() -> None:
 # The run as a whole -----------------------------------------------------------
 
 
-def test_cancelling_closes_the_whole_tree() -> None:
-    """R-F6, X-10: finished results stay, every transcript is whole."""
+def test_cancelling_closes_all_frames() -> None:
+    """Existing results are kept, and every transcript stays valid."""
     state = apply_events(new_state(), reply_with_calls("free", "agent", "gated"))
     state = apply_events(
-        state, admitted_event("c3"), CallStarted(call_id="c3"), gated_event("c5", "w1")
+        state,
+        accepted_event("c3"),
+        CallStarted(call_id="c3"),
+        approval_requested_event("c5", "w1"),
     )
     state = apply_events(state, CallReturned(call_id="c3", content="kept"))
-    state = apply_events(state, admitted_event("c4"), entered_event("c4"))
+    state = apply_events(state, accepted_event("c4"), sub_agent_started_event("c4"))
     state = apply_events(state, reply_with_calls("gated", "free", frame="f6"))
     inner = state.frames["f6"].open_call_ids
-    state = apply_events(state, gated_event(inner[0], "w2"), admitted_event(inner[1]))
+    state = apply_events(
+        state, approval_requested_event(inner[0], "w2"), accepted_event(inner[1])
+    )
     state = apply_events(state, CallStarted(call_id=inner[1]))
 
     state = apply_events(state, STOP)
@@ -429,7 +443,7 @@ def test_cancelling_closes_the_whole_tree() -> None:
         assert transcript.find_violation(log.messages) is None
 
 
-def test_a_run_that_is_stopped_for_another_reason_failed() -> None:
+def test_run_stopped_for_another_reason_has_failed() -> None:
     failure = Failure(code="denied", message="transfer was denied")
 
     assert "failed" == apply_events(new_state(), RunStopped(failure=failure)).run.status
@@ -438,20 +452,20 @@ def test_a_run_that_is_stopped_for_another_reason_failed() -> None:
 @pytest.mark.parametrize(
     "event", [reply_with_text("x"), STOP, CallStarted(call_id="c3")], ids=case_id
 )
-def test_event_after_the_end_is_refused(event: Event) -> None:
+def test_event_after_the_end_is_rejected(event: Event) -> None:
     with pytest.raises(IllegalTransition, match="the run is already finished"):
         advance(apply_events(new_state(), reply_with_text("done")), event)
 
 
-def test_inbox_messages_are_taken_in_number_order() -> None:
-    """R-D8, X-12: never between a call and its result, none twice, none left out."""
+def test_inbox_messages_are_read_in_number_order() -> None:
+    """No message is read twice, skipped, or put between a call and its result."""
     first = UserMessageAdded(number=1, message=user_message("wait"))
     state = apply_events(new_state(), first)
     assert 1 == state.run.last_inbox_number
 
-    for late in (first, UserMessageAdded(number=3, message=user_message("gap"))):
+    for wrong in (first, UserMessageAdded(number=3, message=user_message("gap"))):
         with pytest.raises(IllegalTransition):
-            advance(state, late)
+            advance(state, wrong)
     with pytest.raises(IllegalTransition):
         advance(
             apply_events(state, reply_with_calls("a")),
@@ -462,7 +476,7 @@ def test_inbox_messages_are_taken_in_number_order() -> None:
 @pytest.mark.parametrize(
     "message", [tool_message("p0", "x"), assistant_message("I am you")]
 )
-def test_inbox_message_of_another_role_is_refused(message: Message) -> None:
-    """B-10: an orphan would brick the run."""
+def test_inbox_message_of_another_role_is_rejected(message: Message) -> None:
+    """A tool message without a call would make the transcript invalid for good."""
     with pytest.raises(IllegalTransition):
         advance(new_state(), UserMessageAdded(number=1, message=message))

@@ -1,4 +1,4 @@
-"""The life of a call: the whole table, pair by pair."""
+"""The table of transitions: every pair of state and event."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ from tests.core.rows import (
     STATES as EXAMPLES,
 )
 from tests.core.rows import (
-    admitted_event,
-    entered_event,
-    gated_event,
+    accepted_event,
+    approval_requested_event,
     make_decision,
     make_wait,
     state_with_call_in,
+    sub_agent_started_event,
 )
 
 if TYPE_CHECKING:
@@ -55,11 +55,11 @@ if TYPE_CHECKING:
 
 CALL = "c3"
 EVENTS: tuple[CallEvent, ...] = (
-    admitted_event(CALL),
-    gated_event(CALL, "w2"),
+    accepted_event(CALL),
+    approval_requested_event(CALL, "w2"),
     CallInvalid(call_id=CALL, code="arguments", content="ERROR: no"),
     CallStarted(call_id=CALL),
-    entered_event(CALL),
+    sub_agent_started_event(CALL),
     CallReturned(call_id=CALL, content="42"),
     CallRaised(call_id=CALL, code="exception", content="ERROR: it broke"),
     OutcomeUnknown(call_id=CALL, wait=make_wait(CALL, "w2", "unknown")),
@@ -81,8 +81,8 @@ def pair_ids(pairs: Iterable[tuple[CallState, CallEvent]]) -> list[str]:
     return [f"{STATE_NAMES[type(s)]}-{type(e).__name__}" for s, e in pairs]
 
 
-def test_every_state_and_every_event_is_tried() -> None:
-    """Nothing is missing from the two lists above."""
+def test_every_state_and_every_event_is_tested() -> None:
+    """The lists of states and events above are complete."""
     assert set(get_args(CallState)) == {type(state) for state in EXAMPLES}
     assert set(get_args(CallEvent)) == {type(event) for event in EVENTS}
     assert set(STATE_TYPES.values()) == set(STATE_NAMES) == set(get_args(CallState))
@@ -95,21 +95,19 @@ def test_every_state_and_every_event_is_tried() -> None:
 def test_illegal_transition_error_names_state_and_event(
     state: CallState, event: CallEvent
 ) -> None:
-    """PA-13."""
-    """SL-L1, X-01, R-C5."""
-    with pytest.raises(IllegalTransition) as refused:
+    with pytest.raises(IllegalTransition) as caught:
         next_state(CALL, state, event)
 
-    assert STATE_NAMES[type(state)] in str(refused.value)
-    assert type(event).__name__ in str(refused.value)
-    assert CALL in str(refused.value)
+    assert STATE_NAMES[type(state)] in str(caught.value)
+    assert type(event).__name__ in str(caught.value)
+    assert CALL in str(caught.value)
 
 
 @pytest.mark.parametrize(("state", "event"), ILLEGAL, ids=pair_ids(ILLEGAL))
-def test_advance_refuses_what_the_table_does_not_have(
+def test_advance_rejects_a_pair_that_is_not_in_the_table(
     state: CallState, event: CallEvent
 ) -> None:
-    """And leaves the run as it was."""
+    """The state of the run does not change."""
     run_state = state_with_call_in(state)
     kept = (
         run_state.run,
@@ -118,12 +116,12 @@ def test_advance_refuses_what_the_table_does_not_have(
         dict(run_state.frames),
     )
 
-    with pytest.raises(IllegalTransition) as refused:
+    with pytest.raises(IllegalTransition) as caught:
         advance(run_state, event)
 
     assert kept == (run_state.run, run_state.calls, run_state.waits, run_state.frames)
-    assert CALL in str(refused.value)
-    assert type(event).__name__ in str(refused.value)
+    assert CALL in str(caught.value)
+    assert type(event).__name__ in str(caught.value)
 
 
 UNNESTED_PAIRS = [p for p in LEGAL if not isinstance(p[0], Nested)]
@@ -132,8 +130,8 @@ UNNESTED_PAIRS = [p for p in LEGAL if not isinstance(p[0], Nested)]
 @pytest.mark.parametrize(
     ("state", "event"), UNNESTED_PAIRS, ids=pair_ids(UNNESTED_PAIRS)
 )
-def test_advance_does_what_the_table_says(state: CallState, event: CallEvent) -> None:
-    """X-06: and the rows still fit together, whatever the pair."""
+def test_advance_follows_the_table(state: CallState, event: CallEvent) -> None:
+    """The rows fit together after every pair."""
     if isinstance(event, Reopened) and isinstance(state, Unknown):
         event = Reopened(call_id=CALL, wait=make_wait(CALL, "w2", "unknown"))
 
@@ -149,30 +147,29 @@ NESTED_PAIRS = [p for p in LEGAL if isinstance(p[0], Nested)]
 
 
 @pytest.mark.parametrize(("state", "event"), NESTED_PAIRS, ids=pair_ids(NESTED_PAIRS))
-def test_a_nested_call_ends_with_its_frame_alone(
+def test_nested_call_ends_only_with_its_frame(
     state: CallState, event: CallEvent
 ) -> None:
-    """B-8: nobody outside may end it and leave its agent running."""
+    """No event may end the call while its agent still runs."""
     with pytest.raises(IllegalTransition, match=type(event).__name__):
         advance(state_with_call_in(state), event)
 
 
-# The rules that the table must never lose, whatever is added to it -------------
+# Rules that hold for every future table ---------------------------------------
 
 
-def test_nothing_leads_from_a_closed_state_anywhere() -> None:
-    """SL-L1: a No is never taken back."""
+def test_no_event_leads_out_of_a_closed_state() -> None:
     assert not [pair for pair in TRANSITIONS if issubclass(pair[0], CLOSED_STATES)]
 
 
-def test_only_begun_leads_to_started() -> None:
+def test_only_call_started_leads_to_started() -> None:
     into = [pair for pair, state in TRANSITIONS.items() if state is Started]
 
     assert [(Ready, CallStarted)] == into
 
 
-def test_only_approved_leads_from_waiting_to_running() -> None:
-    """R-C5: not the clock, not an answer, not a repeated look."""
+def test_only_approved_leads_from_waiting_to_ready() -> None:
+    """Neither an expiry nor an answer lets a waiting call run."""
     allowed = {
         event
         for (state, event), new in TRANSITIONS.items()
@@ -183,21 +180,19 @@ def test_only_approved_leads_from_waiting_to_running() -> None:
 
 
 def test_denied_expired_and_cancelled_always_lead_to_refused() -> None:
-    """X-01, R-F4."""
     for (_, event), new in TRANSITIONS.items():
         if event in (Denied, Expired, CallCancelled):
             assert new is Refused
 
 
 def test_every_open_state_can_be_cancelled() -> None:
-    """R-F6."""
     open_states = set(STATE_TYPES.values()) - set(CLOSED_STATES)
 
     assert open_states == {s for s, event in TRANSITIONS if event is CallCancelled}
 
 
 def test_every_open_state_leads_to_a_closed_one() -> None:
-    """X-06: no call can be stuck for ever."""
+    """No call can stay open forever."""
     reach: dict[type[CallState], set[type[CallState]]] = {
         s: {s} for s in STATE_TYPES.values()
     }
@@ -209,6 +204,6 @@ def test_every_open_state_leads_to_a_closed_one() -> None:
         assert reach[state] & set(CLOSED_STATES)
 
 
-def test_every_call_event_is_a_frozen_value() -> None:
+def test_every_event_is_a_frozen_dataclass() -> None:
     for cls in get_args(events.Event):
         assert cls.__dataclass_params__.frozen

@@ -1,4 +1,4 @@
-"""Ids that sort by the time they were made."""
+"""ULIDs sort by the time at which they were created."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ RANDOMNESS = st.binary(min_size=RANDOM_BYTES, max_size=RANDOM_BYTES)
 SETTINGS = settings(max_examples=200, deadline=None, derandomize=True)
 
 
-def test_the_specs_own_example() -> None:
-    """github.com/ulid/spec: 01ARZ3NDEKTSV4RRFFQ69G5FAV begins with its time."""
+def test_example_of_the_specification() -> None:
+    """github.com/ulid/spec has the example 01ARZ3NDEKTSV4RRFFQ69G5FAV."""
     assert 1469922850259 == milliseconds_of("01arz3ndektsv4rrffq69g5fav")
 
 
-def test_the_ends_of_the_range() -> None:
+def test_smallest_and_largest_ulid() -> None:
     assert "0" * 26 == encode_ulid(0, bytes(10))
     assert "7" + "z" * 25 == encode_ulid(2**48 - 1, b"\xff" * 10)
 
 
 @SETTINGS
 @given(TIMES, RANDOMNESS)
-def test_the_time_comes_back(time: int, randomness: bytes) -> None:
+def test_milliseconds_of_returns_the_encoded_time(time: int, randomness: bytes) -> None:
     made = encode_ulid(time, randomness)
 
     assert LENGTH == len(made)
@@ -40,7 +40,9 @@ def test_the_time_comes_back(time: int, randomness: bytes) -> None:
 
 @SETTINGS
 @given(TIMES, RANDOMNESS, TIMES, RANDOMNESS)
-def test_ids_sort_as_their_times_do(a: int, x: bytes, b: int, y: bytes) -> None:
+def test_ulids_sort_by_time_and_then_by_randomness(
+    a: int, x: bytes, b: int, y: bytes
+) -> None:
     assert ((a, x) < (b, y)) == (encode_ulid(a, x) < encode_ulid(b, y))
 
 
@@ -57,6 +59,6 @@ def test_ids_sort_as_their_times_do(a: int, x: bytes, b: int, y: bytes) -> None:
         "0" * 25 + "\n",
     ],
 )
-def test_what_is_no_ulid_is_refused(text: str) -> None:
+def test_milliseconds_of_rejects_other_texts(text: str) -> None:
     with pytest.raises(NotUlid):
         milliseconds_of(text)

@@ -1,12 +1,11 @@
-"""What the replies of a whole tree have cost."""
+"""Usage is summed field by field."""
 
 from __future__ import annotations
 
 from continuations.core.usage import Usage
 
 
-def test_sums_are_taken_field_by_field() -> None:
-    """R-B8."""
+def test_sum_of_usage_is_taken_field_by_field() -> None:
     one = Usage(
         requests=1,
         input_tokens=10,

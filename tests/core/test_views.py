@@ -1,4 +1,4 @@
-"""The run as people read it."""
+"""Views: `Frame` and `Call` as applications see them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.core.rows import (
 )
 
 
-def test_a_frame_shows_its_agent_and_the_standard_messages() -> None:
+def test_frame_shows_agent_and_chat_messages() -> None:
     frame = Frame(new_state(), ROOT_FRAME_ID)
 
     assert (ROOT_FRAME_ID, "hr", 0, ()) == (
@@ -40,7 +40,7 @@ def test_view_returns_copies() -> None:
 
 
 @pytest.mark.parametrize("state", STATES, ids=lambda s: type(s).__name__)
-def test_a_call_shows_the_state_that_it_is_in(state: CallState) -> None:
+def test_call_shows_its_state_frame_and_wait(state: CallState) -> None:
     call = Call(state_with_call_in(state), "c3")
 
     assert STATE_NAMES[type(state)] == call.state
@@ -49,8 +49,8 @@ def test_a_call_shows_the_state_that_it_is_in(state: CallState) -> None:
     assert ("c3", "transfer") == (call.id, call.tool)
 
 
-def test_arguments_are_the_effective_ones() -> None:
-    """R-C10: or, before that, what the model wrote."""
+def test_arguments_are_the_effective_arguments() -> None:
+    """Before the call is examined, they are the text of the model."""
     proposed = Call(apply_events(new_state(), reply_with_calls("transfer")), "c3")
     assert ("{}", None) == (proposed.arguments, proposed.original_arguments)
 
@@ -59,15 +59,16 @@ def test_arguments_are_the_effective_ones() -> None:
     assert ({}, {"cents": 500}) == (edited.arguments, edited.original_arguments)
 
 
-def test_a_call_that_was_never_valid_shows_what_the_model_wrote() -> None:
-    wrong = CallInvalid(call_id="c3", code="arguments", content="ERROR")
+def test_invalid_call_shows_the_arguments_of_the_model() -> None:
+    invalid = CallInvalid(call_id="c3", code="arguments", content="ERROR")
 
     assert (
-        "{}" == Call(apply_events(state_with_call_in(STATES[0]), wrong), "c3").arguments
+        "{}"
+        == Call(apply_events(state_with_call_in(STATES[0]), invalid), "c3").arguments
     )
 
 
-def test_calls_stand_in_the_models_order() -> None:
+def test_calls_have_the_order_of_the_model() -> None:
     frame = Frame(
         apply_events(new_state(), reply_with_calls("b", "a", "b")), ROOT_FRAME_ID
     )
@@ -75,8 +76,8 @@ def test_calls_stand_in_the_models_order() -> None:
     assert ["b", "a", "b"] == [call.tool for call in frame.calls]
 
 
-def test_a_thousand_levels_are_walked_one_at_a_time() -> None:
-    """R-I4: under the default recursion limit."""
+def test_thousand_levels_can_be_walked_without_recursion() -> None:
+    """The default recursion limit is enough."""
     last = Frame(nested_agents(1000), ROOT_FRAME_ID).calls[0]
     levels = 1
     while last.frame is not None:
@@ -89,7 +90,7 @@ def test_a_thousand_levels_are_walked_one_at_a_time() -> None:
 
 
 def test_repr_shows_no_message_and_no_argument() -> None:
-    """R-I5, R-J2: neither messages nor arguments in a `repr`."""
+    """A `repr` may end up in a log."""
     secret = assistant_message("the secret is 42")
     state = state_with_call_in(Waiting("w1"))
 

@@ -1,4 +1,4 @@
-"""A call that stands still, and the digest that its approval is bound to."""
+"""Waits, the rules of their kinds, and the digest that an approval is bound to."""
 
 from __future__ import annotations
 
@@ -6,37 +6,39 @@ from typing import get_args
 
 import pytest
 
-from continuations.core.waits import WAIT_KINDS, WaitKind, call_digest
+from continuations.core.calls import STATE_TYPES
+from continuations.core.decisions import VERDICT_KINDS
+from continuations.core.waits import WAIT_KINDS, WAIT_RULES, WaitKind, call_digest
 from tests.core.rows import make_wait
 
 PARTS = {
-    "birth": "b",
+    "run_nonce": "n",
     "frame_id": "f1",
     "call_id": "c3",
     "arguments": '{"cents":5}',
-    "meaning": "m",
+    "contract_digest": "d",
 }
 
 
 def call_digest_with(**changes: str) -> str:
     parts = PARTS | changes
     return call_digest(
-        run_nonce=parts["birth"],
+        run_nonce=parts["run_nonce"],
         frame_id=parts["frame_id"],
         call_id=parts["call_id"],
         arguments=parts["arguments"],
-        contract_digest=parts["meaning"],
+        contract_digest=parts["contract_digest"],
     )
 
 
-def test_a_digest_is_always_the_same() -> None:
+def test_digest_of_equal_parts_is_equal() -> None:
     assert call_digest_with() == call_digest_with()
     assert 64 == len(call_digest_with())
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_a_digest_is_bound_to_each_of_its_parts(part: str) -> None:
-    """R-C1, R-C7: run, frame, call, arguments and what the tool means."""
+def test_digest_covers_each_part(part: str) -> None:
+    """The parts are run, frame, call, arguments and contract of the tool."""
     assert call_digest_with() != call_digest_with(**{part: PARTS[part] + "x"})
 
 
@@ -57,3 +59,22 @@ def test_arguments_and_schema_are_copies() -> None:
 
 def test_wait_kinds_match_the_type() -> None:
     assert {"approval", "unknown"} == WAIT_KINDS == set(get_args(WaitKind))
+
+
+def test_every_kind_of_wait_has_rules_with_known_states_and_verdicts() -> None:
+    assert WAIT_RULES.keys() == WAIT_KINDS
+    for rules in WAIT_RULES.values():
+        assert rules.call_state in STATE_TYPES
+        assert set(rules.verdicts) <= set(VERDICT_KINDS.values())
+        assert not rules.allows_edits or "approve" in rules.verdicts
+
+
+def test_only_an_unknown_outcome_accepts_an_answer() -> None:
+    """A person who approves a call cannot invent its result."""
+    kinds = [kind for kind, rules in WAIT_RULES.items() if "answer" in rules.verdicts]
+
+    assert ["unknown"] == kinds
+
+
+def test_wait_has_the_rules_of_its_kind() -> None:
+    assert WAIT_RULES["unknown"] is make_wait("c3", kind="unknown").rules

@@ -12,6 +12,7 @@ import docstring_parser
 import pytest
 
 import continuations
+from continuations.authoring.tool_protocol import ToolProtocol
 from continuations.models.interface import Model
 from continuations.serve.dispatch import Dispatcher
 from continuations_storage.contract import Store
@@ -25,7 +26,7 @@ PATHS = re.compile(r"^::: ([\w.]+)\n((?:    .*\n)*)", re.MULTILINE)
 # Python fills these in, or their meaning is that of every Python object.
 IMPLIED = {"self", "cls", "args", "kwargs"}
 # Methods that implement a protocol are documented once, on the protocol.
-PROTOCOLS: tuple[type[Any], ...] = (Store, Dispatcher, Model)
+PROTOCOLS: tuple[type[Any], ...] = (Store, Dispatcher, Model, ToolProtocol)
 # Applications get objects of these classes and make none.
 NOT_MADE_BY_APPLICATIONS = {"Call", "Continuation", "Frame", "Handler", "AgentTool"}
 

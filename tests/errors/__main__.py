@@ -7,12 +7,17 @@ import sys
 import tempfile
 import textwrap
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tests.errors.case import NothingRaised, dedent, observe
+from tests.errors.case import dedent, observe
 from tests.errors.catalogue import AREAS
 from tests.errors.scene import Scene
 
+if TYPE_CHECKING:
+    from tests.errors.case import Case
+
 _WIDTH = 100
+_CODE = "    >>> "
 
 
 def main(words: list[str]) -> None:
@@ -28,27 +33,29 @@ def main(words: list[str]) -> None:
         if shown:
             out.write(f"\n{area.title}\n{'=' * len(area.title)}\n")
         for case in shown:
-            with tempfile.TemporaryDirectory() as folder:
-                try:
-                    seen = observe(case, Scene(Path(folder)))
-                except (NothingRaised, Exception) as error:  # noqa: BLE001 - goes into the table
-                    out.write(f"\n{case.id}\n    BROKEN: {error!r}\n")
-                    continue
-            out.write(f"\n{case.id}\n")
-            out.write(textwrap.indent(dedent(case.code), "    >>> ") + "\n")
-            text = f"{seen.name}: {seen.text}".replace(folder, "/folder")
-            for line in text.splitlines():
-                out.write(
-                    textwrap.fill(
-                        line,
-                        _WIDTH,
-                        initial_indent="    ",
-                        subsequent_indent="        ",
-                        break_long_words=False,
-                        break_on_hyphens=False,
-                    )
-                    + "\n"
-                )
+            out.write(f"\n{case.id}\n{textwrap.indent(dedent(case.code), _CODE)}\n")
+            for line in _result(case).splitlines():
+                out.write(f"{_wrapped(line)}\n")
+
+
+def _result(case: Case) -> str:
+    with tempfile.TemporaryDirectory() as folder, Scene(Path(folder)) as scene:
+        try:
+            seen = observe(case, scene)
+        except Exception as error:  # noqa: BLE001 - goes into the table
+            return f"BROKEN: {error!r}"
+        return f"{seen.name}: {seen.text}".replace(folder, "/folder")
+
+
+def _wrapped(line: str) -> str:
+    return textwrap.fill(
+        line,
+        _WIDTH,
+        initial_indent="    ",
+        subsequent_indent="        ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 if __name__ == "__main__":

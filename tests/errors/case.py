@@ -35,20 +35,30 @@ class Shown(Exception):
 
 @dataclass(frozen=True)
 class Case:
-    """A line of user code that fails, and the code that follows its message."""
+    """A line of user code that fails, and the code that follows its message.
+
+    Attributes:
+        id: The name of the case; it never changes.
+        error: The class, or the kind of the text that is shown, for example
+            "problem 404 run-not-found".
+        code: The code that fails.
+        advice: The next step that the message names; it succeeds.
+        setup: Code that runs before.
+        names: Words that the message must have: the parameter as the user typed it.
+        ends_with_quote: Whether the message ends with a text of the application.
+    """
 
     id: str
     error: type[BaseException] | str
-    """The class, or the kind of what is shown: "problem 404 run-not-found"."""
     code: str
     advice: str
     setup: str = ""
     names: tuple[str, ...] = ()
-    """Words that the message must have: the parameter as the user typed it."""
+    ends_with_quote: bool = False
 
     @property
     def error_name(self) -> str:
-        """The name of the class, or the kind of what is shown."""
+        """The name of the class, or the kind of the text that is shown."""
         return self.error if isinstance(self.error, str) else self.error.__name__
 
 
@@ -62,7 +72,7 @@ class Area:
 
 @dataclass(frozen=True)
 class Observation:
-    """What a case came to."""
+    """The error of a case, with its text."""
 
     error: BaseException
     text: str
@@ -82,7 +92,7 @@ class NothingRaised(AssertionError):
 
 
 def observe(case: Case, scene: Scene) -> Observation:
-    """Run the setup and the code of a case; return the error that it came to."""
+    """Run the setup and the code of a case; return the error."""
     scene.execute(case.setup, f"<setup of {case.id}>")
     try:
         scene.execute(case.code, f"<code of {case.id}>")
@@ -99,7 +109,7 @@ def observe(case: Case, scene: Scene) -> Observation:
 
 
 def follow_advice(case: Case, scene: Scene) -> None:
-    """Do what the message says; raises whatever that raises."""
+    """Run the advice of a case: the next step that its message names."""
     scene.execute(case.advice, f"<advice of {case.id}>")
 
 

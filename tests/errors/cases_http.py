@@ -220,7 +220,7 @@ PROBLEMS = Area(
             'http("POST", path, {"decision": "answer", "value": 5})',
             _APPROVE,
             setup=_WAIT,
-            names=("approve", "deny"),
+            names=("Approve", "Deny"),
         ),
         Case(
             "http-wait-expired",
@@ -463,6 +463,7 @@ LINKS = Area(
             'http("POST", "/runs/jane-1/resume")',
             setup=f'{_LINK}\n    runner.decide(wait.id, Approve(by="jo"))',
             names=("jo",),
+            ends_with_quote=True,
         ),
         Case(
             "link-click-in-a-cancelled-run",

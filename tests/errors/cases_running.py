@@ -407,7 +407,7 @@ RESUMING = Area(
                 wait = start()
                 runner.decide(wait.id, Approve())
                 @tool(approval=True, name="pay")
-                def changed(euros: int) -> str: "Pay somebody."
+                def changed(euros: int) -> str: "Pay a person."
             """,
             names=("clerk", "pay"),
         ),

@@ -244,7 +244,7 @@ LAMBDA = Area(
             InvalidInput,
             'scene.handler(agents="payroll")({"resume": "jane-1"})',
             'start(); scene.handler(agents="tests.errors.scene:clerk")({"resume": "jane-1"})',
-            names=("payroll", "module:attribute"),
+            names=("payroll", "module:"),
         ),
         Case(
             "lambda-agents-attribute",

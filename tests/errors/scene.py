@@ -13,7 +13,7 @@ import time
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from html import unescape
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator
@@ -53,7 +53,7 @@ from tests.serve.notify.receivers import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, MutableMapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
     from socket import socket
 
@@ -91,7 +91,7 @@ class SettableClock:
 
 @tool(approval=True)
 def pay(cents: int, note: str = "") -> str:
-    """Pay somebody."""
+    """Pay a person."""
     del note
     return f"paid {cents}"
 
@@ -125,8 +125,8 @@ class Scene(contextlib.ExitStack):
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
-        self.callback(_restore_mapping, os.environ, dict(os.environ))
-        self.callback(_restore_mapping, sys.modules, dict(sys.modules))
+        self.callback(_restore_environment, dict(os.environ))
+        self.callback(_restore_modules, dict(sys.modules), str(folder))
         self.folder = folder
         self.clock = SettableClock()
         self.store = MemoryStore()
@@ -170,7 +170,7 @@ class Scene(contextlib.ExitStack):
         assert isinstance(outcome, Suspended)
         return outcome.waits[0]
 
-    # What a machine lacks ------------------------------------------------------
+    # The machine ---------------------------------------------------------------
 
     def patch(self, target: Any, name: str, value: object) -> None:
         """Replace an attribute until the case is over."""
@@ -178,19 +178,19 @@ class Scene(contextlib.ExitStack):
         setattr(target, name, value)
 
     def without_module(self, name: str, *importers: str) -> None:
-        """Let a module be as if it were not installed."""
+        """Make imports of a module fail, as if it were not installed."""
         for each in (name, *importers):
             sys.modules.pop(each, None)
         modules: dict[str, Any] = sys.modules
         modules[name] = None
 
     def without_openai(self) -> None:
-        """Take away what a machine may know of OpenAI: no key, no other URL."""
+        """Remove the environment variables of OpenAI."""
         for name in [name for name in os.environ if name.startswith("OPENAI_")]:
             del os.environ[name]
 
     def without_aws(self) -> None:
-        """Take away what a machine may know of AWS: no credentials, no profile."""
+        """Remove the credentials and the configuration of AWS."""
         for name in [name for name in os.environ if name.startswith("AWS_")]:
             del os.environ[name]
         os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
@@ -427,7 +427,7 @@ class _LambdaContext:
 
 
 class _SlowStore(MemoryStore):
-    """A store of which each version takes some seconds, once it is told to."""
+    """A store that needs `delay` seconds to create a version."""
 
     def __init__(self, clock: SettableClock) -> None:
         super().__init__()
@@ -441,10 +441,19 @@ class _SlowStore(MemoryStore):
         return await super().create(key, body)
 
 
-def _restore_mapping(mapping: MutableMapping[str, Any], before: dict[str, Any]) -> None:
-    for name in [name for name in mapping if name not in before]:
-        del mapping[name]
-    mapping.update(before)
+def _restore_environment(before: dict[str, str]) -> None:
+    os.environ.clear()
+    os.environ.update(before)
+
+
+def _restore_modules(before: dict[str, ModuleType], folder: str) -> None:
+    # Modules of the project stay: loaded twice, their classes would be two.
+    modules: dict[str, Any] = sys.modules
+    for name, module in list(modules.items()):
+        path = getattr(module, "__file__", None) or ""
+        if module is None or path.startswith(folder):
+            del sys.modules[name]
+    sys.modules.update(before)
 
 
 def raise_if_problem(status: int, body: str) -> None:
@@ -452,7 +461,7 @@ def raise_if_problem(status: int, body: str) -> None:
     if status < 400:
         return
     if body.startswith("<"):
-        text = re.sub(r"<(style|title)>.*?</\1>", "", body)
+        text = re.sub(r"<(style|title)>.*?</\1>", "", body).replace("</h1>", ": ")
         text = " ".join(unescape(re.sub(r"<[^>]+>", "\n", text)).split())
         raise Shown(f"page {status}", text)
     problem = json.loads(body)
@@ -484,7 +493,7 @@ def failure_of(outcome: Outcome) -> Outcome:
 def tool_message(
     used: Any, arguments: Any, name: str | None = None, **options: Any
 ) -> str:
-    """Let a model call a tool; raise `Shown` if the model is told of an error."""
+    """Let a model call a tool; raise `Shown` if the result is an error."""
     call = ToolCall(name or used.name, arguments)
     agent = Agent("clerk", tools=[used], model=ScriptedModel([call, "done"]))
     outcome = continuations.run(agent, TASK, **options)

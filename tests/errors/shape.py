@@ -24,7 +24,7 @@ _ODD_WORDS = re.compile(
 def faults(case: Case, seen: Observation) -> Iterator[str]:
     """Go through everything that is wrong with the message of a case."""
     text = seen.text.strip()
-    if not text.endswith("."):
+    if not text.endswith(".") and not case.ends_with_quote:
         yield "it does not end with a full stop"
     if _BAD_BEGINNING.match(text):
         yield f"it begins with {text.split(maxsplit=1)[0]!r}"

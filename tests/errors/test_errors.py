@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Results:
-    """What is wrong with the cases, and which `raise` statements they reached."""
+    """The faults of all cases, and the `raise` statements that they reached."""
 
     not_as_declared: list[str] = field(default_factory=list[str])
     advice_that_fails: list[str] = field(default_factory=list[str])
