@@ -111,7 +111,8 @@ def cancel(
 def sweep(*, app: App = None, store: StoreUrl = None) -> None:
     """Check the runs that are due, repair them, and resume those that can continue.
 
-    Without --app no run can be resumed; those that need your agents are reported.
+    Without --app no run is resumed: a run that needs your agents is reported, and
+    checked again by a sweep one minute later or more.
     """
     runner = (
         runner_without_agents(None, store)
