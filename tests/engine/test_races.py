@@ -145,7 +145,7 @@ def test_run_busy_error_names_the_end_of_the_claim(environment: RunEnvironment) 
         first.wait()
 
     assert ("RunBusy", "r1") == (told["raised"], told["run_id"])
-    assert "claim lasts until" in told["message"]
+    assert "claim until" in told["message"]
     assert time.monotonic() - before < 30
     assert ["act x"] == environment.effect_names()
 
