@@ -191,7 +191,7 @@ def test_crash_in_a_verifiable_schema_tool_asks_its_verify_function(
 def test_changed_schema_of_a_pending_call_raises_agent_changed(
     environment: RunEnvironment,
 ) -> None:
-    """Another schema is another contract: the approval does not count for it."""
+    """Another schema is another contract, so the approval does not count."""
     store = MemoryStore()
     runner = make_runner(make_pay_tool(approval=True), store=store)
     runner.decide(start_and_get_wait(runner).id, Approve())
