@@ -39,6 +39,45 @@ demo-s3: .venv/installed
 test: .venv/installed .venv/azurite/package.json
 	$(BIN)/python -m pytest -n auto
 
+# Most tests, in under a minute on two cores. It leaves out the tests that start many
+# processes or a server (S3, Azure, Lambda), kill processes, fuzz bytes, build deep
+# stacks, or run the pages and examples; the simulation runs 100 schedules, not 5,000.
+SLOW_TESTS := \
+	tests/cli/test_command_processes.py \
+	tests/cli/test_deep_stack.py \
+	tests/cli/test_unknown_outcomes.py \
+	tests/core/test_laws.py \
+	tests/docs/test_pages.py \
+	tests/engine/test_changed_code.py \
+	tests/engine/test_claims.py \
+	tests/engine/test_crash_at_every_operation.py \
+	tests/engine/test_depth.py \
+	tests/engine/test_identity.py \
+	tests/engine/test_pause.py \
+	tests/engine/test_races.py \
+	tests/engine/test_random_schedules.py \
+	tests/engine/test_serve_forever.py \
+	tests/engine/test_sigkill.py \
+	tests/examples \
+	tests/hostile \
+	tests/on_s3 \
+	tests/serve/aws/test_deployed_example.py \
+	tests/serve/aws/test_lambda_runs.py \
+	tests/serve/aws/test_s3_example.py \
+	tests/serve/http/test_openapi.py \
+	tests/simulation/test_mutants.py \
+	tests/storage/test_conformance.py \
+	tests/storage/test_files_crash.py \
+	tests/storage/test_google_and_azure.py \
+	tests/storage/test_obstore.py \
+	tests/storage/test_s3.py \
+	tests/storage/test_s3_conformance.py \
+	tests/torture \
+	tests/wire/test_envelope.py \
+	tests/wire/test_versions.py
+test-fast: .venv/installed
+	SIMULATE_SEEDS=100 $(BIN)/python -m pytest -n auto $(SLOW_TESTS:%=--ignore=%)
+
 check: .venv/installed
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check

@@ -1,4 +1,4 @@
-"""A test that is skipped has not been run; in CI that is a failure."""
+"""Settings of all tests. In CI a skipped test is a failure."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+
+
+# Here and not in tests/storage, because other tests import the module first.
+pytest.register_assert_rewrite("continuations_storage.conformance")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,7 +1,7 @@
-"""A chat completions API on loopback that answers from a script.
+"""A chat completions API on loopback that replies from a script.
 
-It is a real HTTP server, so that other processes can use it, and it refuses what the
-API refuses by rules of its own (`tests/models/chat_api.py`). In a test:
+It is a real HTTP server, so that other processes can use it. It refuses the requests
+that the API refuses, by the rules in `tests/models/chat_api.py`. In a test:
 
     with ModelServer({"You are hr": [{"content": "Hello."}]}) as server:
         model = OpenAIChat("gpt-5-mini", base_url=server.url, api_key=server.key)
@@ -27,7 +27,7 @@ from socket import SHUT_RDWR
 from socketserver import TCPServer
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-# Run as a file, Python looks for modules beside the file only.
+# If it runs as a file, Python looks for modules only in the folder of the file.
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.models.chat_api import RequestRejected, check_request, parse_body
 
@@ -35,17 +35,20 @@ if TYPE_CHECKING:
     from types import FrameType, TracebackType
     from typing import Self
 
-# Of the messages and the model's name to a reply, which is a mapping with one of
-#   content, tool_calls (each: name, arguments as an object or as text, id), or both;
-#   status (with body, as JSON or as text, and headers);
-#   raw, the text of the whole body;
-#   hang_up, true
-# and may have a `delay` in seconds. The first may have a `finish_reason`, a `usage`
-# (null leaves it out) and any other field, which then stands in the message.
+# A rule gets the messages and the name of the model, and returns a reply: a mapping.
+#
+# A reply has one of these keys, and may have a `delay` in seconds.
+# With `content` or `tool_calls` it is a completion. A call has `name`, `arguments` (an
+# object or a text) and `id`. `finish_reason` and `usage` (null: left out) may be set.
+# Every other key becomes a field of the message.
+# With `status` it is an error, with `body` (JSON or a text) and `headers`.
+# With `raw` it is the text of the whole body.
+# With `hang_up` the connection is closed without a response.
 Rule: TypeAlias = Callable[[list[dict[str, Any]], str], Mapping[str, Any]]
 
-# A key is a part of the system prompt or the whole name of the model; "" fits all.
-# The k-th reply is given while the conversation has k assistant messages.
+# A key is a part of the system prompt, or the whole name of the model. The key "" fits
+# every request. The reply with index k is returned while the conversation has k
+# assistant messages.
 Script: TypeAlias = Mapping[str, Sequence[Mapping[str, Any]]]
 
 _REPLY_OPTIONS = frozenset({"content", "tool_calls", "finish_reason", "usage", "delay"})
@@ -53,7 +56,7 @@ _REPLY_OPTIONS = frozenset({"content", "tool_calls", "finish_reason", "usage", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpResponse:
-    """What goes back over the wire, and when."""
+    """A response and its delay in seconds."""
 
     body: bytes
     status: int = 200
@@ -63,11 +66,15 @@ class HttpResponse:
 
 
 class ModelServer:
-    """The server; `url` ends in `/v1`, `requests` is what the log has, in order.
+    """The server.
 
-    Of each request it notes index, status, model, messages and the rest of the body
-    as `settings`, before it is answered: a line of the log, written in one piece, for
-    each time that somebody asked. With `keep=False` there is only the log.
+    Each request is recorded before its response is sent: index, status, model,
+    messages, and the rest of the body as `settings`. A record is one line of the log.
+
+    Attributes:
+        url: The base URL; it ends with `/v1`.
+        key: The API key that the server accepts.
+        requests: The records in order; empty with `keep_requests=False`.
     """
 
     def __init__(
@@ -84,14 +91,14 @@ class ModelServer:
         self._rule: Rule = script if callable(script) else rule_from_script(script)
         self._log = log
         self._keep_requests = keep_requests
-        self._noting = threading.Lock()
+        self._recording = threading.Lock()
         self._index = itertools.count()
         self._server = _Server(("127.0.0.1", port), self)
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
 
     @property
     def environment(self) -> dict[str, str]:
-        """What another process needs in its environment to use this server."""
+        """The environment variables with which another process uses this server."""
         return {"OPENAI_BASE_URL": self.url, "OPENAI_API_KEY": self.key}
 
     def __enter__(self) -> Self:
@@ -107,11 +114,11 @@ class ModelServer:
         self.close()
 
     def serve(self) -> None:
-        """Answer until `close`, which is called from another thread."""
+        """Handle requests until another thread calls `close`."""
         self._server.serve_forever(poll_interval=0.05)
 
     def close(self) -> None:
-        """Stop, and hang up on everyone who is still connected."""
+        """Stop the server and close all connections."""
         self._server.shutdown()
         self._server.hang_up()
         self._server.server_close()
@@ -119,18 +126,18 @@ class ModelServer:
     def respond(
         self, path: str, headers: Mapping[str, str], body: bytes
     ) -> HttpResponse:
-        """Note one request and return its answer."""
+        """Record one request and return the response."""
         request: dict[str, Any] = {}
         try:
             self._check_access(path, headers)
             request = parse_body(body)
             check_request(request)
-            answer = self._scripted_response(request, len(body))
-        except RequestRejected as refused:
-            said = json.dumps({"error": refused.error}).encode()
-            answer = HttpResponse(status=refused.status, body=said)
-        self._log_request(request, answer.status)
-        return answer
+            response = self._scripted_response(request, len(body))
+        except RequestRejected as rejected:
+            error = json.dumps({"error": rejected.error}).encode()
+            response = HttpResponse(status=rejected.status, body=error)
+        self._log_request(request, response.status)
+        return response
 
     def _check_access(self, path: str, headers: Mapping[str, str]) -> None:
         if path != "/v1/chat/completions":
@@ -138,8 +145,8 @@ class ModelServer:
         bearer = headers.get("authorization", "").removeprefix("Bearer ")
         if bearer != self.key:
             shown = f"{bearer[:8]}***{bearer[-4:]}"
-            said = f"Incorrect API key provided: {shown}."
-            raise RequestRejected(said, code="invalid_api_key", status=401)
+            text = f"Incorrect API key provided: {shown}."
+            raise RequestRejected(text, code="invalid_api_key", status=401)
         kind = headers.get("content-type", "")
         if kind.partition(";")[0] != "application/json":
             raise RequestRejected(f"Unsupported media type: '{kind}'.", status=415)
@@ -149,13 +156,13 @@ class ModelServer:
             reply = self._rule(request["messages"], request["model"])
             return _make_response(reply, request, size)
         except Exception as error:
-            # A fault of the test: in words, and with a status that nobody retries.
-            said = f"{type(error).__name__}: {error}"
-            raise RequestRejected(said, kind="script_error") from error
+            # An error of the test. Clients do not retry this status.
+            text = f"{type(error).__name__}: {error}"
+            raise RequestRejected(text, kind="script_error") from error
 
     def _log_request(self, request: dict[str, Any], status: int) -> None:
         rest = {k: v for k, v in request.items() if k not in ("model", "messages")}
-        with self._noting:
+        with self._recording:
             entry = {
                 "index": next(self._index),
                 "status": status,
@@ -170,7 +177,7 @@ class ModelServer:
 
 
 def _append(path: Path, line: str) -> None:
-    # One write to a file opened with O_APPEND is never mixed with another's.
+    # Writes to a file that was opened with O_APPEND do not mix.
     file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         os.write(file, line.encode())
@@ -178,11 +185,11 @@ def _append(path: Path, line: str) -> None:
         os.close(file)
 
 
-# What it answers --------------------------------------------------------------
+# Replies --------------------------------------------------------------
 
 
 def rule_from_script(script: Script) -> Rule:
-    """Return the rule that a script stands for; it keeps no state."""
+    """Return the rule for a script. The rule keeps no state."""
 
     def rule(messages: list[dict[str, Any]], model: str) -> Mapping[str, Any]:
         leading = [m for m in messages if m["role"] in ("system", "developer")]
@@ -224,15 +231,15 @@ def _completion(
     reply: Mapping[str, Any], request: dict[str, Any], size: int
 ) -> dict[str, Any]:
     turn = [message["role"] for message in request["messages"]].count("assistant")
-    asked = [
+    calls = [
         _tool_call(c, turn, i) for i, c in enumerate(reply.get("tool_calls") or ())
     ]
     message: dict[str, Any] = {"role": "assistant", "content": reply.get("content")}
     if "tool_calls" in reply:
-        message["tool_calls"] = asked
+        message["tool_calls"] = calls
     message |= {"refusal": None, "annotations": []}
     message |= {k: v for k, v in reply.items() if k not in _REPLY_OPTIONS}
-    finish = reply.get("finish_reason", "tool_calls" if asked else "stop")
+    finish = reply.get("finish_reason", "tool_calls" if calls else "stop")
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish}
     completion = {
         "id": f"chatcmpl-{turn}",
@@ -248,11 +255,11 @@ def _completion(
     return completion
 
 
-def _tool_call(call: Mapping[str, Any], turn: int, place: int) -> dict[str, Any]:
-    given = call.get("arguments", {})
-    text = given if isinstance(given, str) else json.dumps(given)
+def _tool_call(call: Mapping[str, Any], turn: int, index: int) -> dict[str, Any]:
+    arguments = call.get("arguments", {})
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments)
     return {
-        "id": call.get("id", f"call_{turn}_{place}"),
+        "id": call.get("id", f"call_{turn}_{index}"),
         "type": "function",
         "function": {"name": call["name"], "arguments": text},
     }
@@ -268,7 +275,7 @@ def _usage(prompt: int, completion: int) -> dict[str, Any]:
     }
 
 
-# The wire ---------------------------------------------------------------------
+# HTTP ---------------------------------------------------------------------
 
 
 class _Server(ThreadingHTTPServer):
@@ -280,35 +287,35 @@ class _Server(ThreadingHTTPServer):
         self.model = model
         self.closing = threading.Event()
         self._open: set[Any] = set()
-        self._all_gone = threading.Condition()
+        self._none_open = threading.Condition()
 
     def server_bind(self) -> None:
-        # HTTPServer's own asks the name service who 127.0.0.1 is.
+        # HTTPServer.server_bind makes a DNS request for 127.0.0.1.
         TCPServer.server_bind(self)
         self.server_name, self.server_port = "127.0.0.1", self.server_address[1]
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        with self._all_gone:
+        with self._none_open:
             self._open.add(request)
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
         super().shutdown_request(request)
-        with self._all_gone:
+        with self._none_open:
             self._open.discard(request)
-            self._all_gone.notify_all()
+            self._none_open.notify_all()
 
     def hang_up(self) -> None:
-        """End every connection and wait until its thread has let go of it."""
+        """Close every connection and wait until its thread has ended."""
         self.closing.set()
-        with self._all_gone:
+        with self._none_open:
             for request in self._open:
                 with suppress(OSError):
                     request.shutdown(SHUT_RDWR)
-            self._all_gone.wait_for(lambda: not self._open, timeout=5)
+            self._none_open.wait_for(lambda: not self._open, timeout=5)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        # A client that goes away is a test's business; anything else is a fault here.
+        # A client may close its connection. Every other error is reported.
         if not isinstance(sys.exc_info()[1], ConnectionError):
             super().handle_error(request, client_address)
 
@@ -323,45 +330,45 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(length)
         server = cast("_Server", self.server)
         headers = {name.lower(): value for name, value in self.headers.items()}
-        answer = server.model.respond(self.path, headers, body)
-        server.closing.wait(answer.delay)
-        if answer.hang_up or server.closing.is_set():
+        response = server.model.respond(self.path, headers, body)
+        server.closing.wait(response.delay)
+        if response.hang_up or server.closing.is_set():
             self.close_connection = True
             return
-        self.send_response(answer.status)
-        for name, value in answer.headers.items():
+        self.send_response(response.status)
+        for name, value in response.headers.items():
             self.send_header(name, value)
         self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(answer.body)))
+        self.send_header("Content-Length", str(len(response.body)))
         self.end_headers()
-        self.wfile.write(answer.body)
+        self.wfile.write(response.body)
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its name
-        """Say nothing: the log is `ModelServer.requests`."""
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name in the base class
+        """Print nothing: `ModelServer.requests` has the records."""
 
 
 def main() -> None:
-    """Serve a script file until a signal ends it."""
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--script", type=Path, required=True)
-    options.add_argument("--log", type=Path)
-    options.add_argument("--key", default="sk-test")
-    options.add_argument("--port", type=int, default=0)
-    given = options.parse_args()
-    script: Script = json.loads(given.script.read_text("utf-8"))
+    """Serve a script file until a signal arrives."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--script", type=Path, required=True)
+    parser.add_argument("--log", type=Path)
+    parser.add_argument("--key", default="sk-test")
+    parser.add_argument("--port", type=int, default=0)
+    options = parser.parse_args()
+    script: Script = json.loads(options.script.read_text("utf-8"))
     server = ModelServer(
-        script, key=given.key, log=given.log, port=given.port, keep_requests=False
+        script, key=options.key, log=options.log, port=options.port, keep_requests=False
     )
-    asked_to_stop = threading.Event()
+    stopped = threading.Event()
 
     def stop(_signal: int, _frame: FrameType | None) -> None:
-        asked_to_stop.set()
+        stopped.set()
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
     with server:
-        print(server.url, flush=True)  # noqa: T201 - this is what the caller waits for
-        asked_to_stop.wait()
+        print(server.url, flush=True)  # noqa: T201 - the caller reads the URL
+        stopped.wait()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The model server refuses what the API refuses, and answers by its script."""
+"""The model server refuses the requests that the API refuses, and has a script."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HELLO = {"role": "user", "content": "hello"}
 
 
 def assistant_with_calls(*ids: str) -> dict[str, Any]:
-    """Return an assistant message that asks for a tool once for each id."""
+    """Return an assistant message with one tool call for each id."""
     function = {"name": "pay", "arguments": "{}"}
     calls = [{"id": i, "type": "function", "function": function} for i in ids]
     return {"role": "assistant", "content": None, "tool_calls": calls}
@@ -38,7 +38,7 @@ def tool_definition(name: str, **fields: Any) -> dict[str, Any]:
 
 
 class Client:
-    """One kept connection to a server, without any SDK."""
+    """One connection to a server, without an SDK."""
 
     def __init__(self, url: str) -> None:
         host = urlsplit(url).netloc
@@ -55,12 +55,12 @@ class Client:
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
         headers = {"Authorization": f"Bearer {key}", "Content-Type": kind}
         self._connection.request("POST", path, raw, headers)
-        answer = self._connection.getresponse()
-        text = answer.read().decode()
+        response = self._connection.getresponse()
+        text = response.read().decode()
         try:
-            return answer.status, json.loads(text)
+            return response.status, json.loads(text)
         except ValueError:
-            return answer.status, text
+            return response.status, text
 
     def close(self) -> None:
         self._connection.close()
@@ -70,12 +70,12 @@ def post_messages(
     server: ModelServer, *messages: Any, **settings: Any
 ) -> tuple[int, Any]:
     client = Client(server.url)
-    answer = client.post({"model": "m", "messages": list(messages), **settings})
+    response = client.post({"model": "m", "messages": list(messages), **settings})
     client.close()
-    return answer
+    return response
 
 
-# What it refuses --------------------------------------------------------------
+# Refused requests --------------------------------------------------------------
 
 UNANSWERED = "must be followed by tool messages responding to each 'tool_call_id'"
 ORPHAN = "must be a response to a preceeding message with 'tool_calls'"
@@ -84,7 +84,7 @@ EMPTY = "empty array. Expected an array with minimum length 1"
 
 
 @pytest.mark.parametrize(
-    ("messages", "words"),
+    ("messages", "expected_text"),
     [
         ([], f"Invalid 'messages': {EMPTY}"),
         ([7], "Invalid type for 'messages[0]': expected an object"),
@@ -180,17 +180,19 @@ EMPTY = "empty array. Expected an array with minimum length 1"
         ),
     ],
 )
-def test_a_broken_conversation_is_refused(messages: list[Any], words: str) -> None:
+def test_invalid_conversation_is_refused(
+    messages: list[Any], expected_text: str
+) -> None:
     with ModelServer({"": [{"content": "never"}] * 5}) as server:
         status, body = post_messages(server, *messages)
 
     error: dict[str, Any] = body["error"]
     assert (400, "invalid_request_error") == (status, error["type"])
-    assert words in error["message"]
+    assert expected_text in error["message"]
 
 
 @pytest.mark.parametrize(
-    "broken",
+    "invalid",
     [
         {"id": 7},
         {"type": None},
@@ -201,18 +203,18 @@ def test_a_broken_conversation_is_refused(messages: list[Any], words: str) -> No
         {"function": {"name": "pay"}},
     ],
 )
-def test_a_broken_call_is_refused(broken: dict[str, Any]) -> None:
-    asked = assistant_with_calls("a")
-    asked["tool_calls"][0] |= broken
+def test_invalid_call_is_refused(invalid: dict[str, Any]) -> None:
+    message = assistant_with_calls("a")
+    message["tool_calls"][0] |= invalid
     with ModelServer({"": [{"content": "never"}] * 5}) as server:
-        status, body = post_messages(server, HELLO, asked, tool_message("a"))
+        status, body = post_messages(server, HELLO, message, tool_message("a"))
 
     assert 400 == status
     assert body["error"]["param"].startswith("messages[1].tool_calls[0]")
 
 
 @pytest.mark.parametrize(
-    ("settings", "words"),
+    ("settings", "expected_text"),
     [
         ({"tools": []}, f"Invalid 'tools': {EMPTY}"),
         ({"tools": [tool_definition("a b")]}, "does not match pattern"),
@@ -240,12 +242,14 @@ def test_a_broken_call_is_refused(broken: dict[str, Any]) -> None:
         ({"model": None}, "you must provide a model parameter"),
     ],
 )
-def test_a_broken_request_is_refused(settings: dict[str, Any], words: str) -> None:
+def test_invalid_setting_is_refused(
+    settings: dict[str, Any], expected_text: str
+) -> None:
     with ModelServer({"": [{"content": "never"}]}) as server:
         status, body = post_messages(server, HELLO, **settings)
 
     assert 400 == status
-    assert words in body["error"]["message"]
+    assert expected_text in body["error"]["message"]
 
 
 @pytest.mark.parametrize(
@@ -262,7 +266,7 @@ def test_a_broken_request_is_refused(settings: dict[str, Any], words: str) -> No
         b"[" * 100_000,
     ],
 )
-def test_a_body_that_is_not_json_is_refused(raw: bytes) -> None:
+def test_body_that_is_not_json_is_refused(raw: bytes) -> None:
     with ModelServer({}) as server:
         client = Client(server.url)
         status, body = client.post(raw)
@@ -285,11 +289,11 @@ def test_key_path_and_content_type_are_checked_first() -> None:
     assert [404, 415] == [elsewhere[0], form[0]]
 
 
-# What it takes ----------------------------------------------------------------
+# Accepted requests ----------------------------------------------------------------
 
 
 def test_valid_conversation_gets_a_reply() -> None:
-    # Given everything that is easily taken for broken
+    # Given a conversation with unusual but valid messages
     conversation = [
         {"role": "developer", "content": "be kind"},
         {"role": "user", "content": [{"type": "text", "text": "emoji \U0001f600"}]},
@@ -311,7 +315,7 @@ def test_valid_conversation_gets_a_reply() -> None:
     assert "3" == body["choices"][0]["message"]["content"]
 
 
-def test_the_script_is_chosen_by_prompt_or_model() -> None:
+def test_script_is_chosen_by_prompt_or_model() -> None:
     script: Script = {
         "You are hr": [{"content": "hr"}, {"content": "hr again"}],
         "m": [{"content": "by model"}],
@@ -319,7 +323,7 @@ def test_the_script_is_chosen_by_prompt_or_model() -> None:
     prompt = {"role": "system", "content": "You are hr, and kind."}
 
     with ModelServer(script) as server:
-        said = [
+        bodies = [
             post_messages(server, *messages)[1]
             for messages in (
                 [prompt, HELLO],
@@ -332,19 +336,19 @@ def test_the_script_is_chosen_by_prompt_or_model() -> None:
         )
 
     assert ["hr", "hr again", "by model"] == [
-        body["choices"][0]["message"]["content"] for body in said
+        body["choices"][0]["message"]["content"] for body in bodies
     ]
     assert (400, "script_error") == (ended[0], ended[1]["error"]["type"])
 
 
 def test_rule_function_chooses_the_reply() -> None:
     def rule(messages: list[dict[str, Any]], model: str) -> dict[str, Any]:
-        return {"content": f"{model} heard {messages[-1]['content']}"}
+        return {"content": f"{model} got {messages[-1]['content']}"}
 
     with ModelServer(rule) as server:
         body = post_messages(server, HELLO)[1]
 
-    assert "m heard hello" == body["choices"][0]["message"]["content"]
+    assert "m got hello" == body["choices"][0]["message"]["content"]
 
 
 def test_reply_may_set_status_body_and_fields() -> None:
@@ -359,25 +363,25 @@ def test_reply_may_set_status_body_and_fields() -> None:
         "cut": [{"content": "a", "finish_reason": "length", "usage": {"x": 1}}],
     }
     with ModelServer(script) as server:
-        got = {name: post_messages(server, HELLO, model=name) for name in script}
+        responses = {name: post_messages(server, HELLO, model=name) for name in script}
 
-    choice = got["calls"][1]["choices"][0]
-    asked = choice["message"]["tool_calls"]
+    choice = responses["calls"][1]["choices"][0]
+    sent_calls = choice["message"]["tool_calls"]
     assert [("call_0_0", '{"x": 1}'), ("i", "{")] == [
-        (one["id"], one["function"]["arguments"]) for one in asked
+        (one["id"], one["function"]["arguments"]) for one in sent_calls
     ]
     assert ("tool_calls", "hm") == (
         choice["finish_reason"],
         choice["message"]["reasoning"],
     )
-    assert "usage" not in got["calls"][1]
-    assert (429, {"error": 1}) == got["status"]
-    assert "<html>" == got["raw"][1]
-    assert "length" == got["cut"][1]["choices"][0]["finish_reason"]
-    assert {"x": 1} == got["cut"][1]["usage"]
+    assert "usage" not in responses["calls"][1]
+    assert (429, {"error": 1}) == responses["status"]
+    assert "<html>" == responses["raw"][1]
+    assert "length" == responses["cut"][1]["choices"][0]["finish_reason"]
+    assert {"x": 1} == responses["cut"][1]["usage"]
 
 
-def test_a_delay_ends_with_the_server() -> None:
+def test_delay_ends_with_the_server() -> None:
     # Given a reply that takes a minute
     server = ModelServer({"": [{"content": "late", "delay": 60}]})
     with server:
@@ -388,7 +392,7 @@ def test_a_delay_ends_with_the_server() -> None:
             time.sleep(0.01)
         began = time.monotonic()
 
-    # When the server is closed, then nobody waits for the reply
+    # When the server is closed, then the client does not wait for the reply
     waiting.join()
     assert time.monotonic() - began < 5
 
@@ -399,11 +403,11 @@ def _until_hung_up(client: Client) -> None:
     client.close()
 
 
-def test_a_hundred_connections_at_once(tmp_path: Path) -> None:
-    # Given a hundred workers that start together
+def test_hundred_connections_at_once_are_served(tmp_path: Path) -> None:
+    # Given a hundred clients that start at the same time
     log = tmp_path / "calls.jsonl"
     start = threading.Barrier(100)
-    wrong: list[object] = []
+    failed: list[object] = []
 
     def work(url: str) -> None:
         client = Client(url)
@@ -411,7 +415,7 @@ def test_a_hundred_connections_at_once(tmp_path: Path) -> None:
         for _ in range(20):
             status, body = client.post({"model": "m", "messages": [HELLO]})
             if status != 200:
-                wrong.append(body)
+                failed.append(body)
         client.close()
 
     with ModelServer({"": [{"content": "ok", "delay": 0.001}]}, log=log) as server:
@@ -423,9 +427,9 @@ def test_a_hundred_connections_at_once(tmp_path: Path) -> None:
         for thread in threads:
             thread.join()
 
-    # Then all were answered, and each is one line of the log
+    # Then each request got a reply, and each is one line of the log
     lines = [json.loads(line) for line in log.read_text("utf-8").splitlines()]
-    assert [] == wrong
+    assert [] == failed
     assert list(range(2000)) == [line["index"] for line in lines]
     assert server.requests == lines
 
@@ -437,7 +441,7 @@ def test_server_process_serves_a_script_file(tmp_path: Path) -> None:
     command = [sys.executable, str(Path(__file__).with_name("model_server.py"))]
     options = ["--script", str(script), "--log", str(log)]
 
-    # When it runs as a process, from anywhere
+    # When the server runs as a process in another folder
     with subprocess.Popen(
         [*command, *options], stdout=subprocess.PIPE, text=True, cwd=tmp_path
     ) as process:
@@ -447,7 +451,7 @@ def test_server_process_serves_a_script_file(tmp_path: Path) -> None:
         client.close()
         process.send_signal(signal.SIGTERM)
 
-    # Then it answers, writes its log, and ends when it is told to
+    # Then it replies, writes its log, and ends on the signal
     assert (200, "hi") == (status, body["choices"][0]["message"]["content"])
     assert [HELLO] == json.loads(log.read_text("utf-8"))["messages"]
     assert 0 == process.returncode

@@ -6,14 +6,12 @@ need the code, and only they import its module.
 
 from __future__ import annotations
 
-import sys
-import traceback
-from importlib import import_module
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import continuations
 from continuations.cli.errors import UsageError
+from continuations.engine.loading import load_object
+from continuations.errors import InvalidInput
 from continuations.ledger.objects import open_store
 
 if TYPE_CHECKING:
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
 def runner_with_agents(app: str | None, store: str | None, *, command: str) -> Runner:
     """Return the runner of an application; raise `UsageError` without one."""
     if app is not None:
-        return _runner(app, _import_app(app), store)
+        return _runner(app, _load_app(app), store)
     msg = (
         f"--app is missing: `{command}` runs your agents. Pass --app MODULE:NAME or "
         "set CONTINUATIONS_APP. NAME must be a Runner, an AsyncRunner or an Agent."
@@ -39,7 +37,7 @@ def runner_without_agents(app: str | None, store: str | None) -> Runner:
     if store is not None:
         return continuations.Runner([], store=store)
     if app is not None:
-        return _runner(app, _import_app(app), store)
+        return _runner(app, _load_app(app), store)
     msg = (
         "--store is missing. Pass --store URL (file:PATH or s3://BUCKET/PREFIX) or set "
         "CONTINUATIONS_STORE."
@@ -84,56 +82,9 @@ def _check_same_store(app: str, runner: Runner, store: str | None) -> None:
         raise UsageError(msg)
 
 
-# Importing ------------------------------------------------------------------
-
-
-def _import_app(app: str) -> object:
-    module_name, colon, name = app.partition(":")
-    if not (colon and name and module_name) or module_name.startswith("."):
-        msg = f"--app must be MODULE:NAME, as in payroll.agents:runner, got {app!r}."
-        raise UsageError(msg)
-    value: Any = _import_module(app, module_name)
-    for part in name.split("."):
-        if not hasattr(value, part):
-            msg = (
-                f"--app {app}: the module {module_name} has no {name}. Check the name "
-                "after the colon."
-            )
-            raise UsageError(msg)
-        value = getattr(value, part)
-    return value
-
-
-def _import_module(app: str, name: str) -> object:
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
+def _load_app(app: str) -> object:
     try:
-        return import_module(name)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        if isinstance(error, ModuleNotFoundError) and _is_module_or_parent(
-            error.name, name
-        ):
-            msg = (
-                f"--app {app}: there is no module {error.name}. Python looks for it in "
-                f"{here} and then in sys.path."
-            )
-        else:
-            msg = (
-                f"--app {app}: the import of module {name} failed"
-                f"{_error_location(error)}: {type(error).__name__}: {error}"
-            )
+        return load_object(app, from_current_directory=True)
+    except InvalidInput as error:
+        msg = f"--app: {error}"
         raise UsageError(msg) from error
-
-
-def _is_module_or_parent(missing: str | None, name: str) -> bool:
-    return missing is not None and f"{name}.".startswith(f"{missing}.")
-
-
-def _error_location(error: BaseException) -> str:
-    frames = traceback.extract_tb(error.__traceback__)
-    # Leave out this module and the import system.
-    own = [frame for frame in frames[1:] if "importlib" not in frame.filename]
-    return f" at {own[-1].filename}, line {own[-1].lineno}" if own else ""

@@ -63,11 +63,11 @@ def resolve_actor(by: str | None) -> Actor:
 
 
 def write_actor_note(actor: Actor) -> None:
-    """Write a note if the decision names the user of this process."""
+    """Write a note if the recorded name is the user of this process."""
     if actor.is_default:
         write_note(
-            f"note: recorded as decided by {actor.name}, the user of this process; "
-            "--by or CONTINUATIONS_BY names another person"
+            f"note: decided by {actor.name}, the user of this process; pass --by NAME "
+            "to name another person"
         )
 
 

@@ -63,6 +63,7 @@ def _suspended_lines(outcome: Suspended) -> Iterator[str]:
 
 def wait_lines(wait: Wait, indent: str = "") -> Iterator[str]:
     """Yield the fields of a wait that a person needs to decide, without the id."""
+    yield f"{indent}kind: {wait.kind}"
     for label, fact in wait_facts(wait).items():
         if label not in _FACTS_IN_THE_ID:
             yield f"{indent}{label.lower()}: {escape_invisible(fact)}"

@@ -94,25 +94,25 @@ def cancel(
     """End a run and all its open waits. Needs no agent code."""
     actor = resolve_actor(by)
     state = runner_without_agents(app, store).cancel(run, reason=reason, by=actor.name)
-    write_actor_note(actor)
+    name = escape_invisible(run)
     if state.status in ("finished", "failed"):
-        result = f"already {state.status}; nothing was cancelled"
-    elif state.status == "cancelled":
-        result = "cancelled"
-    else:
+        write_lines([f"{name}: already {state.status}; nothing was cancelled"])
+        raise typer.Exit(FAILED)
+    write_actor_note(actor)
+    result = "cancelled"
+    if state.status != "cancelled":
         result = (
             "cancel request recorded; the process that holds the claim stops "
             "at its next commit"
         )
-    write_lines([f"{escape_invisible(run)}: {result}"])
-    if state.status in ("finished", "failed"):
-        raise typer.Exit(FAILED)
+    write_lines([f"{name}: {result}"])
 
 
 def sweep(*, app: App = None, store: StoreUrl = None) -> None:
     """Check the runs that are due, repair them, and resume those that can continue.
 
-    Without --app no run can be resumed; those that need your agents are reported.
+    Without --app no run is resumed: a run that needs your agents is reported, and
+    checked again by a sweep one minute later or more.
     """
     runner = (
         runner_without_agents(None, store)

@@ -62,7 +62,10 @@ class Message:
 
     @classmethod
     def _from_parsed(cls, text: str, data: Mapping[str, Any]) -> Message:
-        role = data.get("role")
+        if "role" not in data:
+            msg = '"role" is missing'
+            raise MalformedMessage(msg)
+        role = data["role"]
         if not isinstance(role, str) or role not in ROLES:
             msg = f'"role" must be one of {", ".join(sorted(ROLES))}'
             raise MalformedMessage(msg)

@@ -86,7 +86,7 @@ def _add_model_reply(draft: Draft, event: ModelReplied) -> None:
     if frame.open_call_ids:
         raise illegal_transition(f"frame {frame.id} has open calls", event)
     if event.message.role != "assistant":
-        raise illegal_transition("the reply has not the role assistant", event)
+        raise illegal_transition(f"the reply has the role {event.message.role}", event)
     draft.put_run(replace(draft.run, usage=draft.run.usage + event.usage))
     call_ids = tuple(draft.allocate_id("c") for _ in event.message.tool_call_ids)
     message = event.message
@@ -227,20 +227,21 @@ def _apply_call_event(draft: Draft, event: CallEvent) -> None:
 
 
 def _next_call_state(draft: Draft, row: CallRow, event: CallEvent) -> CallState:
-    kind = next_state(row.id, row.state, event)
-    state = _build_call_state(draft, row, event, kind)
-    if type(state) is not kind:
-        why = f"call {row.id} cannot become {STATE_NAMES[kind]} by this event"
+    state_type = next_state(row.id, row.state, event)
+    state = _build_call_state(draft, row, event, state_type)
+    if type(state) is not state_type:
+        why = f"call {row.id} cannot become {STATE_NAMES[state_type]} by this event"
         raise illegal_transition(why, event)
     return state
 
 
 def _build_call_state(  # noqa: PLR0911 - one return for each kind of state
-    draft: Draft, row: CallRow, event: CallEvent, kind: type[CallState]
+    draft: Draft, row: CallRow, event: CallEvent, state_type: type[CallState]
 ) -> CallState:
     match event:
         case ApprovalRequested() | Reopened() | OutcomeUnknown():
-            return Unknown(event.wait.id) if kind is Unknown else Waiting(event.wait.id)
+            unknown = state_type is Unknown
+            return Unknown(event.wait.id) if unknown else Waiting(event.wait.id)
         case SubAgentStarted():
             return Nested(_open_frame(draft, row, event))
         case CallReturned() | Answered():
@@ -251,10 +252,10 @@ def _build_call_state(  # noqa: PLR0911 - one return for each kind of state
             return tool_messages.refused_state(row, event.decision)
         case CallCancelled():
             return tool_messages.cancelled_state(row, event.reason)
-        case _ if kind is Unknown and isinstance(row.state, Unknown):
+        case _ if state_type is Unknown and isinstance(row.state, Unknown):
             return Unknown(row.state.wait_id, verify_tried=True)
         case _:
-            return Started() if kind is Started else Ready()
+            return Started() if state_type is Started else Ready()
 
 
 def _open_frame(draft: Draft, row: CallRow, event: SubAgentStarted) -> str:

@@ -36,8 +36,9 @@ class Failure:
     """Why a run failed or was cancelled.
 
     Attributes:
-        code: Kind of the failure, for programs; for example `max_turns`, `budget` or
-            `cancelled`.
+        code: Kind of the failure, for programs: `budget`, `max_turns`, `length` or
+            `content_filter` (the last reply was incomplete), `output` (it has the
+            wrong type), `denied`, `expired`, `attempts` or `cancelled`.
         message: Explanation, for people.
     """
 

@@ -1,7 +1,7 @@
-"""Taking in what arrived: decisions, deadlines, messages, and calls cut off by a crash.
+"""Turn arrived decisions, and calls that a crash interrupted, into events.
 
-All of this happens before a claim: whatever can fail here leaves the stored bytes as
-they are, and the run resumable.
+This happens before the claim: if it fails, the store is unchanged and the run can be
+resumed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from continuations.core.events import (
 from continuations.core.reducer import advance
 from continuations.core.run import Failure
 from continuations.core.waits import Wait
-from continuations.engine.new_run import (
+from continuations.engine.call_waits import (
     approval_digest,
     approved_contract_digest,
     new_wait,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ArrivalReducer:
-    """Turns what arrived into events, with the code of this process at hand."""
+    """Advances a run by what arrived, with the agents of this process."""
 
     stack_binding: StackBinding
     ports: Ports
@@ -54,10 +54,9 @@ class ArrivalReducer:
     def with_decisions(
         self, state: RunState, decisions: Mapping[str, Decision]
     ) -> RunState:
-        """Take in the decisions of open waits, the oldest wait first.
+        """Return the run with the decisions of its open waits, the oldest wait first.
 
-        Raises `AgentChanged` if an approved call's tool is gone or means another
-        thing.
+        Raises `AgentChanged` if an approved call's tool is missing or has changed.
         """
         stop: Failure | None = None
         for wait in sorted(state.waits.values(), key=Wait.sort_key):
@@ -88,15 +87,15 @@ class ArrivalReducer:
         self, state: RunState, call: CallRow, wait: Wait, decision: Decision
     ) -> CallEvent:
         tool = self.stack_binding.unchanged_tool(state, call)
-        meaning = approved_contract_digest(tool)
+        contract = approved_contract_digest(tool)
         if wait.rules.follows_policy:
-            now_means = approval_digest(state, call, wait.arguments_json, meaning)
-            if now_means != wait.digest:
+            digest = approval_digest(state, call, wait.arguments_json, contract)
+            if digest != wait.digest:
                 note = "The tool's description changed after the approval."
                 return self._reopened_event(state, call, wait, note)
             until = _approval_valid_until(wait, decision)
             if until is not None and self.ports.clock.now() > until:
-                note = f"The approval was older than its {wait.valid_for} s."
+                note = f"The approval was older than {wait.valid_for} s."
                 return self._reopened_event(state, call, wait, note)
         else:
             until = None
@@ -106,17 +105,20 @@ class ArrivalReducer:
                 arguments = tool.effective_arguments(decision.arguments)
             except ArgumentsInvalid as error:
                 note = (
-                    f"The edited arguments were refused: {error} {_PLAIN_APPROVAL_NOTE}"
+                    f"The tool rejected the edited arguments: {error} "
+                    f"{_PLAIN_APPROVAL_NOTE}"
                 )
                 return self._reopened_event(state, call, wait, note)
             if arguments != _edit_with_shown_defaults(wait, decision.arguments):
-                note = "The edited arguments were not taken: the tool reads them as"
-                note = f"{note} {arguments}. {_PLAIN_APPROVAL_NOTE}"
+                note = (
+                    "The edited arguments were not used: the tool would change them to "
+                    f"{arguments}. {_PLAIN_APPROVAL_NOTE}"
+                )
                 return self._reopened_event(state, call, wait, note)
         if arguments == wait.arguments_json:
             arguments = None
-        runs = arguments if arguments is not None else wait.arguments_json
-        digest = approval_digest(state, call, runs, meaning)
+        executed = arguments if arguments is not None else wait.arguments_json
+        digest = approval_digest(state, call, executed, contract)
         return Approved(
             call_id=call.id, digest=digest, until=until, arguments=arguments
         )
@@ -125,7 +127,7 @@ class ArrivalReducer:
         self, state: RunState, call: CallRow, wait: Wait, note: str
     ) -> Reopened:
         now = self.ports.clock.now()
-        again = new_wait(
+        new = new_wait(
             state,
             call,
             self.stack_binding.tool(state, call),
@@ -134,13 +136,14 @@ class ArrivalReducer:
             ulid=self.ports.ids.new_ulid(now),
             note=note,
         )
-        return Reopened(call_id=call.id, wait=again)
+        return Reopened(call_id=call.id, wait=new)
 
     def with_interrupted_calls(self, state: RunState) -> RunState:
-        """Settle the calls that a dead worker had started.
+        """Return the run without started calls: a worker died while they ran.
 
-        Those that are safe to repeat become ready again, of the others the outcome is
-        unknown. Raises `AgentChanged` if one to be repeated is gone.
+        Repeatable calls become ready again. The outcome of the others is unknown, and a
+        wait is opened for each. Raises `AgentChanged` if the tool of a repeatable call
+        is missing or has changed.
         """
         for call in list(state.calls.values()):
             if not isinstance(call.state, Started):
@@ -157,22 +160,22 @@ class ArrivalReducer:
                 kind="unknown",
                 now=now,
                 ulid=self.ports.ids.new_ulid(now),
-                note="The process that ran it died before it could say what happened.",
+                note="The process that ran this call died before it recorded a result.",
             )
             state = advance(state, OutcomeUnknown(call_id=call.id, wait=wait))
         return state
 
 
 _PLAIN_APPROVAL_NOTE = (
-    "A plain yes runs the call as it is shown, as it was before the edit."
+    "An approval without edits runs the call with the arguments shown here."
 )
 
 
 def _edit_with_shown_defaults(wait: Wait, edited_arguments: str) -> str:
-    """Return what an edit says, with the defaults that the wait's schema showed.
+    """Return an edit completed by the defaults in the wait's schema.
 
-    Whatever else a tool would make of it (what a factory or a validator fills in, what
-    it passes over) was never shown to anybody.
+    The deciding person saw the edit and the schema, and nothing else: not the values
+    that a default factory or a validator adds or removes.
     """
     properties = jsontext.as_object(wait.schema.get("properties")) or {}
     shown = {
@@ -184,7 +187,7 @@ def _edit_with_shown_defaults(wait: Wait, edited_arguments: str) -> str:
 
 
 def _approval_valid_until(wait: Wait, decision: Decision) -> datetime | None:
-    """Return until when an approved call may begin, or `None` for always."""
+    """Return the time until which an approved call may begin, `None` for no limit."""
     if wait.valid_for is None:
         return None
     return decision.at + timedelta(seconds=wait.valid_for)
@@ -195,5 +198,5 @@ def _failure_from_decision(wait: Wait, decision: Decision) -> Failure | None:
         reason = f": {decision.reason}" if decision.reason else ""
         return Failure(code="denied", message=f"{wait.tool} was denied{reason}")
     if decision.kind == "expire" and wait.expiry_stops:
-        return Failure(code="expired", message=f"nobody approved {wait.tool} in time")
+        return Failure(code="expired", message=f"{wait.tool} was not approved in time")
     return None

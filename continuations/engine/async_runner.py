@@ -1,16 +1,15 @@
-"""AsyncRunner: start, resume, decide, look at, cancel and sweep runs in a store."""
+"""AsyncRunner: start, resume, decide, inspect, cancel and sweep runs in a store."""
 
 from __future__ import annotations
 
 import asyncio
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from continuations.engine.ports import Ports
+from continuations.engine.runner_parts import RunnerParts
 from continuations.engine.worker_options import WorkerOptions
 from continuations.errors import InvalidInput, StaleRun
-from continuations.ledger import decisions as deciding
-from continuations.ledger import layout, waits
+from continuations.ledger import decisions, layout, waits
 from continuations.ledger.arrivals import read_decision
 from continuations.ledger.objects import Objects, to_store
 
@@ -25,34 +24,40 @@ if TYPE_CHECKING:
     from continuations.engine.new_run import Input
     from continuations.engine.outcomes import Outcome
     from continuations.engine.ports import IdGenerator, Notify
-    from continuations.engine.run_options import RunOptions, ShouldPause
-    from continuations.engine.run_requests import RunRequests
-    from continuations.engine.sweeping import Sweeper, SweepResult
-    from continuations.engine.worker_factory import WorkerFactory
+    from continuations.engine.run_options import ShouldPause
+    from continuations.engine.sweeping import SweepResult
     from continuations.ledger.claims import Clock
     from continuations.ledger.decisions import DigestCheck
     from continuations.wire.continuation import Continuation
     from continuations_storage import Store
 
-# Deciding and listing load no engine, no agents and no library for either: what
-# moves runs on is imported by the methods that do so. The import path is the price.
+# A process that only decides should start fast: it imports neither the engine nor the
+# agents. The methods that work on runs import the engine themselves.
 # ruff: noqa: PLC0415
 
 
-class AsyncRunner:
+class AsyncRunner(RunnerParts):
     """Runs of some agents, kept in a store; every method is a coroutine.
 
-    Raises `InvalidInput` for options that could only fail later.
-
-    `agents` is one root agent or several with names of their own; with none at all
-    the runner still lists, looks, decides and cancels. `store` is a URL
-    (`file:path`, `s3://bucket/prefix`, `memory:`), a folder's path or a store object.
-    `lease` is the length of a claim in seconds, `max_attempts` how often in a row a
-    run may kill its worker, `max_depth` a limit on agents in agents. `notify` is
-    called with each new wait once it is durable; what it raises is logged and loses
-    nothing.
-
     Any number of runners in any number of processes may share a store.
+
+    Args:
+        agents: One root agent, or a list of root agents with different names. With
+            `[]`, every method works but `start`, `resume`, `sweep` and `serve_forever`.
+        store: A URL (`file:path`, `s3://bucket/prefix`, `memory:`), a folder's path or
+            a store object.
+        lease: Length of a claim in seconds, 0.1 to 86400. After this time, a run whose
+            worker died can be resumed.
+        max_attempts: How many times in a row a run's worker may die without progress
+            before the run fails, at least 1.
+        max_depth: Maximum number of levels of agents, or `None` for no limit.
+        notify: A function or coroutine function that is called with each new `Wait`
+            once it is stored. Exceptions that it raises are logged.
+        clock: The clocks of this machine, for tests.
+        ids: The source of new ids, for tests.
+
+    Raises:
+        InvalidInput: An argument is invalid.
     """
 
     def __init__(
@@ -67,36 +72,23 @@ class AsyncRunner:
         clock: Clock | None = None,
         ids: IdGenerator | None = None,
     ) -> None:
-        self._objects = Objects(to_store(store))
-        self._ports = Ports.with_defaults(clock=clock, ids=ids, notify=notify)
-        self._probed = False
-        self._agents = agents
-        self._options = WorkerOptions.validate(
-            lease=lease, max_attempts=max_attempts, max_depth=max_depth
+        super().__init__(
+            agents,
+            Objects(to_store(store)),
+            Ports.with_defaults(clock=clock, ids=ids, notify=notify),
+            WorkerOptions.validate(
+                lease=lease, max_attempts=max_attempts, max_depth=max_depth
+            ),
         )
-        if agents != []:
-            # Two root agents of one name are refused here, not at the first resume.
-            _ = self._worker_factory
-
-    @cached_property
-    def _worker_factory(self) -> WorkerFactory:
-        return self._make_worker_factory()
-
-    def _make_worker_factory(self) -> WorkerFactory:
-        from continuations.engine.worker_factory import WorkerFactory
-
-        return WorkerFactory(self._agents, self._objects, self._ports, self._options)
 
     @property
     def store(self) -> Store:
-        """The store that the runs are kept in."""
+        """The store of the runs."""
         return self._objects.store
-
-    # Moving runs on -----------------------------------------------------------
 
     async def start(
         self,
-        input: Input,  # noqa: A002 - the word of the design
+        input: Input,  # noqa: A002 - the best name for the caller
         *,
         run_id: str | None = None,
         agent: str | None = None,
@@ -104,20 +96,32 @@ class AsyncRunner:
         budget: Budget | None = None,
         should_pause: ShouldPause | None = None,
     ) -> Outcome:
-        """Begin a run and work on it until it ends or must wait.
+        """Start a run and work on it until it ends or must wait.
 
-        `input` is a text or a list of messages, `agent` the name of the root agent
-        where there are several, `context` your live object for the tools; it is never
-        stored. `budget` bounds what its models may cost in all; a run that has used it
-        up ends as failed, code "budget". `pause` is asked before every model call and
-        every new tool call; as soon as it says True, what was begun is brought to its
-        end and the run is suspended, `paused`, to be resumed elsewhere. With a
-        `run_id` that exists and the same input the existing run is resumed; with
-        another input this raises `RunExists`.
+        If `run_id` exists and began with the same input, that run is resumed. After a
+        crash the run either does not exist, or `resume` and `sweep` continue it.
 
-        Raises `InvalidId`, `InvalidInput`, `RunExists`, `RunBusy`, `ModelError` (the
-        run is kept) and `StoreError`. A crash leaves a run that
-        `resume` or `sweep` goes on with, or none.
+        Args:
+            input: The first user message as text, or a list of chat messages.
+            run_id: Id of the run, by default a new one. With an id of your own, for
+                example a job's, a repeated call does not start a second run.
+            agent: Name of the root agent; required if the runner has several.
+            context: Your object for the tools, `ctx.context`. It is never stored.
+            budget: Limits for the model usage of the whole run.
+            should_pause: Called before every model call and every new tool call. Once
+                it returns True, calls in progress are completed, and the run is
+                suspended with `paused=True`. Any process may resume it at once.
+
+        Returns:
+            `Finished`, `Suspended` or `Failed`.
+
+        Raises:
+            InvalidId: `run_id` is invalid.
+            InvalidInput: `input`, `agent` or `budget` is invalid.
+            RunExists: `run_id` belongs to a run with another input or agent.
+            RunBusy: Another process works on the run.
+            ModelError: A model did not reply. The run can be resumed.
+            StoreError: The store failed. The run can be resumed if it was stored.
         """
         if run_id is not None:
             layout.check_run_id(run_id)
@@ -140,44 +144,52 @@ class AsyncRunner:
         context: Any = None,
         should_pause: ShouldPause | None = None,
     ) -> Outcome:
-        """Go on with a run, in any process that has its agents.
+        """Continue a run, in any process that has its agents.
 
-        Of a finished run it returns its outcome, of one that nobody decided it returns
-        `Suspended` and writes nothing; of `pause`, see `start`. Raises `RunNotFound`,
-        `RunBusy` (another process holds it), `StaleRun` (another process was quicker),
-        `AgentChanged` (the code of a pending call is other code now; nothing was
-        written), `ModelError` (the run is kept), `ClockOff`, `Corrupt` and
-        `StoreError`.
+        If nothing has been decided, nothing is written and the result is `Suspended`.
+        If the run has ended, the result is its outcome.
+
+        Args:
+            run_id: Id of the run.
+            context: Your object for the tools, `ctx.context`. It is never stored.
+            should_pause: As for `start`.
+
+        Returns:
+            `Finished`, `Suspended` or `Failed`.
+
+        Raises:
+            RunNotFound: The store has no such run.
+            RunBusy: Another process works on the run.
+            StaleRun: Another process took the run over in the meantime.
+            AgentChanged: This process does not have the run's agents, or the code of a
+                pending call has changed. Nothing was written.
+            ModelError: A model did not reply. The run can be resumed.
+            ClockOff: This machine's clock is wrong. Nothing ran.
+            Corrupt: A stored object is damaged.
+            StoreError: The store failed. The run can be resumed.
         """
         layout.check_run_id(run_id)
         run_options = self._run_options(context, should_pause)
         return await self._worker_factory.make_worker(run_id, run_options).resume()
 
-    async def cancel(
-        self, run_id: str, *, reason: str | None = None, by: str | None = None
-    ) -> Continuation:
-        """End a run for good, and every open wait with it; idempotent.
-
-        Needs no agents. Returns the run as it stands: cancelled, or still running if
-        another process holds it, which stops at its next commit. A run that had
-        already ended stays as it ended.
-        """
-        layout.check_run_id(run_id)
-        return await self._run_requests(run_id).cancel(
-            by=_optional_text(by), reason=_optional_text(reason)
-        )
-
     async def sweep(
         self, *, context: Any = None, should_pause: ShouldPause | None = None
     ) -> SweepResult:
-        """Look at every run whose time has come, and resume what can move.
+        """Check every run that is due, and resume those that can make progress.
 
-        `context` is your live object for the tools of the runs that it resumes; once
-        `pause` says True, those are suspended and no other run is looked at.
+        A run is due if it has a new decision or message, if a deadline has passed, if
+        it was paused, or if its worker died. A sweep also creates objects that are
+        missing after a crash. An error of one run does not stop it. Call it regularly.
 
-        Call it from a timer: it finds what was decided and never resumed, deadlines
-        that have passed and runs whose worker died, and mends what a crash left
-        behind. One run's trouble does not keep it from the others.
+        Args:
+            context: Your object for the tools, `ctx.context`. It is never stored.
+            should_pause: As for `start`. Once it returns True, no other run is checked.
+
+        Returns:
+            The outcomes and errors of the runs.
+
+        Raises:
+            StoreError: The due runs could not be listed.
         """
         run_options = self._run_options(context, should_pause)
         return await self._make_sweeper(run_options).sweep()
@@ -190,64 +202,103 @@ class AsyncRunner:
         context: Any = None,
         stop: asyncio.Event | None = None,
     ) -> None:
-        """Resume whatever is due, until this process is told to stop.
+        """Resume due runs until SIGTERM, SIGINT or `stop`.
 
-        A small loop for one machine: looks for what is due every so many seconds and
-        works on at most `at_once` runs at a time. On SIGTERM and SIGINT, or once `stop`
-        is set, nothing new begins, runs are suspended where they stand and this
-        returns; a second signal ends the process as it always would. Trouble with the
-        store or with one run is logged, and does not end it. Raises `InvalidInput`.
+        After the first signal nothing new begins, runs in progress are suspended, and
+        the method returns. A second signal has its usual effect. Errors of the store
+        and of runs are logged.
+
+        Args:
+            interval: Seconds between two looks for due runs.
+            max_concurrent_runs: Maximum number of runs at the same time, at least 1.
+            context: Your object for the tools, `ctx.context`. It is never stored.
+            stop: Set it to stop the loop like a signal does.
+
+        Raises:
+            InvalidInput: `interval` or `max_concurrent_runs` is invalid.
         """
         from continuations.engine.sweep_loop import run_sweep_loop
 
         stopping = stop or asyncio.Event()
-        sweeper = self._make_sweeper(self._run_options(context, stopping.is_set))
         await run_sweep_loop(
-            sweeper,
+            self._make_sweeper(self._run_options(context, stopping.is_set)),
             stopping,
             interval=interval,
             max_concurrent_runs=max_concurrent_runs,
         )
 
-    def _make_sweeper(self, run_options: RunOptions) -> Sweeper:
-        from continuations.engine.sweeping import Sweeper
+    async def cancel(
+        self, run_id: str, *, reason: str | None = None, by: str | None = None
+    ) -> Continuation:
+        """End a run and close its open waits; idempotent.
 
-        make_worker = self._worker_factory.make_worker
-        return Sweeper(self._objects, self._ports, make_worker, run_options)
+        If another process works on the run, that process ends it at its next commit.
+        The request is stored first: after a crash, a sweep or resume ends the run.
 
-    def _run_options(
-        self, context: Any, should_pause: ShouldPause | None
-    ) -> RunOptions:
-        """Return one call's options; a subclass may choose other defaults."""
-        from continuations.engine.run_options import RunOptions
+        Args:
+            run_id: Id of the run.
+            reason: Why, for the record and for later deciders.
+            by: Name of the person who cancels, for the record.
 
-        return RunOptions.from_arguments(context=context, should_pause=should_pause)
+        Returns:
+            The newest state: cancelled, running in another process, or ended before.
 
-    def _run_requests(self, run_id: str) -> RunRequests:
-        from continuations.engine.run_requests import RunRequests
+        Raises:
+            RunNotFound: The store has no such run.
+            InvalidInput: `reason` or `by` is not a text.
+            StoreError: The store failed.
+        """
+        layout.check_run_id(run_id)
+        return await self._run_requests(run_id).cancel(by=by, reason=reason)
 
-        return RunRequests(
-            objects=self._objects,
-            ports=self._ports,
-            options=self._options,
-            run_id=run_id,
-        )
+    async def send(self, run_id: str, text: str, *, by: str | None = None) -> int:
+        """Send a user message to a run.
 
-    # Deciding -----------------------------------------------------------------
+        The root agent reads it at the next resume or sweep, before its next turn and
+        never between a call and its result.
+
+        Args:
+            run_id: Id of the run.
+            text: The message, not empty.
+            by: Name of the sender, for the record.
+
+        Returns:
+            The number of the message in the run's inbox, from 1.
+
+        Raises:
+            RunNotFound: The store has no such run.
+            InvalidInput: The run has ended, or an argument is not a text.
+            StoreError: The store failed.
+        """
+        layout.check_run_id(run_id)
+        return await self._run_requests(run_id).send(text, by=by)
 
     async def decide(
         self, wait_id: str, verdict: Verdict, *, check_digest: DigestCheck | None = None
     ) -> Decision:
-        """Record the decision of a wait; the first one stands.
+        """Record the decision of a wait; the first decision wins.
 
-        `check` is called with the wait's digest before anything is recorded or told,
-        to see that it is of what the decider was shown; what it raises is raised.
-        Returns the decision that stands if it says the same as this one. Raises
-        `WaitNotFound`, `DecisionRefused` (nothing recorded), `AlreadyDecided`,
-        `WaitExpired`, `Cancelled` and `StoreError`. Moves nothing on: `resume` does.
+        The run does not continue before the next `resume` or `sweep`.
+
+        Args:
+            wait_id: Id of the wait.
+            verdict: `Approve`, `Deny` or `Answer`.
+            check_digest: Called with the wait's digest before anything is recorded, to
+                compare it with what the person saw. Its exceptions are raised.
+
+        Returns:
+            The recorded decision. A second, equal call returns the same decision.
+
+        Raises:
+            WaitNotFound: There is no such wait.
+            DecisionRefused: The verdict is invalid for the wait. Nothing was recorded.
+            AlreadyDecided: Another decision is recorded; the error contains it.
+            WaitExpired: The deadline has passed.
+            Cancelled: The run was cancelled or has failed.
+            StoreError: The store failed. Call again with the same verdict.
         """
         now = self._ports.clock.now()
-        return await deciding.decide(
+        return await decisions.decide(
             self._objects,
             wait_id,
             verdict,
@@ -257,81 +308,92 @@ class AsyncRunner:
         )
 
     async def waiting(self, *, after: str = "") -> AsyncIterator[WaitSummary]:
-        """Go through the open waits of the whole store, from keys alone.
+        """Iterate over the open waits of all runs, sorted by id.
 
-        They are sorted by their ids; with `after`, the id of a wait, those that come
-        after it, whether that one is still open or not. The listing may lag behind a
-        crash; `decide` and `look` never do.
+        Only keys are read. After a crash the list may be out of date until the next
+        sweep; `decide` and `look` are always exact.
+
+        Args:
+            after: Return only waits after this wait id.
+
+        Yields:
+            A summary of each open wait.
+
+        Raises:
+            StoreError: The store failed.
         """
         async for summary in waits.list_open(self._objects, after):
             yield summary
 
     async def wait(self, wait_id: str) -> Wait:
-        """Return an open wait with all that a decider needs.
+        """Return an open wait, with everything that a decider needs.
 
-        Raises `WaitNotFound`, or what stands if it is over: `AlreadyDecided`,
-        `WaitExpired`, `Cancelled`. One whose deadline has passed is returned until a
-        sweep or a resume has recorded that nobody decided.
+        A wait whose deadline has passed is returned until its expiry is recorded.
+
+        Args:
+            wait_id: Id of the wait.
+
+        Returns:
+            The wait, with its arguments, schema, deadline and note.
+
+        Raises:
+            WaitNotFound: There is no such wait.
+            AlreadyDecided: The wait is decided; the error contains the decision.
+            WaitExpired: The wait has expired.
+            Cancelled: The run was cancelled or has failed.
+            StoreError: The store failed.
         """
-        found = await deciding.find_open_wait(self._objects, wait_id)
-        stands = await read_decision(self._objects, wait_id)
-        if stands is not None or found is None:
-            assert stands is not None  # noqa: S101 - `find` saw it
+        wait = await decisions.find_open_wait(self._objects, wait_id)
+        recorded = await read_decision(self._objects, wait_id)
+        if recorded is not None:
             run_id = layout.parse_wait_id(wait_id).run_id
-            raise deciding.late_decision_error(stands, run_id)
-        return found
+            raise decisions.late_decision_error(recorded, run_id)
+        assert wait is not None  # noqa: S101 - it is open or decided
+        return wait
 
     async def notify(self, wait_id: str) -> None:
-        """Tell whom `notify` tells of an open wait once more.
+        """Call `notify` once more for an open wait.
 
-        Raises what `notify` raises, what `wait` raises, and `InvalidInput` if there is
-        nobody to tell.
+        Args:
+            wait_id: Id of the wait.
+
+        Raises:
+            InvalidInput: The runner has no `notify`.
+            WaitNotFound: There is no such wait. The other errors of `wait`, and any
+                exception of the function itself, are raised too.
         """
         from continuations.authoring import callables
 
         if self._ports.notify is None:
-            msg = "This runner has nobody to tell: give it notify=."
+            msg = "This runner has no notify function. Pass Runner(..., notify=...)."
             raise InvalidInput(msg)
         await callables.call(self._ports.notify, await self.wait(wait_id))
 
-    async def send(self, run_id: str, text: str, *, by: str | None = None) -> int:
-        """Post a user message to a run; returns its number in the inbox.
-
-        It is read before the root agent's next turn, never between a call and its
-        result, by the next resume or sweep. Raises `RunNotFound`, and `InvalidInput`
-        if the run has ended.
-        """
-        layout.check_run_id(run_id)
-        return await self._run_requests(run_id).send(text, by=_optional_text(by))
-
-    # Looking ------------------------------------------------------------------
-
     async def look(self, run_id: str, *, version: int | None = None) -> Continuation:
-        """Return a run's state, the newest or a numbered one; never writes.
+        """Return the state of a run; writes nothing.
 
-        Raises `RunNotFound`, `Corrupt`, `FormatError`.
+        Args:
+            run_id: Id of the run.
+            version: Number of a version, by default the newest.
+
+        Returns:
+            The state, with messages, calls and waits.
+
+        Raises:
+            RunNotFound: The store has no such run or version.
+            InvalidInput: `version` is not an integer.
+            Corrupt: A stored object is damaged.
+            FormatError: A stored object has a newer format.
         """
         from continuations.ledger.versions import Versions
         from continuations.wire.continuation import Continuation
 
         versions = Versions(self._objects, layout.check_run_id(run_id))
         if version is not None and type(version) is not int:
-            msg = f"A version is a whole number, not a {type(version).__name__}."
+            msg = f"version must be an integer, got {type(version).__name__}."
             raise InvalidInput(msg)
         if version is None:
             loaded = await versions.load_newest()
         else:
             loaded = await versions.load(version)
         return Continuation(loaded.state, loaded.number)
-
-    async def _probe_once(self) -> None:
-        if not self._probed:
-            await self._objects.probe()
-            self._probed = True
-
-
-def _optional_text(value: object) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    msg = f"`by` and `reason` are texts, not a {type(value).__name__}"
-    raise InvalidInput(msg)

@@ -19,8 +19,8 @@ def with_inbox_messages(
 ) -> RunState:
     """Return the run with the messages that may be added now.
 
-    A message is added in the order of the numbers, and only while the root frame has
-    no open call: a provider rejects a user message between a call and its result.
+    Messages are added in the order of their numbers, and only while the root frame has
+    no open call. A provider rejects a user message between a call and its result.
     """
     for message in inbox_messages:
         if (

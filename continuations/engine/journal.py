@@ -1,4 +1,4 @@
-"""Where a run's versions go while it is worked on, and for how long one may."""
+"""Commit a run's versions while a worker works on it, under its claim."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MAX_SLOW_CLAIMS = 5
 
 
 class Journal(Protocol):
-    """What a drive needs of the place where versions are kept."""
+    """Keeps the versions of a run for a run loop."""
 
     @property
     def version_number(self) -> int:
@@ -34,42 +34,43 @@ class Journal(Protocol):
 
     @property
     def can_start_call(self) -> bool:
-        """Whether enough of the claim is left to begin a call."""
+        """Whether enough of the claim is left to start a call."""
         ...
 
     @property
     def seconds_to_renewal(self) -> float | None:
-        """How long until the claim should be renewed; `None` for never."""
+        """Seconds until the claim must be renewed; `None` for never."""
         ...
 
     async def commit(
         self, state: RunState, *, progressed: bool
     ) -> CancelRequest | None:
-        """Keep a running state, and tell of a wish to cancel the run."""
+        """Commit a running state; return a cancel request if there is one."""
         ...
 
 
 class NoJournal:
-    """For runs without a store: nothing is kept until the whole stack stands."""
+    """For runs without a store: no version is kept before the run suspends."""
 
     version_number = 0
     can_start_call = True
     seconds_to_renewal = None
 
     async def commit(self, state: RunState, *, progressed: bool) -> None:
-        """Do nothing; without a store a crash loses the run."""
+        """Do nothing; without a store, a crash loses the run."""
 
 
 class StoreJournal:
     """One run's versions in a store, under a claim of this worker.
 
-    The first commit takes the claim: the guard marker is made before it, and after it
-    the newest number is looked at once, because a frozen process may have re-created
-    a number that an erase deleted. Every later commit renews the claim.
+    The first commit takes the claim, and every later commit renews it. A guard marker
+    is created before the claim. After the claim the newest number is read again,
+    because a frozen process may have created a number that an erase had deleted.
 
-    `standing` are the markers of what arrived. They are due now and stay until the
-    claim is given up, so they guard it as well; a guard of its own is only made where
-    there are none, or where the store's time is not yet known.
+    `arrival_markers` are the markers of decisions, messages and cancel requests that
+    arrived. They are due now and stay until the claim is released, so they guard it
+    too. A guard marker is created only if there are none, or if the store's time is
+    unknown.
     """
 
     def __init__(
@@ -95,14 +96,14 @@ class StoreJournal:
         self._clock_reading = clock_reading
         self._arrival_markers = arrival_markers
         self._guarding_markers: tuple[str, ...] = ()
-        # Those of the last pause, which is over as soon as another version stands.
-        named = loaded.marker_keys if loaded else ()
-        self.pause_markers = tuple(key for key in named if layout.is_pause_marker(key))
+        # The markers of the last pause. The next version ends that pause.
+        loaded_keys = loaded.marker_keys if loaded else ()
+        self.pause_markers = tuple(filter(layout.is_pause_marker, loaded_keys))
         self._worker_id = ports.ids.new_ulid(ports.clock.now())
 
     @property
     def holds_a_claim(self) -> bool:
-        """Whether this worker has claimed the run and not given it up."""
+        """Whether this worker has claimed the run and not released it."""
         return self._lease is not None
 
     @property
@@ -112,12 +113,12 @@ class StoreJournal:
 
     @property
     def can_start_call(self) -> bool:
-        """Whether this worker holds the claim for long enough to begin a call."""
+        """Whether enough of the claim is left to start a call."""
         return self._lease is not None and self._lease.can_start_call
 
     @property
     def seconds_to_renewal(self) -> float | None:
-        """How long until two thirds of the claim are left."""
+        """Seconds until two thirds of the claim are left; `None` without a claim."""
         if self._lease is None:
             return None
         return max(0.0, self._lease.seconds_left - self._lease_seconds * 2 / 3)
@@ -125,10 +126,11 @@ class StoreJournal:
     async def commit(
         self, state: RunState, *, progressed: bool
     ) -> CancelRequest | None:
-        """Keep a running state; the first time, take the claim.
+        """Commit a running state; the first commit takes the claim.
 
-        Raises `StaleRun` when another process took the run over, `ClockOff`, or a
-        `StoreError`: in every case the caller must stop.
+        Returns a cancel request if there is one. Raises `StaleRun` if another process
+        took the run over, `ClockOff`, or a `StoreError`. After each of these the caller
+        must stop.
         """
         first = self._lease is None
         clock = self._ports.clock
@@ -142,26 +144,26 @@ class StoreJournal:
             lease=lease,
             attempt=self._attempt,
         )
-        before = clock.now()
+        sent_at = clock.now()
         try:
-            self.loaded, cancellation = await asyncio.gather(
+            self.loaded, cancel_request = await asyncio.gather(
                 self._versions.append(
-                    self.loaded, claimed, at=before, marker_keys=self._guarding_markers
+                    self.loaded, claimed, at=sent_at, marker_keys=self._guarding_markers
                 ),
                 _no_cancel_request() if first else self._read_cancel_request(),
             )
         except StaleRun:
             await self._delete_guard()
             raise
-        took = self._check_clock(before)
+        clock_uncertainty = self._check_clock(sent_at)
         if first:
-            cancellation = await self._check_still_newest()
-        self._lease = replace(lease, clock_uncertainty=took)
+            cancel_request = await self._check_still_newest()
+        self._lease = replace(lease, clock_uncertainty=clock_uncertainty)
         self._check_store_speed()
-        return cancellation
+        return cancel_request
 
     async def commit_and_release(self, state: RunState) -> None:
-        """Keep a state that nobody works on: suspended or ended."""
+        """Commit a suspended or ended state, without a claim."""
         self.loaded = await self._versions.append(
             self.loaded,
             claims.released(state),
@@ -170,11 +172,11 @@ class StoreJournal:
         )
 
     async def ensure_guarded(self) -> None:
-        """Have a marker that guards what is about to be written, once.
+        """Create a marker that guards the next version, unless there is one.
 
-        The store's time is looked at before: nothing that follows from a wrong clock
-        (a claim that seems to be over, a deadline that seems to have passed) is ever
-        written. Raises `ClockOff` and leaves nothing.
+        The clock is checked against the store's time first, so that nothing is written
+        because of a wrong clock: no claim is taken over early, and no wait expires
+        early. Raises `ClockOff` and leaves nothing behind.
         """
         if self._guarding_markers:
             return
@@ -191,7 +193,7 @@ class StoreJournal:
             self._guarding_markers = (self.guard_key or "",)
 
     async def make_pause_marker(self) -> None:
-        """Make the marker of a version that could go on, and stops for want of time."""
+        """Create the marker of a pause; it is due at once."""
         await self.ensure_guarded()
         now = self._ports.clock.now()
         run_id, ulid = self._versions.run_id, self._ports.ids.new_ulid(now)
@@ -209,38 +211,39 @@ class StoreJournal:
             lease.until,
             self._ports.ids.new_ulid(now),
         )
-        told = ClockReading(
-            now, await markers.create(self._objects, marker), clock.now()
-        )
+        store_time = await markers.create(self._objects, marker)
+        reading = ClockReading(now, store_time, clock.now())
         try:
-            claims.check_clock(told, self._lease_seconds, self._versions.run_id)
+            claims.check_clock(reading, self._lease_seconds, self._versions.run_id)
         except ClockOff:
             await self._objects.delete(marker.key)
             raise
         self.guard_key = marker.key
 
     async def _delete_guard(self) -> None:
-        # Who took the number has made a guard of its own, or needs none.
+        # The process that created the version has its own guard, or needs none.
         if self._lease is None and self.guard_key is not None:
             await self._objects.delete(self.guard_key)
 
     def _check_store_speed(self) -> None:
-        # A claim that is half over when it begins allows nothing but its renewal.
+        # With a claim that is half over at its start, nothing but a renewal is allowed.
         self._slow_claims = 0 if self.can_start_call else self._slow_claims + 1
         if self._slow_claims < _MAX_SLOW_CLAIMS:
             return
         msg = (
-            f"Run {self._versions.run_id}: the store is too slow for a claim of "
-            f"{self._lease_seconds:g} s: half of it was over {self._slow_claims} times in a row when "
-            "it was taken. Nothing ran. Give the runner a longer lease."
+            f"run {self._versions.run_id}: the store is too slow for lease="
+            f"{self._lease_seconds:g}. {self._slow_claims} times in a row, half of the "
+            "claim was over when it was taken. Nothing ran. Use a longer lease."
         )
         raise StoreUnavailable(msg, run_id=self._versions.run_id)
 
-    def _check_clock(self, before: datetime) -> float:
-        time = self.loaded.store_time if self.loaded else None
-        told = ClockReading(before, time, self._ports.clock.now())
-        claims.check_clock(told, self._lease_seconds, self._versions.run_id)
-        return 0.0 if time is None else (told.received_at - before).total_seconds()
+    def _check_clock(self, sent_at: datetime) -> float:
+        """Check the clock; return how many seconds the check is uncertain by."""
+        store_time = self.loaded.store_time if self.loaded else None
+        received_at = self._ports.clock.now()
+        reading = ClockReading(sent_at, store_time, received_at)
+        claims.check_clock(reading, self._lease_seconds, self._versions.run_id)
+        return 0.0 if store_time is None else (received_at - sent_at).total_seconds()
 
     async def _check_still_newest(self) -> CancelRequest | None:
         run_id = self._versions.run_id

@@ -1,8 +1,7 @@
-"""The first state of a run, and the waits that calls come to stand at."""
+"""The first state of a run, and the validation of its input."""
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from continuations.core import jsontext
@@ -14,79 +13,80 @@ from continuations.core.messages import (
     user_message,
 )
 from continuations.core.run import Budget, RunRow
-from continuations.core.state import ROOT_FRAME_ID, RunState, frame_path
+from continuations.core.state import ROOT_FRAME_ID, RunState
 from continuations.core.transcript import find_violation
-from continuations.core.waits import WAIT_RULES, Wait, call_digest
 from continuations.errors import InvalidInput
-from continuations.ledger import layout
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from continuations.authoring.agent import Agent
-    from continuations.authoring.tool_protocol import ToolProtocol
-    from continuations.core.calls import CallRow
-    from continuations.core.waits import WaitKind
 
 Input: TypeAlias = "str | Sequence[Mapping[str, Any]]"
 
 
 def first_messages(agent: Agent, agent_input: Input) -> tuple[Message, ...]:
-    """Return the messages that a frame begins with; raises `InvalidInput`.
+    """Return the first messages of a frame; raises `InvalidInput`.
 
-    An agent's instructions come first, unless the messages bring a system or
-    developer message of their own.
+    The agent's instructions come first, unless the input starts with a system or
+    developer message.
     """
     if isinstance(agent_input, str):
         messages: tuple[Message, ...] = (user_message(agent_input),)
     elif isinstance(agent_input, list | tuple) and agent_input:
         messages = tuple(
-            _parse_message(n, item) for n, item in enumerate(agent_input, 1)
+            _parse_message(index, item) for index, item in enumerate(agent_input)
         )
     else:
-        msg = "The input is a text, or a list of messages that is not empty."
+        msg = (
+            "input must be a text or a non-empty list of chat messages, got "
+            f"{type(agent_input).__name__}."
+        )
         raise InvalidInput(msg)
-    leads = messages[0].role in ("system", "developer")
-    if agent.instructions and not leads:
+    has_own_instructions = messages[0].role in ("system", "developer")
+    if agent.instructions and not has_own_instructions:
         messages = (system_message(agent.instructions), *messages)
-    wrong = find_violation(messages)
-    if wrong is not None:
-        msg = f"The input is not a conversation that can be sent: {wrong}."
+    violation = find_violation(messages)
+    if violation is not None:
+        msg = f"input is not a conversation that a model accepts: {violation}."
         raise InvalidInput(msg)
     return messages
 
 
-def _parse_message(position: int, value: object) -> Message:
+def _parse_message(index: int, value: object) -> Message:
     try:
         message = Message.from_mapping(jsontext.as_object(value) or {})
     except (MalformedMessage, jsontext.NotJson) as error:
-        msg = f"Message {position} of the input is none: {error}."
+        msg = f"input[{index}] is not a valid chat message: {error}."
         raise InvalidInput(msg) from None
     content = message.data.get("content")
     if content or (message.tool_call_ids and message.role == "assistant"):
         return message
-    msg = f"Message {position} of the input has no content: a text, or a list of parts."
+    msg = f"input[{index}] has no content. Pass a text or a list of parts."
     raise InvalidInput(msg)
 
 
 def parse_user_message(text: object) -> Message:
     """Return a text as a user message; raises `InvalidInput`."""
     if not isinstance(text, str) or not text:
-        msg = f"A message is a text that is not empty, not {str(text)[:40]!r}."
+        msg = f"text must be a non-empty string, got {type(text).__name__}."
         raise InvalidInput(msg)
     return user_message(text)
 
 
 def check_budget(budget: object) -> Budget | None:
-    """Return a budget that is one; raises `InvalidInput`."""
+    """Return a valid budget or `None`; raises `InvalidInput`."""
     if budget is None:
         return None
     if isinstance(budget, Budget):
         limits = [n for n in (budget.requests, budget.tokens) if n is not None]
         if all(type(limit) is int and limit > 0 for limit in limits):
             return budget
-    msg = f"A budget is Budget(requests=…, tokens=…), whole numbers above 0: {budget}"
+    msg = (
+        "budget must be Budget(requests=..., tokens=...) with integers above 0, "
+        f"got {budget!r}."
+    )
     raise InvalidInput(msg)
 
 
@@ -101,10 +101,12 @@ def initial_state(
     budget: Budget | None = None,
 ) -> RunState:
     """Return the first state of a run."""
-    # Not the instructions: a job that is delivered again after a new prompt was
-    # deployed is the same job.
-    own = bool(agent.instructions) and messages[0] == system_message(agent.instructions)
-    texts = [message.text for message in messages[own:]]
+    # Without the instructions: a job that is delivered again after the deployment of a
+    # new prompt is the same job.
+    has_instructions = bool(agent.instructions) and messages[0] == system_message(
+        agent.instructions
+    )
+    texts = [message.text for message in messages[has_instructions:]]
     run = RunRow(
         id=run_id,
         run_nonce=run_nonce,
@@ -127,68 +129,4 @@ def initial_state(
         calls={},
         waits={},
         logs={ROOT_FRAME_ID: MessageLog(2, messages)},
-    )
-
-
-def approval_digest(
-    state: RunState, call: CallRow, arguments: str, contract_digest: str
-) -> str:
-    """Return the digest that an approval of a call is bound to."""
-    return call_digest(
-        run_nonce=state.run.run_nonce,
-        frame_id=call.frame_id,
-        call_id=call.id,
-        arguments=arguments,
-        contract_digest=contract_digest,
-    )
-
-
-def approved_contract_digest(tool: ToolProtocol) -> str:
-    """Return what an approval binds of a tool; a strict policy minds its words."""
-    strict = tool.approval is not None and tool.approval.strict
-    return (
-        f"{tool.contract_digest} {tool.description_digest}"
-        if strict
-        else tool.contract_digest
-    )
-
-
-def new_wait(
-    state: RunState,
-    call: CallRow,
-    tool: ToolProtocol | None,
-    *,
-    kind: WaitKind,
-    now: datetime,
-    ulid: str,
-    arguments: str | None = None,
-    note: str | None = None,
-) -> Wait:
-    """Return the wait at which a call comes to stand; its id was never used."""
-    arguments = arguments or call.arguments or "{}"
-    policy = tool.approval if tool is not None else None
-    meaning = call.contract_digest or ""
-    follows_policy = WAIT_RULES[kind].follows_policy
-    if follows_policy and tool is not None:
-        meaning = approved_contract_digest(tool)
-    gated = follows_policy and policy is not None
-    until = policy.decision_timeout if gated and policy else None
-    valid = policy.approval_validity if gated and policy else None
-    return Wait(
-        id=layout.build_wait_id(kind, ulid, state.run.id),
-        run_id=state.run.id,
-        call_id=call.id,
-        kind=kind,
-        path=(*frame_path(state, call.frame_id), call.tool),
-        tool=call.tool,
-        arguments_json=arguments,
-        schema_json=tool.schema_json if tool is not None else "{}",
-        digest=approval_digest(state, call, arguments, meaning),
-        created_at=now,
-        deadline=now + until if until is not None else None,
-        valid_for=valid // timedelta(seconds=1) if valid is not None else None,
-        policy=policy.display_name if gated and policy else None,
-        denial_stops=bool(gated and policy and policy.on_denied == "stop"),
-        expiry_stops=bool(gated and policy and policy.on_expired == "stop"),
-        note=note,
     )

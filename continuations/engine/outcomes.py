@@ -1,4 +1,4 @@
-"""What a call to a run returns: it finished, it waits, or it failed."""
+"""The outcomes of start and resume: finished, suspended or failed."""
 
 from __future__ import annotations
 
@@ -19,11 +19,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """The run came to its end.
+    """The run has ended with an output.
 
-    `output` is the last text of the root agent, or a value of the type that it
-    declares. `changes` are differences between the code that began the run and the
-    code that ended it.
+    Attributes:
+        run_id: Id of the run.
+        output: The last text of the root agent, or a value of its `output_type`.
+        usage: Model usage of all agents of the run.
+        continuation: The final state.
+        code_changes: Differences between this process's code and the code that worked
+            on the run before.
     """
 
     run_id: str
@@ -35,10 +39,16 @@ class Finished:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suspended:
-    """The run stands still, costs nothing, and moves on when a wait is decided.
+    """The run waits, or was paused; no process works on it.
 
-    `paused` says that it stands still for want of time alone: it can be resumed at
-    once, and a marker that is due now says so to the next sweep.
+    Attributes:
+        run_id: Id of the run.
+        waits: The open waits.
+        continuation: The state.
+        code_changes: Differences between this process's code and the code that worked
+            on the run before.
+        paused: True if the run could continue at once, but `should_pause` returned
+            True. The next sweep resumes it.
     """
 
     run_id: str
@@ -50,7 +60,15 @@ class Suspended:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
-    """The run ended without a result, for good; also when it was cancelled."""
+    """The run has failed or was cancelled; it cannot be resumed.
+
+    Attributes:
+        run_id: Id of the run.
+        error: Code and message of the failure.
+        continuation: The final state.
+        code_changes: Differences between this process's code and the code that worked
+            on the run before.
+    """
 
     run_id: str
     error: Failure
@@ -68,8 +86,8 @@ def _parse_output(run_id: str, agent: Agent | None, text: str) -> Any:
         return agent.parse_output(text)
     except OutputInvalid as error:
         msg = (
-            f"Run {run_id} has finished, and agent {agent.name!r} declares another "
-            "type for its output by now. The text is in look(run_id).output."
+            f"run {run_id} has finished, but its output does not fit the output_type "
+            f"of agent {agent.name!r} any more. Read the text with look(run_id).output."
         )
         raise AgentChanged(msg, run_id=run_id) from error
 
@@ -81,9 +99,9 @@ def outcome_of(
     *,
     paused: bool = False,
 ) -> Outcome:
-    """Return the outcome that a run's state stands for.
+    """Return the outcome of a state that no worker holds.
 
-    Without the agent a finished run's output is its text.
+    Without the agent, the output of a finished run is its text.
     """
     run_id = continuation.run_id
     if continuation.status == "finished":
@@ -96,8 +114,8 @@ def outcome_of(
             code_changes=code_changes,
         )
     if continuation.status in ("failed", "cancelled"):
-        unnamed = Failure(code=continuation.status, message="")
-        error = continuation.failure or unnamed
+        unknown_failure = Failure(code=continuation.status, message="")
+        error = continuation.failure or unknown_failure
         return Failed(
             run_id=run_id,
             error=error,

@@ -1,4 +1,4 @@
-"""Do one action of the plan and return the fact that came of it."""
+"""Perform one action of the plan and return the event that follows from it."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ from continuations.core.events import (
     SubAgentStarted,
     Unverified,
 )
-from continuations.core.model_protocol import ModelReply, ModelRequest, ToolSpec
-from continuations.engine.new_run import (
+from continuations.core.model_protocol import ModelRequest, ToolSpec
+from continuations.engine.call_waits import (
     approval_digest,
     approved_contract_digest,
-    first_messages,
     new_wait,
 )
+from continuations.engine.new_run import first_messages
 from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
-from continuations.errors import ModelError, TranscriptInvalid
+from continuations.errors import TranscriptInvalid
 
 if TYPE_CHECKING:
     from continuations.authoring.agent import Agent
@@ -51,21 +51,22 @@ if TYPE_CHECKING:
     from continuations.core.calls import CallRow
     from continuations.core.decisions import Verdict
     from continuations.core.events import Event
-    from continuations.core.model_protocol import Model
+    from continuations.core.model_protocol import ModelReply
     from continuations.core.state import RunState
+    from continuations.engine.model_registry import ModelRegistry
     from continuations.engine.ports import Ports
     from continuations.engine.stack_binding import StackBinding
 
 _log = logging.getLogger("continuations")
 _HISTORY_LOST_NOTE = (
-    "Versions of this run were lost, and the call may have been made in them. Find out "
-    "before you approve it; if it was made, deny it and say so."
+    "Versions of this run were lost, and this call may have run in them. Find out "
+    "before you approve it. If it ran, deny it and give that as the reason."
 )
 
 
 @dataclass(slots=True)
 class Performer:
-    """Asks models and runs tools; `context` is the user's live object."""
+    """Examines and begins calls, asks models, runs tools and verifies calls."""
 
     stack_binding: StackBinding
     ports: Ports
@@ -73,12 +74,12 @@ class Performer:
     run_options: RunOptions = DEFAULT_RUN_OPTIONS
     max_depth: int | None = None
 
-    # In this process, at once ------------------------------------------------
+    # Local actions -----------------------------------------------------------
 
     async def examine(self, state: RunState, call_id: str) -> Event:
-        """Find a proposed call's tool, validate its arguments, ask its policy.
+        """Find a proposed call's tool, validate its arguments and ask its policy.
 
-        Nothing that a tool or a policy raises lets the call run.
+        A call does not run if its tool's validation or its policy raises anything.
         """
         call = state.calls[call_id]
         agent = self.stack_binding.agent(state, call.frame_id)
@@ -88,28 +89,28 @@ class Performer:
             text = f"there is no tool {call.tool!r}. The tools are: {names}."
             return _rejection(call, "unknown_tool", text)
         if tool.sub_agent is not None and self._is_too_deep(state, call):
-            text = f"{self.max_depth} levels of agents are the most."
+            text = f"agents may be nested at most {self.max_depth} levels deep."
             return _rejection(call, "depth", text)
         try:
             arguments = tool.effective_arguments(call.raw_arguments)
-            asks = await tool.needs_approval(arguments)
+            needs_approval = await tool.needs_approval(arguments)
         except BaseException as error:
             if callables.is_task_cancellation(error):
                 raise
             _log_tool_error(state, call, "was not executed", error)
             return _rejection_for_error(call, error)
-        seen = _ExaminedCall(
+        examined = _ExaminedCall(
             call_id=call_id,
             arguments=arguments,
             contract_digest=tool.contract_digest,
             repeatable=tool.repeatable,
             verifiable=tool.verifiable,
         )
-        # An idempotent tool, too: a call made anew has a new key.
-        acts = tool.sub_agent is None and not tool.read_only
-        doubtful = state.run.history_lost and acts
-        if not asks and not doubtful:
-            return CallAccepted(**seen)
+        # This includes idempotent tools: a call that is made again has a new key.
+        has_effect = tool.sub_agent is None and not tool.read_only
+        may_have_run = state.run.history_lost and has_effect
+        if not needs_approval and not may_have_run:
+            return CallAccepted(**examined)
         now = self.ports.clock.now()
         wait = new_wait(
             state,
@@ -119,16 +120,16 @@ class Performer:
             now=now,
             ulid=self.ports.ids.new_ulid(now),
             arguments=arguments,
-            note=_HISTORY_LOST_NOTE if doubtful else None,
+            note=_HISTORY_LOST_NOTE if may_have_run else None,
         )
-        return ApprovalRequested(wait=wait, **seen)
+        return ApprovalRequested(wait=wait, **examined)
 
     def _is_too_deep(self, state: RunState, call: CallRow) -> bool:
         depth = state.frames[call.frame_id].depth + 1
         return self.max_depth is not None and depth >= self.max_depth
 
     def begin(self, state: RunState, call_id: str) -> Event:
-        """Return the intent to run a ready call, or the way into its agent."""
+        """Return the intent to run a ready call, or the start of its sub-agent."""
         call = state.calls[call_id]
         tool = self.stack_binding.unchanged_tool(state, call)
         agent = tool.sub_agent
@@ -143,12 +144,16 @@ class Performer:
             max_turns=agent.max_turns,
         )
 
-    # In the world ------------------------------------------------------------
+    # Actions on the outside world --------------------------------------------
 
     async def perform(
         self, action: AskModel | RunTool | VerifyOutcome, state: RunState, fence: int
     ) -> Event:
-        """Ask a model, run a tool or have it checked; raises only `ModelError`."""
+        """Ask a model, run a tool or verify a call.
+
+        Raises `ModelError`, `TranscriptInvalid`, and `AgentChanged` if the call's tool
+        is missing or has changed.
+        """
         if isinstance(action, AskModel):
             return await self._ask_model(state, action.frame_id)
         call = state.calls[action.call_id]
@@ -161,7 +166,10 @@ class Performer:
         messages = state.logs[frame_id].messages
         wrong = transcript.find_violation(messages)
         if wrong is not None:
-            msg = f"Run {state.run.id}, frame {frame_id}: {wrong}. It was not sent."
+            msg = (
+                f"run {state.run.id}, frame {frame_id}: its messages cannot be sent to "
+                f"the model: {wrong}. No request was sent."
+            )
             raise TranscriptInvalid(msg, run_id=state.run.id)
         specs = tuple(
             ToolSpec(name=name, description=description, parameters=parameters)
@@ -186,16 +194,17 @@ class Performer:
 
     async def _run_tool(self, state: RunState, call: CallRow, fence: int) -> Event:
         tool = self.stack_binding.unchanged_tool(state, call)
-        assert tool.sub_agent is None
+        assert tool.sub_agent is None  # noqa: S101 - sub-agents have frames instead
         arguments = call.arguments or "{}"
         if call.approved_digest is not None:
-            # The last look before the call: what runs is what was approved.
-            meaning = approved_contract_digest(tool)
-            if approval_digest(state, call, arguments, meaning) != call.approved_digest:
-                text = "ERROR: what would run is not what was approved. Not executed."
+            # The last check before the call: the executed call is the approved one.
+            contract = approved_contract_digest(tool)
+            digest = approval_digest(state, call, arguments, contract)
+            if digest != call.approved_digest:
+                text = "ERROR: the call was not executed: another call was approved."
                 return CallRaised(call_id=call.id, code="digest", content=text)
         if self._approval_is_too_old(call):
-            text = "ERROR: the approval was too old when the call began. Not executed."
+            text = "ERROR: the call was not executed: its approval had become too old."
             return CallRaised(call_id=call.id, code="stale", content=text)
         context = self._tool_context(state, call, tool, fence)
         limit = asyncio.timeout(tool.timeout)
@@ -203,7 +212,7 @@ class Performer:
             async with limit:
                 content = await tool.invoke(arguments, context)
         except ResultNotSerializable as error:
-            text = f"ERROR: the tool ran, but its result cannot be kept: {error}"
+            text = f"ERROR: the tool ran, but its result cannot be stored: {error}"
             return CallRaised(call_id=call.id, code="result", content=text)
         except BaseException as error:
             if callables.is_task_cancellation(error):
@@ -213,7 +222,7 @@ class Performer:
         return CallReturned(call_id=call.id, content=content)
 
     def _approval_is_too_old(self, call: CallRow) -> bool:
-        # Only of the first attempt can it be said that it did not begin.
+        # A later attempt repeats a call that may have begun while it was valid.
         until = call.approved_until if call.attempts <= 1 else None
         return until is not None and self.ports.clock.now() > until
 
@@ -239,13 +248,13 @@ class Performer:
             return Unverified(call_id=call.id)
         context = self._tool_context(state, call, tool, fence)
         try:
-            found = await tool.verify_call(call.arguments or "{}", context)
+            verdict = await tool.verify_call(call.arguments or "{}", context)
         except BaseException as error:
             if callables.is_task_cancellation(error):
                 raise
             _log_tool_error(state, call, "could not be verified", error)
-            found = None  # a check that fails cannot tell
-        return self._verification_event(state, call, tool, found)
+            verdict = None  # a check that fails establishes nothing
+        return self._verification_event(state, call, tool, verdict)
 
     def _verification_event(
         self,
@@ -254,8 +263,8 @@ class Performer:
         tool: ToolProtocol,
         verdict: Verdict | None,
     ) -> Event:
-        """Return what a tool's own check established."""
-        assert isinstance(call.state, Unknown)  # noqa: S101 - nothing else is verified
+        """Return the event of the verdict of a tool's `verify` function."""
+        assert isinstance(call.state, Unknown)  # noqa: S101 - only such calls are verified
         match verdict:
             case Answer(value=str(text)):
                 return Answered(call_id=call.id, content=text)
@@ -265,8 +274,8 @@ class Performer:
                 except jsontext.NotJson:
                     return Unverified(call_id=call.id)
             case Approve(arguments=None):
-                meaning = approved_contract_digest(tool)
-                digest = approval_digest(state, call, call.arguments or "{}", meaning)
+                contract = approved_contract_digest(tool)
+                digest = approval_digest(state, call, call.arguments or "{}", contract)
                 return Approved(call_id=call.id, digest=digest)
             case Deny(reason=reason):
                 now = self.ports.clock.now()
@@ -285,13 +294,8 @@ class Performer:
                 return Unverified(call_id=call.id)
 
 
-def _is_valid_reply(value: object) -> bool:
-    # A model may be anybody's: what it says that it returns is a promise.
-    return isinstance(value, ModelReply) and value.message.role == "assistant"
-
-
 class _ExaminedCall(TypedDict):
-    """What an examination of a call establishes, gated or not."""
+    """The fields that both events of an examined call share."""
 
     call_id: str
     arguments: str
@@ -307,57 +311,12 @@ def _rejection(call: CallRow, code: str, reason: str) -> CallInvalid:
 
 def _rejection_for_error(call: CallRow, error: BaseException) -> CallInvalid:
     if isinstance(error, ArgumentsInvalid):
-        return _rejection(call, "arguments", f"its arguments are wrong: {error}")
+        return _rejection(call, "arguments", f"its arguments are invalid: {error}")
     if isinstance(error, PolicyFailed):
         return _rejection(call, "policy", str(error))
-    # A validator of the application's own may raise anything.
-    return _rejection(call, "arguments", f"{type(error).__name__} was raised")
-
-
-class ModelRegistry:
-    """The models of this process by name; an adapter is made when first asked."""
-
-    def __init__(self) -> None:
-        self._by_name: dict[str, Model] = {}
-
-    async def get_reply(self, agent: Agent, request: ModelRequest) -> ModelReply:
-        """Return a model's reply; raises `ModelError` and nothing else."""
-        model = self._model_of(agent, request)
-        try:
-            reply = await model.reply(request)
-        except ModelError as error:
-            error.run_id = request.run_id
-            raise
-        except BaseException as error:
-            if callables.is_task_cancellation(error):
-                raise
-            msg = (
-                f"Run {request.run_id}: the model of agent {agent.name!r} raised "
-                f"{type(error).__name__}. The run is kept; mend that and resume it."
-            )
-            raise ModelError(msg, run_id=request.run_id) from error
-        if _is_valid_reply(reply):
-            return reply
-        msg = (
-            f"Run {request.run_id}: the model of agent {agent.name!r} returned no "
-            "Reply with an assistant's message. The run is kept; mend that."
-        )
-        raise ModelError(msg, run_id=request.run_id)
-
-    def _model_of(self, agent: Agent, request: ModelRequest) -> Model:
-        if agent.model is None:
-            msg = (
-                f"Run {request.run_id}: agent {agent.name!r} has no model. Give it "
-                'one: Agent(..., model="gpt-5-mini").'
-            )
-            raise ModelError(msg, run_id=request.run_id)
-        if not isinstance(agent.model, str):
-            return agent.model
-        if agent.model not in self._by_name:
-            from continuations.models.openai_chat import OpenAIChat  # noqa: PLC0415 - only when a model is asked
-
-            self._by_name[agent.model] = OpenAIChat(agent.model)
-        return self._by_name[agent.model]
+    # The application's own validators may raise anything.
+    reason = f"the validation of its arguments raised {type(error).__name__}"
+    return _rejection(call, "arguments", reason)
 
 
 def _output_error(agent: Agent, reply: ModelReply) -> str | None:
@@ -373,7 +332,7 @@ def _output_error(agent: Agent, reply: ModelReply) -> str | None:
 def _log_tool_error(
     state: RunState, call: CallRow, summary: str, error: BaseException
 ) -> None:
-    # The words of an error may hold anything; they are for those who debug.
+    # The text of an error may contain secrets, so only the debug log has it.
     kind = type(error).__name__
     run = state.run.id
     _log.warning("run %s: call %s of %s %s: %s", run, call.id, call.tool, summary, kind)
@@ -392,8 +351,8 @@ def _tool_failure(
 ) -> CallRaised:
     if timed_out:
         text = (
-            f"ERROR: the tool did not answer within {tool.timeout} s. Whether it had "
-            "an effect is not known."
+            f"ERROR: the tool did not return within {tool.timeout} s. It is not known "
+            "whether it had an effect."
         )
         return CallRaised(call_id=call.id, code="timeout", content=text)
     text = f"ERROR: the tool failed: {type(error).__name__}: {_error_text(error)}"

@@ -1,8 +1,8 @@
-"""The sync face: coroutines run to their end from plain code, also inside a loop.
+"""Run coroutines from synchronous code, also where an event loop is running.
 
-One background thread runs one event loop for the whole process, so that connections
-which a model's client keeps open outlive a call, and so that plain code may call even
-from a thread in which an event loop is already running.
+One background thread runs one event loop for the whole process. So a model client keeps
+its connections from call to call. Synchronous code may call from any thread, also from
+one in which another event loop is running.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _BATCH_SIZE = 1000
-# How long Ctrl-C waits for a run to give up its claim, in seconds.
+# Seconds that Ctrl-C waits for a run to release its claim.
 _CANCEL_TIMEOUT = 5.0
 _lock = threading.Lock()
 _thread: threading.Thread | None = None
@@ -27,27 +27,27 @@ _loop: asyncio.AbstractEventLoop | None = None
 
 
 def run_until_complete(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Return what a coroutine returns; Ctrl-C cancels it and is raised here.
+    """Return a coroutine's result; Ctrl-C cancels it and is raised here.
 
-    Raises `ContinuationsError` inside of what is itself run here (an async tool, for
-    example): waiting there would wait for itself.
+    Raises `ContinuationsError` in code that runs on this event loop itself, for example
+    in an async tool: there, waiting would be a deadlock.
     """
     if threading.current_thread() is _thread:
         coroutine.close()
         msg = (
-            "This is an async function that continuations itself runs; a plain call "
-            "would wait for itself. Use AsyncRunner, run_async or resume_async here."
+            "A synchronous call would block the event loop that runs this async "
+            "function. Use AsyncRunner, run_async or resume_async."
         )
         raise ContinuationsError(msg)
-    over = threading.Event()
+    done = threading.Event()
     future = asyncio.run_coroutine_threadsafe(
-        _capture_result(coroutine, over), _running_loop()
+        _capture_result(coroutine, done), _running_loop()
     )
     try:
         result, error = future.result()
     except KeyboardInterrupt:
         future.cancel()
-        over.wait(_CANCEL_TIMEOUT)
+        done.wait(_CANCEL_TIMEOUT)
         raise
     if error is not None:
         raise error
@@ -57,8 +57,8 @@ def run_until_complete(coroutine: Coroutine[Any, Any, T]) -> T:
 async def _capture_result(
     coroutine: Coroutine[Any, Any, T], done: threading.Event
 ) -> tuple[T | None, BaseException | None]:
-    # A SystemExit that left a task would end the loop for everybody (asyncio lets it
-    # through); it belongs to the caller.
+    # asyncio lets a SystemExit of a task end the loop for all callers. It belongs to
+    # this caller alone.
     try:
         return await coroutine, None
     except asyncio.CancelledError:
@@ -70,23 +70,23 @@ async def _capture_result(
 
 
 def iterate(items: AsyncIterator[T]) -> Iterator[T]:
-    """Go through an asynchronous iterator from plain code."""
-    while some := run_until_complete(_next_batch(items)):
-        yield from some
+    """Iterate over an asynchronous iterator from synchronous code."""
+    while batch := run_until_complete(_next_batch(items)):
+        yield from batch
 
 
 async def _next_batch(items: AsyncIterator[T]) -> list[T]:
-    # One way to the other thread and back costs more than many items.
-    some: list[T] = []
+    # A round trip to the other thread costs more than many items.
+    batch: list[T] = []
     async for item in items:
-        some.append(item)
-        if len(some) == _BATCH_SIZE:
+        batch.append(item)
+        if len(batch) == _BATCH_SIZE:
             break
-    return some
+    return batch
 
 
 def _running_loop() -> asyncio.AbstractEventLoop:
-    global _loop, _thread  # noqa: PLW0603 - one loop for the process is the point
+    global _loop, _thread  # noqa: PLW0603 - one loop for the whole process
     with _lock:
         if _loop is None or _thread is None or not _thread.is_alive():
             _loop = asyncio.new_event_loop()
@@ -98,7 +98,7 @@ def _running_loop() -> asyncio.AbstractEventLoop:
 
 
 def _reset_after_fork() -> None:
-    # The thread does not survive a fork; the child makes its own.
+    # The thread does not exist after a fork; the child process makes its own.
     global _loop, _thread, _lock
     _loop, _thread, _lock = None, None, threading.Lock()
 

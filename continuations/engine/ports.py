@@ -1,6 +1,6 @@
-"""What the engine needs from the machine: clocks, ids, and somebody to tell.
+"""The engine's connections to the machine: clocks, new ids and the notify function.
 
-They come in from outside, so that a test can replay every schedule.
+They are parameters, so that a test can replay a schedule.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     Notify = Callable[[Wait], Awaitable[None] | None]
 
-# CLOCK_BOOTTIME counts the time that the machine was asleep; where it is missing
-# (macOS), CLOCK_MONOTONIC does there what BOOTTIME does elsewhere.
+# CLOCK_BOOTTIME includes the time in which the machine sleeps. macOS does not have it;
+# there CLOCK_MONOTONIC includes that time.
 _ELAPSED_CLOCK_ID = getattr(
     time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None)
 )
@@ -39,7 +39,7 @@ class SystemClock:
         return now - timedelta(microseconds=now.microsecond % 1000)
 
     def elapsed(self) -> float:
-        """Return seconds that also count while the machine sleeps."""
+        """Return seconds of a clock that runs while the machine sleeps."""
         return (
             time.monotonic()
             if _ELAPSED_CLOCK_ID is None
@@ -48,7 +48,7 @@ class SystemClock:
 
 
 class IdGenerator(Protocol):
-    """Where ids that nobody can guess come from."""
+    """A source of ids that cannot be guessed."""
 
     def new_ulid(self, now: datetime) -> str:
         """Return a new ULID of a time, lower case."""
@@ -65,7 +65,13 @@ class SystemIdGenerator:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
-    """The machine, as one value; `notify` is told of each new wait once it is kept."""
+    """The clocks, the id generator and the notify function, as one value.
+
+    Attributes:
+        clock: The wall clock and the elapsed clock.
+        ids: Makes new ids.
+        notify: Called with each new wait once it is stored, or `None`.
+    """
 
     clock: Clock = field(default_factory=SystemClock)
     ids: IdGenerator = field(default_factory=SystemIdGenerator)
@@ -75,14 +81,23 @@ class Ports:
     def with_defaults(
         cls, *, clock: Clock | None, ids: IdGenerator | None, notify: Notify | None
     ) -> Ports:
-        """Return the machine's ports, but for those given; raises `InvalidInput`."""
-        for given, methods in ((clock, ("now", "elapsed")), (ids, ("new_ulid",))):
-            lacking = [name for name in methods if not hasattr(given, name)]
-            if given is not None and lacking:
-                msg = f"A {type(given).__name__} has no method {lacking[0]}"
+        """Return ports, with the machine's for each `None`; raises `InvalidInput`."""
+        for name, port, methods in (
+            ("clock", clock, ("now", "elapsed")),
+            ("ids", ids, ("new_ulid",)),
+        ):
+            missing = [method for method in methods if not hasattr(port, method)]
+            if port is not None and missing:
+                msg = (
+                    f"{name} must have the method {missing[0]}(), got a "
+                    f"{type(port).__name__} without it."
+                )
                 raise InvalidInput(msg)
         if notify is not None and not callable(notify):
-            msg = "notify is a function of a wait, plain or async"
+            msg = (
+                "notify must be a function or coroutine function that takes a Wait, "
+                f"got {type(notify).__name__}."
+            )
             raise InvalidInput(msg)
         return cls(
             clock=clock or SystemClock(), ids=ids or SystemIdGenerator(), notify=notify

@@ -60,7 +60,7 @@ async def notify_waits(notify: Notify | None, new_waits: Iterable[Wait]) -> None
 
 @dataclass(frozen=True, slots=True)
 class Publisher:
-    """Commits and publishes the versions of one run that nobody works on any more."""
+    """Commits versions without a claim, and publishes what follows from them."""
 
     objects: Objects
     ports: Ports
@@ -80,7 +80,7 @@ class Publisher:
         does the rest.
 
         Returns:
-            What arrived for the committed state in the meantime.
+            The decisions, messages and cancel request that arrived in the meantime.
         """
         was_running = before.run.status == "running"
         await journal.commit_and_release(state)
@@ -97,7 +97,7 @@ class Publisher:
         if state.run.status not in ENDED_STATUSES:
             assert journal.loaded is not None  # noqa: S101 - it was just committed
             arrived_since = await read_arrivals(self.objects, journal.loaded.state)
-            # Somebody who read the version may decide a wait before its object exists.
+            # A process that read the version may decide before the wait object exists.
             await waits.delete(self.objects, arrived_since.decisions)
         await self.delete_markers(journal, arrived, closed)
         return arrived_since

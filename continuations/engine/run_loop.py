@@ -1,9 +1,8 @@
-"""Plan, perform, advance, commit, until nothing moves without a decision.
+"""Plan, perform, advance, commit, until the run needs a decision or has ended.
 
-An action on the world (asking a model, running a tool) begins only when everything
-that must not be forgotten before it is committed: the model's replies, the intent to
-run, and the results of calls that may not be repeated. Frames that run in parallel
-share one commit in flight; whatever is ready by then joins the next.
+Before a model is asked or a tool runs, everything that must not be lost is committed:
+model replies, the intent to run the call, and results of unrepeatable calls. Parallel
+frames share one commit in flight; everything that is ready by then joins the next one.
 """
 
 from __future__ import annotations
@@ -35,20 +34,22 @@ if TYPE_CHECKING:
     from continuations.engine.performer import Performer
     from continuations.wire.records import CancelRequest, InboxMessage
 
-# What follows from the rows before it, and would come out the same again.
+# Events that follow from the state alone: a later process would derive the same ones.
 _DERIVED_EVENTS = (CallAccepted, ApprovalRequested, CallInvalid, SubAgentStarted)
 
 
 class RunLoop:
-    """Moves one run on in this process; use once.
+    """Advances one run in this process; use it once.
 
-    `pause` is asked before anything is begun; once it said yes, what was begun is
-    brought to its end, and nothing else begins.
+    `should_pause` is called before each step. Once it returns True, calls in progress
+    are completed and nothing else begins.
 
-    After `drive` returned, `table` is the state to be kept, `cancellation` the wish to
-    end the run if one was seen, `model_error` what kept a model from answering,
-    `failure` why the run must end as it is. After it raised, `cut_off` tells that a
-    call had begun and had not come to its end.
+    Attributes:
+        state: After `run`, the state to commit.
+        cancel_request: A cancel request that was found, or `None`.
+        model_error: The error of the first model that did not reply, or `None`.
+        failure: Why the run must end as failed, or `None`.
+        call_interrupted: After `run` raised, whether a call had begun and not ended.
     """
 
     def __init__(
@@ -69,10 +70,10 @@ class RunLoop:
         self._inbox_messages = inbox_messages
         self._should_pause = run_options.should_pause
         self._paused = False
-        # Events that must be durable are counted; so is how many of them are.
+        # The number of events that must be durable, and how many of them are.
         self._events_to_save = 1
         self._events_saved = 0
-        # What would not be done again if this worker died, needed or not.
+        # The number of events that would not happen again if this worker died.
         self._progress = self._progress_saved = 0
         self._saves_needed: dict[Action, int] = {}
         self._action_tasks: dict[Action, asyncio.Task[Event]] = {}
@@ -80,10 +81,10 @@ class RunLoop:
         self._commit_count = 0
 
     async def run(self) -> None:
-        """Go on until only a decision can move the run, or it ended.
+        """Advance the run until it needs a decision, must stop, or has ended.
 
-        Raises `AgentChanged`, `StaleRun`, `ClockOff` or a `StoreError`; then nothing
-        after the last commit is kept, and no action is left running.
+        Raises `AgentChanged`, `StaleRun`, `ClockOff` or a `StoreError`. Then everything
+        since the last commit is lost, and no action is left running.
         """
         try:
             while await self._step():
@@ -92,7 +93,7 @@ class RunLoop:
             await self._cancel_tasks()
 
     async def _step(self) -> bool:
-        # Asked once for both: a call that is begun here must be launched below.
+        # One question for both: a call that is begun here must be started below.
         self._paused = self._paused or self._should_pause()
         await self._apply_local_actions()
         blocked = self._start_actions()
@@ -106,7 +107,7 @@ class RunLoop:
         return self.cancel_request is None
 
     async def _apply_local_actions(self) -> None:
-        """Do what needs nobody outside: examine new calls, begin ready ones."""
+        """Examine new calls and begin ready ones; neither leaves this process."""
         while True:
             moved = False
             for action in plan(self.state):
@@ -131,7 +132,7 @@ class RunLoop:
         budget, usage = self.state.run.budget, self.state.run.usage
         limit = budget and budget.reached_limit(usage)
         if limit:
-            reason = f"its budget of {limit} is used up"
+            reason = f"the budget of {limit} is used up"
             self.failure = Failure(code="budget", message=reason)
         return self.failure is not None
 
@@ -140,7 +141,7 @@ class RunLoop:
         return self.model_error is None and not self._paused
 
     def _start_actions(self) -> bool:
-        """Begin every action that may begin; tell whether one waits for a commit."""
+        """Start the actions that may start; return whether one needs a commit first."""
         blocked = False
         for action in plan(self.state):
             if action in self._action_tasks or isinstance(
@@ -151,11 +152,11 @@ class RunLoop:
                 continue
             if isinstance(action, AskModel) and self._fail_if_over_budget():
                 continue
-            # A call that was begun must run, or nobody could tell whether it did.
+            # A begun call must run: otherwise its outcome would be unknown.
             if self._paused and not isinstance(action, RunTool):
                 continue
-            since = self._saves_needed.setdefault(action, self._events_to_save)
-            if since > self._events_saved or not self._journal.can_start_call:
+            needed = self._saves_needed.setdefault(action, self._events_to_save)
+            if needed > self._events_saved or not self._journal.can_start_call:
                 blocked = True
                 continue
             del self._saves_needed[action]
@@ -168,12 +169,12 @@ class RunLoop:
         )
 
     async def _save(self) -> CancelRequest | None:
-        told, gained = self._events_to_save, self._progress
-        progressed = self._commit_count > 0 and gained > self._progress_saved
+        events, progress = self._events_to_save, self._progress
+        progressed = self._commit_count > 0 and progress > self._progress_saved
         self._commit_count += 1
-        cancellation = await self._journal.commit(self.state, progressed=progressed)
-        self._events_saved, self._progress_saved = told, gained
-        return cancellation
+        cancel_request = await self._journal.commit(self.state, progressed=progressed)
+        self._events_saved, self._progress_saved = events, progress
+        return cancel_request
 
     async def _wait_for_tasks(self) -> None:
         waiting: set[asyncio.Task[object]] = {*self._action_tasks.values()}
@@ -186,7 +187,7 @@ class RunLoop:
             waiting, timeout=timeout, return_when=asyncio.FIRST_COMPLETED
         )
         if not done:
-            # The claim wants to be renewed; a commit without news does that.
+            # The claim must be renewed; a commit without new events does that.
             self._commit_task = asyncio.create_task(self._save())
 
     def _collect_results(self) -> None:
@@ -205,16 +206,16 @@ class RunLoop:
                 self._apply(event)
 
     def _apply(self, event: Event) -> None:
-        forgettable = isinstance(event, _DERIVED_EVENTS) or (
+        may_be_lost = isinstance(event, _DERIVED_EVENTS) or (
             isinstance(event, CallReturned | CallRaised)
             and self.state.calls[event.call_id].repeatable
         )
         self.state = advance(self.state, event)
-        self._events_to_save += not forgettable
+        self._events_to_save += not may_be_lost
         self._progress += not isinstance(event, _DERIVED_EVENTS)
 
     async def _cancel_tasks(self) -> None:
-        """Leave nothing running; what was in flight is settled by who comes next."""
+        """Cancel all tasks; the next process settles calls that were in progress."""
         self.call_interrupted = any(
             isinstance(action, RunTool) for action in self._action_tasks
         )

@@ -44,7 +44,7 @@ class RunRequests:
 
         Raises `InvalidInput` if the run has ended.
         """
-        user_message = parse_user_message(text)
+        user_message, by = parse_user_message(text), _optional_text("by", by)
         await self._check_accepts_messages(0)
         now = self.ports.clock.now()
         message = InboxMessage(
@@ -71,6 +71,7 @@ class RunRequests:
 
     async def cancel(self, *, by: str | None, reason: str | None) -> Continuation:
         """Record a cancel request and end the run, unless another process holds it."""
+        by, reason = _optional_text("by", by), _optional_text("reason", reason)
         newest = await self._versions.load_newest()
         if newest.state.run.status in ENDED_STATUSES:
             return Continuation(newest.state, newest.number)
@@ -110,3 +111,10 @@ class RunRequests:
             journal, loaded.state, state, Arrivals(cancel_request=request)
         )
         return Continuation(state, journal.version_number)
+
+
+def _optional_text(name: str, value: object) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    msg = f"{name} must be a text or None, got {type(value).__name__}."
+    raise InvalidInput(msg)

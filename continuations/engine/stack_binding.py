@@ -1,4 +1,4 @@
-"""The frames and calls of a run, bound to the agents and tools of this process."""
+"""Bind the frames and calls of a run to the agents and tools of this process."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 class StackBinding:
-    """Finds a frame's agent and a call's tool, by names from the root down."""
+    """Finds a frame's agent and a call's tool by their names, from the root down."""
 
     def __init__(self, agent_registry: AgentRegistry) -> None:
         self._agent_registry = agent_registry
         self._agents_by_frame: dict[str, Agent] = {}
 
     def agent(self, state: RunState, frame_id: str) -> Agent:
-        """Return a frame's agent; raises `AgentChanged` if it is gone."""
+        """Return a frame's agent; raises `AgentChanged` if it is missing."""
         unbound: list[str] = []
         current = frame_id
         while current not in self._agents_by_frame:
@@ -55,22 +55,25 @@ class StackBinding:
     def unchanged_tool(self, state: RunState, call: CallRow) -> ToolProtocol:
         """Return the tool of a call that is about to run.
 
-        Raises `AgentChanged` if it is gone or means something else than when the call
-        was examined: what was approved then is not what would run now.
+        Raises `AgentChanged` if the tool is missing or its contract has changed since
+        the call was examined: another call would run than the approved one.
         """
         tool = self.tool(state, call)
         if tool is not None and tool.contract_digest == call.contract_digest:
             return tool
         agent = self.agent(state, call.frame_id).name
-        gone = "is gone" if tool is None else "has other parameters or another version"
+        change = (
+            "is missing" if tool is None else "has other parameters or another version"
+        )
         msg = (
-            f"Run {state.run.id}: call {call.id} of tool {call.tool!r} is pending, and "
-            f"the tool {gone} in agent {agent!r}. Nothing ran, nothing was written. "
-            "Resume with the code that the call was made for, or cancel the run."
+            f"run {state.run.id}: call {call.id} is pending, and its tool "
+            f"{call.tool!r} {change} in agent {agent!r}. Nothing ran, and nothing was "
+            "written. Resume with the code that the call was made for, or cancel the "
+            "run."
         )
         raise AgentChanged(msg, run_id=state.run.id)
 
     def check_agents(self, state: RunState) -> None:
-        """Raise `AgentChanged` unless every frame has its agent here."""
+        """Raise `AgentChanged` unless this process has the agent of every frame."""
         for frame_id in state.frames:
             self.agent(state, frame_id)

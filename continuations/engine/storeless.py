@@ -1,4 +1,4 @@
-"""run and resume without a store: the continuation is the caller's to keep."""
+"""run and resume without a store: the caller keeps the continuation."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from continuations.engine import new_run, portal
 from continuations.engine.arrival_reducer import ArrivalReducer
 from continuations.engine.code_changes import current_manifest
 from continuations.engine.journal import NoJournal
+from continuations.engine.model_registry import ModelRegistry
 from continuations.engine.outcomes import outcome_of
-from continuations.engine.performer import ModelRegistry, Performer
+from continuations.engine.performer import Performer
 from continuations.engine.ports import Ports
 from continuations.engine.run_loop import RunLoop
 from continuations.engine.run_options import RunOptions
@@ -39,17 +40,31 @@ if TYPE_CHECKING:
 
 def run(
     agent: Agent,
-    input: Input,  # noqa: A002 - the word of the design
+    input: Input,  # noqa: A002 - the best name for the caller
     *,
     context: Any = None,
     max_depth: int | None = None,
     budget: Budget | None = None,
 ) -> Outcome:
-    """Run an agent until it ends or must wait, keeping nothing anywhere.
+    """Run an agent until it ends or must wait, without a store.
 
-    Without a store there is no claim: whoever resumes one continuation twice runs its
-    calls twice, and a crash loses what was done since it was made. Raises
-    `InvalidInput` and `ModelError`.
+    The caller keeps the continuation. There is no claim: two resumes of the same
+    continuation run its calls twice. A crash loses everything since the continuation
+    was made.
+
+    Args:
+        agent: The root agent.
+        input: The first user message as text, or a list of chat messages.
+        context: Your object for the tools, `ctx.context`. It is never stored.
+        max_depth: Maximum number of levels of agents, or `None` for no limit.
+        budget: Limits for the model usage of the whole run.
+
+    Returns:
+        `Finished`, `Suspended` or `Failed`, with the continuation.
+
+    Raises:
+        InvalidInput: `agent`, `input` or `budget` is invalid.
+        ModelError: A model did not reply. Its `continuation` can be resumed.
     """
     running = run_async(
         agent, input, context=context, max_depth=max_depth, budget=budget
@@ -65,11 +80,29 @@ def resume(
     context: Any = None,
     max_depth: int | None = None,
 ) -> Outcome:
-    """Go on with a continuation, deciding some or all of its waits by their ids.
+    """Decide waits of a continuation and continue its run, without a store.
 
-    Waits without an answer stay open. The value that was given is not changed. Raises
-    `FormatError`, `Corrupt`, `WaitNotFound` (an answer to no open wait; nothing ran),
-    `DecisionRefused`, `WaitExpired`, `AgentChanged` and `ModelError`.
+    Waits without a verdict stay open. `data` is not changed.
+
+    Args:
+        data: A continuation, or its bytes.
+        agent: The root agent.
+        answers: Verdicts (`Approve`, `Deny` or `Answer`) by wait id.
+        context: Your object for the tools, `ctx.context`. It is never stored.
+        max_depth: Maximum number of levels of agents, or `None` for no limit.
+
+    Returns:
+        `Finished`, `Suspended` or `Failed`, with the new continuation.
+
+    Raises:
+        InvalidInput: `agent` is invalid.
+        FormatError: `data` is not a continuation, or has a newer format.
+        Corrupt: `data` is damaged.
+        WaitNotFound: `answers` names a wait that is not open. Nothing ran.
+        DecisionRefused: A verdict is invalid for its wait. Nothing ran.
+        WaitExpired: The deadline of a decided wait has passed. Nothing ran.
+        AgentChanged: The code of a pending call has changed.
+        ModelError: A model did not reply. Its `continuation` can be resumed.
     """
     return portal.run_until_complete(
         resume_async(data, agent, answers=answers, context=context, max_depth=max_depth)
@@ -78,13 +111,28 @@ def resume(
 
 async def run_async(
     agent: Agent,
-    input: Input,  # noqa: A002 - the word of the design
+    input: Input,  # noqa: A002 - the best name for the caller
     *,
     context: Any = None,
     max_depth: int | None = None,
     budget: Budget | None = None,
 ) -> Outcome:
-    """Do what `run` does, as a coroutine."""
+    """Run an agent until it ends or must wait, without a store; see `run`.
+
+    Args:
+        agent: The root agent.
+        input: The first user message as text, or a list of chat messages.
+        context: Your object for the tools, `ctx.context`. It is never stored.
+        max_depth: Maximum number of levels of agents, or `None` for no limit.
+        budget: Limits for the model usage of the whole run.
+
+    Returns:
+        `Finished`, `Suspended` or `Failed`, with the continuation.
+
+    Raises:
+        InvalidInput: `agent`, `input` or `budget` is invalid.
+        ModelError: A model did not reply. Its `continuation` can be resumed.
+    """
     _check_agent(agent)
     ports = Ports()
     now = ports.clock.now()
@@ -110,27 +158,50 @@ async def resume_async(
     context: Any = None,
     max_depth: int | None = None,
 ) -> Outcome:
-    """Do what `resume` does, as a coroutine."""
+    """Decide waits of a continuation and continue its run; see `resume`.
+
+    Args:
+        data: A continuation, or its bytes.
+        agent: The root agent.
+        answers: Verdicts (`Approve`, `Deny` or `Answer`) by wait id.
+        context: Your object for the tools, `ctx.context`. It is never stored.
+        max_depth: Maximum number of levels of agents, or `None` for no limit.
+
+    Returns:
+        `Finished`, `Suspended` or `Failed`, with the new continuation.
+
+    Raises:
+        InvalidInput: `agent` is invalid.
+        FormatError: `data` is not a continuation, or has a newer format.
+        Corrupt: `data` is damaged.
+        WaitNotFound: `answers` names a wait that is not open. Nothing ran.
+        DecisionRefused: A verdict is invalid for its wait. Nothing ran.
+        WaitExpired: The deadline of a decided wait has passed. Nothing ran.
+        AgentChanged: The code of a pending call has changed.
+        ModelError: A model did not reply. Its `continuation` can be resumed.
+    """
     _check_agent(agent)
     ports = Ports()
-    given = data if isinstance(data, Continuation) else Continuation.from_bytes(data)
-    state = given.run_state
+    continuation = (
+        data if isinstance(data, Continuation) else Continuation.from_bytes(data)
+    )
+    state = continuation.run_state
     changes = compare_manifests(state.manifest, current_manifest(agent))
     decisions = _decisions_from_answers(state, answers or {}, ports)
-    bound = StackBinding(AgentRegistry([agent]))
-    bound.check_agents(state)
-    folder = ArrivalReducer(bound, ports)
+    stack_binding = StackBinding(AgentRegistry([agent]))
+    stack_binding.check_agents(state)
+    reducer = ArrivalReducer(stack_binding, ports)
     if state.run.status not in ENDED_STATUSES:
-        state = folder.with_decisions(folder.with_interrupted_calls(state), decisions)
+        state = reducer.with_decisions(reducer.with_interrupted_calls(state), decisions)
     if not plan(state):
-        return outcome_of(Continuation(state, given.version), agent, changes)
+        return outcome_of(Continuation(state, continuation.version), agent, changes)
     options = RunOptions(context=context)
     return await _run_loop(state, agent, ports, options, max_depth, changes)
 
 
 def _check_agent(agent: object) -> None:
     if not isinstance(agent, Agent):
-        msg = f"A run needs an Agent, not a {type(agent).__name__}."
+        msg = f"agent must be an Agent, got {type(agent).__name__}."
         raise InvalidInput(msg)
 
 
@@ -151,7 +222,7 @@ async def _run_loop(
         state = advance(state, RunStopped(failure=loop.failure))
     continuation = Continuation(claims.released(state))
     if loop.model_error is not None:
-        # What was done until now would be lost with the error otherwise.
+        # Without it, the error would lose everything that was done so far.
         loop.model_error.continuation = continuation
         raise loop.model_error
     return outcome_of(continuation, agent, changes)
@@ -161,16 +232,17 @@ def _decisions_from_answers(
     state: RunState, answers: Mapping[str, Verdict], ports: Ports
 ) -> dict[str, Decision]:
     now = ports.clock.now()
-    found: dict[str, Decision] = {}
+    decisions: dict[str, Decision] = {}
     for wait_id, verdict in answers.items():
         wait = state.waits.get(wait_id)
         if wait is None:
             msg = (
-                f"The continuation has no open wait {str(wait_id)[:80]!r}. "
-                f"Nothing ran. Open are: {', '.join(state.waits) or 'none'}."
+                f"answers has {str(wait_id)[:80]!r}, which is not an open wait of run "
+                f"{state.run.id}. Nothing ran. Open waits: "
+                f"{', '.join(state.waits) or 'none'}."
             )
             raise WaitNotFound(msg, run_id=state.run.id, wait_id=str(wait_id))
-        found[wait_id] = build_decision(
+        decisions[wait_id] = build_decision(
             wait, verdict, now=now, decision_id=ports.ids.new_ulid(now)
         )
-    return found
+    return decisions

@@ -1,4 +1,4 @@
-"""A loop for one machine: look for what is due, work on some of it at a time, stop."""
+"""A loop for one machine: resume due runs, several at a time, until it is stopped."""
 
 from __future__ import annotations
 
@@ -22,21 +22,23 @@ _log = logging.getLogger("continuations")
 async def run_sweep_loop(
     sweeper: Sweeper, stop: asyncio.Event, *, interval: float, max_concurrent_runs: int
 ) -> None:
-    """Work on what is due until `stop` is set, or this process is told to end."""
-    if not interval > 0 or max_concurrent_runs < 1:
-        msg = "every is a number of seconds above 0, at_once a number of runs"
+    """Resume due runs until `stop` is set, or SIGTERM or SIGINT arrives."""
+    if not interval > 0:
+        raise InvalidInput(f"interval must be more than 0 seconds, got {interval!r}.")
+    if max_concurrent_runs < 1:
+        msg = f"max_concurrent_runs must be at least 1, got {max_concurrent_runs!r}."
         raise InvalidInput(msg)
-    crew = _WorkerPool(sweeper, stop, max_concurrent_runs)
+    pool = _WorkerPool(sweeper, stop, max_concurrent_runs)
     with _stop_on_signals(stop):
         while not stop.is_set():
-            await crew.start_due_runs()
+            await pool.start_due_runs()
             with suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), interval)
-        await crew.join()
+        await pool.join()
 
 
 class _WorkerPool:
-    """The runs that are worked on in this process, each by a task of its own."""
+    """The runs that this process works on, each in its own task."""
 
     def __init__(
         self, sweeper: Sweeper, stop: asyncio.Event, max_concurrent_runs: int
@@ -47,56 +49,56 @@ class _WorkerPool:
         self._tasks_by_run: dict[str, asyncio.Task[None]] = {}
 
     async def start_due_runs(self) -> None:
-        """Begin with all that is due, one after the other as there is room.
+        """Start a task for each due run, waiting for a free slot before each.
 
-        Runs that another process holds are due as well; each is let go of at once, and
-        the next one has its place.
+        Runs that another process holds are due too; their tasks end at once.
         """
         try:
             due = await self._sweeper.due_markers()
         except ContinuationsError:
-            _log.exception("the store could not be asked for what is due")
+            _log.exception("the due runs could not be listed")
             return
-        for run_id, found in due.items():
+        for run_id, run_markers in due.items():
             await self._wait_for_free_slot()
             if self._stop.is_set():
                 return
             if run_id not in self._tasks_by_run:
-                task = asyncio.create_task(self._process_run(run_id, found))
+                task = asyncio.create_task(self._process_run(run_id, run_markers))
                 self._tasks_by_run[run_id] = task
 
     async def _wait_for_free_slot(self) -> None:
-        """Wait until one more may begin, or nothing more."""
-        told = asyncio.ensure_future(self._stop.wait())
+        """Wait until another run may start, or the loop is stopped."""
+        stopped = asyncio.ensure_future(self._stop.wait())
         try:
             while (
-                len(self._tasks_by_run) >= self._max_concurrent_runs and not told.done()
+                len(self._tasks_by_run) >= self._max_concurrent_runs
+                and not stopped.done()
             ):
-                waiting = {told, *self._tasks_by_run.values()}
+                waiting = {stopped, *self._tasks_by_run.values()}
                 await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            told.cancel()
+            stopped.cancel()
 
     async def join(self) -> None:
-        """Wait until all that was begun has come to its end or was suspended."""
+        """Wait until every started run has ended or was suspended."""
         await asyncio.gather(*self._tasks_by_run.values())
 
     async def _process_run(self, run_id: str, due_markers: list[Marker]) -> None:
         try:
             await self._sweeper.process_run(run_id, due_markers)
         except ContinuationsError as error:
-            _log.warning("run %s cannot go on now: %s", run_id, error)
-        except Exception:  # noqa: BLE001 - one run's fault must not stop the others
-            _log.exception("run %s cannot go on now", run_id)
+            _log.warning("run %s cannot continue now: %s", run_id, error)
+        except Exception:  # noqa: BLE001 - one run's error must not stop the others
+            _log.exception("run %s cannot continue now", run_id)
         finally:
             del self._tasks_by_run[run_id]
 
 
 @contextmanager
 def _stop_on_signals(stop: asyncio.Event) -> Generator[None]:
-    """Have the first signal to end set the event, and the second do as it always did.
+    """Let the first SIGTERM or SIGINT set the event, and restore the handlers.
 
-    Where handlers cannot be set (not the main thread, Windows) nothing is changed.
+    Where handlers cannot be set (outside the main thread, on Windows), do nothing.
     """
     loop = asyncio.get_running_loop()
     installed: list[signal.Signals] = []

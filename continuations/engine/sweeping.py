@@ -1,4 +1,4 @@
-"""Follow the markers that are due: mend what a crash left, resume what can move."""
+"""Process due markers: resume runs that can progress, repair after crashes."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from continuations.ledger.objects import Objects
     from continuations.ledger.versions import LoadedVersion
 
-# A run that cannot go on now is looked at again after this long, then after twice as
-# long each time, so that neither a model that is down nor a run that never came to be
-# is asked about for ever.
+# The first retry of a run that cannot continue comes after this time, each further one
+# after twice the time. So a model that is down, or a run that was never created, costs
+# little.
 FIRST_RETRY_DELAY = timedelta(minutes=1)
 MAX_RETRY_DELAY = timedelta(days=1)
 
@@ -36,7 +36,13 @@ MakeWorker = Callable[[str, RunOptions], "Worker"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepResult:
-    """What a sweep did: outcomes of what it resumed, errors of what it could not."""
+    """The result of a sweep.
+
+    Attributes:
+        runs_checked: Number of runs that were due.
+        resumed: Outcomes of the runs that were resumed.
+        errors: Errors by run id. These runs are checked again later.
+    """
 
     runs_checked: int = 0
     resumed: tuple[Outcome, ...] = ()
@@ -47,7 +53,7 @@ class SweepResult:
 
 @dataclass(frozen=True, slots=True)
 class Sweeper:
-    """Finds the runs whose time has come, and looks at each of them."""
+    """Finds the due runs of a store and processes each of them."""
 
     objects: Objects
     ports: Ports
@@ -55,24 +61,26 @@ class Sweeper:
     run_options: RunOptions = DEFAULT_RUN_OPTIONS
 
     async def sweep(self) -> SweepResult:
-        """Look once at every run that has a marker due, one after the other."""
+        """Process every run that has a due marker, one after the other."""
         resumed: list[Outcome] = []
-        failed: dict[str, ContinuationsError] = {}
-        looked = 0
-        for run_id, found in (await self.due_markers()).items():
+        errors: dict[str, ContinuationsError] = {}
+        runs_checked = 0
+        for run_id, run_markers in (await self.due_markers()).items():
             if self.run_options.should_pause():
                 break
-            looked += 1
+            runs_checked += 1
             try:
-                outcome = await self.process_run(run_id, found)
+                outcome = await self.process_run(run_id, run_markers)
             except ContinuationsError as error:
-                failed[run_id] = error
+                errors[run_id] = error
             else:
                 resumed.extend([outcome] if outcome is not None else [])
-        return SweepResult(runs_checked=looked, resumed=tuple(resumed), errors=failed)
+        return SweepResult(
+            runs_checked=runs_checked, resumed=tuple(resumed), errors=errors
+        )
 
     async def due_markers(self) -> dict[str, list[Marker]]:
-        """Return the markers that are due, by run, the oldest first."""
+        """Return the due markers by run id, the oldest first."""
         by_run: dict[str, list[Marker]] = {}
         async for marker in markers.list_due(self.objects, self.ports.clock.now()):
             by_run.setdefault(marker.run_id, []).append(marker)
@@ -81,15 +89,15 @@ class Sweeper:
     async def process_run(
         self, run_id: str, due_markers: list[Marker]
     ) -> Outcome | None:
-        """Look at one run; returns its outcome if it was resumed.
+        """Resume and repair one run; return its outcome if it was resumed.
 
-        Raises what kept it from going on; then it is looked at again later.
+        Raises the error that stopped it, after its markers were postponed.
         """
-        look = _RunSweep(
+        run_sweep = _RunSweep(
             self.objects, self.ports, self.make_worker(run_id, self.run_options)
         )
         try:
-            return await look.process(due_markers)
+            return await run_sweep.process(due_markers)
         except (RunBusy, StaleRun):
             return None
         except ContinuationsError:
@@ -104,11 +112,11 @@ class _RunSweep:
     worker: Worker
 
     async def process(self, due_markers: list[Marker]) -> Outcome | None:
-        """Look at one run; returns its outcome if it was resumed."""
+        """Resume and repair the run; return its outcome if it was resumed."""
         try:
             newest = await self.worker.versions.load_newest()
         except RunNotFound:
-            # Its starter died before the first version, or is about to write it.
+            # The starting process died before version 1, or is about to write it.
             await _postpone(self.objects, self.ports, due_markers)
             return None
         claim = newest.state.run.claim
@@ -130,15 +138,15 @@ class _RunSweep:
         return arrivals_unblock(state, await read_arrivals(self.objects, state))
 
     async def _repair(self, due_markers: list[Marker]) -> None:
-        """Make what the newest version names, and drop the markers that are done."""
+        """Create missing wait objects; delete objects and markers that are done."""
         newest = await self.worker.versions.load_newest()
         state = newest.state
         if state.run.claim is not None:
             return
         if state.run.status not in ENDED_STATUSES:
             await publish_waits(self.objects, state.waits.values())
-        # Also of waits that are long over: whoever made an object once more after the
-        # decision, and died before it could look, left it for us.
+        # This includes waits that were decided long ago: a process may have created a
+        # wait object again after the decision, and died before it could delete it.
         decided = await list_decided_wait_ids(self.objects, state.run.id)
         await waits.delete(self.objects, decided)
         for marker in due_markers:
@@ -147,14 +155,14 @@ class _RunSweep:
 
 
 def _without_old_guards(due_markers: list[Marker]) -> list[Marker]:
-    """Leave out all guards but the newest: each try of a run makes one."""
+    """Leave out all guards but the newest; every try of a run creates one."""
     guards = [marker for marker in due_markers if marker.kind == "g"]
     newest = max(guards, key=lambda marker: int(marker.target), default=None)
     return [marker for marker in due_markers if marker.kind != "g" or marker is newest]
 
 
 async def _postpone(objects: Objects, ports: Ports, due_markers: list[Marker]) -> None:
-    """Have the run looked at later; the new marker is there before the old one goes."""
+    """Replace due markers by later ones; create the new before deleting the old."""
     now = ports.clock.now()
     for marker in _without_old_guards(due_markers):
         later = now + min(FIRST_RETRY_DELAY * 2**marker.tries, MAX_RETRY_DELAY)

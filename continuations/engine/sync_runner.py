@@ -1,4 +1,4 @@
-"""Runner: the same as AsyncRunner, for plain code."""
+"""Runner: the methods of AsyncRunner, for code without an event loop."""
 
 from __future__ import annotations
 
@@ -28,10 +28,32 @@ if TYPE_CHECKING:
 
 
 class Runner:
-    """Runs of some agents, kept in a store; see `AsyncRunner` for every promise.
+    """Runs of some agents, kept in a store.
 
     Its methods may be called from any thread, also from one in which an event loop is
-    running (they block it).
+    running; they block it. `AsyncRunner` has the same methods as coroutines. Any number
+    of runners in any number of processes may share a store.
+
+    Args:
+        agents: One root agent, or a list of root agents with different names. With
+            `[]`, every method works but `start`, `resume`, `sweep` and `serve_forever`.
+        store: A URL (`file:path`, `s3://bucket/prefix`, `memory:`), a folder's path or
+            a store object.
+        lease: Length of a claim in seconds, 0.1 to 86400. After this time, a run whose
+            worker died can be resumed.
+        max_attempts: How many times in a row a run's worker may die without progress
+            before the run fails, at least 1.
+        max_depth: Maximum number of levels of agents, or `None` for no limit.
+        notify: A function or coroutine function that is called with each new `Wait`
+            once it is stored. Exceptions that it raises are logged.
+        clock: The clocks of this machine, for tests.
+        ids: The source of new ids, for tests.
+
+    Attributes:
+        async_runner: The `AsyncRunner` of the same agents and store.
+
+    Raises:
+        InvalidInput: An argument is invalid.
     """
 
     def __init__(
@@ -59,12 +81,12 @@ class Runner:
 
     @property
     def store(self) -> Store:
-        """The store that the runs are kept in."""
+        """The store of the runs."""
         return self.async_runner.store
 
     def start(
         self,
-        input: Input,  # noqa: A002 - the word of the design
+        input: Input,  # noqa: A002 - the best name for the caller
         *,
         run_id: str | None = None,
         agent: str | None = None,
@@ -72,7 +94,33 @@ class Runner:
         budget: Budget | None = None,
         should_pause: ShouldPause | None = None,
     ) -> Outcome:
-        """Begin a run and work on it until it ends or must wait."""
+        """Start a run and work on it until it ends or must wait.
+
+        If `run_id` exists and began with the same input, that run is resumed. After a
+        crash the run either does not exist, or `resume` and `sweep` continue it.
+
+        Args:
+            input: The first user message as text, or a list of chat messages.
+            run_id: Id of the run, by default a new one. With an id of your own, for
+                example a job's, a repeated call does not start a second run.
+            agent: Name of the root agent; required if the runner has several.
+            context: Your object for the tools, `ctx.context`. It is never stored.
+            budget: Limits for the model usage of the whole run.
+            should_pause: Called before every model call and every new tool call. Once
+                it returns True, calls in progress are completed, and the run is
+                suspended with `paused=True`. Any process may resume it at once.
+
+        Returns:
+            `Finished`, `Suspended` or `Failed`.
+
+        Raises:
+            InvalidId: `run_id` is invalid.
+            InvalidInput: `input`, `agent` or `budget` is invalid.
+            RunExists: `run_id` belongs to a run with another input or agent.
+            RunBusy: Another process works on the run.
+            ModelError: A model did not reply. The run can be resumed.
+            StoreError: The store failed. The run can be resumed if it was stored.
+        """
         return portal.run_until_complete(
             self.async_runner.start(
                 input,
@@ -91,7 +139,30 @@ class Runner:
         context: Any = None,
         should_pause: ShouldPause | None = None,
     ) -> Outcome:
-        """Go on with a run, in any process that has its agents."""
+        """Continue a run, in any process that has its agents.
+
+        If nothing has been decided, nothing is written and the result is `Suspended`.
+        If the run has ended, the result is its outcome.
+
+        Args:
+            run_id: Id of the run.
+            context: Your object for the tools, `ctx.context`. It is never stored.
+            should_pause: As for `start`.
+
+        Returns:
+            `Finished`, `Suspended` or `Failed`.
+
+        Raises:
+            RunNotFound: The store has no such run.
+            RunBusy: Another process works on the run.
+            StaleRun: Another process took the run over in the meantime.
+            AgentChanged: This process does not have the run's agents, or the code of a
+                pending call has changed. Nothing was written.
+            ModelError: A model did not reply. The run can be resumed.
+            ClockOff: This machine's clock is wrong. Nothing ran.
+            Corrupt: A stored object is damaged.
+            StoreError: The store failed. The run can be resumed.
+        """
         return portal.run_until_complete(
             self.async_runner.resume(run_id, context=context, should_pause=should_pause)
         )
@@ -99,29 +170,118 @@ class Runner:
     def decide(
         self, wait_id: str, verdict: Verdict, *, check_digest: DigestCheck | None = None
     ) -> Decision:
-        """Record the decision of a wait; the first one stands."""
+        """Record the decision of a wait; the first decision wins.
+
+        The run does not continue before the next `resume` or `sweep`.
+
+        Args:
+            wait_id: Id of the wait.
+            verdict: `Approve`, `Deny` or `Answer`.
+            check_digest: Called with the wait's digest before anything is recorded, to
+                compare it with what the person saw. Its exceptions are raised.
+
+        Returns:
+            The recorded decision. A second, equal call returns the same decision.
+
+        Raises:
+            WaitNotFound: There is no such wait.
+            DecisionRefused: The verdict is invalid for the wait. Nothing was recorded.
+            AlreadyDecided: Another decision is recorded; the error contains it.
+            WaitExpired: The deadline has passed.
+            Cancelled: The run was cancelled or has failed.
+            StoreError: The store failed. Call again with the same verdict.
+        """
         return portal.run_until_complete(
             self.async_runner.decide(wait_id, verdict, check_digest=check_digest)
         )
 
     def waiting(self, *, after: str = "") -> Iterator[WaitSummary]:
-        """Go through the open waits of the whole store, from keys alone."""
+        """Iterate over the open waits of all runs, sorted by id.
+
+        Only keys are read. After a crash the list may be out of date until the next
+        sweep; `decide` and `look` are always exact.
+
+        Args:
+            after: Return only waits after this wait id.
+
+        Yields:
+            A summary of each open wait.
+
+        Raises:
+            StoreError: The store failed.
+        """
         return portal.iterate(self.async_runner.waiting(after=after))
 
     def wait(self, wait_id: str) -> Wait:
-        """Return an open wait with all that a decider needs."""
+        """Return an open wait, with everything that a decider needs.
+
+        A wait whose deadline has passed is returned until its expiry is recorded.
+
+        Args:
+            wait_id: Id of the wait.
+
+        Returns:
+            The wait, with its arguments, schema, deadline and note.
+
+        Raises:
+            WaitNotFound: There is no such wait.
+            AlreadyDecided: The wait is decided; the error contains the decision.
+            WaitExpired: The wait has expired.
+            Cancelled: The run was cancelled or has failed.
+            StoreError: The store failed.
+        """
         return portal.run_until_complete(self.async_runner.wait(wait_id))
 
     def notify(self, wait_id: str) -> None:
-        """Tell whom `notify` tells of an open wait once more."""
+        """Call `notify` once more for an open wait.
+
+        Args:
+            wait_id: Id of the wait.
+
+        Raises:
+            InvalidInput: The runner has no `notify`.
+            WaitNotFound: There is no such wait. The other errors of `wait`, and any
+                exception of the function itself, are raised too.
+        """
         portal.run_until_complete(self.async_runner.notify(wait_id))
 
     def send(self, run_id: str, text: str, *, by: str | None = None) -> int:
-        """Post a user message to a run; returns its number in the inbox."""
+        """Send a user message to a run.
+
+        The root agent reads it at the next resume or sweep, before its next turn and
+        never between a call and its result.
+
+        Args:
+            run_id: Id of the run.
+            text: The message, not empty.
+            by: Name of the sender, for the record.
+
+        Returns:
+            The number of the message in the run's inbox, from 1.
+
+        Raises:
+            RunNotFound: The store has no such run.
+            InvalidInput: The run has ended, or an argument is not a text.
+            StoreError: The store failed.
+        """
         return portal.run_until_complete(self.async_runner.send(run_id, text, by=by))
 
     def look(self, run_id: str, *, version: int | None = None) -> Continuation:
-        """Return a run's state; never writes."""
+        """Return the state of a run; writes nothing.
+
+        Args:
+            run_id: Id of the run.
+            version: Number of a version, by default the newest.
+
+        Returns:
+            The state, with messages, calls and waits.
+
+        Raises:
+            RunNotFound: The store has no such run or version.
+            InvalidInput: `version` is not an integer.
+            Corrupt: A stored object is damaged.
+            FormatError: A stored object has a newer format.
+        """
         return portal.run_until_complete(
             self.async_runner.look(run_id, version=version)
         )
@@ -129,7 +289,24 @@ class Runner:
     def cancel(
         self, run_id: str, *, reason: str | None = None, by: str | None = None
     ) -> Continuation:
-        """End a run for good, and every open wait with it; idempotent."""
+        """End a run and close its open waits; idempotent.
+
+        If another process works on the run, that process ends it at its next commit.
+        The request is stored first: after a crash, a sweep or resume ends the run.
+
+        Args:
+            run_id: Id of the run.
+            reason: Why, for the record and for later deciders.
+            by: Name of the person who cancels, for the record.
+
+        Returns:
+            The newest state: cancelled, running in another process, or ended before.
+
+        Raises:
+            RunNotFound: The store has no such run.
+            InvalidInput: `reason` or `by` is not a text.
+            StoreError: The store failed.
+        """
         return portal.run_until_complete(
             self.async_runner.cancel(run_id, reason=reason, by=by)
         )
@@ -137,7 +314,22 @@ class Runner:
     def sweep(
         self, *, context: Any = None, should_pause: ShouldPause | None = None
     ) -> SweepResult:
-        """Look at every run whose time has come, and resume what can move."""
+        """Check every run that is due, and resume those that can make progress.
+
+        A run is due if it has a new decision or message, if a deadline has passed, if
+        it was paused, or if its worker died. A sweep also creates objects that are
+        missing after a crash. An error of one run does not stop it. Call it regularly.
+
+        Args:
+            context: Your object for the tools, `ctx.context`. It is never stored.
+            should_pause: As for `start`. Once it returns True, no other run is checked.
+
+        Returns:
+            The outcomes and errors of the runs.
+
+        Raises:
+            StoreError: The due runs could not be listed.
+        """
         return portal.run_until_complete(
             self.async_runner.sweep(context=context, should_pause=should_pause)
         )
@@ -149,9 +341,19 @@ class Runner:
         max_concurrent_runs: int = 8,
         context: Any = None,
     ) -> None:
-        """Resume whatever is due, until SIGTERM or SIGINT; see `AsyncRunner`.
+        """Resume due runs until SIGTERM or SIGINT.
 
-        Has an event loop of its own, so it is called from no thread that has one.
+        After the first signal nothing new begins, runs in progress are suspended, and
+        the method returns. A second signal has its usual effect. Errors of the store
+        and of runs are logged. Do not call it where an event loop is running.
+
+        Args:
+            interval: Seconds between two looks for due runs.
+            max_concurrent_runs: Maximum number of runs at the same time, at least 1.
+            context: Your object for the tools, `ctx.context`. It is never stored.
+
+        Raises:
+            InvalidInput: `interval` or `max_concurrent_runs` is invalid.
         """
         serving = self.async_runner.serve_forever(
             interval=interval, max_concurrent_runs=max_concurrent_runs, context=context

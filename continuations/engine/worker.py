@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from continuations.authoring.manifest import ManifestChange
     from continuations.authoring.registry import AgentRegistry
     from continuations.core.state import RunState
+    from continuations.engine.model_registry import ModelRegistry
     from continuations.engine.outcomes import Outcome
-    from continuations.engine.performer import ModelRegistry
     from continuations.engine.ports import Ports
     from continuations.engine.worker_options import WorkerOptions
     from continuations.ledger.objects import Objects
@@ -190,8 +190,8 @@ class Worker:
             raise
         except BaseException:
             # A bug or Ctrl-C: no worker died, so the claim should not stay. But an
-            # interrupted call may go on in its thread or on the other side. As long as
-            # the claim lasts, nobody asks for its outcome.
+            # interrupted call may go on in its thread or on the other side. While the
+            # claim lasts, no process asks for its outcome.
             if journal.holds_a_claim and not loop.call_interrupted:
                 with suppress(ContinuationsError):
                     await asyncio.shield(journal.commit_and_release(loop.state))

@@ -1,4 +1,4 @@
-"""What a runner works with: its agents, their models, the store, the machine."""
+"""Make workers and first states from a runner's agents, models, store and clocks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from continuations.authoring.agent import Agent
 from continuations.authoring.registry import AgentRegistry
 from continuations.engine import new_run
 from continuations.engine.code_changes import current_manifest
-from continuations.engine.performer import ModelRegistry
+from continuations.engine.model_registry import ModelRegistry
 from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
 from continuations.engine.worker import Worker
 from continuations.errors import InvalidInput
@@ -52,12 +52,12 @@ class WorkerFactory:
         """Return the first state of a new run; raises `InvalidInput`."""
         root = self._find_root_agent(agent)
         now = self._ports.clock.now()
-        birth = self._ports.ids.new_ulid(now)
+        run_nonce = self._ports.ids.new_ulid(now)
         return new_run.initial_state(
             root,
             new_run.first_messages(root, agent_input),
-            run_id=run_id or birth,
-            run_nonce=birth,
+            run_id=run_id or run_nonce,
+            run_nonce=run_nonce,
             manifest=current_manifest(root),
             now=now,
             budget=budget,
@@ -78,21 +78,20 @@ class WorkerFactory:
         )
 
     def _find_root_agent(self, name: str | None) -> Agent:
-        if name is not None:
-            found = self._agent_registry.find_root_agent(name)
-            if found is None:
-                names = ", ".join(agent.name for agent in self._root_agents) or "none"
-                msg = f"There is no root agent {name!r}. There are: {names}."
-                raise InvalidInput(msg)
-            return found
+        names = ", ".join(repr(agent.name) for agent in self._root_agents)
         if not self._root_agents:
-            msg = "This runner has no agents: it looks and decides. Give it some."
+            msg = "This runner has no agents. Pass Runner([agent], ...) to start runs."
             raise InvalidInput(msg)
+        if name is not None:
+            agent = self._agent_registry.find_root_agent(name)
+            if agent is None:
+                msg = (
+                    f"agent={name!r} is not a root agent. The root agents are: {names}."
+                )
+                raise InvalidInput(msg)
+            return agent
         if len(self._root_agents) != 1:
-            msg = (
-                f"This runner has {len(self._root_agents)} root agents: say which one with "
-                "start(..., agent=name)."
-            )
+            msg = f"This runner has several root agents. Pass agent=, one of: {names}."
             raise InvalidInput(msg)
         return self._root_agents[0]
 
@@ -101,9 +100,12 @@ def _agent_list(agents: Any) -> list[Agent]:
     if isinstance(agents, Agent):
         return [agents]
     listed = isinstance(agents, list | tuple)
-    found: list[Any] = [*cast("Sequence[Any]", agents)] if listed else [agents]
-    for agent in found:
-        if not isinstance(agent, Agent):
-            msg = f"A runner is given agents; {str(agent)[:60]!r} is none."
+    items: list[Any] = [*cast("Sequence[Any]", agents)] if listed else [agents]
+    for item in items:
+        if not isinstance(item, Agent):
+            msg = (
+                "agents must be an Agent or a list of Agents, got "
+                f"{str(item)[:60]!r} ({type(item).__name__})."
+            )
             raise InvalidInput(msg)
-    return found
+    return items

@@ -1,4 +1,4 @@
-"""How a runner works, checked when it is made and not after the first crash."""
+"""The options of a runner's workers, validated when the runner is made."""
 
 from __future__ import annotations
 
@@ -8,14 +8,20 @@ from typing import TypeGuard
 
 from continuations.errors import InvalidInput
 
-# A claim that is shorter is over before a slow store has answered; one that is longer
-# keeps a run waiting for days after its worker died.
+# A shorter claim ends before a slow store has responded. A longer claim blocks a run
+# for days after its worker died.
 MIN_LEASE, MAX_LEASE = 0.1, 86_400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerOptions:
-    """`lease` is the length of a claim in seconds; see `AsyncRunner`."""
+    """The options of every worker of a runner.
+
+    Attributes:
+        lease: Length of a claim in seconds.
+        max_attempts: How many times in a row a run's worker may die without progress.
+        max_depth: Maximum number of levels of agents, or `None` for no limit.
+    """
 
     lease: float
     max_attempts: int
@@ -25,15 +31,20 @@ class WorkerOptions:
     def validate(
         cls, *, lease: object, max_attempts: object, max_depth: object
     ) -> WorkerOptions:
-        """Return settings that are sound; raises `InvalidInput`."""
+        """Return valid options; raises `InvalidInput`."""
         if not _is_number(lease) or not MIN_LEASE <= lease <= MAX_LEASE:
-            msg = f"lease is a number of seconds, {MIN_LEASE:g} to {MAX_LEASE:g}"
+            msg = (
+                f"lease must be {MIN_LEASE:g} to {MAX_LEASE:g} seconds, got {lease!r}."
+            )
             raise InvalidInput(msg)
         if not _is_count(max_attempts):
-            msg = "max_attempts is a whole number, at least 1"
+            msg = f"max_attempts must be an integer, at least 1, got {max_attempts!r}."
             raise InvalidInput(msg)
         if max_depth is not None and not _is_count(max_depth):
-            msg = "max_depth is a whole number, at least 1, or None for no limit"
+            msg = (
+                "max_depth must be an integer, at least 1, or None for no limit, "
+                f"got {max_depth!r}."
+            )
             raise InvalidInput(msg)
         return cls(lease=float(lease), max_attempts=max_attempts, max_depth=max_depth)
 

@@ -58,16 +58,9 @@ async def decide(
     """Record a decision for a wait; return the recorded decision.
 
     To repeat a recorded decision is a success. A crash leaves the wait open, or the
-    decision recorded; then the next resume or sweep finds it.
-
-    Args:
-        objects: The store.
-        wait_id: The id of the wait.
-        verdict: The decision.
-        now: The time of the decision.
-        decision_id: The id of the decision, a new ULID.
-        check_digest: Called with the digest of the wait before the decision is
-            recorded or compared. Its exception is raised.
+    decision recorded; then the next resume or sweep finds it. `check_digest` is called
+    with the digest of the wait before the decision is recorded or compared, and may
+    raise.
 
     Raises:
         WaitNotFound: The wait does not exist.

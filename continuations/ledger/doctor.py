@@ -74,17 +74,8 @@ async def repair(
     - Calls that the model makes again need an approval.
 
     A crash leaves the run unchanged or repaired. After a crash, a second repair or a
-    sweep creates missing wait objects and markers.
-
-    Args:
-        objects: The store.
-        run_id: The run.
-        now: The time of the repair.
-        new_ulid: Returns a new ULID.
-
-    Returns:
-        The version from which the run continues: the newest one if no repair was
-        needed.
+    sweep creates missing wait objects and markers. The returned version is the one from
+    which the run continues: the newest one if no repair was needed.
 
     Raises:
         RunNotFound: The run does not exist.
@@ -113,17 +104,7 @@ async def repair(
     _check_claims_ended(report, good.state, now)
     number = report.newest_number + 1
     await markers.create(objects, markers.guard(run_id, number, now, new_ulid()))
-    if report.lost_numbers:
-        prior: dict[str, PriorDecision] = {}
-        for key, wait in good.state.waits.items():
-            prior[key] = await closer.close(wait)
-        state = with_lost_versions(
-            good.state, prior, len(report.lost_numbers), new_ulid
-        )
-    else:
-        state = with_new_wait_ids(
-            good.state, dict.fromkeys(report.damaged_waits, _UNREADABLE_NOTE), new_ulid
-        )
+    state = await _repaired_state(report, good.state, closer)
     repaired = await versions.append_root(number, released(state), at=now)
     if await versions.newest_number() != number:
         raise versions.stale_error(report.newest_number)
@@ -134,6 +115,20 @@ async def repair(
     )
     await closer.close_orphans(orphans)
     return repaired
+
+
+async def _repaired_state(
+    report: IntegrityReport, state: RunState, closer: _WaitCloser
+) -> RunState:
+    """Return the state of the new root; close open waits if versions were lost."""
+    if not report.lost_numbers:
+        notes = dict.fromkeys(report.damaged_waits, _UNREADABLE_NOTE)
+        return with_new_wait_ids(state, notes, closer.new_ulid)
+    prior: dict[str, PriorDecision] = {}
+    for key, wait in state.waits.items():
+        prior[key] = await closer.close(wait)
+    lost_count = len(report.lost_numbers)
+    return with_lost_versions(state, prior, lost_count, closer.new_ulid)
 
 
 def with_lost_versions(

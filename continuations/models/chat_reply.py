@@ -1,7 +1,7 @@
-"""A chat completion: the bytes of a provider's answer, read as a reply.
+"""Read a chat completion: from the bytes of a provider's response to a reply.
 
-Only what a run needs is understood; the rest of the assistant message is kept as it
-came, because some providers want their own fields back (reasoning, signatures).
+Unknown fields of the assistant message are kept unchanged, because some providers
+want their own fields back (reasoning, signatures).
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
 
 class UnusableReply(ValueError):
-    """An answer that holds no reply.
+    """A response without a usable reply.
 
-    `said` is what the provider put in place of one, if anything; it is foreign text.
+    `provider_text` is the provider's own error text, if there is one. Redact it before
+    it is shown.
     """
 
     def __init__(self, reason: str, *, provider_text: str = "") -> None:
@@ -29,15 +30,15 @@ class UnusableReply(ValueError):
 
 
 def parse_completion(body: bytes) -> ModelReply:
-    """Return the reply that a completion's JSON holds; raises `UnusableReply`."""
+    """Return the reply in the JSON of a completion; raises `UnusableReply`."""
     try:
         completion: Any = jsontext.parse(body)
         choice = _first_choice(completion)
         message = Message.from_mapping(_assistant_message(choice.get("message")))
     except jsontext.NotJson:
-        raise UnusableReply("its answer is not JSON") from None
+        raise UnusableReply("the response is not JSON") from None
     except MalformedMessage as error:
-        raise UnusableReply(f"its message cannot be kept: {error}") from None
+        raise UnusableReply(f"the assistant message is not valid: {error}") from None
     finish = choice.get("finish_reason")
     if not isinstance(finish, str):
         finish = "tool_calls" if message.tool_call_ids else "stop"
@@ -48,7 +49,7 @@ def parse_completion(body: bytes) -> ModelReply:
 
 
 def error_text(body: object) -> str:
-    """Return type, code and message of an error as providers spell it, as one text."""
+    """Return type, code and message of a provider's error as one text."""
     if not isinstance(body, dict):
         return body if isinstance(body, str) else ""
     fields = cast("Mapping[str, object]", body)
@@ -58,8 +59,8 @@ def error_text(body: object) -> str:
     error = cast("Mapping[str, object]", inner)
     names = [error[name] for name in ("type", "code") if error.get(name)]
     label = ", ".join(dict.fromkeys(str(name) for name in names))
-    words = error.get("message") or error.get("detail") or ""
-    return ": ".join(part for part in (label, str(words)) if part)
+    text = error.get("message") or error.get("detail") or ""
+    return ": ".join(part for part in (label, str(text)) if part)
 
 
 def _first_choice(completion: object) -> Mapping[str, Any]:
@@ -68,33 +69,33 @@ def _first_choice(completion: object) -> Mapping[str, Any]:
         choices = fields.get("choices")
         if isinstance(choices, list) and choices and isinstance(choices[0], dict):
             return cast("Mapping[str, Any]", choices[0])
-        # OpenRouter answers 200 with an `error` when the model behind it fails.
-        said = error_text(fields) if fields.get("error") else ""
-        raise UnusableReply("its answer has no choices", provider_text=said)
-    raise UnusableReply("its answer is not a completion")
+        # OpenRouter returns status 200 with an `error` if the upstream model fails.
+        quote = error_text(fields) if fields.get("error") else ""
+        raise UnusableReply("the response has no choices", provider_text=quote)
+    raise UnusableReply("the response is not a chat completion")
 
 
 def _assistant_message(message: object) -> Mapping[str, Any]:
     if not isinstance(message, dict):
-        raise UnusableReply("its answer has no message")
+        raise UnusableReply("the response has no message")
     fields = cast("Mapping[str, Any]", message)
     if fields.get("role") != "assistant":
-        raise UnusableReply("its message is not an assistant's")
+        raise UnusableReply("the message is not an assistant message")
     if fields.get("tool_calls", True):
         return fields
-    # A provider that sends an empty list refuses it when it comes back ("Invalid
+    # Some providers send an empty list and refuse it in the next request ("Invalid
     # 'messages[1].tool_calls': empty array", OpenAI).
     return {name: value for name, value in fields.items() if name != "tool_calls"}
 
 
 def _check_not_empty(message: Message, finish_reason: str) -> None:
-    # Sent back, it would be refused for ever ("Invalid value for 'content': expected
-    # a string, got null", OpenAI), and to a person it says nothing.
+    # In the next request an empty message is refused, each time ("Invalid value for
+    # 'content': expected a string, got null", OpenAI). To a person it says nothing.
     data = message.data
     if not message.tool_call_ids and all(
         data.get(name) is None for name in ("content", "refusal", "audio")
     ):
-        raise UnusableReply(f"its message is empty (finish_reason {finish_reason!r})")
+        raise UnusableReply(f"the message is empty (finish_reason {finish_reason!r})")
 
 
 def _usage(data: object) -> Usage:

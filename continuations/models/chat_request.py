@@ -1,9 +1,9 @@
-"""A chat completions request: the bytes that ask for the next message.
+"""Build the body of a chat completions request.
 
-A message already is the JSON text that the openai client would make of it, so the
-body is joined, not built: `chat.completions.create` spends most of a long
-conversation's time on converting it. The order of the fields is `create`'s, and a
-test holds the bytes to be the same.
+A message is stored as the JSON text that the openai client would send. So the body is
+joined from these texts: `chat.completions.create` would convert the whole conversation
+for each request. The fields have the order of `create`. A test compares the bytes with
+those of the client.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ if TYPE_CHECKING:
     from continuations.core.messages import Message
     from continuations.core.model_protocol import ModelRequest, OutputSchema, ToolSpec
 
-# The request names them itself; a stream is not read here.
+# The adapter sets these fields. It does not read streams.
 _RESERVED_FIELDS = frozenset({"model", "messages", "tools", "stream"})
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class InvalidModelSettings(ValueError):
-    """Settings that no request can hold."""
+    """Settings that cannot be part of a request."""
 
 
 def build_request_body(model: str, request: ModelRequest) -> bytes:
     """Return the body of a request, in UTF-8; raises `InvalidModelSettings`.
 
-    `create` has `service_tier` before the messages and all else after them, in
-    alphabetical order. A lone surrogate, which UTF-8 cannot hold (RFC 3629, section
-    3), is sent as U+FFFD; the stored message keeps it.
+    `create` puts `service_tier` before the messages and all other settings after
+    them, in alphabetical order. A lone surrogate has no form in UTF-8 (RFC 3629,
+    section 3) and is sent as U+FFFD. The stored message keeps the surrogate.
     """
     settings = dict(request.settings)
     clash = sorted(_RESERVED_FIELDS & settings.keys())
     if clash:
-        msg = f"settings may not name {', '.join(clash)}"
+        msg = f"settings must not contain {', '.join(clash)}: the adapter sets them"
         raise InvalidModelSettings(msg)
     if request.output_schema is not None:
         settings.setdefault("response_format", _response_format(request.output_schema))
@@ -65,15 +65,15 @@ def _response_format(output: OutputSchema) -> Mapping[str, Any]:
 
 
 def _tool_json(spec: ToolSpec) -> Mapping[str, Any]:
-    said = {"description": spec.description} if spec.description else {}
-    function = {"name": spec.name, **said, "parameters": dict(spec.parameters)}
+    description = {"description": spec.description} if spec.description else {}
+    function = {"name": spec.name, **description, "parameters": dict(spec.parameters)}
     return {"type": "function", "function": function}
 
 
 def _messages_json(messages: Sequence[Message]) -> str:
     text = ",".join([message.text for message in messages])
     if "\\ud" in text or "\\uD" in text:
-        # Written as escapes, surrogates get past UTF-8 and are refused as JSON.
+        # As escapes, surrogates pass UTF-8, and the provider refuses the JSON.
         text = ",".join([jsontext.dump(message.data) for message in messages])
     return text
 

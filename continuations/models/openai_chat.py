@@ -1,7 +1,7 @@
-"""The OpenAI adapter: any server that speaks chat completions; the only one to openai.
+"""The adapter for OpenAI and every server with a chat completions API.
 
-openai takes half a second to import, and most processes of a run never ask a model:
-so it is imported by the first reply, not before.
+Only this module imports openai. The import takes half a second, and most processes of
+a run never call a model: so the first reply imports it.
 """
 
 from __future__ import annotations
@@ -30,32 +30,39 @@ if TYPE_CHECKING:
         tuple[AsyncOpenAI, AsyncGenerator[AsyncOpenAI, None]],
     ]
 
-# Beside every 5xx; the same that the client itself asks again for.
+# And every 5xx status. The openai client repeats the same ones.
 _RETRYABLE_STATUSES = frozenset({408, 409, 429})
 _ADVICE_BY_STATUS = {
-    401: "Check OPENAI_API_KEY, or the api_key that was passed.",
-    403: "This key may not use this model here: check its permissions.",
-    404: "Check the model's name and OPENAI_BASE_URL.",
+    401: "Check OPENAI_API_KEY, or the argument api_key.",
+    403: "The key has no permission for this model. Check its permissions.",
+    404: "Check the name of the model and OPENAI_BASE_URL.",
     413: "The conversation is too long for this model.",
-    429: "Check the account's limits and credit, then resume the run.",
+    429: "Check the limits and the credit of the account, then resume the run.",
 }
-# What the client says of itself with every request, and what nobody hides.
+# Headers that the client sends with every request; they hold no secret.
 _CLIENT_HEADERS = re.compile(r"(?i)accept|content-type|user-agent|x-stainless-.*")
 
 _pending_closes: set[asyncio.Future[None]] = set()
 
 
 class OpenAIChat:
-    """A `Model` behind `POST /chat/completions`.
+    """A `Model` that sends requests to `POST /chat/completions`.
 
-    Without arguments it is the client of the environment: `OPENAI_API_KEY`, and
-    `OPENAI_BASE_URL` for any compatible server. A `client` of one's own is used as it
-    is and stays one's own to close; the other arguments are then not looked at.
-    Otherwise each event loop gets a client, closed when the loop shuts down.
+    Each event loop gets its own client, which is closed when the loop shuts down.
 
-    `reply` raises `ModelError` and nothing else. Retryable are: no connection, no
-    answer in time, 408, 409, 429, 5xx, and a 200 without a usable message: models
-    and proxies do that once and not again, and nothing of it was kept.
+    `reply` raises only `ModelError`. `ModelError.retryable` is `True` if there is no
+    connection, on a timeout, for the statuses 408, 409, 429 and 5xx, and for a
+    response without a usable message. Such a response is often an exception, and
+    nothing of it is stored.
+
+    Args:
+        model: The name of the model, as the provider knows it.
+        client: A client of your own. It is used as it is, and you close it; the other
+            arguments are ignored. Default: a client is made.
+        base_url: The URL of the API. Default: `OPENAI_BASE_URL`, else OpenAI's.
+        api_key: The API key. Default: `OPENAI_API_KEY`.
+        timeout: The time limit of one request in seconds. Default: the client's, 600.
+        max_retries: How often the client repeats a failed request. Default: 2.
     """
 
     def __init__(
@@ -78,8 +85,8 @@ class OpenAIChat:
         # A connection belongs to the loop that opened it. Each loop touches its own
         # entry in single operations, so loops in several threads need no lock.
         self._clients_by_loop: ClientsByLoop = {}
-        # The finalizer holds the clients, so that they are whole when it closes them:
-        # collected together with this object they would complain instead.
+        # The finalizer holds the clients, so that it can close them properly: collected
+        # together with this object, they would emit warnings instead.
         weakref.finalize(self, _close_clients, self._clients_by_loop).atexit = False
 
     def __repr__(self) -> str:
@@ -87,31 +94,30 @@ class OpenAIChat:
 
     @property
     def name(self) -> str:
-        """The model's name, as the provider knows it."""
+        """The name of the model, as the provider knows it."""
         return self._name
 
     async def reply(self, request: ModelRequest) -> ModelReply:
-        """Return the next assistant message of a conversation."""
+        """Return the next assistant message; see `Model.reply`."""
         try:
             body = chat_request.build_request_body(self._name, request)
         except chat_request.InvalidModelSettings as error:
             raise self._model_error(request, f"{error}.") from None
         client = self._own_client or await self._client_of_running_loop(request)
-        answer = await self._post(client, body, request)
+        response = await self._post(client, body, request)
         try:
-            return chat_reply.parse_completion(answer)
+            return chat_reply.parse_completion(response)
         except chat_reply.UnusableReply as error:
-            what = f"{client.base_url.host}: {error}"
-            said = self._quote_provider(error.provider_text, client, request)
-            text = f"{what}{said}. Resume the run to ask again."
+            quote = self._quote_provider(error.provider_text, client, request)
+            text = f"{client.base_url.host}: {error}{quote}. Resume the run to retry."
             raise self._model_error(request, text, status=200, retryable=True) from None
 
     async def _post(
         self, client: AsyncOpenAI, body: bytes, request: ModelRequest
     ) -> bytes:
-        # The client's public way past `create`, which converts the whole request; the
-        # raw response, because a ChatCompletion does not keep what it does not know.
-        from openai import AsyncAPIResponse  # noqa: PLC0415 - its price is paid late
+        # The public `post`, because `create` converts the whole request. The raw
+        # response, because a ChatCompletion drops unknown fields.
+        from openai import AsyncAPIResponse  # noqa: PLC0415 - slow to import
 
         try:
             response = await client.post(
@@ -123,26 +129,26 @@ class OpenAIChat:
             return await response.read()
         except Exception as error:  # noqa: BLE001 - a Model raises ModelError only
             failure = self._to_model_error(error, client, request)
-        # Outside of `except`: the error that is dropped holds the request, with its
-        # headers, and must not hang on this one as its context.
+        # Outside of `except`: the original error holds the request with its headers. It
+        # must not become the context of this error.
         raise failure
 
     # The client of a loop ---------------------------------------------------
 
     async def _client_of_running_loop(self, request: ModelRequest) -> AsyncOpenAI:
         loop = asyncio.get_running_loop()
-        lent = self._clients_by_loop.get(loop)
-        if lent is not None and not lent[0].is_closed():
-            return lent[0]
+        existing = self._clients_by_loop.get(loop)
+        if existing is not None and not existing[0].is_closed():
+            return existing[0]
         self._forget_closed_loops()
         client = self._make_client(request)
-        keeper = _client_until_shutdown(client)
-        await anext(keeper)
-        self._clients_by_loop[loop] = (client, keeper)
+        generator = _client_until_shutdown(client)
+        await anext(generator)
+        self._clients_by_loop[loop] = (client, generator)
         return client
 
     def _forget_closed_loops(self) -> None:
-        # Not a weak dictionary: a client knows its loop, and would keep its own key.
+        # Not a weak dictionary: a client refers to its loop, so no key would ever go.
         for loop in list(self._clients_by_loop):
             if loop.is_closed():
                 self._clients_by_loop.pop(loop, None)
@@ -151,39 +157,40 @@ class OpenAIChat:
         try:
             from openai import AsyncOpenAI, DefaultAsyncHttpxClient  # noqa: PLC0415
         except ModuleNotFoundError:
-            text = "openai is not installed. Run: pip install 'openai>=3'"
+            text = "the package openai is not installed. Run: pip install 'openai>=3'"
             raise self._model_error(request, text) from None
         if not (self._settings.get("api_key") or os.getenv("OPENAI_API_KEY")):
-            text = "there is no API key. Set OPENAI_API_KEY, or pass api_key=; for a"
-            text += " server that asks for none, any text will do."
+            text = "there is no API key. Set OPENAI_API_KEY, or pass api_key=. For a"
+            text += " server without keys, use any text."
             raise self._model_error(request, text)
         try:
             http = DefaultAsyncHttpxClient(verify=_ssl_context())
             return AsyncOpenAI(**self._settings, http_client=http)
         except Exception as error:  # noqa: BLE001 - a Model raises ModelError only
-            text = f"openai takes no such settings ({type(error).__name__}). Check"
-            text += " OPENAI_BASE_URL and what was passed."
+            text = f"the client cannot be made ({type(error).__name__}). Check"
+            text += " OPENAI_BASE_URL and the arguments of OpenAIChat."
             raise self._model_error(request, text) from None
 
-    # What went wrong --------------------------------------------------------
+    # Errors --------------------------------------------------------
 
     def _to_model_error(
         self, error: Exception, client: AsyncOpenAI, request: ModelRequest
     ) -> ModelError:
         from openai import APIConnectionError, APIStatusError, APITimeoutError  # noqa: PLC0415
 
-        host = client.base_url.host or "that base URL"
+        host = client.base_url.host or "the base URL"
         if isinstance(error, APIStatusError):
             return self._status_error(error, client, request)
         if isinstance(error, APITimeoutError):
-            text = f"{host} did not answer in time. Resume the run later."
+            text = f"{host} did not reply in time. Resume the run later."
             return self._model_error(request, text, retryable=True)
         cause = type(error.__cause__ or error).__name__
         if isinstance(error, APIConnectionError):
             text = f"no connection to {host} ({cause}). Check OPENAI_BASE_URL and"
             text += " the network, then resume the run."
             return self._model_error(request, text, retryable=True)
-        text = f"the client for {host} could not ask ({cause}). Check its settings."
+        text = f"the client could not send the request to {host} ({cause}). Check the"
+        text += " arguments of OpenAIChat."
         return self._model_error(request, text)
 
     def _status_error(
@@ -192,12 +199,12 @@ class OpenAIChat:
         status = error.status_code
         retryable = status in _RETRYABLE_STATUSES or status >= 500  # noqa: PLR2004 - RFC 9110
         later = "Resume the run later."
-        changed = "It will be refused again until the request is changed."
-        text = f"{client.base_url.host} answered {status}"
+        changed = "The same request will be refused again: change the agent."
+        text = f"{client.base_url.host} returned status {status}"
         text += self._quote_provider(chat_reply.error_text(error.body), client, request)
         text += f". {_ADVICE_BY_STATUS.get(status, later if retryable else changed)}"
         if error.request_id:
-            text += f" Its id there is {error.request_id[:80]!r}."
+            text += f" The request id is {error.request_id[:80]!r}."
         return self._model_error(request, text, status=status, retryable=retryable)
 
     def _quote_provider(
@@ -229,7 +236,7 @@ class OpenAIChat:
 
 
 def _custom_headers(client: AsyncOpenAI) -> list[str]:
-    """Return the values of the headers that a client was given by its owner."""
+    """Return the values of the headers that the application set on a client."""
     return [
         value
         for name, value in client.default_headers.items()
@@ -239,28 +246,28 @@ def _custom_headers(client: AsyncOpenAI) -> list[str]:
 
 @cache
 def _ssl_context() -> SSLContext | bool:
-    """Return the context that the client would make, once for all loops.
+    """Return the SSL context that a client would make, one for all loops.
 
-    It takes 20 ms, nearly all of a client's making, and each `run` and `resume` of a
-    synchronous program has a loop of its own.
+    Making it takes 20 ms, nearly the whole time of making a client, and each `run` and
+    `resume` of a synchronous program has a loop of its own.
     """
     try:
         from httpx2 import create_ssl_context  # noqa: PLC0415 - comes with openai
     except ModuleNotFoundError:
-        return True  # another transport: it makes its own
+        return True  # another transport makes its own context
     return create_ssl_context()
 
 
 def _close_clients(clients_by_loop: ClientsByLoop) -> None:
-    for loop, (_, keeper) in clients_by_loop.items():
+    for loop, (_, generator) in clients_by_loop.items():
         if not loop.is_closed():
-            loop.call_soon_threadsafe(partial(_close_on_loop, loop, keeper))
+            loop.call_soon_threadsafe(partial(_close_on_loop, loop, generator))
 
 
 def _close_on_loop(
     loop: asyncio.AbstractEventLoop, client_generator: AsyncGenerator[AsyncOpenAI, None]
 ) -> None:
-    # asyncio holds its tasks weakly.
+    # asyncio keeps only weak references to tasks.
     closing = asyncio.ensure_future(client_generator.aclose(), loop=loop)
     _pending_closes.add(closing)
     closing.add_done_callback(_pending_closes.discard)
@@ -269,10 +276,10 @@ def _close_on_loop(
 async def _client_until_shutdown(
     client: AsyncOpenAI,
 ) -> AsyncGenerator[AsyncOpenAI, None]:
-    """Yield a client and close it when the loop shuts its generators down.
+    """Yield a client, and close it when the loop shuts its generators down.
 
     `asyncio.run` and `asyncio.Runner` call `loop.shutdown_asyncgens()` before they
-    close a loop: the last moment at which its connections can be closed properly.
+    close a loop. After that, connections cannot be closed properly.
     """
     try:
         yield client

@@ -1,8 +1,8 @@
-"""What may be quoted of a provider's error: it ends in logs that others read.
+"""Redact a provider's error text, so that it can be written to a log.
 
-Providers echo what they were sent: a piece of the key ("Incorrect API key provided:
-sk-abc***wxyz"), or the input that failed to validate (every server built on
-pydantic). Their words are worth having; what they echo is not for a log.
+Providers quote parts of a request: a piece of the key ("Incorrect API key provided:
+sk-abc***wxyz"), or the input that failed to validate (every server built on pydantic).
+Their text helps to find the cause. The quoted parts must not be in a log.
 """
 
 from __future__ import annotations
@@ -16,25 +16,37 @@ if TYPE_CHECKING:
     from continuations.core.messages import Message
 
 _MAX_LENGTH = 400
-# What looks like somebody's key, masked or whole, or like a header that held one.
+# A text that looks like a key, masked or whole, or like a header with a key.
 _KEYLIKE = re.compile(
     r"(?i)\b(?:bearer|basic)\s+\S+|\b(?:sk|pk|rk|api|key)[-_][\w*.…-]+"
 )
 _WORD = re.compile(r"[\w*.…/+=-]{4,}")
-# Long enough not to be anyone's turn of phrase, short enough to be a secret.
+# Longer than most common phrases, shorter than most secrets.
 _MIN_ECHO_LENGTH = 16
-# A gateway's password, and no shorter word that a sentence could need.
+# As long as a gateway's password, longer than most words of an error text.
 _MIN_SECRET_LENGTH = 8
 
 
 def redact_provider_text(
     text: str, *, api_key: str, messages: Iterable[Message], headers: Iterable[str] = ()
 ) -> str:
-    """Return a provider's words on one line, without the key or the conversation.
+    """Return a provider's text as one line, without the key and the conversation.
 
-    Of the conversation it leaves out every stretch of 16 characters or more, and a
-    shorter message that is quoted whole; of the headers the values that are so long
-    that they may be secrets.
+    These parts are replaced:
+
+    - everything that looks like a key
+    - a part of the conversation of 16 characters or more
+    - a shorter message, if the provider quotes the whole message
+    - values of `headers` of 8 characters or more, since they may be secrets
+
+    Args:
+        text: The provider's text.
+        api_key: The key of the client; may be empty.
+        messages: The conversation that was sent.
+        headers: The values of the client's own headers.
+
+    Returns:
+        The text, at most about 400 characters.
     """
     shown = "".join(c if c.isprintable() else " " for c in text)
     shown = " ".join(shown.split())
@@ -42,19 +54,19 @@ def redact_provider_text(
         if len(value) >= _MIN_SECRET_LENGTH:
             shown = shown.replace(value, "[header]")
     shown = _redact_key(shown[:_MAX_LENGTH], api_key)
-    for spoken in _conversation_texts(messages):
-        shown = _redact_echo(shown, spoken)
+    for sent_text in _conversation_texts(messages):
+        shown = _redact_echo(shown, sent_text)
     return shown
 
 
 def _redact_key(text: str, api_key: str) -> str:
-    def masked(found: re.Match[str]) -> str:
-        word = found.group().rstrip(".")
+    def masked(match: re.Match[str]) -> str:
+        word = match.group().rstrip(".")
         known = api_key and (
             api_key in word or api_key.startswith(word) or api_key.endswith(word)
         )
         starred = api_key and word[:3] == api_key[:3] and re.search(r"[*…]|\.\.", word)
-        return "[key]" if known or starred else found.group()
+        return "[key]" if known or starred else match.group()
 
     if api_key:
         text = text.replace(api_key, "[key]")
@@ -79,7 +91,7 @@ def _redact_echo(text: str, sent_text: str) -> str:
 
 
 def _conversation_texts(messages: Iterable[Message]) -> Iterator[str]:
-    # Names and ids are not among it: they say which message was wrong.
+    # Names and ids are not redacted: they say which message is wrong.
     for message in messages:
         data = message.data
         yield from _content_texts(data.get("content"))
@@ -88,14 +100,14 @@ def _conversation_texts(messages: Iterable[Message]) -> Iterator[str]:
 
 
 def _content_texts(content: Any) -> Iterator[str]:
-    # Text, or a list of parts whose fields hold text. A stack, since what a provider
-    # nests as deep as JSON allows must not end in a RecursionError.
-    left: list[Any] = [content]
-    while left:
-        part = left.pop()
+    # The content is a text, or a list of parts with texts in their fields. A stack, not
+    # recursion: deeply nested JSON must not raise a RecursionError.
+    stack: list[Any] = [content]
+    while stack:
+        part = stack.pop()
         if isinstance(part, str) and part.strip():
             yield " ".join(part.split())
         elif isinstance(part, dict):
-            left.extend(cast("dict[str, Any]", part).values())
+            stack.extend(cast("dict[str, Any]", part).values())
         elif isinstance(part, list):
-            left.extend(cast("Sequence[Any]", part))
+            stack.extend(cast("Sequence[Any]", part))

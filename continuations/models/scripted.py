@@ -1,7 +1,7 @@
-"""A model whose replies were written down before: for tests and demos.
+"""A model with scripted replies, for tests and demonstrations.
 
-It keeps no place in its script. Which reply is next follows from the conversation
-alone, so that a run which goes on in another process goes on rightly.
+The model keeps no position in its script. The conversation alone decides which reply is
+next, so that a run can continue in another process.
 """
 
 from __future__ import annotations
@@ -22,9 +22,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A tool call for a script; text as `arguments` is sent as it is written.
+    """A tool call in a script.
 
-    Without an `id` it gets `call_<turn>_<place>`, the same in every process.
+    Attributes:
+        name: The name of the tool.
+        arguments: The arguments. A string is sent unchanged, also if it is not JSON.
+            Default: no arguments.
+        id: The id of the call. Default: `call_<turn>_<position>`, both from 0. It is
+            the same in every process.
     """
 
     name: str
@@ -32,7 +37,7 @@ class ToolCall:
     id: str | None = None
 
 
-# In words: a final text; calls; a whole message; a whole reply; what to raise.
+# A final text, calls, a whole message, a whole reply, or an exception to raise.
 ScriptedReply: TypeAlias = (
     str | ToolCall | Sequence[ToolCall] | Mapping[str, Any] | ModelReply | BaseException
 )
@@ -44,16 +49,28 @@ Script: TypeAlias = "AgentScript | Mapping[str, AgentScript]"
 
 
 class ScriptedModel:
-    """A `Model` that says its lines.
+    """A `Model` that returns the replies of a script.
 
-    `script` is a list of lines, of which the k-th is said while the conversation has
-    k assistant messages; or a function of the request, which may be async; or a
-    mapping of agent names to either. A line that is an exception is raised, as often
-    as the conversation stands there: what fails only once needs a function.
+    Args:
+        script: One of these:
 
-    `requests` holds every request of this process, in order, those too that were
-    refused. It raises `ModelError` where the script ends, and with status 400 for a
-    conversation that every provider would refuse.
+            - A list of replies. The reply with index k is returned while the
+              conversation has k assistant messages.
+            - A plain or async function that takes the `ModelRequest` and returns a
+              reply.
+            - A mapping of agent names to lists or functions.
+
+            A reply is a text, a `ToolCall` or a list of them, an assistant message as
+            a mapping, a `ModelReply`, or an exception. An exception is raised each
+            time that its turn is requested; use a function to raise it only once.
+        name: The name of the model. Default: `scripted`.
+
+    Attributes:
+        requests: All requests of this process, in order, also the refused ones.
+
+    Raises:
+        ModelError: From `reply`: the script has ended, or a reply is not valid. With
+            status 400: every provider would refuse the conversation.
     """
 
     def __init__(self, script: Script, name: str = "scripted") -> None:
@@ -66,28 +83,29 @@ class ScriptedModel:
 
     @property
     def name(self) -> str:
-        """The model's name, for the manifest and for people."""
+        """The name of the model."""
         return self._name
 
     async def reply(self, request: ModelRequest) -> ModelReply:
-        """Return the line that the conversation has come to."""
+        """Return the scripted reply for the conversation; see `Model.reply`."""
         self.requests.append(request)
         fault = transcript.find_violation(request.messages)
         if fault is not None:
-            msg = f"{self._name}: the conversation cannot be sent: {fault}."
+            msg = f"{self._name}: the conversation is not valid: {fault}."
             raise ModelError(msg, status=400)
         turn = sum(message.role == "assistant" for message in request.messages)
-        part = self._script_of(request.agent)
-        line = (
-            part(request)
-            if callable(part)
-            else self._scripted_reply(part, turn, request)
+        script = self._script_of(request.agent)
+        scripted = (
+            script(request)
+            if callable(script)
+            else self._scripted_reply(script, turn, request)
         )
-        said = await line if inspect.isawaitable(line) else line
+        if inspect.isawaitable(scripted):
+            scripted = await scripted
         try:
-            return _to_reply(said, turn)
+            return _to_reply(scripted, turn)
         except (MalformedMessage, jsontext.NotJson) as error:
-            msg = f"{self._name}: line {turn + 1} cannot be said: {error}."
+            msg = f"{self._name}: reply {turn + 1} of the script is not valid: {error}."
             raise ModelError(msg) from None
 
     def _script_of(self, agent: str) -> AgentScript:
@@ -96,8 +114,11 @@ class ScriptedModel:
             return script
         if agent in script:
             return script[agent]
-        known = ", ".join(sorted(script)) or "nobody"
-        msg = f"{self._name}: the script has lines for {known}, none for {agent!r}."
+        known = ", ".join(sorted(script)) or "none"
+        msg = (
+            f"{self._name}: the script has no replies for agent {agent!r} (it has"
+            f" replies for: {known}). Add them."
+        )
         raise ModelError(msg)
 
     def _scripted_reply(
@@ -105,8 +126,11 @@ class ScriptedModel:
     ) -> ScriptedReply:
         if turn < len(script):
             return script[turn]
-        whose = f" of {request.agent}" if request.agent else ""
-        msg = f"{self._name}: the script{whose} ends before line {turn + 1}; add it."
+        agent = f" of agent {request.agent}" if request.agent else ""
+        msg = (
+            f"{self._name}: the script{agent} ends before reply {turn + 1}. Add this"
+            " reply."
+        )
         raise ModelError(msg)
 
 
@@ -117,7 +141,7 @@ def _to_reply(scripted: ScriptedReply, turn: int) -> ModelReply:
         return scripted
     message = Message.from_mapping(_message_data(scripted, turn))
     if message.role != "assistant":
-        msg = "it is not an assistant's message"
+        msg = "it is not an assistant message"
         raise MalformedMessage(msg)
     return ModelReply(
         message=message, finish_reason="tool_calls" if message.tool_call_ids else "stop"
@@ -132,19 +156,18 @@ def _message_data(
     if isinstance(scripted, str):
         return {"role": "assistant", "content": scripted}
     calls = [scripted] if isinstance(scripted, ToolCall) else scripted
-    asked = [_tool_call_data(call, turn, place) for place, call in enumerate(calls)]
-    if not asked:
-        msg = "a list of calls holds at least one"
+    data = [_tool_call_data(call, turn, index) for index, call in enumerate(calls)]
+    if not data:
+        msg = "a list of calls must have at least one call"
         raise MalformedMessage(msg)
-    return {"role": "assistant", "content": None, "tool_calls": asked}
+    return {"role": "assistant", "content": None, "tool_calls": data}
 
 
 def _tool_call_data(call: ToolCall, turn: int, index: int) -> dict[str, Any]:
-    given = call.arguments
-    text = given if isinstance(given, str) else jsontext.dump(dict(given))
-    chosen = f"call_{turn}_{index}" if call.id is None else call.id
+    arguments = call.arguments
+    text = arguments if isinstance(arguments, str) else jsontext.dump(dict(arguments))
     return {
-        "id": chosen,
+        "id": f"call_{turn}_{index}" if call.id is None else call.id,
         "type": "function",
         "function": {"name": call.name, "arguments": text},
     }

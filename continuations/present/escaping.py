@@ -1,8 +1,8 @@
-"""Texts of models, tools and people, made safe to look at.
+"""Make text of models, tools and people safe to show.
 
-A card that shows a call must not be forged by the call: control characters move the
-cursor, bidirectional ones reorder a line, zero-width ones hide a difference. All of
-them are shown as the JSON escapes that stand for them, so JSON stays the same JSON.
+A call must not forge the text that shows it. Control characters move the cursor,
+bidirectional characters reorder a line, and zero-width characters hide a difference.
+All of them are shown as JSON escapes, so JSON text keeps its value.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import unicodedata
 
 _SHORT_ESCAPES = {"\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
-# Characters of no width that are not of a category which is hidden as a whole:
-# Unicode's Default_Ignorable_Code_Point, and the braille pattern without a dot.
+# Zero-width characters of visible categories: Unicode's Default_Ignorable_Code_Point,
+# and the empty braille pattern.
 _ZERO_WIDTH = frozenset(
     {0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0}
     | {*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0000, 0xE1000)}
@@ -20,9 +20,9 @@ _ZERO_WIDTH = frozenset(
 
 
 def escape_invisible(text: str) -> str:
-    r"""Return a text on one line, with what cannot be seen as `\n` or `\u202e`.
+    r"""Return a text on one line, with invisible characters as `\n` or `\u202e`.
 
-    JSON text stays JSON text of the same value.
+    JSON text keeps its value.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -30,9 +30,9 @@ def escape_invisible(text: str) -> str:
 
 
 def indent_escaped(text: str, indent: str = "  ") -> str:
-    """Return a text of several lines, each of them indented and visible.
+    """Return a text with each line indented and its invisible characters escaped.
 
-    The indentation tells them from lines of ours, which they could imitate.
+    The indentation separates the text from the lines around it, which it could imitate.
     """
     return "\n".join(indent + escape_invisible(line) for line in text.split("\n"))
 
@@ -46,15 +46,15 @@ def _escape_char(char: str) -> str:
 
 
 def _is_invisible(char: str) -> bool:
-    # C*: control, format (bidi and zero-width), surrogate, private, unassigned.
-    # Z*: every space but the plain one, and the line separators.
+    # C*: control, format (bidirectional, zero-width), surrogate, private, unassigned.
+    # Z*: line separators, and every space except U+0020.
     kind = unicodedata.category(char)[0]
     return kind == "C" or (kind == "Z" and char != " ") or ord(char) in _ZERO_WIDTH
 
 
 def _utf16_units(code_point: int) -> tuple[int, ...]:
-    # JSON spells what lies beyond the basic plane as two surrogates.
-    if code_point < 0x10000:  # noqa: PLR2004 - the end of the basic plane
+    # JSON escapes a character above U+FFFF as two surrogates.
+    if code_point < 0x10000:  # noqa: PLR2004 - the basic plane
         return (code_point,)
     high, low = divmod(code_point - 0x10000, 0x400)
     return (0xD800 + high, 0xDC00 + low)

@@ -229,6 +229,11 @@ def _run_definitions() -> _Json:
             "The report of `Continuation.to_json`.",
             {"format": _COUNT, **_RUN, **_STACK},
         ),
+    }
+
+
+def _stack_definitions() -> _Json:
+    return {
         "frame": _object(
             "One agent's activation.",
             {
@@ -259,6 +264,11 @@ def _run_definitions() -> _Json:
                 "state": _enum(STATE_TYPES),
             },
         ),
+    }
+
+
+def _report_definitions() -> _Json:
+    return {
         "code_change": _object(
             "A difference between the code that began a run and the running code.",
             {
@@ -282,6 +292,11 @@ def _run_definitions() -> _Json:
                 },
             },
         ),
+    }
+
+
+def _request_definitions() -> _Json:
+    return {
         "start_request": _object(
             "A run to start.",
             {
@@ -326,6 +341,9 @@ def definitions() -> dict[str, Any]:
     return {
         **_wait_definitions(),
         **_run_definitions(),
+        **_stack_definitions(),
+        **_report_definitions(),
+        **_request_definitions(),
         "problem": _PROBLEM,
         "health": _object("The process answers.", {"status": {"const": "ok"}}),
     }

@@ -107,8 +107,8 @@ __all__ = ["Handler", "handler"]
 
 _log = logging.getLogger(__name__)
 
-# A message whose run fails with one of these is delivered again. Every other error needs
-# a person first, and the run's marker waits for the sweep.
+# A message whose run fails with one of these is delivered again. Every other error
+# needs a person first, and the run's marker waits for the sweep.
 _RETRYABLE = (RunBusy, StaleRun, ClockOff, StoreError)
 
 
@@ -132,8 +132,8 @@ def handler(
             returns them. Without agents the function only lists, shows, decides and
             cancels.
         context: The application's object for its tools, in the same two ways.
-        verify: Returns the identity of an HTTP request; see `HttpApi`. Without
-            `verify` and `links`, every HTTP request but `/healthz` is refused.
+        verify: Returns the identity of an HTTP request; see `HttpApi`. Without it,
+            only `/healthz` and signed links are served.
         links: Makes signed links work; see `HttpApi`.
         wake: How a run is resumed after a decision, or after a pause:
             - "inline": in the same invocation, before the response. API Gateway waits

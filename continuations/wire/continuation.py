@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 class Continuation:
     """The whole state of a run at one version, as an immutable value.
 
-    `run`, `resume` and `Runner.look` return it. Do not construct it yourself; use
-    `Continuation.from_bytes` to load one.
+    Outcomes have it as `continuation`, and `Runner.look` returns it. Use
+    `Continuation.from_bytes` to load one; do not call the constructor.
     """
 
     __slots__ = ("_run_state", "_version")

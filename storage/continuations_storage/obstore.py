@@ -1,7 +1,7 @@
 """A store in a bucket of S3, Google Cloud Storage or Azure Blob Storage, with obstore.
 
-obstore is written in Rust. It starts in a tenth of boto3's time and sends two to three
-times as many requests a second. Its limits:
+obstore is written in Rust. Its cold start takes a third of boto3's, and it sends two to
+three times as many requests a second. Its limits:
 
 - It does not find profiles or SSO; give it a `credential_provider` of obstore.auth.
 - It does not return the time of the store.

@@ -156,7 +156,7 @@ def test_approval_older_than_valid_for_opens_a_new_wait(
     # Then nothing ran and a new wait stands there, and only it
     assert (wait.id, []) != (again.id, environment.effects())
     assert [] == environment.effects()
-    assert "older than its 60 s" in str(again.note)
+    assert "older than 60 s" in str(again.note)
     assert [again.id] == [summary.id for summary in runner.waiting()]
     with pytest.raises(AlreadyDecided):
         runner.decide(wait.id, Deny())

@@ -180,9 +180,9 @@ def test_values_that_the_tool_adds_to_an_edit_open_a_new_wait(
         [again] = outcome.waits
         assert again.id != wait.id
         note = again.note or ""
-        assert note.startswith("The edited arguments were not taken")
+        assert note.startswith("The edited arguments were not used")
         assert note.endswith(
-            "A plain yes runs the call as it is shown, as it was before the edit."
+            "An approval without edits runs the call with the arguments shown here."
         )
         assert wait.arguments == again.arguments
         wait = again

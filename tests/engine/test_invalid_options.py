@@ -125,7 +125,7 @@ def test_model_that_returns_no_reply_is_a_model_error() -> None:
     model: Any = Odd()
     runner = Runner(Agent("a", model=model), store="memory:")
 
-    with pytest.raises(ModelError, match="returned no Reply"):
+    with pytest.raises(ModelError, match="did not return a ModelReply"):
         runner.start("go", run_id="r")
 
     assert "suspended" == runner.look("r").status

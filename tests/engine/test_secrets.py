@@ -85,7 +85,7 @@ def test_no_secret_is_in_any_byte_log_or_repr(
         ended = runner.resume("r", context=SecretContext())
     assert isinstance(ended, Finished)
     assert ["pay"] == [line["tool"] for line in environment.effects()]
-    assert "cannot be kept" in root_tool_results(ended)[0]
+    assert "cannot be stored" in root_tool_results(ended)[0]
 
     # When everything that was stored, logged or can be printed is searched
     looked = runner.look("r")

@@ -202,8 +202,8 @@ def test_serve_forever_survives_store_and_run_errors(
 
     asyncio.run(story())
     assert listings > 2
-    assert "could not be asked" in caplog.text
-    assert "run bad cannot go on now" in caplog.text
+    assert "could not be listed" in caplog.text
+    assert "run bad cannot continue now" in caplog.text
 
 
 def test_invalid_serve_forever_options_are_rejected() -> None:

@@ -1,4 +1,4 @@
-"""Quick disks: what these tests damage need not survive a power cut."""
+"""No fsync: the files of these tests need not survive a power cut."""
 
 from __future__ import annotations
 

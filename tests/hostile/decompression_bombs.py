@@ -1,6 +1,8 @@
-"""A few bytes that want to become many; set off in a process of their own.
+"""Small objects that decompress to huge ones, read in a process of their own.
 
-python -m tests.hostile.decompression_bombs [NAME]     prints what each raised and what it cost
+    python -m tests.hostile.decompression_bombs [NAME ...]
+
+prints the error, the processor time and the memory of each.
 """
 
 from __future__ import annotations
@@ -39,14 +41,14 @@ STATUS = Path("/proc/self/status")
 MEBI = 1 << 20
 LONG_LIST_HEADER = b"\xdd" + MEBI.to_bytes(4, "big")
 BODY_SIZE = 64 << 20
-# What this process may have at all: a bomb that goes off takes nobody else along.
+# The memory limit of this process, which protects other processes.
 MEMORY_LIMIT = 3 << 29
 
 
 def compressed_object(
     body: bytes, size: int | None = None, header: Mapping[str, object] = HEADER
 ) -> bytes:
-    """Return an object of this body, compressed and signed."""
+    """Return an object of a body, compressed, with a right digest."""
     return object_with_digest(
         zstd.compress(body, 3), len(body) if size is None else size, header
     )
@@ -60,7 +62,7 @@ def object_with_digest(stored: bytes, size: int, header: Mapping[str, object]) -
 
 
 def object_of_lists(item: bytes, mib: int) -> bytes:
-    """Return a list of lists of a million items, so large."""
+    """Return a list of lists of a million items, of a size in MiB."""
     return compressed_object(_packed_lists(item, mib))
 
 
@@ -71,28 +73,28 @@ def _packed_lists(item: bytes, mib: int) -> bytes:
 
 
 def incompressible_bytes(body: bytes | str) -> bytes:
-    """Return as much as it takes to pass for an honest object of this size."""
+    """Return random bytes, so that the compression ratio of the object is normal."""
     return random.Random(1).randbytes(len(body) // 1000)  # noqa: S311
 
 
 def object_with_noise(body: bytes) -> bytes:
-    """Return an object of this body that does not compress too well to be true."""
+    """Return an object of a body that has a normal compression ratio."""
     rest = incompressible_bytes(body)
     return compressed_object(b"\x92\xc6" + len(rest).to_bytes(4, "big") + rest + body)
 
 
 def run_with_message_json(json_text: str, *, with_noise: bool = False) -> bytes:
-    """Return a run whose one message holds a JSON text as a field of a stranger."""
+    """Return a run whose only message has an unknown field with a JSON text."""
     body = good_body()
     frame = next(iter(body["logs"]))
-    said = incompressible_bytes(json_text).hex() if with_noise else "x"
-    text = '{"role":"user","content":"' + said + '","y":' + json_text + "}"
+    content = incompressible_bytes(json_text).hex() if with_noise else "x"
+    text = '{"role":"user","content":"' + content + '","y":' + json_text + "}"
     body["logs"][frame]["add"] = [text]
     return compressed_object(pack(body))
 
 
 def run_with_wait_text(field: str, text: str, *, with_noise: bool = False) -> bytes:
-    """Return a run whose wait holds a text, and another a note."""
+    """Return a run whose wait has a text in a field, and a note."""
     body = good_body()
     body["waits"][0][field] = text
     body["waits"][0]["note"] = incompressible_bytes(text).hex() if with_noise else "x"
@@ -100,7 +102,7 @@ def run_with_wait_text(field: str, text: str, *, with_noise: bool = False) -> by
 
 
 def wait_object_with_text(field: str, text: str) -> bytes:
-    """Return a wait object that holds a text, and noise in its note."""
+    """Return a wait object with a text in a field, and random bytes in its note."""
     opened = decode_object(encode_wait(make_wait("c3")), "the wait")
     body: Any = {
         **cast("Any", opened.body),
@@ -111,7 +113,7 @@ def wait_object_with_text(field: str, text: str) -> bytes:
 
 
 def object_of_one_text(mib: int) -> bytes:
-    """Return an object that is one text, made without having it."""
+    """Return an object that is one text, compressed piece by piece."""
     size = mib << 20
     maker, block = zstd.ZstdCompressor(), bytes(MEBI)
     parts = [maker.compress(b"\xdb" + size.to_bytes(4, "big"))]
@@ -119,7 +121,7 @@ def object_of_one_text(mib: int) -> bytes:
     return object_with_digest(b"".join((*parts, maker.flush())), 5 + size, HEADER)
 
 
-# They would hold as well of a reader that takes nothing: so this is what it takes.
+# Valid objects: a reader that accepts nothing would pass the other checks.
 HARMLESS: dict[str, Callable[[], bytes]] = {
     "a message": lambda: run_with_message_json("[{}]"),
     "a wait": lambda: run_with_wait_text("arguments", '{"a":[{}]}', with_noise=True),
@@ -191,7 +193,7 @@ BOMBS: dict[str, Callable[[], bytes]] = {
 
 
 def read_object(data: bytes) -> None:
-    """Read an object as whoever meets its kind would."""
+    """Read an object as the library reads its kind."""
     if decode_object_header(data, "the bomb")["kind"] == "wait":
         decode_wait(data, "the bomb", RUN)
     else:
@@ -199,7 +201,7 @@ def read_object(data: bytes) -> None:
 
 
 def measure_bomb(name: str) -> dict[str, object]:
-    """Set off one bomb; returns what it raised, and what it cost beyond its bytes."""
+    """Read one bomb; returns its error, processor time, memory and stored size."""
     data = {**BOMBS, **HARMLESS}[name]()
     _reset_peak_memory()
     before, began = _peak_memory_mib(), time.process_time()
@@ -216,8 +218,8 @@ def measure_bomb(name: str) -> dict[str, object]:
 
 
 def main() -> None:
-    """Set off the bombs that are named, or all, and those that are none."""
-    # Not every system keeps such a limit.
+    """Read the bombs that are named, or all of them and the valid objects."""
+    # Some systems do not support this limit.
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
     for name in sys.argv[1:] or [*BOMBS, *HARMLESS]:
@@ -226,7 +228,7 @@ def main() -> None:
 
 
 def _peak_memory_mib() -> int:
-    """Return the most memory that the process had, in MiB."""
+    """Return the peak memory of this process in MiB."""
     if STATUS.exists():
         found = re.search(r"VmHWM:\s+(\d+) kB", STATUS.read_text())
         if found:
@@ -235,7 +237,7 @@ def _peak_memory_mib() -> int:
 
 
 def _reset_peak_memory() -> None:
-    # Where it cannot be forgotten, what making the bomb took hides a smaller one.
+    # Elsewhere the memory for making the bomb hides a smaller peak.
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
 

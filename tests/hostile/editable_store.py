@@ -1,4 +1,4 @@
-"""A store in memory that can be filled, looked into and damaged from outside."""
+"""A store in memory whose objects a test can set, read and damage."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class EditableStore(MemoryStore):
-    """A memory store of given bodies."""
+    """A memory store that starts with some bodies."""
 
     def __init__(self, bodies: Mapping[str, bytes] | None = None) -> None:
         super().__init__()
@@ -20,10 +20,10 @@ class EditableStore(MemoryStore):
 
     @property
     def bodies(self) -> dict[str, bytes]:
-        """What is there now, by key."""
+        """A copy of all bodies, by key."""
         return dict(self._bodies)
 
     def replace_body(self, key: str, body: bytes) -> None:
-        """Put a body over another."""
+        """Overwrite a body."""
         assert key in self._bodies
         self._bodies[key] = body

@@ -1,15 +1,15 @@
-"""Bytes that somebody made: every reader refuses them by type, or takes them whole.
+"""Fuzz the readers: they accept bytes completely or raise a typed error.
 
-Two ways to run it longer than the tests do, from the folder of the repository:
+Two ways to run this longer than the tests do, from the folder of the repository:
 
     python -m tests.hostile.fuzz_from_bytes --seconds 60 [--seed 1]
-        good bytes changed by dice; needs nothing but the development dependencies
+        random changes of valid bytes; needs only the development dependencies
 
     pip install atheris
     python -m tests.hostile.fuzz_from_bytes --atheris [corpus] [-max_total_time=600]
-        the same changes, guided by coverage; the rest of the line goes to libFuzzer
+        the same changes, guided by coverage; libFuzzer gets all other arguments
 
-What is found is printed with a line that makes it again, and the program ends with 1.
+Each failure is printed with the command that repeats it; the exit code is then 1.
 """
 
 from __future__ import annotations
@@ -49,18 +49,18 @@ if TYPE_CHECKING:
 
 RUN = "jane-1"
 OBJECT_NAME = "the bytes"
-# Processor time: how busy the machine is otherwise says nothing of us.
+# Processor time, because other work on the machine does not count.
 MAX_SECONDS = 1.0
 
 
 def read_version(data: bytes) -> object:
-    """Read a version and build its table."""
-    found = decode_version(data, OBJECT_NAME)
-    return check_state(rebuild_state(None, found.delta, OBJECT_NAME), OBJECT_NAME)
+    """Read a version and build its state."""
+    version = decode_version(data, OBJECT_NAME)
+    return check_state(rebuild_state(None, version.delta, OBJECT_NAME), OBJECT_NAME)
 
 
 def read_continuation(data: bytes) -> object:
-    """Read a continuation, and do all that can be done with one that was taken."""
+    """Read a continuation, and use every part of an accepted one."""
     state = Continuation.from_bytes(data)
     assert Continuation.from_bytes(state.to_bytes()) == state
     assert data not in repr(state).encode()
@@ -78,7 +78,7 @@ def read_continuation(data: bytes) -> object:
 
 
 def all_frames(root: Frame) -> Iterator[Frame]:
-    """Go through a frame and all below it."""
+    """Yield a frame and all frames below it."""
     todo = [root]
     while todo:
         frame = todo.pop()
@@ -92,32 +92,32 @@ READERS: dict[str, Callable[[bytes], object]] = {
     "header": lambda data: decode_header(data, OBJECT_NAME),
     "wait": lambda data: decode_wait(data, OBJECT_NAME, RUN),
     "decision": lambda data: decode_decision(data, OBJECT_NAME, RUN),
-    "letter": lambda data: decode_inbox_message(data, OBJECT_NAME, RUN),
+    "message": lambda data: decode_inbox_message(data, OBJECT_NAME, RUN),
     "cancellation": lambda data: decode_cancel_request(data, OBJECT_NAME, RUN),
 }
 
 
 def read_with_all_readers(data: bytes) -> list[str]:
-    """Give bytes to every reader; returns the names of those that took them.
+    """Read bytes with every reader; returns the names of those that accept them.
 
-    Raises whatever a reader raises that is no `FormatError`, and `AssertionError` for
-    one that took too long.
+    Raises every error that is not a `FormatError`, and `AssertionError` if a reader
+    is too slow.
     """
-    taken: list[str] = []
+    accepted_by: list[str] = []
     for name, read in READERS.items():
         began = time.process_time()
         with suppress(FormatError):
             read(data)
-            taken.append(name)
+            accepted_by.append(name)
         spent = time.process_time() - began
         assert spent < MAX_SECONDS, f"{name} took {spent:.1f} s"
-    return taken
+    return accepted_by
 
 
 def resume_from_bytes(data: bytes) -> str:
-    """Resume a run of such bytes, all its waits approved; returns how it went.
+    """Resume a run from bytes with all its waits approved.
 
-    Whatever they say, the outcome is one, or an error of ours.
+    Returns the name of the outcome's type, or of the library's error.
     """
     try:
         state = Continuation.from_bytes(data)
@@ -131,43 +131,45 @@ def resume_from_bytes(data: bytes) -> str:
 
 @cache
 def valid_objects() -> dict[str, bytes]:
-    """Return the seeds, made once."""
+    """Return the valid objects, made once."""
     return make_valid_objects()
 
 
 def trial_bytes(number: int) -> tuple[str, bytes]:
-    """Return the bytes of one trial, the same for a number in every process."""
-    dice = random.Random(number)  # noqa: S311 - to be repeated, not to be secret
-    name = dice.choice(sorted(valid_objects()))
-    return name, mutate(valid_objects()[name], dice)
+    """Return the bytes of one trial; a number gives the same bytes everywhere."""
+    rng = random.Random(number)  # noqa: S311 - not for secrets
+    name = rng.choice(sorted(valid_objects()))
+    return name, mutate(valid_objects()[name], rng)
 
 
 def run_trial(number: int) -> list[str]:
-    """Do one trial; returns what took the bytes, and how a run of them went."""
+    """Run one trial; returns the readers that accept its bytes, and the outcome."""
     name, data = trial_bytes(number)
-    taken = read_with_all_readers(data)
-    if name == "shop" and "continuation" in taken:
-        taken.append(resume_from_bytes(data))
-    return taken
+    accepted_by = read_with_all_readers(data)
+    if name == "sample run" and "continuation" in accepted_by:
+        accepted_by.append(resume_from_bytes(data))
+    return accepted_by
 
 
 def run_trials(numbers: Iterable[int]) -> int:
-    """Do trials of these numbers; returns how many failed."""
-    went: Counter[str] = Counter()
+    """Run the trials of some numbers; returns how many failed."""
+    ends: Counter[str] = Counter()
     failed = 0
     for number in numbers:
         try:
-            went.update(run_trial(number) or ["refused"])
-        except Exception as error:  # noqa: BLE001 - that is what is looked for
+            ends.update(run_trial(number) or ["refused"])
+        except Exception as error:  # noqa: BLE001 - the fuzzer reports it
             failed += 1
-            _say(f"{type(error).__name__}: {str(error)[:200]}")
-            _say(f"  again: python -m tests.hostile.fuzz_from_bytes --trial {number}")
-    _say(f"{went.total()} ends of trials, {failed} failed: {dict(went)}")
+            _print(f"{type(error).__name__}: {str(error)[:200]}")
+            _print(
+                f"  repeat: python -m tests.hostile.fuzz_from_bytes --trial {number}"
+            )
+    _print(f"{ends.total()} results, {failed} failed: {dict(ends)}")
     return failed
 
 
 def trial_numbers(seconds: float, seed: int) -> Iterator[int]:
-    """Count up, from a place for each seed, until the time is over."""
+    """Yield numbers, from a start of its own for each seed, for some seconds."""
     ends = time.monotonic() + seconds
     number = seed * 1_000_000_000
     while time.monotonic() < ends:
@@ -176,26 +178,26 @@ def trial_numbers(seconds: float, seed: int) -> Iterator[int]:
 
 
 def mutate_or_replace(data: bytes, number: int) -> bytes:
-    """Return bytes with a few changes under a right digest, if they can be opened."""
-    dice = random.Random(number)  # noqa: S311 - to be repeated, not to be secret
+    """Return bytes with a few changes, or a changed valid object if unreadable."""
+    rng = random.Random(number)  # noqa: S311 - not for secrets
     try:
-        return mutate(data, dice)
+        return mutate(data, rng)
     except FormatError:
-        return mutate(valid_objects()[dice.choice(sorted(valid_objects()))], dice)
+        return mutate(valid_objects()[rng.choice(sorted(valid_objects()))], rng)
 
 
 def run_atheris(arguments: list[str]) -> int:
-    """Hand over to libFuzzer."""
+    """Run libFuzzer."""
     try:
         atheris: Any = import_module("atheris")
     except ModuleNotFoundError:
-        _say("--atheris needs it: pip install atheris (it is no dependency of ours)")
+        _print("--atheris needs the package atheris: pip install atheris")
         return 2
 
-    # Chance does not find a digest: so ours are the changes, its is the choice.
-    def mutator(data: bytes, most: int, number: int) -> bytes:
-        made = mutate_or_replace(data, number)
-        return made if len(made) <= most else data
+    # libFuzzer cannot compute a digest, so the changes are made here.
+    def mutator(data: bytes, max_size: int, number: int) -> bytes:
+        changed = mutate_or_replace(data, number)
+        return changed if len(changed) <= max_size else data
 
     atheris.instrument_all()
     atheris.Setup(
@@ -207,24 +209,24 @@ def run_atheris(arguments: list[str]) -> int:
     return 0
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 
 
 def main() -> int:
-    """Do what the command line says."""
+    """Run the command line."""
     if "--atheris" in sys.argv[1:]:
         return run_atheris([word for word in sys.argv[1:] if word != "--atheris"])
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--trial", type=int)
-    given = parser.parse_args()
-    if given.trial is not None:
-        _say(repr(run_trial(given.trial)))
+    options = parser.parse_args()
+    if options.trial is not None:
+        _print(repr(run_trial(options.trial)))
         return 0
-    return min(1, run_trials(trial_numbers(given.seconds, given.seed)))
+    return min(1, run_trials(trial_numbers(options.seconds, options.seed)))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
-"""Good bytes made bad in ways that only the innermost checks can see.
+"""Stored objects with wrong values and a right digest.
 
-An object is opened, one or a few of its values are changed, and it is sealed again with
-the digest that belongs to it: so the change is not seen by its digest, but by who reads
-the value.
+A mutation opens an object, changes a few of its values and computes the digest again.
+So the digest does not show the change; only the reader of the value can.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 ValuePath = tuple[Any, ...]
 
-# What is put in the place of a value, or into it.
+# Replacements for a value.
 _SCALARS: list[Any] = [
     None,
     True,
@@ -78,19 +77,19 @@ _SCALARS: list[Any] = [
 
 
 def make_valid_objects() -> dict[str, bytes]:
-    """Return good bytes of every kind and shape; the golden ones and a real run's."""
-    found = {
+    """Return valid bytes of every kind and shape: golden files and a real run."""
+    objects = {
         path.stem.removeprefix("v1-"): path.read_bytes()
         for path in sorted(FOLDER.glob("*.bin"))
     }
     outcome = run(sample_store.sample_agent(), "go")
     assert isinstance(outcome, Suspended)
-    found["shop"] = outcome.continuation.to_bytes()
-    return found
+    objects["sample run"] = outcome.continuation.to_bytes()
+    return objects
 
 
 def seal_with_digest(header: object, body: object, size: Any = None) -> bytes:
-    """Return an object of any values, with the right digest."""
+    """Return an object of any header and body, with the right digest."""
     packed = pack(body)
     fields = jsontext.as_object(header)
     if fields is not None:
@@ -101,24 +100,24 @@ def seal_with_digest(header: object, body: object, size: Any = None) -> bytes:
 
 
 def pack(value: object) -> bytes:
-    """Return msgpack, whatever the value."""
+    """Return a value of any kind as msgpack."""
     packed: bytes = msgpack.packb(value, unicode_errors="surrogatepass")
     return packed
 
 
 def value_paths(value: object) -> list[ValuePath]:
-    """Return the way to every value in a value, the root's too."""
-    found: list[ValuePath] = []
+    """Return the path of every value inside a value, also of the value itself."""
+    paths: list[ValuePath] = []
     todo: list[tuple[ValuePath, object]] = [((), value)]
     while todo:
         path, item = todo.pop()
-        found.append(path)
+        paths.append(path)
         fields, items = jsontext.as_object(item), jsontext.as_array(item)
         if fields is not None:
             todo += [((*path, key), inner) for key, inner in fields.items()]
         elif items is not None:
             todo += [((*path, place), inner) for place, inner in enumerate(items)]
-    return found
+    return paths
 
 
 def value_at(value: Any, path: ValuePath) -> Any:
@@ -129,7 +128,7 @@ def value_at(value: Any, path: ValuePath) -> Any:
 
 
 def mutate(seed: bytes, rng: Random) -> bytes:
-    """Return a seed with a few changes, rightly signed."""
+    """Return a valid object with a few changes and the right digest."""
     opened = decode_object(seed, "the seed")
     if rng.random() < 0.15:
         return _mutate_packed_bytes(opened, rng)
@@ -143,7 +142,7 @@ def mutate(seed: bytes, rng: Random) -> bytes:
 def _change_one_value(values: list[Any], rng: Random) -> list[Any]:
     path = rng.choice(value_paths(values)[1:])
     rng.choice(_CHANGES)(values, value_at(values, path[:-1]), path[-1], rng)
-    # A value may now stand inside itself; packing it breaks that.
+    # A value may now contain itself; packing it raises an error then.
     try:
         again: Any = msgpack.unpackb(pack(values), unicode_errors="surrogatepass")
     except (ValueError, OverflowError, RecursionError):
@@ -215,7 +214,7 @@ def _mutate_text(text: str, rng: Random) -> str:
 
 
 def _mutate_packed_bytes(opened: DecodedObject, rng: Random) -> bytes:
-    """Change the packed bytes themselves: other types, other lengths, keys twice."""
+    """Change the packed bytes: other types, other lengths, duplicate keys."""
     header = pack({**opened.header, "size": len(pack(opened.body))})
     parts = [bytearray(header), bytearray(pack(opened.body))]
     for _ in range(rng.choice((1, 1, 2, 4))):

@@ -1,131 +1,95 @@
-"""A run in which every kind of call is made, with a ledger of effects, and its film."""
+"""The sample application with recorded effects, and snapshots of its store."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from continuations import (
-    Agent,
-    Answer,
-    Approve,
-    Deny,
-    Runner,
-    Suspended,
-    ToolContext,
-    tool,
-)
-from continuations.engine.ports import SystemClock
-from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations import Answer, Approve, Deny, Runner, Suspended
+from tests import sample_app, scripts
+from tests.clocks import OffsetClock
 from tests.hostile.editable_store import EditableStore
+from tests.scripts import call
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from continuations import Outcome, Wait
-    from continuations.authoring.tool_protocol import ToolProtocol
-    from continuations.models.scripted import ScriptedReply
+    from continuations import Agent, Outcome, Wait
     from continuations_storage import Store
+    from tests.effect_log import Effect
+    from tests.scripts import Script
 
 RUN = "r-1"
-
-
-class AdjustableClock(SystemClock):
-    """The machine's clocks, moved on by hand: a claim's end is not waited for."""
-
-    def __init__(self) -> None:
-        self.offset_seconds = 0.0
-
-    def now(self) -> datetime:
-        """Return the wall clock's time."""
-        return super().now() + timedelta(seconds=self.offset_seconds)
-
-    def elapsed(self) -> float:
-        """Return the elapsed clock's seconds."""
-        return super().elapsed() + self.offset_seconds
+# Every kind of call, in the root agent and in a sub-agent.
+LONG_SCRIPT: Script = {
+    "go": [
+        [call("act", what="1"), call("pay", what="2")],
+        [call("left", input="A"), call("act", what="3")],
+        [call("read", what="4")],
+        [call("push", what="5")],
+        "all done",
+    ],
+    "A": [
+        [call("pay", what="6"), call("push", what="7"), call("act", what="8")],
+        [call("pay", what="9")],
+        "A done",
+    ],
+}
+LONG_SCRIPT_EFFECTS = [
+    *("act 1", "act 3", "act 8", "pay 2", "pay 6", "pay 9", "push 5", "push 7")
+]
+SHORT_SCRIPT: Script = {
+    "go": [[call("act", what="1"), call("pay", what="2")], "all done"]
+}
 
 
 @dataclass
 class RecordedApp:
-    """Agents whose tools write down what they did.
+    """The sample application; its tools record their effects in a list.
 
-    An effect is "tool argument key". With the same key twice is once, for the tool that
-    is idempotent.
+    Attributes:
+        effects: The effects so far. `read` adds no effect, and `push` adds one for
+            each idempotency key.
+        script: The script of the models.
+        clock: The clock of the runners.
     """
 
-    effects: list[str] = field(default_factory=list[str])
-    short_script: bool = False
-    clock: AdjustableClock = field(default_factory=AdjustableClock)
+    effects: list[Effect] = field(default_factory=list["Effect"])
+    script: Script = field(default_factory=lambda: LONG_SCRIPT)
+    clock: OffsetClock = field(default_factory=OffsetClock)
 
     def runner(self, store: Store) -> Runner:
-        """Return a runner of the office on a store."""
+        """Return a runner on a store."""
         return Runner(self.root_agent(), store=store, clock=self.clock)
 
     def root_agent(self) -> Agent:
-        """Return the root agent; its sub-agent makes calls of every kind, too."""
-        effects = self.effects
+        """Return the root agent."""
+        model = scripts.scripted_model(
+            self.script, record_turn=lambda _task, _turn: None
+        )
+        [boss] = sample_app.make_agents(model, record=self._record)
+        return boss
 
-        def did(name: str, what: int, ctx: ToolContext) -> str:
-            effects.append(f"{name} {what} {ctx.idempotency_key}")
-            return f"{name} {what}"
-
-        @tool
-        def send(what: int, ctx: ToolContext) -> str:
-            """Do it at once, and never twice."""
-            return did("send", what, ctx)
-
-        @tool(approval=True)
-        def pay(what: int, ctx: ToolContext) -> str:
-            """Do it once approved, and never twice."""
-            return did("pay", what, ctx)
-
-        @tool(idempotent=True)
-        def put(what: int, ctx: ToolContext) -> str:
-            """Do it at once; with the same key it may be done again."""
-            if f"put {what} {ctx.idempotency_key}" in effects:
-                return f"put {what}"
-            return did("put", what, ctx)
-
-        @tool(read_only=True)
-        def see(what: int) -> str:
-            """Do nothing."""
-            return f"saw {what}"
-
-        lines: dict[str, list[ScriptedReply]] = {
-            "boss": [
-                [tool_call("send", 1), tool_call("pay", 2)],
-                [ToolCall("clerk", {"input": "go"}), tool_call("send", 3)],
-                [tool_call("see", 4)],
-                [tool_call("put", 5)],
-                "all done",
-            ],
-            "clerk": [
-                [tool_call("pay", 6), tool_call("put", 7), tool_call("send", 8)],
-                [tool_call("pay", 9)],
-                "clerk is done",
-            ],
+    def _record(self, effect: Effect) -> None:
+        is_repeat = effect.tool == "push" and effect.key in {
+            each.key for each in self.effects
         }
-        if self.short_script:
-            lines = {"boss": [[tool_call("send", 1), tool_call("pay", 2)], "all done"]}
-        model = ScriptedModel(lines)
-        tools: list[ToolProtocol] = [send, pay, put, see]
-        clerk = Agent("clerk", tools=tools, model=model)
-        return Agent("boss", tools=[*tools, clerk], model=model)
+        if effect.tool != "read" and not is_repeat:
+            self.effects.append(effect)
 
     def effect_names(self) -> list[str]:
-        """Return the effects without their keys."""
-        return [" ".join(effect.split()[:2]) for effect in self.effects]
+        """Return the tool and argument of each effect."""
+        return [effect.name for effect in self.effects]
 
-    # A person who knows what happened -----------------------------------------
+    # A person who knows what happened ---------------------------------------------
 
     def decide(self, runner: Runner, wait: Wait) -> None:
-        """Decide a wait by looking at the ledger: never is anything done twice."""
-        effect = f"{wait.tool} {wait.arguments.get('what', '')}".strip()
-        if effect not in self.effect_names():
+        """Decide a wait so that no effect happens twice."""
+        name = f"{wait.tool} {wait.arguments.get('what', '')}".strip()
+        if name not in self.effect_names():
             runner.decide(wait.id, Approve(by="kim"))
         elif wait.kind == "unknown":
-            runner.decide(wait.id, Answer(effect, by="kim"))
+            runner.decide(wait.id, Answer(name, by="kim"))
         else:
             runner.decide(wait.id, Deny(by="kim", reason="it was done before"))
 
@@ -137,40 +101,35 @@ class RecordedApp:
             for wait in outcome.waits:
                 self.decide(runner, wait)
             outcome = runner.resume(RUN)
-        raise AssertionError("it did not come to an end")
-
-
-def tool_call(name: str, what: int) -> ToolCall:
-    """Return a call."""
-    return ToolCall(name, {"what": what})
+        raise AssertionError("the run did not end after 30 resumes")
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A store and the effects, right before a version was made."""
+    """The objects of a store and the effects, right before a version was created."""
 
     objects: dict[str, bytes]
-    effects: tuple[str, ...]
+    effects: tuple[Effect, ...]
 
     def store(self) -> EditableStore:
-        """Return a store of these objects."""
+        """Return a store with these objects."""
         return EditableStore(self.objects)
 
 
 class SnapshottingStore(EditableStore):
-    """Keeps a picture of itself before every version."""
+    """A store that takes a snapshot of itself before every version."""
 
-    def __init__(self, office: RecordedApp) -> None:
+    def __init__(self, app: RecordedApp) -> None:
         super().__init__()
-        self.app = office
+        self.app = app
         self.snapshots: list[Snapshot] = []
 
     async def create(self, key: str, body: bytes) -> datetime | None:
-        """Put the body, after a picture if it is a version's."""
+        """Create an object, after a snapshot if it is a version."""
         if "/v/" in key:
             self.take_snapshot()
         return await super().create(key, body)
 
     def take_snapshot(self) -> None:
-        """Take a picture."""
+        """Take a snapshot."""
         self.snapshots.append(Snapshot(self.bodies, tuple(self.app.effects)))

@@ -1,4 +1,4 @@
-"""How much of all that could be tried is tried: a share, or with HOSTILE=full all."""
+"""Try a share of all cases, or all of them with HOSTILE=full."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ RUN_ALL = os.environ.get("HOSTILE") == "full"
 
 
 def every_nth(items: Iterable[T], step: int, offset: int = 0) -> list[T]:
-    """Return one item in so many; who counts `first` up leaves none out."""
+    """Return every `step`-th item, from `offset` on; all of them with HOSTILE=full."""
     return list(items) if RUN_ALL else list(items)[offset % step :: step]

@@ -1,4 +1,4 @@
-"""Every object of a store damaged in every way: told by name, left as it is."""
+"""Damaged objects raise errors that name them, and are never changed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TemplateContents:
-    """What the template's store holds; the waits are those of our run."""
+    """The objects of the template, and the waits and versions of RUN."""
 
     objects: dict[str, bytes]
     decided_wait_id: str
@@ -43,24 +43,24 @@ class TemplateContents:
     versions: tuple[str, ...]
 
     def role_of(self, key: str) -> str:
-        """Return what an object is to our run, or nothing."""
+        """Return the role of an object for RUN, "" for none."""
         if key in (
             layout.version_key(RUN, n) for n in fenwick.chain(len(self.versions), 1)
         ):
             return "version"
         if key in self.versions:
             return "old version"
-        names = {"in/d-": "decision", "in/m-": "letter"}
-        for beginning, name in names.items():
-            if key.startswith(f"runs/{RUN}/{beginning}"):
-                return name
+        roles = {"in/d-": "decision", "in/m-": "message"}
+        for prefix, role in roles.items():
+            if key.startswith(f"runs/{RUN}/{prefix}"):
+                return role
         return "wait" if key == f"waits/{self.open_wait_id}" else ""
 
 
 @cache
 def template_contents() -> TemplateContents:
-    """Look at the template, once."""
-    decided, waits = (
+    """Read the template, once."""
+    decided_wait_id, open_wait_id = (
         w.id
         for w in sample_store.sample_runner(sample_store.template_store())
         .look(RUN)
@@ -68,18 +68,18 @@ def template_contents() -> TemplateContents:
     )
     objects = sample_store.store_bodies(sample_store.template_store())
     versions = (key for key in objects if key.startswith(f"runs/{RUN}/v/"))
-    return TemplateContents(objects, decided, waits, tuple(versions))
+    return TemplateContents(objects, decided_wait_id, open_wait_id, tuple(versions))
 
 
 def sweep_or_raise(runner: Runner) -> None:
-    """Sweep; what a sweep says of our run is raised, as everybody else does."""
-    failed = runner.sweep().errors
-    assert failed.keys() <= {RUN}
-    if failed:
-        raise failed[RUN]
+    """Sweep, and raise the error of RUN, if there is one."""
+    errors = runner.sweep().errors
+    assert errors.keys() <= {RUN}
+    if errors:
+        raise errors[RUN]
 
 
-# Who looks, decides, moves, ends; and what of the run each of them needs.
+# All operations, and the roles of the objects that each of them needs.
 OPERATIONS: dict[str, tuple[Callable[[Runner], Any], set[str]]] = {
     "look": (lambda runner: runner.look(RUN), {"version"}),
     "waiting": (lambda runner: list(runner.waiting()), set()),
@@ -95,13 +95,13 @@ OPERATIONS: dict[str, tuple[Callable[[Runner], Any], set[str]]] = {
     "send": (lambda runner: runner.send(RUN, "More."), {"version"}),
     "start": (
         lambda runner: runner.start("go", run_id=RUN),
-        {"version", "decision", "letter"},
+        {"version", "decision", "message"},
     ),
     "resume": (
         lambda runner: runner.resume(RUN),
-        {"version", "decision", "letter"},
+        {"version", "decision", "message"},
     ),
-    "sweep": (sweep_or_raise, {"version", "decision", "letter"}),
+    "sweep": (sweep_or_raise, {"version", "decision", "message"}),
     "cancel": (lambda runner: runner.cancel(RUN), {"version"}),
 }
 
@@ -113,34 +113,34 @@ def approve_wait(runner: Runner, wait_id: str) -> object:
 def run_operation(
     operation: str, runner: Runner, key: str
 ) -> ContinuationsError | None:
-    """Do some work; what it raises is typed and names the object."""
-    work, _ = OPERATIONS[operation]
+    """Run an operation; its error, if any, is typed and names the object."""
+    run, _ = OPERATIONS[operation]
     try:
-        work(runner)
+        run(runner)
     except RunBusy as error:
-        # Without its newest version a run is as it was: claimed.
+        # Without its newest version the run is as it was before: claimed.
         assert key == template_contents().versions[0]
         return error
     except ContinuationsError as error:
-        assert key in str(error)  # noqa: PT017 - not every work raises
+        assert key in str(error)  # noqa: PT017 - not every operation raises
         return error
     return None
 
 
 def with_damage(key: str, way: str) -> dict[str, bytes]:
-    """Return the bodies of the store, one of them damaged."""
-    whole = template_contents().objects
-    left = DAMAGES[way](whole[key])
-    rest = {other: body for other, body in whole.items() if other != key}
-    return rest if left is None else rest | {key: left}
+    """Return the bodies of the template, one of them damaged."""
+    bodies = template_contents().objects
+    damaged = DAMAGES[way](bodies[key])
+    rest = {other: body for other, body in bodies.items() if other != key}
+    return rest if damaged is None else rest | {key: damaged}
 
 
 def check_refused_if_needed(operation: str, way: str, key: str, runner: Runner) -> None:
-    """Whoever needs what is damaged refuses it, and nobody else is kept from work."""
+    """An operation that needs the object raises an error; all others work."""
     _, needs = OPERATIONS[operation]
     needed = template_contents().role_of(key) in needs
     if way == "missing":
-        # That there was one is known of versions only, from those that came after.
+        # Only a missing version is noticed, because later versions refer to it.
         needed = needed and key in template_contents().versions[1:]
     assert needed == isinstance(run_operation(operation, runner, key), FormatError), (
         key,
@@ -151,17 +151,17 @@ def check_refused_if_needed(operation: str, way: str, key: str, runner: Runner) 
 def check_nothing_overwritten(
     before: dict[str, bytes], after: dict[str, bytes]
 ) -> None:
-    """Nothing is written over, ever; markers and wait objects may go."""
+    """No object is overwritten; only markers and wait objects may be deleted."""
     for other, body in before.items():
         assert body == after.get(other, body)
         assert other in after or other.startswith(("waits/", "markers/"))
 
 
 def test_the_template_has_an_object_of_every_kind() -> None:
-    """The tests below would hold as well for a store of nothing."""
-    found = {template_contents().role_of(key) for key in template_contents().objects}
+    """The tests below would pass for an empty store too."""
+    roles = {template_contents().role_of(key) for key in template_contents().objects}
 
-    assert {"version", "old version", "decision", "letter", "wait", ""} == found
+    assert {"version", "old version", "decision", "message", "wait", ""} == roles
     assert {"waits", "markers", "probe", "runs"} == {
         key.partition("/")[0] for key in template_contents().objects
     }
@@ -169,7 +169,7 @@ def test_the_template_has_an_object_of_every_kind() -> None:
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_damage_raises_typed_error_and_overwrites_nothing(operation: str) -> None:
-    """R-E7, R-A4: each object in turn, each way, each way in."""
+    """Promise 5: for each object, damage and operation."""
     for number, key in enumerate(template_contents().objects):
         for way in every_nth(DAMAGES, 2, number):
             before = with_damage(key, way)
@@ -185,7 +185,7 @@ def test_damage_raises_typed_error_and_overwrites_nothing(operation: str) -> Non
 def test_damage_on_disk_raises_typed_error_and_overwrites_nothing(
     operation: str, way: str, tmp_path: Path
 ) -> None:
-    """R-E6, R-E7, PA-10: what stood there before stands, byte for byte."""
+    """Promise 5: on disk, all other files stay as they are, byte for byte."""
     first = [*OPERATIONS].index(operation) + len(way)
     for number, key in enumerate(every_nth(template_contents().objects, 3, first)):
         before = with_damage(key, way)
@@ -198,45 +198,45 @@ def test_damage_on_disk_raises_typed_error_and_overwrites_nothing(
 def test_the_doctor_names_what_is_damaged_and_changes_nothing(
     way: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """R-E7: also what nobody needs any more, and of no other run."""
+    """`doctor` finds damage also in objects that no operation needs any more."""
     for number, key in enumerate(template_contents().objects):
         before = with_damage(key, way)
         folder = sample_store.write_bodies(before, tmp_path / str(number))
-        seen = template_contents().role_of(key) != ""
+        noticed = template_contents().role_of(key) != ""
         if way == "missing":
-            seen = key in template_contents().versions[1:]
+            noticed = key in template_contents().versions[1:]
 
         code = main(["doctor", RUN, "--store", f"file:{folder}"])
 
-        assert (1 if seen else 0) == code
-        assert seen == (key in capsys.readouterr().out)
+        assert (1 if noticed else 0) == code
+        assert noticed == (key in capsys.readouterr().out)
         assert before == sample_store.store_bodies(folder)
 
 
 @pytest.mark.parametrize("way", ["missing", "zero-filled"])
 def test_damage_of_one_run_blocks_no_other_run(way: str, tmp_path: Path) -> None:
-    """R-E7, R-E10, EF-18: the sweep goes on; with the good bytes back all is well."""
-    theirs = [
+    """A sweep continues with other runs; restored bytes make the run usable again."""
+    keys_of_run = [
         k for k in template_contents().objects if RUN in k or k.startswith("probe/")
     ]
-    for number, key in enumerate(theirs):
+    for number, key in enumerate(keys_of_run):
         # Given a store in which an object of one run is damaged
         folder = sample_store.write_bodies(
             with_damage(key, way), tmp_path / str(number)
         )
         runner = sample_store.sample_runner(folder)
 
-        # When the other run is decided, and nobody does anything but sweep
+        # When the other run is decided, and then only sweeps run
         first, second = runner.look(OTHER).waits
         for wait in (first, second):
             approve_wait(runner, wait.id)
             assert OTHER not in runner.sweep().errors
 
-        # Then it comes to its end
+        # Then it is finished
         assert "finished" == runner.look(OTHER).status
 
-        # And so does the first, once the bytes are back; markers and waits may have
-        # gone, because the sweep had no need of them
+        # And so is the first one, once the bytes are restored. The sweep may have
+        # deleted markers and waits that it did not need.
         path = folder / key
         if path.exists() or not key.startswith(("waits/", "markers/")):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -246,7 +246,7 @@ def test_damage_of_one_run_blocks_no_other_run(way: str, tmp_path: Path) -> None
         assert "all paid" == ended.output
 
 
-# Not even a file -------------------------------------------------------------
+# Links, folders and pipes instead of files -------------------------------------------
 
 
 def _link_inside(path: Path) -> None:
@@ -293,69 +293,71 @@ FILE_REPLACEMENTS = (
 
 
 def needed_without_listing(operation: str, key: str) -> bool:
-    """Whether some work needs an object, and knows of it without a listing.
+    """Tell whether an operation needs an object and finds it without a listing.
 
-    What is no file is not listed, so whoever finds a thing there does not see it.
+    A listing shows only files, so it does not show a link, folder or pipe.
     """
     _, needs = OPERATIONS[operation]
-    part = template_contents().role_of(key)
-    found = key == template_contents().versions[0] or (
-        part in ("decision", "letter") and operation != "decide again"
+    role = template_contents().role_of(key)
+    is_listed = key == template_contents().versions[0] or (
+        role in ("decision", "message") and operation != "decide again"
     )
-    return part in needs and not found
+    return role in needs and not is_listed
 
 
-@pytest.mark.parametrize("odd", FILE_REPLACEMENTS, ids=lambda odd: odd.__name__[1:])
+@pytest.mark.parametrize(
+    "replace", FILE_REPLACEMENTS, ids=lambda each: each.__name__[1:]
+)
 @pytest.mark.parametrize("operation", [*OPERATIONS, "doctor", "doctor --repair"])
 def test_object_replaced_by_link_folder_or_pipe_raises_typed_error(
-    operation: str, odd: Callable[[Path], None], tmp_path: Path
+    operation: str, replace: Callable[[Path], None], tmp_path: Path
 ) -> None:
-    """R-E6, R-E7: links, folders and pipes in the place of an object."""
+    """Promise 5: links, folders and pipes are never followed, read or deleted."""
     passwd = os.stat("/etc/passwd")  # noqa: PTH116 - its times
-    first = [*OPERATIONS, operation].index(operation) + FILE_REPLACEMENTS.index(odd)
+    first = [*OPERATIONS, operation].index(operation) + FILE_REPLACEMENTS.index(replace)
     for number, key in enumerate(every_nth(template_contents().objects, 4, first)):
         folder = sample_store.copy_template(tmp_path / str(number))
-        odd(folder / key)
-        there = os.lstat(folder / key).st_ino
+        replace(folder / key)
+        inode = os.lstat(folder / key).st_ino
         before = {
             k: b for k, b in sample_store.store_bodies(folder).items() if k != key
         }
 
         if operation in OPERATIONS:
-            refused = (
+            raised = (
                 run_operation(operation, sample_store.sample_runner(folder), key)
                 is not None
             )
-            assert refused or not needed_without_listing(operation, key), key
+            assert raised or not needed_without_listing(operation, key), key
         else:
             code = main([*operation.split(), RUN, "--store", f"file:{folder}"])
             assert code in (0, 1, 4, 5)
 
-        # Then it is still there, but for what may always go, and so is all the rest
-        gone = not os.path.lexists(folder / key)
-        assert key.startswith(("waits/", "markers/")) or not gone
-        assert gone or there == os.lstat(folder / key).st_ino
+        # Then it still exists, unless it may always be deleted, and so do all others
+        deleted = not os.path.lexists(folder / key)
+        assert key.startswith(("waits/", "markers/")) or not deleted
+        assert deleted or inode == os.lstat(folder / key).st_ino
         check_nothing_overwritten(before, sample_store.store_bodies(folder))
     assert passwd.st_mtime_ns == os.stat("/etc/passwd").st_mtime_ns  # noqa: PTH116
 
 
 @pytest.mark.parametrize("operation", ["runs", f"runs/{RUN}", f"runs/{RUN}/v", "waits"])
 def test_a_linked_folder_is_not_entered(operation: str, tmp_path: Path) -> None:
-    """R-E6: neither a run's folder nor those above it, for reading or for writing."""
+    """A linked folder of a run, or above it, is neither read nor written."""
     folder, elsewhere = sample_store.copy_template(tmp_path), tmp_path / "elsewhere"
     shutil.move(folder / operation, elsewhere)
     (folder / operation).symlink_to(elsewhere)
     before = sample_store.store_bodies(elsewhere)
     runner = sample_store.sample_runner(folder)
 
-    refused = 0
-    for work, _ in OPERATIONS.values():
+    error_count = 0
+    for run, _ in OPERATIONS.values():
         try:
-            work(runner)
+            run(runner)
         except ContinuationsError:
-            refused += 1
+            error_count += 1
 
-    assert refused > 1
+    assert error_count > 1
     assert before == sample_store.store_bodies(elsewhere)
     if operation != "waits":
         with pytest.raises(StoreError):
@@ -363,7 +365,7 @@ def test_a_linked_folder_is_not_entered(operation: str, tmp_path: Path) -> None:
 
 
 def test_leftover_files_are_ignored(tmp_path: Path) -> None:
-    """R-E6: temporary files and strangers in every folder change nothing."""
+    """Temporary and foreign files in every folder change nothing."""
     folder = sample_store.copy_template(tmp_path)
     names = (".tmp+x", "0000000000.tmp+", ".nfs0001+", "x y", "core.1+2", "~$a+")
     for below in [folder, *(path for path in folder.rglob("*") if path.is_dir())]:
@@ -383,7 +385,7 @@ def test_leftover_files_are_ignored(tmp_path: Path) -> None:
 def test_cancel_works_with_damaged_waits_and_decisions(
     way: str, tmp_path: Path
 ) -> None:
-    """R-F6: cancelling reads neither."""
+    """Cancelling reads neither waits nor decisions."""
     folder = sample_store.copy_template(tmp_path)
     for key in sample_store.store_keys(folder, "waits/", f"runs/{RUN}/in/d-"):
         path = folder / key
@@ -397,13 +399,13 @@ def test_cancel_works_with_damaged_waits_and_decisions(
 
 @pytest.mark.parametrize("way", sorted(set(DAMAGES) - {"missing"}))
 def test_damaged_cancel_request_is_named(way: str, tmp_path: Path) -> None:
-    """R-E7: neither taken for a wish nor for none; nobody runs past it."""
+    """A damaged cancel request counts neither as a request nor as none."""
     folder = sample_store.copy_template(tmp_path)
     runner = sample_store.sample_runner(folder)
-    wish = layout.cancel_request_key(RUN)
+    key = layout.cancel_request_key(RUN)
     body = DAMAGES[way](b"CONT" + bytes(60)) or b""
-    (folder / wish).write_bytes(body)
+    (folder / key).write_bytes(body)
 
     for name in ("resume", "cancel", "sweep"):
-        assert isinstance(run_operation(name, runner, wish), FormatError)
-    assert body == (folder / wish).read_bytes()
+        assert isinstance(run_operation(name, runner, key), FormatError)
+    assert body == (folder / key).read_bytes()

@@ -1,4 +1,4 @@
-"""A disk that is full, broken or read-only, at every system call of a run's life."""
+"""A full, broken or read-only disk, at every system call of a run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from continuations import (
 )
 from continuations_storage import FileStore
 from tests.hostile import sample_store
-from tests.hostile.recorded_app import RUN, RecordedApp
+from tests.hostile.recorded_app import RUN, SHORT_SCRIPT, RecordedApp
 from tests.hostile.sampling import every_nth
 from tests.stores import StoreWithoutTime
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-# What each call is answered when it fails, and what we make of it.
+# A system call, its error, and the errors that the library may raise.
 FAULTS: list[tuple[str, int, tuple[type[StoreError], ...]]] = [
     ("write", errno.ENOSPC, (StoreUnavailable,)),
     ("write", errno.EIO, (StoreUnavailable,)),
@@ -43,34 +43,34 @@ FAULTS: list[tuple[str, int, tuple[type[StoreError], ...]]] = [
 
 
 class FailingSystemCall:
-    """Counts one system call and fails from the n-th on, once or for as long as on."""
+    """Counts the calls of one system call and fails some of them."""
 
     def __init__(self, patch: pytest.MonkeyPatch, call: str, error_number: int) -> None:
         self.calls = 0
         self.first = 0
         self.last = 0
         self._number = error_number
-        honest: Callable[..., Any] = getattr(os, call)
+        original: Callable[..., Any] = getattr(os, call)
 
         def faulty(*given: Any, **named: Any) -> Any:
             self.calls += 1
             if self.first <= self.calls <= self.last:
                 raise OSError(self._number, os.strerror(self._number))
-            return honest(*given, **named)
+            return original(*given, **named)
 
         patch.setattr(os, call, faulty)
 
     def fail_calls(self, first: int, last: int) -> None:
-        """Fail these calls, by their number from now on."""
+        """Fail the calls with these numbers, counted from now on."""
         self.calls, self.first, self.last = 0, first, last
 
     def stop_failing(self) -> None:
-        """Fail no more."""
+        """Let all calls succeed."""
         self.last = 0
 
 
 def store_without_time(folder: Path) -> StoreWithoutTime:
-    """Return a folder's store that does not tell the time: the clocks are moved on."""
+    """Return a file store that does not tell the time, because tests set the clock."""
     return StoreWithoutTime(FileStore(folder))
 
 
@@ -95,62 +95,62 @@ def test_failing_system_call_raises_typed_error_and_loses_nothing(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """R-E6, R-E10, R-A8, PA-10: what stood before stands; then the run goes on."""
+    """Promise 5: stored objects stay, and the run continues after the fault."""
     disk = FailingSystemCall(monkeypatch, call, error_number)
-    assert run_to_end(RecordedApp(short_script=True), tmp_path / "whole")
+    assert run_to_end(RecordedApp(script=SHORT_SCRIPT), tmp_path / "whole")
     total = disk.calls
     assert total > 2
 
-    refused = 0
+    error_count = 0
     for first in every_nth(range(1, total + 1), 4 if lasting else 2):
         folder = tmp_path / f"{first}"
-        office = RecordedApp(short_script=True)
+        app = RecordedApp(script=SHORT_SCRIPT)
         disk.fail_calls(first, 10**9 if lasting else first)
         try:
-            run_to_end(office, folder)
+            run_to_end(app, folder)
         except expected as error:
-            refused += 1
+            error_count += 1
             assert os.strerror(error_number) in str(error)  # noqa: PT017 - not all are fatal
         disk.stop_failing()
         before = sample_store.store_bodies(folder)
 
-        # The claim of before is over, and people look at what happened
-        office.clock.offset_seconds += 60
-        runner = office.runner(store_without_time(folder))
+        # When the claim has ended and the run is continued
+        app.clock.offset_seconds += 60
+        runner = app.runner(store_without_time(folder))
         runner.sweep()
-        assert run_to_end(office, folder)
-        assert ["pay 2", "send 1"] == sorted(office.effect_names()), first
+        assert run_to_end(app, folder)
+        assert ["act 1", "pay 2"] == sorted(app.effect_names()), first
 
-        # Versions and what came from outside are what they were, byte for byte
+        # Then versions, decisions and messages are the same, byte for byte
         after = sample_store.store_bodies(folder)
         for key, body in before.items():
             assert not key.startswith("runs/") or body == after[key]
-        desk = folder / ".tmp+"
-        assert call == "unlink" or [] == list(desk.iterdir())
-        office.clock.offset_seconds += 7200
+        temporary = folder / ".tmp+"
+        assert call == "unlink" or [] == list(temporary.iterdir())
+        app.clock.offset_seconds += 7200
         for _ in range(2):
             runner.sweep()
         assert [] == sample_store.store_keys(folder, "markers/", "waits/"), first
-    assert refused > 0 or call == "unlink"
+    assert error_count > 0 or call == "unlink"
 
 
 @pytest.mark.parametrize("error_number", [errno.EIO, errno.EACCES, errno.EMFILE])
 def test_unreadable_disk_raises_store_error_for_every_operation(
     error_number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """R-E5: never "no such run", never "no such wait", and nothing is changed."""
+    """An unreadable disk never counts as a missing run or wait."""
     folder = sample_store.copy_template(tmp_path)
     before = sample_store.store_bodies(folder)
     runner = sample_store.sample_runner(folder)
     (wait, *_) = runner.look(sample_store.RUN).waits
-    honest = os.open
+    original = os.open
 
     def faulty(path: Any, *given: Any, **named: Any) -> int:
         if named.get("dir_fd") is not None:
             raise OSError(error_number, os.strerror(error_number))
-        return honest(path, *given, **named)
+        return original(path, *given, **named)
 
-    works: list[Callable[[], object]] = [
+    operations: list[Callable[[], object]] = [
         lambda: runner.look(sample_store.RUN),
         lambda: runner.wait(wait.id),
         lambda: list(runner.waiting()),
@@ -162,41 +162,41 @@ def test_unreadable_disk_raises_store_error_for_every_operation(
     ]
     with monkeypatch.context() as patch:
         patch.setattr(os, "open", faulty)
-        for work in works:
+        for operation in operations:
             with pytest.raises(StoreError):
-                work()
+                operation()
     assert before == sample_store.store_bodies(folder)
     assert isinstance(sample_store.finish_run(runner, sample_store.RUN), Finished)
 
 
 def make_disk_read_only(patch: pytest.MonkeyPatch) -> None:
-    """Let the system refuse all that writes, as it does to whoever is not root."""
+    """Let the system refuse every write, as on a read-only file system."""
 
     def refused(*_: Any, **__: Any) -> Any:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
-    honest = os.open
+    original = os.open
 
     def opened(path: Any, flags: int, *given: Any, **named: Any) -> int:
         writes = flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
-        return refused() if writes else honest(path, flags, *given, **named)
+        return refused() if writes else original(path, flags, *given, **named)
 
     patch.setattr(os, "open", opened)
     for call in ("mkdir", "link", "rename", "unlink", "rmdir"):
         patch.setattr(os, call, refused)
 
 
-def test_a_folder_that_is_read_only_can_be_looked_at(
+def test_read_only_folder_can_be_read_but_not_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """R-E6, R-A4: nobody decides or moves anything, and nothing is half done."""
-    # Given two runs, one of them with something to do
+    """Every operation that writes raises `StoreDenied` and changes nothing."""
+    # Given two runs, one of which can be resumed
     folder = sample_store.copy_template(tmp_path)
     before = sample_store.store_bodies(folder)
     runner = sample_store.sample_runner(folder)
     listed = [each.id for each in runner.waiting()]
     (wait, *_) = runner.look(sample_store.OTHER).waits
-    works: list[Callable[[], object]] = [
+    operations: list[Callable[[], object]] = [
         lambda: runner.decide(wait.id, Approve(by="kim")),
         lambda: runner.send(sample_store.RUN, "hello"),
         lambda: runner.cancel(sample_store.RUN),
@@ -204,43 +204,43 @@ def test_a_folder_that_is_read_only_can_be_looked_at(
         lambda: runner.resume(sample_store.RUN),
     ]
 
-    # When the folder may only be read
+    # When the folder is read-only
     with monkeypatch.context() as patch:
         make_disk_read_only(patch)
 
-        # Then it is read
+        # Then reading works
         assert listed == [each.id for each in runner.waiting()]
         assert "suspended" == runner.look(sample_store.RUN).status
-        # And whoever has to write is told so
-        for work in works:
+        # And every operation that writes raises an error
+        for operation in operations:
             with pytest.raises(StoreDenied):
-                work()
-        failed = runner.sweep().errors
+                operation()
+        errors = runner.sweep().errors
         assert {sample_store.RUN: StoreDenied} == {
-            k: type(e) for k, e in failed.items()
+            run_id: type(error) for run_id, error in errors.items()
         }
 
-    # And once it may be written all goes on from where it was
+    # And once it is writable again the run continues
     assert before == sample_store.store_bodies(folder)
     assert isinstance(sample_store.finish_run(runner, sample_store.RUN), Finished)
 
 
 def test_unlisted_existing_version_key_causes_no_endless_loop(tmp_path: Path) -> None:
-    """R-E7: a pipe where the newest version was; nobody turns round and round."""
+    """A pipe in the place of the newest version raises an error, without a loop."""
     folder = sample_store.copy_template(tmp_path)
     newest = min((folder / f"runs/{sample_store.RUN}/v").iterdir())
     newest.unlink()
     os.mkfifo(newest)
-    office = RecordedApp()
-    office.clock.offset_seconds = 60
+    app = RecordedApp()
+    app.clock.offset_seconds = 60
     runner = Runner(
         sample_store.sample_agent(),
         store=store_without_time(folder),
-        clock=office.clock,
+        clock=app.clock,
     )
-    for work in (runner.resume, runner.cancel, runner.resume):
+    for operation in (runner.resume, runner.cancel, runner.resume):
         with pytest.raises(ContinuationsError) as raised:
-            work(sample_store.RUN)
+            operation(sample_store.RUN)
         assert not isinstance(raised.value, StaleRun)
     with suppress(ContinuationsError):
         runner.sweep()

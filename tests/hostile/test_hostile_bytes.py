@@ -1,4 +1,4 @@
-"""Bytes that were made to hurt: refused by type, in bounded time and memory."""
+"""Hostile bytes raise typed errors, in bounded time and memory."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ VALUE = st.recursive(
 def test_changed_body_with_valid_digest_is_refused_or_usable(
     name: str, number: int
 ) -> None:
-    """R-E7, R-I1: refused as `FormatError`, or whole enough for all that follows."""
+    """A reader raises `FormatError`, or accepts an object that can be used."""
     data = mutate(fuzz.valid_objects()[name], Random(number))  # noqa: S311
-    taken = fuzz.read_with_all_readers(data)
-    if name == "shop" and "continuation" in taken:
+    accepted_by = fuzz.read_with_all_readers(data)
+    if name == "sample run" and "continuation" in accepted_by:
         fuzz.resume_from_bytes(data)
 
 
@@ -55,7 +55,7 @@ def test_changed_body_with_valid_digest_is_refused_or_usable(
 def test_any_value_as_body_is_refused(
     kind: str, body: object, more: dict[str, object]
 ) -> None:
-    """R-I1: any header, any body, rightly signed."""
+    """Promise 6: any header and body with a right digest raise `FormatError`."""
     assert [] == fuzz.read_with_all_readers(
         seal_with_digest({"kind": kind, "run": "x", **more}, body)
     )
@@ -68,7 +68,7 @@ def test_any_value_as_body_is_refused(
     st.integers(0),
 )
 def test_random_or_extra_bytes_are_refused(odd: bytes, name: str, place: int) -> None:
-    """R-E7: what is not an object from its first byte to its last is refused."""
+    """Bytes that are not exactly one object raise `FormatError`."""
     whole = fuzz.valid_objects()[name]
     place %= len(whole)
     for data in (odd, odd + whole, whole + odd, whole[:place] + odd + whole[place:]):
@@ -77,30 +77,30 @@ def test_random_or_extra_bytes_are_refused(odd: bytes, name: str, place: int) ->
 
 
 @pytest.mark.parametrize("name", [*fuzz.READERS])
-def test_every_reader_takes_its_own_good_bytes(name: str) -> None:
-    """The tests above would hold as well if nothing were ever taken."""
-    taken = {
+def test_every_reader_accepts_its_valid_bytes(name: str) -> None:
+    """A reader that accepts nothing would pass the tests above."""
+    accepted_by = {
         each
         for data in fuzz.valid_objects().values()
         for each in fuzz.read_with_all_readers(data)
     }
-    assert name in taken
+    assert name in accepted_by
 
 
 def test_valid_continuation_resumes_to_its_end() -> None:
-    assert "Finished" == fuzz.resume_from_bytes(fuzz.valid_objects()["shop"])
+    assert "Finished" == fuzz.resume_from_bytes(fuzz.valid_objects()["sample run"])
     with pytest.raises(FormatError):
-        Continuation.from_bytes(b"no bytes of ours")
+        Continuation.from_bytes(b"other bytes")
     assert issubclass(FormatError, ContinuationsError)
 
 
-# What a few bytes may cost. Making 64 MiB of a few kB takes its share of either.
+# The limits for one object. Decompressing 64 MiB is part of both.
 MAX_CPU_SECONDS = 2.5
 MAX_MIB = 400
 
 
 def test_bombs_are_refused_in_bounded_time_and_memory() -> None:
-    """R-I4: lists of lists, maps, texts, numbers, JSON in a message, deep and wide."""
+    """Nested lists, maps, texts, numbers and JSON raise errors, deep or wide."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.hostile.decompression_bombs"],
         cwd=ROOT,
@@ -111,22 +111,26 @@ def test_bombs_are_refused_in_bounded_time_and_memory() -> None:
     )
 
     assert 0 == done.returncode, done.stderr[-500:]
-    told = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [*BOMBS, *HARMLESS] == [each["name"] for each in told]
-    refused = {each["name"]: each["raised"] for each in told}
-    assert [] == [each for each in told if each["name"] in HARMLESS and each["raised"]]
-    assert {"Corrupt", "FormatError"} == {refused[name] for name in BOMBS}
-    dear = [
-        each for each in told if each["cpu"] > MAX_CPU_SECONDS or each["mib"] > MAX_MIB
+    results = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [*BOMBS, *HARMLESS] == [each["name"] for each in results]
+    refused = {each["name"]: each["raised"] for each in results}
+    assert [] == [
+        each for each in results if each["name"] in HARMLESS and each["raised"]
     ]
-    assert [] == dear
+    assert {"Corrupt", "FormatError"} == {refused[name] for name in BOMBS}
+    expensive = [
+        each
+        for each in results
+        if each["cpu"] > MAX_CPU_SECONDS or each["mib"] > MAX_MIB
+    ]
+    assert [] == expensive
 
 
-# The program that goes on for longer --------------------------------------------
+# The fuzzer ------------------------------------------------------------------------
 
 
 def test_a_trial_is_the_same_in_every_process() -> None:
-    """What it finds can be made again by its number."""
+    """A failure can be repeated by its number."""
     assert fuzz.trial_bytes(7) == fuzz.trial_bytes(7)
     assert len({fuzz.trial_bytes(number) for number in range(50)}) > 40
 
@@ -134,7 +138,7 @@ def test_a_trial_is_the_same_in_every_process() -> None:
 def test_fuzzer_reports_unexpected_exceptions(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It would say "0 failed" as well if it looked at nothing."""
+    """A fuzzer that checks nothing would also print "0 failed"."""
     assert 0 == fuzz.run_trials(range(30))
     assert " 0 failed" in capsys.readouterr().out
 
@@ -148,10 +152,10 @@ def test_fuzzer_reports_unexpected_exceptions(
 
 
 def test_mutator_changes_valid_bytes_and_replaces_invalid_ones() -> None:
-    """How libFuzzer is helped over the digest."""
+    """libFuzzer gets objects with right digests."""
     assert fuzz.mutate_or_replace(b"no object", 1) == fuzz.mutate_or_replace(b"", 1)
     assert fuzz.mutate_or_replace(
-        fuzz.valid_objects()["shop"], 1
+        fuzz.valid_objects()["sample run"], 1
     ) != fuzz.mutate_or_replace(b"", 1)
 
 

@@ -1,4 +1,4 @@
-"""Ids that lead elsewhere, or nowhere: refused by type, before anything is touched."""
+"""Invalid ids raise typed errors before the store is used."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def short_id(value: object) -> str:
 
 
 class ForbiddenStore(MemoryStore):
-    """A store that nobody may ask for anything."""
+    """A store that fails on every operation."""
 
     async def create(self, key: str, body: bytes) -> Any:
         raise AssertionError(key, body)
@@ -119,7 +119,7 @@ class ForbiddenStore(MemoryStore):
 def test_a_run_id_is_checked_before_the_store_is_asked(
     operation: str, name: Any
 ) -> None:
-    """R-E6, R-I1."""
+    """An invalid run id raises `InvalidId` before any store operation."""
     runner = Runner(sample_store.sample_agent(), store=ForbiddenStore())
     with pytest.raises(InvalidId) as raised:
         RUN_OPERATIONS[operation](runner, name)
@@ -131,7 +131,7 @@ def test_a_run_id_is_checked_before_the_store_is_asked(
 def test_a_wait_id_is_checked_before_the_store_is_asked(
     operation: str, name: Any
 ) -> None:
-    """R-E6, R-I1."""
+    """An invalid wait id raises `WaitNotFound` before any store operation."""
     runner = Runner(sample_store.sample_agent(), store=ForbiddenStore())
     with pytest.raises(WaitNotFound) as raised:
         WAIT_OPERATIONS[operation](runner, name)
@@ -141,20 +141,20 @@ def test_a_wait_id_is_checked_before_the_store_is_asked(
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(st.text(max_size=40) | st.from_regex(r"approval-[0-9a-z]{26}@[\w./-]{1,9}"))
 def test_any_text_as_id_raises_typed_error_and_creates_nothing(name: str) -> None:
-    """R-E6: a typed answer, and nothing is made."""
+    """Any text as an id raises a typed error and creates no object."""
     store = EditableStore()
     runner = Runner([], store=store)
-    for work in ("resume", "look", "cancel", "send"):
+    for operation_name in ("resume", "look", "cancel", "send"):
         with pytest.raises(ContinuationsError):
-            RUN_OPERATIONS[work](runner, name)
-    for works in WAIT_OPERATIONS.values():
+            RUN_OPERATIONS[operation_name](runner, name)
+    for operation in WAIT_OPERATIONS.values():
         with pytest.raises(ContinuationsError):
-            works(runner, name)
+            operation(runner, name)
     assert {} == store.bodies
 
 
 VALID_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
-# A name that a process can be given has no NUL in it.
+# An argument of a process cannot contain NUL.
 COMMAND_LINE_IDS = [
     name for name in dict.fromkeys([*RUN_IDS, *WAIT_IDS]) if "\0" not in name
 ]
@@ -181,13 +181,13 @@ def test_command_with_invalid_id_prints_one_error_line(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """R-E6: a code, one line, nothing of the id that could move a cursor."""
+    """The command exits with an error code and prints one printable line."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CONTINUATIONS_BY", "kim")
-    code = (
+    source = (
         "from tests.hostile import sample_store\nagent = sample_store.sample_agent()\n"
     )
-    (tmp_path / "sample_app_module.py").write_text(code)
+    (tmp_path / "sample_app_module.py").write_text(source)
     folder = sample_store.copy_template(tmp_path)
     before = sample_store.store_bodies(folder)
     options = ["--store", f"file:{folder}"]
@@ -199,22 +199,22 @@ def test_command_with_invalid_id_prints_one_error_line(
         more = [f"{words[-1]}={name}"] if words[0] == "start" else ["--", name]
         more += ["1"] * (words[0] == "answer")
         head = words[:-1] if words[0] == "start" else words
-        end = main([*head, *options, *more])
-        said = capsys.readouterr()
-        assert (5, "") == (end, said.out), name
-        line, rest = said.err.split("\n", 1)
+        code = main([*head, *options, *more])
+        printed = capsys.readouterr()
+        assert (5, "") == (code, printed.out), name
+        line, rest = printed.err.split("\n", 1)
         assert ("", True) == (rest, line.isprintable()), name
     assert before == sample_store.store_bodies(folder)
     assert not list(tmp_path.parent.glob("outside*"))
 
 
 def test_foreign_keys_are_ignored(tmp_path: Path) -> None:
-    """R-E6: what the store lists is not trusted to be an id either."""
+    """Keys with invalid names are ignored when the store lists them."""
     folder = sample_store.copy_template(tmp_path)
     runner = sample_store.sample_runner(folder)
-    ours = [wait.id for wait in runner.waiting()]
+    wait_ids = [wait.id for wait in runner.waiting()]
     marker, _, _ = sample_store.store_keys(folder, "markers/")[0].partition("@")
-    odd = [
+    foreign_keys = [
         "waits/x",
         f"waits/approval-{ULID}@.x",
         f"waits/approval-{ULID}@" + "a" * 201,
@@ -235,12 +235,12 @@ def test_foreign_keys_are_ignored(tmp_path: Path) -> None:
         "runs/zzz",
         "zzz",
     ]
-    for key in odd:
+    for key in foreign_keys:
         path = folder / key
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(b"?")
 
-    assert ours == [wait.id for wait in runner.waiting()]
+    assert wait_ids == [wait.id for wait in runner.waiting()]
     assert {} == runner.sweep().errors
     for run_id in (sample_store.RUN, sample_store.OTHER):
         assert "finished" == sample_store.finish_run(runner, run_id).continuation.status

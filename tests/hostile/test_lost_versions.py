@@ -1,4 +1,4 @@
-"""After a repair nothing that lost versions did is done again on a guess."""
+"""After a repair no effect of a lost version is repeated on a guess."""
 
 from __future__ import annotations
 
@@ -22,7 +22,13 @@ from continuations.ledger.doctor import check_integrity, repair
 from continuations.ledger.objects import Objects
 from continuations.ledger.versions import Versions
 from continuations.wire.fields import to_milliseconds
-from tests.hostile.recorded_app import RUN, RecordedApp, Snapshot, SnapshottingStore
+from tests.hostile.recorded_app import (
+    LONG_SCRIPT_EFFECTS,
+    RUN,
+    RecordedApp,
+    Snapshot,
+    SnapshottingStore,
+)
 from tests.hostile.sampling import every_nth
 
 if TYPE_CHECKING:
@@ -34,27 +40,27 @@ _ULID_NUMBERS = count(1)
 
 @cache
 def all_snapshots() -> tuple[Snapshot, ...]:
-    """Return a picture of every moment of one run."""
-    office = RecordedApp()
-    store = SnapshottingStore(office)
-    runner = office.runner(store)
-    ended = office.run_to_end(runner, runner.start("go", run_id=RUN))
-    assert isinstance(ended, Finished)
+    """Return a snapshot before every version of one run, and at its end."""
+    app = RecordedApp()
+    store = SnapshottingStore(app)
+    runner = app.runner(store)
+    outcome = app.run_to_end(runner, runner.start("go", run_id=RUN))
+    assert isinstance(outcome, Finished)
     store.take_snapshot()
     return tuple(store.snapshots)
 
 
 def repair_run(store: Store, app: RecordedApp) -> int:
-    """Repair the run once its claim is over; returns the new root."""
+    """Repair the run after its claim has ended; returns the new root's number."""
     now = app.clock.now()
 
-    def dice() -> str:
+    def new_ulid() -> str:
         return ulid.encode_ulid(
             to_milliseconds(now), next(_ULID_NUMBERS).to_bytes(10, "big")
         )
 
-    planted = asyncio.run(repair(Objects(store), RUN, now=now, new_ulid=dice))
-    return planted.number
+    root = asyncio.run(repair(Objects(store), RUN, now=now, new_ulid=new_ulid))
+    return root.number
 
 
 def newest_number(snapshot: Snapshot) -> int:
@@ -64,149 +70,148 @@ def newest_number(snapshot: Snapshot) -> int:
 def damaged_after(
     snapshot: Snapshot, last_good: int
 ) -> tuple[RecordedApp, EditableStore]:
-    """Return a world in which all versions after one are damaged, a minute later."""
-    office = RecordedApp(effects=list(snapshot.effects))
-    office.clock.offset_seconds = 60
+    """Return an app and a store in which all versions after one are damaged."""
+    app = RecordedApp(effects=list(snapshot.effects))
+    app.clock.offset_seconds = 60
     store = snapshot.store()
     for number in range(last_good + 1, newest_number(snapshot) + 1):
         store.replace_body(layout.version_key(RUN, number), b"")
-    return office, store
+    return app, store
 
 
 @cache
 def cases() -> list[tuple[int, int]]:
-    """Return every moment of the film with every version that may be the last good."""
+    """Return every snapshot number with every version that may be the last good one."""
     return [
-        (moment, good)
-        for moment, picture in enumerate(all_snapshots())
-        for good in range(1, newest_number(picture))
+        (number, good)
+        for number, snapshot in enumerate(all_snapshots())
+        for good in range(1, newest_number(snapshot))
     ]
 
 
 def test_recorded_run_has_effects_and_versions() -> None:
-    """The tests below would hold as well for a run that does nothing."""
-    wanted = ["send 1", "pay 2", "send 3", "pay 6", "put 7", "send 8", "pay 9", "put 5"]
-    effects = [" ".join(each.split()[:2]) for each in all_snapshots()[-1].effects]
+    """The tests below would pass for a run without effects too."""
+    effects = [effect.name for effect in all_snapshots()[-1].effects]
 
-    assert sorted(wanted) == sorted(effects)
+    assert sorted(effects) == LONG_SCRIPT_EFFECTS
     assert len(cases()) > 60
 
 
 def test_damage_is_found_by_a_sweep_and_repaired_by_one_command() -> None:
-    """PA-09, PA-11, R-E7: nobody has to look for it, nor to read a byte.
+    """A sweep reports damage by itself, and `doctor --repair` repairs it.
 
-    That a person gives the command is meant: what the lost versions did may have been
-    decisive, and nothing is guessed.
+    A person gives the command, because the lost versions may have had effects and
+    nothing is guessed.
     """
-    found = 0
-    for moment, good in every_nth(cases(), 5):
+    error_count = 0
+    for number, good in every_nth(cases(), 5):
         # Given a run of which all versions after one are damaged
-        office, store = damaged_after(all_snapshots()[moment], good)
-        runner = office.runner(store)
+        app, store = damaged_after(all_snapshots()[number], good)
+        runner = app.runner(store)
         damaged = {k: body for k, body in store.bodies.items() if "/v/" in k}
 
-        # When nobody does anything but sweep
-        failed = runner.sweep().errors
+        # When only a sweep runs
+        errors = runner.sweep().errors
 
-        # Then the damage is named, left as it is, and the last good version is there
-        found += len(failed)
-        for error in failed.values():
+        # Then the error names the damage, which stays; the last good version loads
+        error_count += len(errors)
+        for error in errors.values():
             assert isinstance(error, Corrupt)
             assert layout.version_key(RUN, len(damaged)) in str(error)
         assert damaged == {k: body for k, body in store.bodies.items() if "/v/" in k}
-        stood = runner.look(RUN, version=good)
+        last_good = runner.look(RUN, version=good)
 
-        # And after one command the run stands there again, and sweeps move it on
-        assert len(damaged) + 1 == repair_run(store, office)
-        assert stood.root.messages == runner.look(RUN).root.messages
+        # And after one command the run continues from there with the next sweep
+        assert len(damaged) + 1 == repair_run(store, app)
+        assert last_good.root.messages == runner.look(RUN).root.messages
         assert {} == runner.sweep().errors
         assert damaged.items() <= store.bodies.items()
-    assert found > 10
+    assert error_count > 10
 
 
 @pytest.mark.parametrize("shift", range(4))
 def test_repair_repeats_no_effect_without_a_decision(shift: int) -> None:
-    """R-E7, R-A8, R-A6: at any moment of the run, with any number of versions lost."""
-    for moment, good in every_nth(cases()[shift::4], 2):
-        office, store = damaged_after(all_snapshots()[moment], good)
-        before = list(office.effects)
-        runner = office.runner(store)
+    """Promise 5: for any snapshot of the run and any number of lost versions."""
+    for number, good in every_nth(cases()[shift::4], 2):
+        app, store = damaged_after(all_snapshots()[number], good)
+        before = list(app.effects)
+        runner = app.runner(store)
 
-        # When it is repaired and resumed, nobody having said anything
-        repair_run(store, office)
+        # When it is repaired and resumed without a new decision
+        repair_run(store, app)
         outcome = runner.resume(RUN)
         runner.sweep()
 
-        # Then what was done is not done again, nor anything new without its approval
-        allowed = {"put 5", "put 7", "send 1", "send 3", "send 8"}
-        fresh = office.effect_names()[len(before) :]
-        assert set(fresh) <= allowed
-        assert sorted(set(office.effect_names())) == sorted(office.effect_names()), (
-            moment,
+        # Then no effect is repeated, and no new one needs an approval
+        allowed = {"act 1", "act 3", "act 8", "push 5", "push 7"}
+        new = app.effect_names()[len(before) :]
+        assert set(new) <= allowed
+        assert sorted(set(app.effect_names())) == sorted(app.effect_names()), (
+            number,
             good,
         )
 
-        # And when people look and decide, it comes to its end, everything done once
-        ended = office.run_to_end(runner, outcome)
-        assert isinstance(ended, Finished), (moment, good)
-        assert sorted(set(office.effect_names())) == sorted(office.effect_names()), (
-            moment,
+        # And when people decide, the run is finished and has each effect once
+        ended = app.run_to_end(runner, outcome)
+        assert isinstance(ended, Finished), (number, good)
+        assert sorted(set(app.effect_names())) == sorted(app.effect_names()), (
+            number,
             good,
         )
-        assert 8 == len(office.effect_names()), (moment, good)
+        assert 8 == len(app.effect_names()), (number, good)
         assert "all done" == ended.output
-        # And no call has the key of one that was lost
-        assert 8 == len({effect.split()[2] for effect in office.effects})
+        # And no call has the idempotency key of a lost one
+        assert 8 == len({effect.key for effect in app.effects})
 
 
 @pytest.mark.parametrize("decided", [True, False])
 def test_waits_from_before_a_repair_are_closed(*, decided: bool) -> None:
-    """R-F3, R-F9: whoever holds an old link is told; listed is what now waits."""
-    told = Cancelled if not decided else AlreadyDecided
+    """An old link gets an error; the listing shows only the new waits."""
+    expected = Cancelled if not decided else AlreadyDecided
     closed = 0
-    for moment, good in every_nth(cases(), 3, 1):
-        # Given waits of the last good version, all decided or none
-        picture = all_snapshots()[moment]
-        office, store = damaged_after(
-            picture if decided else without_decisions(picture), good
+    for number, good in every_nth(cases(), 3, 1):
+        # Given the waits of the last good version, all decided or none
+        snapshot = all_snapshots()[number]
+        app, store = damaged_after(
+            snapshot if decided else without_decisions(snapshot), good
         )
-        runner = office.runner(store)
+        runner = app.runner(store)
         old = runner.look(RUN, version=good).waits
 
-        # When the run is repaired and goes on
-        repair_run(store, office)
+        # When the run is repaired and resumed
+        repair_run(store, app)
         outcome = runner.resume(RUN)
 
-        # Then the listing shows what it waits for, and no old link decides that
-        asked = outcome.continuation.waits
+        # Then the listing shows its waits, and no old link decides them
+        waits = outcome.continuation.waits
         listed = {wait.id for wait in runner.waiting()}
-        assert {wait.id for wait in asked} == listed, (moment, good)
+        assert {wait.id for wait in waits} == listed, (number, good)
         assert not listed & {wait.id for wait in old}
-        # And what nobody has decided is asked again
-        again = [(wait.tool, wait.arguments) for wait in asked]
+        # And every undecided call waits again
+        again = [(wait.tool, wait.arguments) for wait in waits]
         assert decided or all((wait.tool, wait.arguments) in again for wait in old)
         for wait in old:
-            with pytest.raises(told):
+            with pytest.raises(expected):
                 runner.decide(wait.id, Deny(by="pat"))
             closed += 1
     assert closed > 10
 
 
 def without_decisions(snapshot: Snapshot) -> Snapshot:
-    """Return a picture in which nobody has decided anything."""
+    """Return a snapshot without its decisions."""
     decisions = f"runs/{RUN}/in/d-"
-    kept = {k: body for k, body in snapshot.objects.items() if decisions not in k}
-    return Snapshot(kept, snapshot.effects)
+    rest = {k: body for k, body in snapshot.objects.items() if decisions not in k}
+    return Snapshot(rest, snapshot.effects)
 
 
 def test_repair_without_damage_changes_nothing() -> None:
-    """R-E10, EF-19: at every moment a run is whole, and the doctor changes nothing."""
-    for picture in all_snapshots()[1:]:
-        store = picture.store()
-        office = RecordedApp(effects=list(picture.effects))
-        found = asyncio.run(check_integrity(Objects(store), RUN))
-        assert found.is_resumable
-        assert () == found.findings
+    """Every snapshot of a run is intact, and a repair changes nothing."""
+    for snapshot in all_snapshots()[1:]:
+        store = snapshot.store()
+        app = RecordedApp(effects=list(snapshot.effects))
+        report = asyncio.run(check_integrity(Objects(store), RUN))
+        assert report.is_resumable
+        assert () == report.findings
         number = asyncio.run(Versions(Objects(store), RUN).newest_number())
-        assert number == repair_run(store, office)
-        assert picture.objects.items() <= store.bodies.items()
+        assert number == repair_run(store, app)
+        assert snapshot.objects.items() <= store.bodies.items()

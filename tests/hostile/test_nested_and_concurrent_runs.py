@@ -1,4 +1,4 @@
-"""Runs in runs, and many threads at one store: each run keeps its own, and is whole."""
+"""Runs inside runs, and many threads on one store: runs stay separate and intact."""
 
 from __future__ import annotations
 
@@ -26,8 +26,10 @@ from continuations.ledger.doctor import check_integrity
 from continuations.ledger.objects import Objects
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import FileStore
+from tests import sample_app
 from tests.hostile import sample_store
 from tests.hostile.editable_store import EditableStore
+from tests.scripts import call, scripted_model
 from tests.stores import keys_and_bodies
 
 if TYPE_CHECKING:
@@ -35,12 +37,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from continuations_storage import Store
+    from tests.effect_log import Effect
+    from tests.scripts import Script
 
-OUTER, INNER = "WHATTHEOUTERONESAID", "WHATTHEINNERONESAID"
+OUTER, INNER = "OUTPUTOFTHEOUTERRUN", "OUTPUTOFTHEINNERRUN"
 
 
 def inner_agent() -> Agent:
-    """Return the agent that a tool runs; it makes a call of its own."""
+    """Return the agent that a tool runs; it makes a call."""
 
     @tool
     def look() -> str:
@@ -51,13 +55,13 @@ def inner_agent() -> Agent:
     return Agent("inside", tools=[look], model=model)
 
 
-def outer_agent(call: Callable[[], str]) -> Agent:
-    """Return an agent whose only tool does something, and then waits for a person."""
+def outer_agent(function: Callable[[], str]) -> Agent:
+    """Return an agent that calls a function in a tool and then needs an approval."""
 
     @tool
     def enter() -> str:
-        """Run another agent to its end."""
-        return call()
+        """Run another agent."""
+        return function()
 
     @tool(approval=True)
     def pay() -> str:
@@ -69,7 +73,7 @@ def outer_agent(call: Callable[[], str]) -> Agent:
 
 
 def run_inner(store: Store | None) -> str:
-    """Run the inner agent to its end, kept in a store or not."""
+    """Run the inner agent to its end, with or without a store."""
     if store is None:
         outcome = run(inner_agent(), "in")
     else:
@@ -78,9 +82,9 @@ def run_inner(store: Store | None) -> str:
     return str(outcome.output)
 
 
-def run_outer(store: Store, call: Callable[[], str]) -> Finished:
-    """Run the outer agent to its end, over a suspension."""
-    runner = Runner(outer_agent(call), store=store)
+def run_outer(store: Store, function: Callable[[], str]) -> Finished:
+    """Run the outer agent to its end, with one suspension."""
+    runner = Runner(outer_agent(function), store=store)
     outcome = runner.start("out", run_id="outer")
     assert isinstance(outcome, Suspended)
     runner.decide(outcome.waits[0].id, Approve(by="kim"))
@@ -90,25 +94,25 @@ def run_outer(store: Store, call: Callable[[], str]) -> Finished:
 
 
 def stored_run_ids(store: EditableStore) -> set[str]:
-    """Return the ids of the runs of which a store holds anything."""
+    """Return the ids of the runs that have objects in a store."""
     return {key.split("/")[1] for key in store.bodies if key.startswith("runs/")}
 
 
 def test_inner_run_without_store_stores_nothing() -> None:
-    """EF-17: a plain run inside of a kept one leaves nothing but its answer."""
+    """A run without a store, inside a stored run, leaves only its output."""
     store = EditableStore()
 
     ended = run_outer(store, lambda: run_inner(None))
 
-    # Then the store has one run, and of the inner one what its caller was told
+    # Then the store has one run, and only the output of the inner one
     assert {"outer"} == stored_run_ids(store)
-    said = [m["content"] for m in ended.continuation.root.messages]
-    assert ["out", None, INNER, None, "paid", OUTER] == said
+    contents = [m["content"] for m in ended.continuation.root.messages]
+    assert ["out", None, INNER, None, "paid", OUTER] == contents
     assert not [body for body in keys_and_bodies(store.bodies) if b"looked" in body]
 
 
 def test_inner_run_with_store_is_kept_when_outer_run_is_not() -> None:
-    """EF-17: the other way round; what the outer one says is nowhere."""
+    """A stored run inside a run without a store is stored; the outer one is not."""
     store = EditableStore()
 
     outcome = run(outer_agent(lambda: run_inner(store)), "out")
@@ -122,84 +126,82 @@ def test_inner_run_with_store_is_kept_when_outer_run_is_not() -> None:
 
 
 def test_inner_and_outer_run_in_one_store_stay_separate() -> None:
-    """EF-15, EF-18: each has its own rows, and nobody writes anything twice."""
-    nested, alone, plainly = EditableStore(), EditableStore(), EditableStore()
+    """Inner and outer run have their own objects, as many as each has alone."""
+    nested, only_inner, only_outer = EditableStore(), EditableStore(), EditableStore()
 
     ended = run_outer(nested, lambda: run_inner(nested))
 
-    # Then each run has as many versions as it has without the other
-    run_inner(alone)
-    other = run_outer(plainly, lambda: run_inner(None))
+    # Then each run has as many versions as without the other
+    run_inner(only_inner)
+    other = run_outer(only_outer, lambda: run_inner(None))
     assert {"inner", "outer"} == stored_run_ids(nested)
     assert ended.continuation.version == other.continuation.version
-    assert version_count(nested) == version_count(alone) + version_count(plainly)
-    # And the words of one are in no object of the other, but for the answer
-    theirs = {k: body for k, body in nested.bodies.items() if "/inner/" in k}
-    assert OUTER.encode() not in b"".join(keys_and_bodies(theirs))
+    assert version_count(nested) == version_count(only_inner) + version_count(
+        only_outer
+    )
+    # And the inner run has no text of the outer one
+    inner = {k: body for k, body in nested.bodies.items() if "/inner/" in k}
+    assert OUTER.encode() not in b"".join(keys_and_bodies(inner))
 
 
 def version_count(store: EditableStore) -> int:
-    """Return how many versions there are of all runs."""
+    """Return the number of versions of all runs."""
     return sum("/v/" in key for key in store.bodies)
 
 
-# Threads ------------------------------------------------------------------------
+# Threads ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("count", [8, 16])
-def test_many_threads_with_a_run_each(count: int, tmp_path: Path) -> None:
-    """EF-20, EF-18: one runner, one folder; nothing is torn, mixed up or left over."""
+def test_many_threads_each_finish_their_run(count: int, tmp_path: Path) -> None:
+    """Threads that share a runner and a folder damage nothing and leave no keys."""
     runner = sample_store.sample_runner(tmp_path)
 
-    def one(number: int) -> object:
+    def run_one(number: int) -> object:
         assert isinstance(runner.start("go", run_id=f"r-{number}"), Suspended)
         return sample_store.finish_run(runner, f"r-{number}")
 
     with ThreadPoolExecutor(count) as threads:
-        ended = list(threads.map(one, range(count)))
+        ended = list(threads.map(run_one, range(count)))
 
     assert [Finished] * count == [type(each) for each in ended]
     assert_undamaged(tmp_path, *(f"r-{number}" for number in range(count)))
 
 
 @pytest.mark.parametrize("count", [8, 16])
-def test_many_threads_with_one_run(count: int, tmp_path: Path) -> None:
-    """EF-20, EF-21, R-A1, R-A12: all start, decide and resume it; it happens once."""
-    paid: list[str] = []
+def test_many_threads_run_one_run_once(count: int, tmp_path: Path) -> None:
+    """All threads start, decide and resume one run; its effect happens once."""
+    effects: list[Effect] = []
+    script: Script = {"go": [[call("pay", what="1")], "all paid"]}
+    model = scripted_model(script, record_turn=lambda _task, _turn: None)
+    agents = sample_app.make_agents(model, record=effects.append)
+    runner = Runner(agents, store=f"file:{tmp_path}")
 
-    @tool(approval=True)
-    def pay() -> str:
-        """Pay, and write it down."""
-        paid.append("paid")
-        return "paid"
-
-    model = ScriptedModel([ToolCall("pay", {}), "all paid"])
-    runner = Runner(Agent("shop", tools=[pay], model=model), store=f"file:{tmp_path}")
-
-    def one(number: int) -> object:
+    def run_one(number: int) -> object:
         for _ in range(1000):
-            # Whoever comes late in anything is told so, and looks again.
+            # A thread that is too late gets one of these errors and tries again.
             with suppress(AlreadyDecided, RunBusy, StaleRun):
-                told = runner.start("go", run_id=sample_store.RUN)
-                if isinstance(told, Finished):
-                    return told.output
-                for wait in told.continuation.waits:
+                outcome = runner.start("go", run_id=sample_store.RUN)
+                if isinstance(outcome, Finished):
+                    return outcome.output
+                for wait in outcome.continuation.waits:
                     runner.decide(wait.id, Approve(by=f"kim {number}"))
             time.sleep(0.01)
         return None
 
     with ThreadPoolExecutor(count) as threads:
-        told = list(threads.map(one, range(count)))
+        outputs = list(threads.map(run_one, range(count)))
 
-    assert (["all paid"] * count, ["paid"]) == (told, paid)
+    assert ["all paid"] * count == outputs
+    assert ["pay 1"] == [effect.name for effect in effects]
     assert 1 == len(sample_store.store_keys(tmp_path, f"runs/{sample_store.RUN}/in/d-"))
     assert_undamaged(tmp_path, sample_store.RUN)
 
 
 def assert_undamaged(folder: Path, *run_ids: str) -> None:
-    """No object of these runs is damaged, and none is there that need not be."""
+    """Assert that no object of some runs is damaged and no temporary key is left."""
     for run_id in run_ids:
-        found = asyncio.run(check_integrity(Objects(FileStore(folder)), run_id))
-        assert found.is_resumable
-        assert () == found.findings
+        report = asyncio.run(check_integrity(Objects(FileStore(folder)), run_id))
+        assert report.is_resumable
+        assert () == report.findings
     assert [] == sample_store.store_keys(folder, "markers/", "waits/", ".tmp+/")

@@ -1,6 +1,6 @@
-"""Keys in clients, headers, environment and context: in nothing that is kept or told.
+"""Secrets of clients, headers, environment and context are not stored or printed.
 
-`tests/engine/test_secrets.py` follows a run that goes well; here everything fails.
+`tests/engine/test_secrets.py` tests runs without errors; here everything fails.
 """
 
 from __future__ import annotations
@@ -41,49 +41,51 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-API_KEY = "sk-proj-PLANTEDINTHECLIENT0123456789"
-HEADER_SECRET = "PLANTEDINAHEADEROFTHECLIENT"
-ENVIRONMENT_SECRET = "PLANTEDINTHEENVIRONMENT"
-CONTEXT_SECRET = "PLANTEDINTHECONTEXT"
+API_KEY = "sk-proj-SECRETOFTHECLIENT0123456789"
+HEADER_SECRET = "SECRETINAHEADEROFTHECLIENT"
+ENVIRONMENT_SECRET = "SECRETINTHEENVIRONMENT"
+CONTEXT_SECRET = "SECRETINTHECONTEXT"
 SECRETS = (API_KEY, API_KEY[-12:], HEADER_SECRET, ENVIRONMENT_SECRET, CONTEXT_SECRET)
 
 
 class LiveObject:
-    """A live object, with a secret that its repr tells."""
+    """An object of the application whose repr shows a secret."""
 
     def __repr__(self) -> str:
-        return f"<Desk {CONTEXT_SECRET}>"
+        return f"<LiveObject {CONTEXT_SECRET}>"
 
     __str__ = __repr__
 
 
 def error_text(error: BaseException) -> str:
-    """Return all that an error says to whoever prints or logs it."""
+    """Return all texts of an error that a program may print or log."""
     return "".join(
         [str(error), repr(error), repr(error.args), *traceback.format_exception(error)]
     )
 
 
-def check_no_secret(*said: str | bytes) -> None:
-    """No secret is in any of it."""
-    for text in said:
+def check_no_secret(*texts: str | bytes) -> None:
+    """Assert that no text contains a secret."""
+    for text in texts:
         data = text if isinstance(text, bytes) else text.encode(errors="replace")
         assert [] == [secret for secret in SECRETS if secret.encode() in data]
 
 
 def test_secret_check_finds_a_stored_or_printed_secret() -> None:
-    """The tests below would hold as well if nothing were looked at."""
+    """A check that finds nothing would pass all other tests."""
     store = EditableStore()
     agent = Agent("boss", model=ScriptedModel(["end"]))
-    ended = Runner(agent, store=store).start(f"My key is {API_KEY}. " * 20, run_id="r")
+    outcome = Runner(agent, store=store).start(
+        f"My key is {API_KEY}. " * 20, run_id="r"
+    )
 
-    for said in (
+    for text in (
         keys_and_bodies(store.bodies)[-1],
         error_text(KeyError(LiveObject())).encode(),
     ):
         with pytest.raises(AssertionError):
-            check_no_secret(said)
-    assert API_KEY in ended.continuation.to_json()
+            check_no_secret(text)
+    assert API_KEY in outcome.continuation.to_json()
 
 
 PROVIDER_RESPONSES: dict[str, Mapping[str, Any]] = {
@@ -112,11 +114,11 @@ PROVIDER_RESPONSES: dict[str, Mapping[str, Any]] = {
         "body": f"key={API_KEY} gateway={HEADER_SECRET}",
     },
     "429": {"status": 429, "body": {"message": f"Authorization: Bearer {API_KEY}"}},
-    "200 that is no answer": {
+    "200 that is no reply": {
         "raw": f'{{"key": "{API_KEY}", "gateway": "{HEADER_SECRET}"}}'
     },
     "200 that is no JSON": {"raw": f"<html>{API_KEY} {HEADER_SECRET}</html>"},
-    "no answer": {"hang_up": True},
+    "no reply": {"hang_up": True},
 }
 
 
@@ -129,15 +131,15 @@ def test_secret_echoed_by_a_provider_is_not_repeated(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """R-I5: not in errors, tracebacks, our log or the store; the run is kept."""
+    """A provider's error may echo a secret; errors, logs and store do not have it."""
     monkeypatch.setenv("OPENAI_API_KEY", API_KEY)
     monkeypatch.setenv("GATEWAY", ENVIRONMENT_SECRET)
     caplog.set_level(logging.DEBUG)
     store = EditableStore()
-    answer = json.loads(json.dumps(PROVIDER_RESPONSES[name]))
-    if not own_client:  # then nobody sent it
-        answer = json.loads(json.dumps(answer).replace(HEADER_SECRET, "a header"))
-    with ModelServer(lambda _, __: answer, key=API_KEY) as server:
+    response = json.loads(json.dumps(PROVIDER_RESPONSES[name]))
+    if not own_client:  # then no request has that header
+        response = json.loads(json.dumps(response).replace(HEADER_SECRET, "a header"))
+    with ModelServer(lambda _, __: response, key=API_KEY) as server:
         client = None
         if own_client:
             client = AsyncOpenAI(
@@ -159,10 +161,10 @@ def test_secret_echoed_by_a_provider_is_not_repeated(
         if client is not None:
             asyncio.run(client.close())
 
-    ours = [
+    log_messages = [
         r.getMessage() for r in caplog.records if r.name.startswith("continuations")
     ]
-    check_no_secret(error_text(raised.value), *ours, repr(model), repr(runner))
+    check_no_secret(error_text(raised.value), *log_messages, repr(model), repr(runner))
     check_no_secret(*keys_and_bodies(store.bodies), runner.look("r").to_json())
     assert "suspended" == runner.look("r").status
 
@@ -170,25 +172,25 @@ def test_secret_echoed_by_a_provider_is_not_repeated(
 def test_errors_contain_no_secret(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """R-I5: Corrupt, AgentChanged, refused decisions, a failed run; with a context."""
+    """Corrupt, AgentChanged, refused decisions and a failed run show no secret."""
     monkeypatch.setenv("OPENAI_API_KEY", API_KEY)
     monkeypatch.setenv("GATEWAY", ENVIRONMENT_SECRET)
     caplog.set_level(logging.DEBUG)
 
     @tool(approval=True)
     def pay(ctx: ToolContext) -> str:
-        """Look at the context, and fail for another reason."""
+        """Use the context, and fail for another reason."""
         assert CONTEXT_SECRET in repr(ctx.context)
         raise ConnectionError("no route to the bank")
 
     @tool
     def keep(ctx: ToolContext) -> Any:
-        """Try to have live objects stored: as a value, a key, an error."""
-        return {"desk": ctx.context, "all": [ctx]}
+        """Return live objects, which cannot be stored."""
+        return {"context": ctx.context, "all": [ctx]}
 
     @tool
     def fail(ctx: ToolContext) -> Any:
-        """Raise what holds the live object."""
+        """Raise an error that holds the live object."""
         raise LookupError(ctx)
 
     calls = [ToolCall(name, {}) for name in ("keep", "fail", "pay")]
@@ -196,39 +198,45 @@ def test_errors_contain_no_secret(
     scripted = ScriptedModel([calls, "end"])
     agent = Agent("boss", tools=[pay, keep, fail], model=scripted)
     runner = Runner(agent, store=FileStore(tmp_path / "store"))
-    said: list[object] = [model, runner, agent, pay, runner.store]
+    values: list[object] = [model, runner, agent, pay, runner.store]
 
     outcome = runner.start("go", run_id="r", context=LiveObject())
     assert isinstance(outcome, Suspended)
-    said += [outcome, outcome.waits, outcome.continuation.root]
+    values += [outcome, outcome.waits, outcome.continuation.root]
     (wait,) = outcome.waits
     errors: list[ContinuationsError] = []
 
-    def refused(kind: type[ContinuationsError], work: Any) -> None:
+    def expect_error(kind: type[ContinuationsError], operation: Any) -> None:
         with pytest.raises(kind) as raised:
-            work()
+            operation()
         errors.append(raised.value)
 
-    # The tool is gone
+    # The tool was removed
     runner.decide(wait.id, Approve(by="kim"))
     changed = Runner(Agent("boss", model=scripted), store=runner.store)
-    refused(AgentChanged, lambda: changed.resume("r", context=LiveObject()))
-    refused(ContinuationsError, lambda: runner.decide(wait.id, Deny()))
+    expect_error(AgentChanged, lambda: changed.resume("r", context=LiveObject()))
+    expect_error(ContinuationsError, lambda: runner.decide(wait.id, Deny()))
     # The newest version is damaged
     newest = min((tmp_path / "store/runs/r/v").iterdir())
-    whole = newest.read_bytes()
-    newest.write_bytes(whole[:-1])
-    refused(Corrupt, lambda: runner.resume("r", context=LiveObject()))
-    newest.write_bytes(whole)
-    # And it goes on to its end, its tools having failed
-    ended = runner.resume("r", context=LiveObject())
+    body = newest.read_bytes()
+    newest.write_bytes(body[:-1])
+    expect_error(Corrupt, lambda: runner.resume("r", context=LiveObject()))
+    newest.write_bytes(body)
+    # The run finishes, although its tools failed
+    finished = runner.resume("r", context=LiveObject())
     looked = runner.look("r")
-    said += [ended, looked, looked.run_state, looked.root.messages, looked.to_json()]
+    values += [
+        finished,
+        looked,
+        looked.run_state,
+        looked.root.messages,
+        looked.to_json(),
+    ]
     cancelled = runner.start("go", run_id="s", context=LiveObject())
-    said += [cancelled, runner.cancel("s"), runner.resume("s", context=LiveObject())]
-    assert isinstance(said[-1], Failed)
+    values += [cancelled, runner.cancel("s"), runner.resume("s", context=LiveObject())]
+    assert isinstance(values[-1], Failed)
 
-    check_no_secret(*map(repr, said), *map(error_text, errors), caplog.text)
+    check_no_secret(*map(repr, values), *map(error_text, errors), caplog.text)
     bodies = {
         k: (tmp_path / "store" / k).read_bytes()
         for k in sample_store.store_keys(tmp_path / "store")
@@ -237,9 +245,9 @@ def test_errors_contain_no_secret(
 
 
 def test_repr_of_public_values_shows_no_secret() -> None:
-    """R-I5: whoever adds a public class that can hold one comes by here."""
-    holding = {"Runner", "AsyncRunner", "ToolContext", "Agent", "Model"}
-    assert holding <= set(continuations.__all__)
+    """No public class that can hold a secret shows it in its repr."""
+    classes_with_secrets = {"Runner", "AsyncRunner", "ToolContext", "Agent", "Model"}
+    assert classes_with_secrets <= set(continuations.__all__)
     context = ToolContext(
         run_id="r",
         call_id="c1",

@@ -1,7 +1,7 @@
-"""What the chat completions API refuses, in its own words.
+"""The rules by which the chat completions API refuses a request, with its error texts.
 
-Written from the API's documentation and the errors that people report of it, and
-apart from `continuations.core.transcript`: a mistake there must not be made here too.
+Written from the API's documentation and from error reports, independently of
+`continuations.core.transcript`: a mistake there must not be repeated here.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _PARAMETERS = frozenset(
     reasoning_effort response_format safety_identifier seed service_tier stop store
     stream stream_options temperature tool_choice tools top_logprobs top_p user
     verbosity web_search_options
-    """.split()  # noqa: SIM905 - one name a line would be all that one sees here
+    """.split()  # noqa: SIM905 - one name per line would fill the file
 )
 
 
 class RequestRejected(Exception):
-    """A request that the API does not take, in the API's words."""
+    """A request that the API refuses, with the API's error text."""
 
     def __init__(
         self,
@@ -44,9 +44,9 @@ class RequestRejected(Exception):
 
 
 def parse_body(body: bytes) -> dict[str, Any]:
-    """Return the JSON object of a body; raises `Refused`.
+    """Return the JSON object of a body; raises `RequestRejected`.
 
-    UTF-8 has no lone surrogates (RFC 3629, section 3), escaped ones are no better,
+    UTF-8 has no lone surrogates (RFC 3629, section 3). Escaped ones are refused too,
     and NaN is not JSON (RFC 8259, section 6).
     """
 
@@ -69,7 +69,7 @@ def parse_body(body: bytes) -> dict[str, Any]:
 
 
 def check_request(request: Mapping[str, Any]) -> None:
-    """Raise `Refused` for a request that the API would answer with a 400."""
+    """Raise `RequestRejected` for a request that the API refuses with status 400."""
     if not isinstance(request.get("model"), str):
         raise RequestRejected("you must provide a model parameter")
     for name in request:
@@ -91,7 +91,7 @@ def check_request(request: Mapping[str, Any]) -> None:
 def _non_empty_list(value: Any, where: str) -> list[dict[str, Any]]:
     if not isinstance(value, list):
         raise _wrong_type(where, "an array of objects", value)
-    items = cast("list[dict[str, Any]]", value)  # each item is looked at by the caller
+    items = cast("list[dict[str, Any]]", value)  # the caller checks each item
     if not items:
         raise RequestRejected(
             f"Invalid '{where}': empty array. Expected an array with minimum length 1,"
@@ -106,14 +106,14 @@ def _wrong_type(where: str, wanted: str, value: Any) -> RequestRejected:
     kinds = {dict: "an object", list: "an array", str: "a string", bool: "a boolean"}
     names = [name for kind, name in kinds.items() if isinstance(value, kind)]
     got = "null" if value is None else names[0] if names else "a number"
-    said = f"Invalid type for '{where}': expected {wanted}, but got {got} instead."
-    return RequestRejected(said, where, "invalid_type")
+    text = f"Invalid type for '{where}': expected {wanted}, but got {got} instead."
+    return RequestRejected(text, where, "invalid_type")
 
 
 def _text(value: Any, where: str) -> str:
     if value is None:
-        said = f"Missing required parameter: '{where}'."
-        raise RequestRejected(said, where, "missing_required_parameter")
+        text = f"Missing required parameter: '{where}'."
+        raise RequestRejected(text, where, "missing_required_parameter")
     if not isinstance(value, str):
         raise _wrong_type(where, "a string", value)
     return value
@@ -142,17 +142,17 @@ def _check_message(value: Any, where: str) -> None:
     role = _text(message.get("role"), f"{where}.role")
     if role not in _ROLES:
         supported = ", ".join(f"'{name}'" for name in _ROLES)
-        said = f"Invalid value: '{role}'. Supported values are: {supported}."
-        raise RequestRejected(said, f"{where}.role", "invalid_value")
-    asks = role == "assistant" and message.get("tool_calls") is not None
-    if asks:
+        text = f"Invalid value: '{role}'. Supported values are: {supported}."
+        raise RequestRejected(text, f"{where}.role", "invalid_value")
+    has_calls = role == "assistant" and message.get("tool_calls") is not None
+    if has_calls:
         calls = _non_empty_list(message["tool_calls"], f"{where}.tool_calls")
         for index, call in enumerate(calls):
             _check_call(call, f"{where}.tool_calls[{index}]")
     if role == "tool":
         _text(message.get("tool_call_id"), f"{where}.tool_call_id")
     refused = role == "assistant" and isinstance(message.get("refusal"), str)
-    if message.get("content") is not None or not (asks or refused):
+    if message.get("content") is not None or not (has_calls or refused):
         _check_content(message.get("content"), f"{where}.content", role)
 
 
@@ -160,29 +160,29 @@ def _check_content(content: Any, where: str, role: str) -> None:
     if isinstance(content, str):
         return
     if content is None:
-        said = "Invalid value for 'content': expected a string, got null."
-        raise RequestRejected(said, where)
+        text = "Invalid value for 'content': expected a string, got null."
+        raise RequestRejected(text, where)
     if not isinstance(content, list):
         raise _wrong_type(where, "one of a string or array of objects", content)
     for index, item in enumerate(_non_empty_list(content, where)):
         part = _object(item, f"{where}[{index}]")
         kind = _text(part.get("type"), f"{where}[{index}].type")
         if role == "tool" and kind != "text":
-            said = f"Invalid value: '{kind}'. Supported values are: 'text'."
-            raise RequestRejected(said, f"{where}[{index}].type", "invalid_value")
+            text = f"Invalid value: '{kind}'. Supported values are: 'text'."
+            raise RequestRejected(text, f"{where}[{index}].type", "invalid_value")
 
 
 def _check_call(value: Any, where: str) -> None:
     call = _object(value, where)
     _non_empty_text(call.get("id"), f"{where}.id")
     kind = _text(call.get("type"), f"{where}.type")
-    written = {"function": "arguments", "custom": "input"}.get(kind)
-    if written is None:
-        said = f"Invalid value: '{kind}'. Supported values are: 'function', 'custom'."
-        raise RequestRejected(said, f"{where}.type", "invalid_value")
+    field = {"function": "arguments", "custom": "input"}.get(kind)
+    if field is None:
+        text = f"Invalid value: '{kind}'. Supported values are: 'function', 'custom'."
+        raise RequestRejected(text, f"{where}.type", "invalid_value")
     body = _object(call.get(kind), f"{where}.{kind}")
     _check_name(body.get("name"), f"{where}.{kind}.name")
-    _text(body.get(written), f"{where}.{kind}.{written}")
+    _text(body.get(field), f"{where}.{kind}.{field}")
 
 
 def _check_name(value: Any, where: str) -> str:
@@ -205,32 +205,35 @@ def _check_name(value: Any, where: str) -> str:
 
 
 def _check_turns(messages: list[dict[str, Any]]) -> None:
-    asked: set[str] = set()  # of the whole conversation
-    turn: set[str] = set()  # of the last assistant message
+    all_calls: set[str] = set()  # of the whole conversation
+    turn_calls: set[str] = set()  # of the last assistant message
     open_calls: list[str] = []
     for index, message in enumerate(messages):
         if message["role"] == "tool":
-            _check_result(message["tool_call_id"], index, turn, open_calls)
+            _check_result(message["tool_call_id"], index, turn_calls, open_calls)
             open_calls.remove(message["tool_call_id"])
             continue
         _check_no_open_calls(open_calls, index)
         calls = message.get("tool_calls") if message["role"] == "assistant" else None
         open_calls = [call["id"] for call in calls or ()]
-        turn = set(open_calls)
-        if len(turn) < len(open_calls) or turn & asked:
-            raise _duplicate(next(iter(turn & asked or turn)), index)
-        asked |= turn
+        turn_calls = set(open_calls)
+        repeated = turn_calls & all_calls
+        if len(turn_calls) < len(open_calls) or repeated:
+            raise _duplicate(next(iter(repeated or turn_calls)), index)
+        all_calls |= turn_calls
     _check_no_open_calls(open_calls, len(messages))
 
 
-def _check_result(call: str, index: int, turn: set[str], open_calls: list[str]) -> None:
-    if not turn:
+def _check_result(
+    call: str, index: int, turn_calls: set[str], open_calls: list[str]
+) -> None:
+    if not turn_calls:
         raise RequestRejected(
             "Invalid parameter: messages with role 'tool' must be a response to a"
             " preceeding message with 'tool_calls'.",
             f"messages.[{index}].role",
         )
-    if call not in turn:
+    if call not in turn_calls:
         raise RequestRejected(
             f"Invalid parameter: 'tool_call_id' of '{call}' not found in 'tool_calls'"
             " of previous message.",
@@ -251,16 +254,16 @@ def _check_no_open_calls(open_calls: list[str], index: int) -> None:
 
 
 def _duplicate(call: str, index: int) -> RequestRejected:
-    said = f"Duplicate value for 'tool_call_id' of '{call}' in message[{index}]."
-    return RequestRejected(said, f"messages.[{index}]", "duplicate_value")
+    text = f"Duplicate value for 'tool_call_id' of '{call}' in message[{index}]."
+    return RequestRejected(text, f"messages.[{index}]", "duplicate_value")
 
 
 def _check_tools(request: Mapping[str, Any]) -> None:
     if "tools" not in request:
         for name in ("tool_choice", "parallel_tool_calls"):
             if name in request:
-                said = f"'{name}' is only allowed when 'tools' are specified."
-                raise RequestRejected(f"Invalid value for '{name}': {said}", name)
+                text = f"'{name}' is only allowed when 'tools' are specified."
+                raise RequestRejected(f"Invalid value for '{name}': {text}", name)
         return
     names: set[str] = set()
     for index, tool in enumerate(_non_empty_list(request["tools"], "tools")):
@@ -268,8 +271,8 @@ def _check_tools(request: Mapping[str, Any]) -> None:
         function = _object(_object(tool, f"tools[{index}]").get("function"), where)
         name = _check_name(function.get("name"), f"{where}.name")
         if name in names:
-            said = f"Invalid 'tools': tool names must be unique, '{name}' is not."
-            raise RequestRejected(said, f"{where}.name", "duplicate_value")
+            text = f"Invalid 'tools': tool names must be unique, '{name}' is not."
+            raise RequestRejected(text, f"{where}.name", "duplicate_value")
         names.add(name)
         _check_parameters(function.get("parameters", {"type": "object"}), name, where)
 

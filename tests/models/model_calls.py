@@ -1,4 +1,4 @@
-"""How the tests of this room ask a model over real HTTP."""
+"""Call a model over real HTTP, for the tests of this folder."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def chat_model(server: ModelServer, *, max_retries: int = 0) -> OpenAIChat:
 
 
 def call_model(model: OpenAIChat, request: ModelRequest = HELLO_REQUEST) -> ModelReply:
-    """Return the reply, asked for on a loop of its own."""
+    """Return the reply of a model, requested on a new event loop."""
     return asyncio.run(model.reply(request))
 
 
 def adapter_reply(
     reply: Mapping[str, Any], request: ModelRequest = HELLO_REQUEST
 ) -> ModelReply:
-    """Return what becomes of a server's reply."""
+    """Return the reply that the adapter makes from a server's reply."""
     with ModelServer({"": [reply]}, key=KEY) as server:
         return call_model(chat_model(server), request)
 
@@ -43,7 +43,7 @@ def adapter_reply(
 def adapter_error(
     script: Script | Rule, request: ModelRequest = HELLO_REQUEST
 ) -> ModelError:
-    """Return the error that a server's reply ends in."""
+    """Return the error that the adapter raises for a server's reply."""
     with (
         ModelServer(script, key=KEY) as server,
         pytest.raises(ModelError) as caught,

@@ -1,4 +1,4 @@
-"""What becomes of a chat completions server's answer."""
+"""Responses of a chat completions server are read as replies."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.models.model_calls import (
 
 
 def test_unknown_fields_survive_and_go_back_unchanged() -> None:
-    # Given a provider with fields of its own
+    # Given a provider that adds its own fields
     extra: dict[str, Any] = {
         "reasoning_details": [{"type": "thinking", "signature": "Zm9v", "n": 1.50}],
         "provider": {"big": 10**40, "nothing": None, "yes": True},
@@ -30,7 +30,7 @@ def test_unknown_fields_survive_and_go_back_unchanged() -> None:
     script = {"": [{"tool_calls": [call], **extra}, {"content": "done"}]}
 
     with ModelServer(script) as server:
-        # When its message is kept and sent back
+        # When its message is sent back
         first = call_model(chat_model(server))
         messages = [
             user_message("hello"),
@@ -39,7 +39,7 @@ def test_unknown_fields_survive_and_go_back_unchanged() -> None:
         ]
         call_model(chat_model(server), ModelRequest(messages=messages))
 
-    # Then it is the message that came
+    # Then the message is unchanged
     sent = server.requests[1]["messages"][1]
     assert first.message.data == sent
     assert extra == {name: sent[name] for name in extra}
@@ -48,9 +48,9 @@ def test_unknown_fields_survive_and_go_back_unchanged() -> None:
     assert "tool_calls" == first.finish_reason
 
 
-@pytest.mark.parametrize("nothing", [[], None])
-def test_an_empty_list_of_calls_is_dropped(nothing: Any) -> None:
-    message = {"role": "assistant", "tool_calls": nothing, "content": "hi", "x": 1}
+@pytest.mark.parametrize("tool_calls", [[], None])
+def test_empty_tool_calls_are_dropped(tool_calls: Any) -> None:
+    message = {"role": "assistant", "tool_calls": tool_calls, "content": "hi", "x": 1}
 
     reply = adapter_reply({"raw": json.dumps({"choices": [{"message": message}]})})
 
@@ -99,7 +99,7 @@ def test_finish_reason_is_returned() -> None:
     )
 
 
-def test_a_refusal_is_a_reply() -> None:
+def test_refusal_is_a_reply() -> None:
     assert "No." == adapter_reply({"content": None, "refusal": "No."}).message.content
 
 
@@ -117,31 +117,40 @@ CALL_WITH_OBJECT_ARGUMENTS: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("raw", "expected_text"),
     [
-        ("<html>", "its answer is not JSON"),
-        ("", "its answer is not JSON"),
-        ("[" * 100_000, "its answer is not JSON"),
+        ("<html>", "the response is not JSON"),
+        ("", "the response is not JSON"),
+        ("[" * 100_000, "the response is not JSON"),
         (
             completion_json({"role": "assistant", "content": float("inf")}),
             "is not JSON",
         ),
-        ("[]", "its answer is not a completion"),
-        ("{}", "its answer has no choices"),
-        ('{"choices": []}', "its answer has no choices"),
-        ('{"choices": [7]}', "its answer has no choices"),
-        ('{"choices": [{}]}', "its answer has no message"),
-        (completion_json({"role": "user", "content": "hi"}), "is not an assistant's"),
-        (completion_json({"content": "hi"}), "is not an assistant's"),
-        (completion_json({"role": "assistant", "tool_calls": 7}), "cannot be kept"),
-        (completion_json({"role": "assistant", "tool_calls": [7]}), "cannot be kept"),
+        ("[]", "the response is not a chat completion"),
+        ("{}", "the response has no choices"),
+        ('{"choices": []}', "the response has no choices"),
+        ('{"choices": [7]}', "the response has no choices"),
+        ('{"choices": [{}]}', "the response has no message"),
+        (
+            completion_json({"role": "user", "content": "hi"}),
+            "is not an assistant message",
+        ),
+        (completion_json({"content": "hi"}), "is not an assistant message"),
+        (
+            completion_json({"role": "assistant", "tool_calls": 7}),
+            "message is not valid",
+        ),
+        (
+            completion_json({"role": "assistant", "tool_calls": [7]}),
+            "message is not valid",
+        ),
         (
             completion_json(
                 {"role": "assistant", "tool_calls": [CALL_WITH_OBJECT_ARGUMENTS]}
             ),
-            "cannot be kept",
+            "message is not valid",
         ),
         (
             completion_json({"role": "assistant", "content": None}),
-            "its message is empty",
+            "the message is empty",
         ),
     ],
 )
@@ -158,6 +167,6 @@ def test_error_body_with_status_200_is_quoted() -> None:
     error = adapter_error({"": [{"raw": raw}]})
 
     assert (
-        "Model gpt-5-mini: 127.0.0.1: its answer has no choices"
-        " (502: Upstream is down). Resume the run to ask again."
+        "Model gpt-5-mini: 127.0.0.1: the response has no choices"
+        " (502: Upstream is down). Resume the run to retry."
     ) == str(error)

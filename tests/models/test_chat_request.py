@@ -1,4 +1,4 @@
-"""What is sent to a chat completions server."""
+"""The requests that are sent to a chat completions server."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 
 class RecordingServer:
-    """A server that keeps path, headers and bytes of what it is sent."""
+    """A server that records path, headers and body of each request."""
 
     def __init__(self) -> None:
         seen: list[tuple[str, dict[str, str], bytes]] = []
         message = {"role": "assistant", "content": "ok"}
-        answer = json.dumps({"choices": [{"message": message}]}).encode()
+        response = json.dumps({"choices": [{"message": message}]}).encode()
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
@@ -44,10 +44,10 @@ class RecordingServer:
                 seen.append((self.path, dict(self.headers), body))
                 self.send_response(200)
                 self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(answer)))
+                self.send_header("Content-Length", str(len(response)))
                 self.send_header("Connection", "close")
                 self.end_headers()
-                self.wfile.write(answer)
+                self.wfile.write(response)
 
             def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
                 pass
@@ -165,7 +165,7 @@ def test_adapter_sends_the_same_bytes_as_the_openai_client(
         **request.settings,
     }
 
-    # When it is asked through us, and as the documentation of openai says
+    # When it is sent by the adapter, and as the documentation of openai says
     call_model(OpenAIChat("gpt-5-mini", base_url=recorder.url, api_key=KEY), request)
 
     async def documented() -> None:
@@ -180,19 +180,18 @@ def test_adapter_sends_the_same_bytes_as_the_openai_client(
 
 
 def test_lone_surrogate_is_replaced_only_in_the_request() -> None:
-    """R-I2."""
-    # Given a half of an emoji, as a character and as JSON's escape for it
-    spoken = user_message("half \ud83d of it")
+    # Given a lone surrogate, as a character and as an escape
+    literal = user_message("half \ud83d of it")
     escaped = Message.from_json(
         '{"role":"user","content":"half \\uD83D, \\ud83d\\ude00"}'
     )
 
     with ModelServer({"": [{"content": "ok"}]}) as server:
-        call_model(chat_model(server), ModelRequest(messages=[spoken, escaped]))
+        call_model(chat_model(server), ModelRequest(messages=[literal, escaped]))
 
     sent = [message["content"] for message in server.requests[0]["messages"]]
     assert ["half \ufffd of it", "half \ufffd, 😀"] == sent
-    assert spoken.content == "half \ud83d of it"
+    assert literal.content == "half \ud83d of it"
 
 
 def test_request_contains_no_extra_settings() -> None:
@@ -255,7 +254,10 @@ def test_reserved_settings_are_rejected(name: str) -> None:
 
     error = adapter_error({}, request)
 
-    assert f"Model gpt-5-mini: settings may not name {name}." == str(error)
+    assert (
+        f"Model gpt-5-mini: settings must not contain {name}: the adapter sets them."
+        == str(error)
+    )
 
 
 def test_settings_that_are_no_json_are_rejected() -> None:

@@ -1,4 +1,4 @@
-"""The contract: what a reply says by default, and that both models keep it."""
+"""The model protocol: its defaults, and that both models implement it."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def test_request_has_no_tools_and_settings_by_default() -> None:
     assert ((), {}) == (request.tools, request.settings)
 
 
-def test_both_models_keep_the_contract() -> None:
-    # Given the assignment, which the type checkers judge
+def test_both_models_implement_the_protocol() -> None:
+    # The type checkers check this assignment.
     models: list[Model] = [OpenAIChat("gpt-5-mini"), ScriptedModel(["hi"])]
 
     assert ["gpt-5-mini", "scripted"] == [model.name for model in models]

@@ -1,4 +1,4 @@
-"""The OpenAI adapter: what goes wrong, and whose client it is."""
+"""The OpenAI adapter: its errors and its clients."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.models.model_calls import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# What goes wrong --------------------------------------------------------------
+# Errors --------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_status_decides_whether_an_error_is_retryable(
     assert (status, retryable) == (error.status, error.retryable)
 
 
-def test_an_error_says_what_happened_and_what_to_do() -> None:
+def test_status_error_says_the_cause_and_the_remedy() -> None:
     body = {"message": "You have  no\nquota.", "type": "quota", "code": "quota"}
     reply = {
         "status": 429,
@@ -60,19 +60,19 @@ def test_an_error_says_what_happened_and_what_to_do() -> None:
     )
 
     assert (
-        "Run jane-1, model gpt-5-mini: 127.0.0.1 answered 429 (quota: You have no"
-        " quota). Check the account's limits and credit, then resume the run. Its id"
-        " there is 'req_1'."
+        "Run jane-1, model gpt-5-mini: 127.0.0.1 returned status 429 (quota: You have"
+        " no quota). Check the limits and the credit of the account, then resume the"
+        " run. The request id is 'req_1'."
     ) == str(error)
     assert "jane-1" == error.run_id
 
 
 def test_error_that_the_client_retries_is_not_raised() -> None:
-    # Given a server that has one bad moment
-    answers = iter([{"status": 503, "headers": {"retry-after-ms": "1"}}])
+    # Given a server that fails once
+    replies = iter([{"status": 503, "headers": {"retry-after-ms": "1"}}])
 
     def rule(_messages: Any, _model: str) -> Mapping[str, Any]:
-        return next(answers, {"content": "ok"})
+        return next(replies, {"content": "ok"})
 
     with ModelServer(rule) as server:
         reply = call_model(chat_model(server, max_retries=2))
@@ -101,17 +101,16 @@ def test_timeout_is_retryable() -> None:
         model = OpenAIChat(
             "m", base_url=server.url, api_key=server.key, timeout=0.2, max_retries=0
         )
-        with pytest.raises(ModelError, match="did not answer in time") as caught:
+        with pytest.raises(ModelError, match="did not reply in time") as caught:
             call_model(model)
 
     assert caught.value.retryable
 
 
 def test_error_does_not_contain_the_api_key() -> None:
-    """R-I5."""
     # Given a provider that repeats the key, whole and in parts
-    said = f"Incorrect API key provided: {KEY}, sk-proj-0*********ghij, {KEY[-4:]}."
-    body = {"error": {"message": said, "code": "invalid_api_key"}}
+    quote = f"Incorrect API key provided: {KEY}, sk-proj-0*********ghij, {KEY[-4:]}."
+    body = {"error": {"message": quote, "code": "invalid_api_key"}}
 
     error = adapter_error({"": [{"status": 401, "body": body}]})
 
@@ -121,7 +120,7 @@ def test_error_does_not_contain_the_api_key() -> None:
 
 
 def test_error_does_not_contain_the_conversation() -> None:
-    # Given a provider that repeats what it could not use
+    # Given a provider that repeats the invalid input
     salary = "Jane earns 93,000 a year"
     body = {"detail": f"Input should be a string, input_value='{salary[:18]}...'"}
 
@@ -135,8 +134,7 @@ def test_error_does_not_contain_the_conversation() -> None:
 
 
 def test_error_keeps_no_reference_to_the_request() -> None:
-    """R-I5."""
-    # Errors of openai hold the request, and with it the key.
+    # An error of openai holds the request, and so the key.
     error = adapter_error({"": [{"status": 401}]})
 
     assert (None, None) == (error.__cause__, error.__context__)
@@ -152,7 +150,7 @@ def test_invalid_api_key_error_does_not_contain_the_key() -> None:
     assert (None, None) == (caught.value.__cause__, caught.value.__context__)
 
 
-def test_a_missing_key_names_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_key_error_names_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
 
     with pytest.raises(ModelError, match="Set OPENAI_API_KEY"):
@@ -160,7 +158,7 @@ def test_a_missing_key_names_the_variable(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_invalid_client_settings_are_an_error() -> None:
-    with pytest.raises(ModelError, match="openai takes no such settings"):
+    with pytest.raises(ModelError, match="the client cannot be made"):
         call_model(OpenAIChat("gpt-5-mini", api_key=KEY, base_url="http://[::"))
 
 
@@ -195,7 +193,7 @@ def test_model_works_in_many_loops_and_threads() -> None:
                 await asyncio.gather(*(model.reply(HELLO_REQUEST) for _ in range(3)))
             )
 
-        # When loops come and go, one after the other and side by side
+        # When loops use it one after the other and at the same time
         for _ in range(3):
             asyncio.run(both())
         threads = [threading.Thread(target=asyncio.run, args=(both(),)) for _ in "abcd"]
@@ -204,14 +202,14 @@ def test_model_works_in_many_loops_and_threads() -> None:
         for thread in threads:
             thread.join()
 
-        # Then each had its answers, and no connection is left open (a warning of
-        # that is an error here)
+        # Then each loop got its replies, and no connection is left open (the warning
+        # about an open connection would be an error here)
         gc.collect()
         assert 7 * 3 == len(server.requests)
 
 
 def test_one_client_is_kept_per_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Given a count of the clients that are made
+    # Given a list of the clients that are made
     made: list[weakref.ref[AsyncOpenAI]] = []
     make = AsyncOpenAI.__init__
 
@@ -227,23 +225,23 @@ def test_one_client_is_kept_per_event_loop(monkeypatch: pytest.MonkeyPatch) -> N
             await model.reply(HELLO_REQUEST)
             await model.reply(HELLO_REQUEST)
 
-        # When two loops ask twice each
+        # When two loops send two requests each
         asyncio.run(twice())
         asyncio.run(twice())
 
-    # Then each had one client, and the one of the loop that is gone is gone too
+    # Then each loop had one client, and the client of the first loop is collected
     gc.collect()
     assert [True, False] == [client() is None for client in made]
 
 
-def test_given_client_is_used_and_not_closed() -> None:
-    async def given(server: ModelServer) -> bool:
+def test_client_of_the_application_is_used_and_not_closed() -> None:
+    async def is_closed_after_use(server: ModelServer) -> bool:
         async with AsyncOpenAI(base_url=server.url, api_key=server.key) as client:
             await OpenAIChat("gpt-5-mini", client=client).reply(HELLO_REQUEST)
             return client.is_closed()
 
     with ModelServer({"": [{"content": "ok"}]}) as server:
-        assert not asyncio.run(given(server))
+        assert not asyncio.run(is_closed_after_use(server))
 
 
 def test_repr_contains_only_the_name() -> None:
@@ -253,7 +251,7 @@ def test_repr_contains_only_the_name() -> None:
     assert "gpt-5-mini" == model.name
 
 
-def test_importing_it_does_not_load_openai() -> None:
+def test_importing_the_adapter_does_not_load_openai() -> None:
     code = (
         "import sys, continuations.models.scripted;"
         "from continuations.models.openai_chat import OpenAIChat;"

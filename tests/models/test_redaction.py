@@ -1,4 +1,4 @@
-"""What may be quoted of a provider's words."""
+"""A quoted error text of a provider contains no secrets."""
 
 from __future__ import annotations
 
@@ -43,7 +43,6 @@ def test_harmless_text_is_quoted_unchanged(text: str) -> None:
     ],
 )
 def test_text_that_looks_like_a_key_is_redacted(echo: str) -> None:
-    """R-I5."""
     shown = quoted(f"Bad key: {echo}, go away")
 
     assert "[key]" in shown
@@ -60,11 +59,11 @@ def test_configured_key_is_redacted_whatever_its_form() -> None:
 
 def test_quoted_conversation_is_redacted() -> None:
     # Given a conversation with a secret in a message, in arguments and in a result
-    said = user_message(
+    question = user_message(
         "My number is DE89370400440532013000, and\nkeep it to yourself."
     )
     call = {"name": "pay", "arguments": '{"to": "Jane Q. Public of Elm Street"}'}
-    asked = Message.from_mapping(
+    call_message = Message.from_mapping(
         {
             "role": "assistant",
             "tool_calls": [{"id": "call_1", "type": "function", "function": call}],
@@ -76,12 +75,12 @@ def test_quoted_conversation_is_redacted() -> None:
     shown = quoted(
         "Bad input: DE89370400440532013000 / and keep it to yourself / Jane Q. Public"
         " of Elm / 'The balance is 12,345.67 EUR' of call_1",
-        said,
-        asked,
+        question,
+        call_message,
         result,
     )
 
-    # Then only its own words are left
+    # Then only the provider's own text is left
     assert "Bad input: [...] / [...] / [...] / '[...]' of call_1" == shown
 
 
@@ -106,11 +105,11 @@ def test_quotation_is_one_line_of_at_most_400_characters() -> None:
 
 
 def test_custom_header_values_are_redacted() -> None:
-    """R-I5: a gateway's password; a short word such as a version stays readable."""
-    said = "x-gateway: hunter2-of-the-gateway is wrong for v1beta"
+    """A gateway's password is redacted; a short word such as a version is not."""
+    text = "x-gateway: hunter2-of-the-gateway is wrong for v1beta"
 
     shown = redact_provider_text(
-        said, api_key="", messages=(), headers=("hunter2-of-the-gateway", "v1beta")
+        text, api_key="", messages=(), headers=("hunter2-of-the-gateway", "v1beta")
     )
 
     assert "x-gateway: [header] is wrong for v1beta" == shown

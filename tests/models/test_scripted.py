@@ -1,4 +1,4 @@
-"""The scripted model: the conversation alone says which line is next."""
+"""The scripted model: the conversation alone decides which reply is next."""
 
 from __future__ import annotations
 
@@ -32,20 +32,19 @@ def assistant_message(text: str) -> Message:
     return Message.from_mapping({"role": "assistant", "content": text})
 
 
-def test_text_line_is_a_final_reply() -> None:
+def test_text_reply_is_a_final_reply() -> None:
     reply = call_model(ScriptedModel(["Done."]))
 
     assert '{"role":"assistant","content":"Done."}' == reply.message.text
     assert ("stop", Usage(requests=1)) == (reply.finish_reason, reply.usage)
 
 
-def test_call_lines_become_tool_calls() -> None:
-    # Given a line of one call, and one of several
+def test_call_replies_become_tool_calls() -> None:
+    # Given a reply with one call, and a reply with two calls
     one = ScriptedModel([ToolCall("pay", {"cents": 5, "to": "Jöna"})])
     two = ScriptedModel([[ToolCall("a"), ToolCall("b", "{oops", id="x")]])
 
-    # When they are said
-    # Then arguments are JSON, or the text as it was written
+    # Then the arguments are JSON, or the text of the script
     assert (
         ToolCallRequest("call_0_0", "pay", '{"cents":5,"to":"Jöna"}'),
     ) == call_model(one).message.tool_calls
@@ -56,7 +55,7 @@ def test_call_lines_become_tool_calls() -> None:
     assert "tool_calls" == call_model(two).finish_reason
 
 
-def test_message_and_reply_lines_are_returned_unchanged() -> None:
+def test_message_and_model_reply_are_returned_unchanged() -> None:
     data: dict[str, Any] = {"role": "assistant", "content": "hm", "extra": [1]}
     reply = ModelReply(
         message=assistant_message("x"), usage=Usage(requests=3), finish_reason="length"
@@ -67,15 +66,15 @@ def test_message_and_reply_lines_are_returned_unchanged() -> None:
 
 
 @pytest.mark.parametrize("error", [ModelError("down"), KeyboardInterrupt()])
-def test_exception_line_is_raised(error: BaseException) -> None:
+def test_exception_in_the_script_is_raised(error: BaseException) -> None:
     with pytest.raises(type(error)) as caught:
         call_model(ScriptedModel([error]))
 
     assert error is caught.value
 
 
-def test_line_number_follows_from_the_conversation() -> None:
-    # Given a conversation that is one line old, in a process that said nothing yet
+def test_conversation_decides_which_reply_is_next() -> None:
+    # Given a conversation with one reply
     script: list[ScriptedReply] = [ToolCall("pay"), "Paid.", "Bye."]
     first = call_model(ScriptedModel(script)).message
     paid = [
@@ -85,22 +84,25 @@ def test_line_number_follows_from_the_conversation() -> None:
         tool_message("call_0_0", "ok"),
     ]
 
-    # When another model of the same script goes on
+    # When another model with the same script continues
     another = ScriptedModel(script)
 
-    # Then it says the second line, however often it is asked
+    # Then it returns the second reply, each time
     assert "Paid." == call_model(another, *paid).message.content
     assert "Paid." == call_model(another, *paid).message.content
     later = [*paid, assistant_message("Paid."), user_message("thanks")]
     assert "Bye." == call_model(another, *later).message.content
 
 
-def test_script_may_have_a_part_per_agent() -> None:
+def test_script_may_be_a_mapping_of_agents() -> None:
     model = ScriptedModel({"hr": ["I am hr"], "accounts": lambda r: f"I am {r.agent}"})
 
     assert "I am hr" == call_model(model, agent="hr").message.content
     assert "I am accounts" == call_model(model, agent="accounts").message.content
-    with pytest.raises(ModelError, match="lines for accounts, hr, none for 'cook'"):
+    with pytest.raises(
+        ModelError,
+        match=r"no replies for agent 'cook' \(it has replies for: accounts, hr",
+    ):
         call_model(model, agent="cook")
 
 
@@ -112,8 +114,8 @@ def test_script_may_be_an_async_function() -> None:
     assert "GO" == call_model(ScriptedModel(slow)).message.content
 
 
-def test_the_end_of_the_script_is_an_error() -> None:
-    with pytest.raises(ModelError, match="the script of hr ends before line 2; add it"):
+def test_end_of_the_script_is_an_error() -> None:
+    with pytest.raises(ModelError, match="the script of agent hr ends before reply 2"):
         call_model(
             ScriptedModel({"hr": ["x"]}),
             user_message("a"),
@@ -123,23 +125,23 @@ def test_the_end_of_the_script_is_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    "line", [[], {"role": "user", "content": "x"}, ToolCall("pay", {"cents": 1j})]
+    "reply", [[], {"role": "user", "content": "x"}, ToolCall("pay", {"cents": 1j})]
 )
-def test_invalid_line_is_an_error(line: ScriptedReply) -> None:
-    with pytest.raises(ModelError, match="line 1 cannot be said"):
-        call_model(ScriptedModel([line]))
+def test_invalid_reply_is_an_error(reply: ScriptedReply) -> None:
+    with pytest.raises(ModelError, match="reply 1 of the script is not valid"):
+        call_model(ScriptedModel([reply]))
 
 
 def test_invalid_conversation_is_rejected() -> None:
     # Given a call whose result is missing
     asked = call_model(ScriptedModel([ToolCall("pay")])).message
-    model = ScriptedModel(["never said"])
+    model = ScriptedModel(["never returned"])
 
     # When the conversation is sent
-    with pytest.raises(ModelError, match="cannot be sent") as caught:
+    with pytest.raises(ModelError, match="the conversation is not valid") as caught:
         call_model(model, user_message("go"), asked)
 
-    # Then it is refused as the API does, and was noted
+    # Then it is refused as by the API, and the request is recorded
     assert (400, False) == (caught.value.status, caught.value.retryable)
     assert 1 == len(model.requests)
 

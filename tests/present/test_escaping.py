@@ -1,4 +1,4 @@
-"""What cannot be seen is shown, and JSON stays the same JSON."""
+"""Invisible characters are shown as escapes, and JSON keeps its value."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_invisible_characters_are_escaped(text: str, shown: str) -> None:
 
 
 @given(TEXTS)
-def test_nothing_shown_can_move_the_cursor_or_hide(text: str) -> None:
+def test_escaped_text_has_only_visible_characters(text: str) -> None:
     for char in escape_invisible(text):
         assert char.isprintable()
         assert unicodedata.category(char)[0] != "C"
@@ -48,7 +48,7 @@ def test_escaping_keeps_the_json_value(value: object) -> None:
 
 
 @given(TEXTS)
-def test_every_line_of_a_quotation_is_indented(text: str) -> None:
+def test_every_line_is_indented(text: str) -> None:
     lines = indent_escaped(text).split("\n")
 
     assert text.count("\n") + 1 == len(lines)

@@ -1,4 +1,4 @@
-"""The inherited suite explains its asserts; and a real S3 for whoever asks."""
+"""A local S3 server for the tests that need one."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from tests.storage import ministack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-pytest.register_assert_rewrite("continuations_storage.conformance")
 
 BUCKET = "continuations"
 

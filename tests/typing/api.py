@@ -1,4 +1,4 @@
-"""What users write, type-checked by mypy and pyright and never run."""
+"""Code as users write it, checked by mypy and pyright and never run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Objects made by hand: bytes that no honest writer would write."""
+"""Objects made by hand: bytes that the library itself never writes."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ PLAIN, ZSTD = 0, 1
 
 
 def pack(value: object) -> bytes:
-    """Return msgpack, whatever the value."""
+    """Return any value as msgpack."""
     return msgpack.packb(value, unicode_errors="surrogatepass")
 
 
 def with_digest(data: bytes) -> bytes:
-    """Return bytes with the digest that belongs to them."""
+    """Return bytes followed by their digest."""
     return data + object_digest(data)
 
 
@@ -37,12 +37,12 @@ def make_object(
     reserved_byte: int = 0,
     header_length: int | None = None,
 ) -> bytes:
-    """Return an object with a right digest, and anything else as told."""
+    """Return an object with a valid digest and the given parts."""
     size = len(body) if size is None else size
-    top = pack({**HEADER, "size": size}) if header is None else header
-    header_length = len(top) if header_length is None else header_length
+    packed_header = pack({**HEADER, "size": size}) if header is None else header
+    header_length = len(packed_header) if header_length is None else header_length
     prefix = b"CONT" + format_number.to_bytes(2, "big") + bytes([codec, reserved_byte])
-    return with_digest(prefix + header_length.to_bytes(4, "big") + top + body)
+    return with_digest(prefix + header_length.to_bytes(4, "big") + packed_header + body)
 
 
 def stored_fields(**changes: object) -> dict[str, Any]:
@@ -51,5 +51,5 @@ def stored_fields(**changes: object) -> dict[str, Any]:
 
 
 def small_continuation() -> bytes:
-    """Return the honest bytes of a small continuation."""
+    """Return the bytes of a small continuation."""
     return Continuation(new_state()).to_bytes()

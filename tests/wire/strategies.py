@@ -1,4 +1,4 @@
-"""Every shape of every row of format 1: by chance, bare, and with all its fields."""
+"""Strategies and examples for every row of format 1: random, minimal and full."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TEXT = st.text(st.characters(exclude_categories=()), max_size=12)
 OPTIONAL_TEXT = st.none() | TEXT
 OBJECT = st.dictionaries(TEXT, TEXT, max_size=2).map(json.dumps)
 OPTIONAL_OBJECT = st.none() | OBJECT
-# What is no JSON object, though some of it looks like one.
+# Texts that are not JSON objects, although some look like one.
 NOT_OBJECTS = ["", "[]", "{", '{"n": NaN}', '{"n": 1e999}', "[" * 10_000, "{} {}"]
 COUNT = st.integers(0, 2**64 - 1)
 TIME = st.integers(0, 253_402_300_799_999).map(
@@ -132,7 +132,7 @@ DELTA = st.builds(
     removed_ids=st.lists(TEXT, max_size=3).map(lambda ids: tuple(sorted(ids))),
 )
 
-# By hand
+# Examples
 
 MINIMAL_DELTA = Delta(
     run=run_row(),

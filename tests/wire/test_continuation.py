@@ -1,4 +1,4 @@
-"""A run's whole state as one value: to bytes, back, and as JSON."""
+"""Continuations: to bytes, from bytes, and as JSON."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ from tests.wire.handmade_objects import HEADER, small_continuation, stored_field
 
 
 def round_trip(state: RunState, version: int = 0) -> Continuation:
-    """Return a continuation that has been bytes."""
+    """Return a continuation that was encoded and decoded."""
     return Continuation.from_bytes(Continuation(state, version).to_bytes())
 
 
 def state_with_messages(*messages: Message) -> RunState:
-    """Return a run whose root heard these."""
+    """Return a run whose root frame has these messages."""
     return replace(new_state(), logs={ROOT_FRAME_ID: MessageLog(2, messages)})
 
 
-# There and back ---------------------------------------------------------------
+# Encode and decode ------------------------------------------------------------
 
 
 @pytest.mark.parametrize("state", STATES, ids=lambda s: type(s).__name__)
@@ -70,8 +70,8 @@ def test_every_state_comes_back_equal(state: Any) -> None:
     assert hash(whole) == hash(again)
 
 
-def test_bytes_of_a_copy_are_the_same_bytes() -> None:
-    """A run that nothing happened to has one digest."""
+def test_decoded_continuation_encodes_to_the_same_bytes() -> None:
+    """An unchanged run always has the same bytes."""
     data = Continuation(nested_agents(3), 7).to_bytes()
 
     assert data == Continuation.from_bytes(data).to_bytes()
@@ -86,7 +86,6 @@ def test_continuations_of_other_versions_are_not_equal() -> None:
 
 
 def test_same_bytes_loaded_twice_give_independent_states() -> None:
-    """R-B3, openai-agents#2501."""
     data = Continuation(nested_agents(2)).to_bytes()
     first, second = (Continuation.from_bytes(data).run_state for _ in range(2))
     call = first.frames[deepest_frame(first)].open_call_ids[0]
@@ -97,8 +96,8 @@ def test_same_bytes_loaded_twice_give_independent_states() -> None:
     assert Waiting("w1") == second.calls[call].state
 
 
-def test_three_waits_in_a_row_in_one_child() -> None:
-    """R-B5: each after a full round trip."""
+def test_three_consecutive_waits_in_one_sub_agent() -> None:
+    """The state is encoded and decoded before and after each decision."""
     state = nested_agents(2)
     frame = deepest_frame(state)
     for number in range(3):
@@ -112,8 +111,8 @@ def test_three_waits_in_a_row_in_one_child() -> None:
         again = state.frames[frame].open_call_ids[0]
         state = apply_events(state, approval_requested_event(again, f"w{number + 2}"))
 
-    said_below = [m.content for m in state.logs[frame].messages if m.role == "tool"]
-    assert ["0", "1", "2"] == said_below
+    results = [m.content for m in state.logs[frame].messages if m.role == "tool"]
+    assert ["0", "1", "2"] == results
 
 
 def test_properties_of_a_continuation() -> None:
@@ -131,8 +130,7 @@ def test_properties_of_a_continuation() -> None:
     assert ("hr", ROOT_FRAME_ID) == (whole.root.agent, whole.root.id)
 
 
-def test_waits_are_listed_the_oldest_first() -> None:
-    """R-B6: each by its own id."""
+def test_waits_are_sorted_by_creation_time() -> None:
     state = apply_events(
         new_state(), reply_with_calls("a", "b"), approval_requested_event("c4", "w9")
     )
@@ -145,7 +143,6 @@ def test_waits_are_listed_the_oldest_first() -> None:
 
 
 def test_repr_and_header_show_no_message() -> None:
-    """R-I5, R-J2."""
     whole = Continuation(state_with_messages(user_message("my secret")), 4)
 
     assert "<Continuation of jane-1, version 4: running>" == repr(whole)
@@ -157,8 +154,8 @@ def test_repr_and_header_show_no_message() -> None:
 # Depth ------------------------------------------------------------------------
 
 
-def test_a_thousand_nested_frames() -> None:
-    """R-B1, R-I4: under the default recursion limit; repr, ==, bytes, JSON, a walk."""
+def test_thousand_nested_frames_can_be_encoded_and_walked() -> None:
+    """repr, ==, bytes and JSON work under the default recursion limit."""
     assert 1000 == sys.getrecursionlimit()
     whole = Continuation(nested_agents(1000), 2)
 
@@ -176,8 +173,8 @@ def test_a_thousand_nested_frames() -> None:
     assert repr(call)
 
 
-def test_a_thousand_frames_resume_and_finish() -> None:
-    """R-B1, R-I4: the deepest tool runs, then every parent in order."""
+def test_thousand_frames_resume_and_finish() -> None:
+    """The deepest tool runs, then every parent frame ends in order."""
     state = round_trip(nested_agents(1000)).run_state
     call = state.frames[deepest_frame(state)].open_call_ids[0]
     state = apply_events(
@@ -193,7 +190,7 @@ def test_a_thousand_frames_resume_and_finish() -> None:
 
 
 def test_to_json_accepts_the_deepest_allowed_message() -> None:
-    """R-I4, B-19: whatever a message may hold, `to_json` can tell."""
+    """Every message that can be stored can be reported as JSON."""
     deep: list[Any] = []
     for _ in range(198):
         deep = [deep]
@@ -204,7 +201,7 @@ def test_to_json_accepts_the_deepest_allowed_message() -> None:
     assert json.loads(whole.to_json())["frames"][0]["messages"][0]["deep"] == deep
 
 
-# Refusals ---------------------------------------------------------------------
+# Invalid bytes ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -222,13 +219,12 @@ def test_to_json_accepts_the_deepest_allowed_message() -> None:
     ],
     ids=str,
 )
-def test_a_header_of_something_else_is_refused(header: dict[str, object]) -> None:
+def test_invalid_header_is_rejected(header: dict[str, object]) -> None:
     with pytest.raises(FormatError, match="header"):
         Continuation.from_bytes(encode_object(header, stored_fields()))
 
 
-def test_a_header_of_another_run_is_refused() -> None:
-    """R-C8, B-11."""
+def test_header_of_another_run_is_rejected() -> None:
     with pytest.raises(Corrupt, match=r"other.*jane-1"):
         Continuation.from_bytes(
             encode_object({**HEADER, "run": "other"}, stored_fields())
@@ -251,8 +247,8 @@ def test_a_header_of_another_run_is_refused() -> None:
     ],
     ids=lambda changes: next(iter(changes)),
 )
-def test_rows_that_do_not_fit_together_are_refused(changes: dict[str, Any]) -> None:
-    """R-C8: whoever forged them."""
+def test_rows_that_do_not_fit_together_are_rejected(changes: dict[str, Any]) -> None:
+    """Forged rows with a valid digest are rejected."""
     stored = {k: v for k, v in stored_fields(**changes).items() if v is not None}
 
     with pytest.raises(FormatError):
@@ -266,16 +262,16 @@ def test_unchanged_stored_rows_load() -> None:
 
 
 @pytest.mark.parametrize("data", ["text", 5, None, ["x"]], ids=repr)
-def test_from_bytes_refuses_other_types(data: Any) -> None:
-    """`bytes(5)` would be five zeros."""
-    with pytest.raises((TypeError, FormatError)):
+def test_from_bytes_rejects_other_types(data: Any) -> None:
+    """The argument is not converted: `bytes(5)` would be five zero bytes."""
+    with pytest.raises(FormatError, match="data must be bytes"):
         Continuation.from_bytes(data)
 
 
 # JSON -------------------------------------------------------------------------
 
 
-def test_the_report_shows_rows_messages_and_waits() -> None:
+def test_to_json_shows_rows_messages_and_waits() -> None:
     edit = Approved(call_id="c3", digest="d2", arguments="{}")
     state = apply_events(
         state_with_call_in(Waiting("w1")), edit, approval_requested_event("c4", "w4")
@@ -300,7 +296,7 @@ def test_the_report_shows_rows_messages_and_waits() -> None:
 
 
 @pytest.mark.parametrize("arguments", ["0", "null", "false", '""', "[]"])
-def test_falsy_arguments_are_shown(arguments: str) -> None:
+def test_to_json_shows_falsy_arguments(arguments: str) -> None:
     state = state_with_call_in(Ready())
     call = replace(state.calls["c3"], arguments=arguments)
     whole = Continuation(replace(state, calls={**state.calls, "c3": call}))
@@ -310,21 +306,21 @@ def test_falsy_arguments_are_shown(arguments: str) -> None:
     assert json.loads(arguments) == report["calls"][0]["arguments"]
 
 
-# Loading runs nothing ----------------------------------------------------------
+# Loading never runs code -------------------------------------------------------
 
 AUDIT_SCRIPT = """
 import sys
 sys.path[:0] = {path!r}
 from continuations.wire.continuation import Continuation
 data = bytes.fromhex(sys.stdin.read())
-Continuation.from_bytes(data)  # zstd and the codecs are loaded by now
+Continuation.from_bytes(data)  # imports zstd and the codecs
 seen, modules = [], set(sys.modules)
 FORBIDDEN = ("import", "exec", "compile", "open", "os.", "subprocess", "socket",
              "pickle", "marshal", "ctypes", "code.", "sys.")
-def look(event, args):
+def record(event, args):
     if event.startswith(FORBIDDEN):
         seen.append(event)
-sys.addaudithook(look)
+sys.addaudithook(record)
 for _ in range(3):
     whole = Continuation.from_bytes(data)
     whole.to_json(), repr(whole), whole.waits, whole.root.messages
@@ -334,7 +330,7 @@ print(seen, sorted(set(sys.modules) - modules))
 
 @pytest.mark.parametrize("text", ["os.system", "__reduce__"])
 def test_loading_imports_opens_and_executes_nothing(text: str) -> None:
-    """R-I1, promise 6: watched by the interpreter's own audit hook."""
+    """Promise 6 (loading never runs code): an audit hook records every such event."""
     call = tool_request("__import__", "builtins.eval", '{"__class__": "os.system"}')
     reply = ModelReplied(
         frame_id=ROOT_FRAME_ID, message=assistant_message(text, call), usage=Usage()

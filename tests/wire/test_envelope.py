@@ -1,4 +1,4 @@
-"""The outside of every object: damaged, foreign and newer bytes are told apart."""
+"""Envelopes: damaged, foreign and newer bytes raise different errors."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ READERS: tuple[Callable[[bytes, str], object], ...] = (
 )
 
 
-# There and back ---------------------------------------------------------------
+# Encode and decode ------------------------------------------------------------
 
 
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(st.dictionaries(TEXT.filter(lambda key: key != "size"), VALUE), VALUE)
 def test_any_value_comes_back(header: dict[str, object], body: object) -> None:
-    """R-I2: lone surrogates too."""
+    """Lone surrogates come back equal, too."""
     data = encode_object(header, body)
 
     opened = decode_object(data, NAME)
@@ -73,8 +73,8 @@ def test_any_value_comes_back(header: dict[str, object], body: object) -> None:
     assert header == decode_object_header(data, NAME)
 
 
-def test_the_header_is_never_compressed() -> None:
-    """X-17: operators read it without a key or a codec."""
+def test_header_is_never_compressed() -> None:
+    """Operators can read the header without decompressing the object."""
     data = encode_object({"run": "jane-1", "marker": "m" * 500}, ["x" * 5000])
 
     assert b"jane-1" in data
@@ -82,13 +82,13 @@ def test_the_header_is_never_compressed() -> None:
     assert len(data) < 1000
 
 
-def test_small_bodies_are_plain_and_large_ones_are_not() -> None:
+def test_only_large_bodies_are_compressed() -> None:
     assert PLAIN == encode_object({}, "x")[6]
     assert ZSTD == encode_object({}, "x" * 1000)[6]
 
 
-def test_the_first_bytes_are_those_of_the_description() -> None:
-    """X-17: magic, format, codec, zero, length of the header."""
+def test_first_bytes_have_the_documented_layout() -> None:
+    """The layout is magic, format, codec, zero, length of the header."""
     data = encode_object({"k": "v"}, None)
 
     assert b"CONT\x00\x01\x00\x00" == data[:8]
@@ -100,13 +100,12 @@ def test_the_first_bytes_are_those_of_the_description() -> None:
     [2**64, -(2**63) - 1, (1, 2), {1, 2}, object(), 1j, {"a": 2**70}],
     ids=lambda value: type(value).__name__,
 )
-def test_seal_refuses_values_that_cannot_be_stored(value: object) -> None:
-    """R-I3, R-I5, B-12."""
+def test_encode_object_rejects_values_that_cannot_be_stored(value: object) -> None:
     with pytest.raises(FormatError):
         encode_object({}, value)
 
 
-def test_seal_refuses_a_body_that_is_too_large(
+def test_encode_object_rejects_a_body_that_is_too_large(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(envelope, "MAX_BODY_BYTES", 1000)
@@ -115,10 +114,10 @@ def test_seal_refuses_a_body_that_is_too_large(
         encode_object({}, "x" * 1001)
 
 
-def test_seal_refuses_a_body_with_too_many_values(
+def test_encode_object_rejects_a_body_with_too_many_values(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """B-18, R-I4: and not only when it is loaded; many short lists are as many."""
+    """Otherwise the object could be stored and never be loaded."""
     rows = [[0] * 8 for _ in range(200)]
     data = encode_object({"kind": "x"}, rows)
     monkeypatch.setattr(envelope, "_MAX_ITEMS", 500)
@@ -142,11 +141,11 @@ OBJECTS = {
 
 
 @pytest.mark.parametrize("name", OBJECTS)
-@pytest.mark.parametrize("read", READERS, ids=["unseal", "decode_object_header"])
-def test_every_truncation_is_refused(
+@pytest.mark.parametrize("read", READERS, ids=["decode_object", "decode_object_header"])
+def test_every_truncation_is_rejected(
     name: str, read: Callable[[bytes, str], object]
 ) -> None:
-    """R-E7: at every length, from the front and from the back."""
+    """The bytes are cut at every length, at the front and at the end."""
     data = OBJECTS[name]
     for end in range(len(data)):
         with pytest.raises(FormatError):
@@ -160,30 +159,30 @@ def test_every_truncation_is_refused(
 
 
 @pytest.mark.parametrize("name", OBJECTS)
-@pytest.mark.parametrize("read", READERS, ids=["unseal", "decode_object_header"])
-def test_every_flipped_bit_is_refused(
+@pytest.mark.parametrize("read", READERS, ids=["decode_object", "decode_object_header"])
+def test_every_flipped_bit_is_rejected(
     name: str, read: Callable[[bytes, str], object]
 ) -> None:
-    """R-E7, R-C8: in the magic it is foreign, anywhere else it is damage."""
+    """A changed magic number is foreign; every other change is damage."""
     data = OBJECTS[name]
     for place in range(len(data)):
         for bit in range(8):
             wrong = bytearray(data)
             wrong[place] ^= 1 << bit
-            with pytest.raises(FormatError) as refused:
+            with pytest.raises(FormatError) as caught:
                 read(bytes(wrong), NAME)
-            assert (place >= 4) == isinstance(refused.value, Corrupt)
+            assert (place >= 4) == isinstance(caught.value, Corrupt)
 
 
 @pytest.mark.parametrize("extra", [b"\0", b"x", b"CONT", small_continuation()], ids=len)
-def test_bytes_after_the_end_are_refused(extra: bytes) -> None:
+def test_bytes_after_the_end_are_rejected(extra: bytes) -> None:
     with pytest.raises(Corrupt):
         decode_object(small_continuation() + extra, NAME)
 
 
 @pytest.mark.parametrize("size", [0, 1, 5, 44, 4096])
 def test_empty_and_zero_filled_bytes_are_corrupt(size: int) -> None:
-    """R-E7: what a crash of the machine leaves of a file; never "no run"."""
+    """A crash of the machine may leave such a file. It does not mean "no run"."""
     with pytest.raises(Corrupt, match="empty"):
         decode_object(bytes(size), NAME)
 
@@ -193,20 +192,20 @@ def test_empty_and_zero_filled_bytes_are_corrupt(size: int) -> None:
     [b"{}", b'{"run": 1}', b"\x80\x04\x95", b"PK\x03\x04", b"\x28\xb5\x2f\xfd", b"CO"],
     ids=repr,
 )
-def test_foreign_bytes_are_not_called_damaged(data: bytes) -> None:
-    """R-I1: JSON, pickle, zip: no other format is ever tried."""
-    with pytest.raises(FormatError, match="not an object of continuations") as refused:
+def test_foreign_bytes_raise_format_error_and_not_corrupt(data: bytes) -> None:
+    """No other format (JSON, pickle, zip) is ever tried."""
+    with pytest.raises(FormatError, match="not an object of continuations") as caught:
         decode_object(data, NAME)
 
-    assert not isinstance(refused.value, Corrupt)
+    assert not isinstance(caught.value, Corrupt)
 
 
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(st.binary(max_size=200))
 def test_random_bytes_raise_only_format_error(data: bytes) -> None:
-    for made in (data, b"CONT" + data, with_digest(b"CONT\0\1" + data)):
+    for candidate in (data, b"CONT" + data, with_digest(b"CONT\0\1" + data)):
         with pytest.raises(FormatError):
-            decode_object(made, NAME)
+            decode_object(candidate, NAME)
 
 
 @settings(max_examples=300, deadline=None, derandomize=True)
@@ -214,45 +213,45 @@ def test_random_bytes_raise_only_format_error(data: bytes) -> None:
 def test_random_body_in_a_valid_envelope_raises_only_format_error(
     header: bytes, body: bytes, codec: int
 ) -> None:
-    """R-I1: whoever can write the store can write the digest too."""
+    """An attacker who can write to the store can also write a valid digest."""
     data = make_object(body, header=header, codec=codec)
 
     with pytest.raises(FormatError):
         Continuation.from_bytes(data)
 
 
-def test_errors_name_the_object_and_what_to_do() -> None:
-    """R-E7, R-I5: and hold nothing of what is in it."""
+def test_error_names_the_object_and_the_next_step() -> None:
+    """The error contains nothing of the object's contents."""
     wrong = bytearray(Continuation(new_state()).to_bytes())
     wrong[-40] ^= 1
 
-    with pytest.raises(Corrupt) as refused:
+    with pytest.raises(Corrupt) as caught:
         decode_object(bytes(wrong), NAME)
 
-    assert NAME in str(refused.value)
-    assert "Restore" in str(refused.value)
-    assert "Jane" not in str(refused.value)
+    assert NAME in str(caught.value)
+    assert "Restore" in str(caught.value)
+    assert "Jane" not in str(caught.value)
 
 
-# Newer ------------------------------------------------------------------------
+# Newer formats ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("number", [2, 3, 999, 65535])
-def test_a_newer_format_says_that_it_is_newer(number: int) -> None:
-    """X-17, SL-18, R-H4: refused by number, with what to do, and not as damage."""
-    with pytest.raises(FormatError, match=f"format {number}.*newer release") as refused:
+def test_newer_format_is_rejected_by_number(number: int) -> None:
+    """The error says what to do and is not `Corrupt`."""
+    with pytest.raises(FormatError, match=f"format {number}.*newer release") as caught:
         Continuation.from_bytes(make_object(b"\xc0", format_number=number))
 
-    assert not isinstance(refused.value, Corrupt)
+    assert not isinstance(caught.value, Corrupt)
 
 
-def test_a_newer_format_may_look_quite_different() -> None:
-    """Only magic, number and digest are promised for ever."""
+def test_newer_format_may_have_any_layout_after_its_number() -> None:
+    """Only the magic, the format number and the digest stay in all formats."""
     with pytest.raises(FormatError, match="format 2"):
         decode_object(with_digest(b"CONT\0\2" + b"\xff" * 100), NAME)
 
 
-def test_a_damaged_newer_object_is_damaged() -> None:
+def test_damaged_object_of_a_newer_format_is_corrupt() -> None:
     wrong = bytearray(make_object(b"\xc0", format_number=2))
     wrong[-1] ^= 1
 
@@ -261,17 +260,17 @@ def test_a_damaged_newer_object_is_damaged() -> None:
 
 
 def test_every_format_number_has_a_description() -> None:
-    """X-17: one line for each number, the highest is written."""
+    """The highest format number is the one that is written."""
     assert envelope.FORMAT == max(envelope.FORMATS)
     assert list(range(1, envelope.FORMAT + 1)) == sorted(envelope.FORMATS)
     assert all(envelope.FORMATS.values())
 
 
-# Lies with a right digest -----------------------------------------------------
+# Invalid objects with a valid digest ------------------------------------------
 
 
 def nested_lists(levels: int) -> bytes:
-    """Return lists in lists, in msgpack."""
+    """Return nested lists as msgpack."""
     return b"\x91" * levels + b"\xc0"
 
 
@@ -280,7 +279,7 @@ INVALID_OBJECTS: dict[str, bytes] = {
     "codec 2": make_object(VALID_BODY, codec=2),
     "codec 255": make_object(VALID_BODY, codec=255),
     "a byte that is not zero": make_object(VALID_BODY, reserved_byte=1),
-    "a header longer than all": make_object(VALID_BODY, header_length=10_000),
+    "a header longer than the object": make_object(VALID_BODY, header_length=10_000),
     "a header of 4 GiB": make_object(VALID_BODY, header_length=2**32 - 1),
     "a header that ends too soon": make_object(VALID_BODY, header_length=3),
     "a header that takes the body": make_object(
@@ -296,7 +295,7 @@ INVALID_OBJECTS: dict[str, bytes] = {
     "a size below zero": make_object(VALID_BODY, size=-1),
     "a size that is too small": make_object(VALID_BODY, size=len(VALID_BODY) - 1),
     "a size that is too large": make_object(VALID_BODY, size=len(VALID_BODY) + 1),
-    "a size past the limit": make_object(VALID_BODY, size=envelope.MAX_BODY_BYTES + 1),
+    "a size above the limit": make_object(VALID_BODY, size=envelope.MAX_BODY_BYTES + 1),
     "a size of 2**64": make_object(VALID_BODY, size=2**64 - 1),
     "zstd: a small size": make_object(zstd.compress(VALID_BODY), size=1, codec=ZSTD),
     "zstd: a large size": make_object(zstd.compress(VALID_BODY), size=99, codec=ZSTD),
@@ -319,35 +318,35 @@ INVALID_OBJECTS: dict[str, bytes] = {
     "two values": make_object(VALID_BODY + VALID_BODY),
     "half a value": make_object(VALID_BODY[:-1]),
     "an unused type": make_object(b"\xc1"),
-    "a text that is no UTF-8": make_object(b"\xa2\xff\xfe"),
-    "an overlong text": make_object(b"\xdb\xff\xff\xff\xffabc"),
+    "a string that is not UTF-8": make_object(b"\xa2\xff\xfe"),
+    "a string longer than the body": make_object(b"\xdb\xff\xff\xff\xffabc"),
     "a list of 4 billion": make_object(b"\xdd\xff\xff\xff\xff\x01"),
     "a mapping of 4 billion": make_object(b"\xdf\xff\xff\xff\xff\xa1a\x01"),
     "lists of 4 million in lists": make_object(b"\xdd\x00\x40\x00\x00" * 900),
     "a hundred thousand levels": make_object(nested_lists(100_000)),
     "levels of mappings": make_object(b"\x81\xa1a" * 100_000 + b"\xc0"),
-    "a key that stands twice": make_object(b"\x82\xa1a\x01\xa1a\x02"),
-    "a key that stands twice below": make_object(b"\x91\x82\xa1a\x01\xa1a\x01"),
+    "a repeated key": make_object(b"\x82\xa1a\x01\xa1a\x02"),
+    "a repeated key in a nested mapping": make_object(b"\x91\x82\xa1a\x01\xa1a\x01"),
     "a key that is a number": make_object(b"\x81\x01\x01"),
-    "a key that is nothing": make_object(b"\x81\xc0\x01"),
+    "a key that is nil": make_object(b"\x81\xc0\x01"),
     "a key that is bytes": make_object(b"\x81\xc4\x01a\x01"),
     "keys that are bytes and text": make_object(b"\x82\xc4\x01a\x01\xa1a\x01"),
     "a key that is a list": make_object(b"\x81\x91\x01\x01"),
     "a key that is an extension": make_object(b"\x81\xd4\x05\x00\x01"),
-    "a moment that cannot be": make_object(b"\xd7\xff" + b"\xff" * 8),
+    "an invalid timestamp": make_object(b"\xd7\xff" + b"\xff" * 8),
     "a header key that is bytes": make_object(
         VALID_BODY, header=b"\x82\xa4size\x04\xc4\x01a\x01"
     ),
-    "a header key that stands twice": make_object(
+    "a repeated header key": make_object(
         VALID_BODY, header=b"\x82\xa4size\x04\xa4size\x04"
     ),
-    "a header that is deep": make_object(VALID_BODY, header=nested_lists(100_000)),
+    "a deeply nested header": make_object(VALID_BODY, header=nested_lists(100_000)),
 }
 
 
 @pytest.mark.parametrize("name", INVALID_OBJECTS)
 def test_invalid_object_with_valid_digest_is_corrupt(name: str) -> None:
-    """R-I1, R-I4, B-3: refused by name, never another exception."""
+    """No other exception is raised, whatever the bytes are."""
     with pytest.raises(Corrupt):
         decode_object(INVALID_OBJECTS[name], NAME)
 
@@ -356,13 +355,13 @@ def test_invalid_object_with_valid_digest_is_corrupt(name: str) -> None:
     "body", [b"\xd4\x05\x00", b"\xd6\xff\0\0\0\1", nested_lists(900)]
 )
 def test_msgpack_extensions_are_never_decoded_to_objects(body: bytes) -> None:
-    """R-I1: CVE-2026-28277 came through an extension hook. Here they are no rows."""
+    """CVE-2026-28277 used an extension hook. Here an extension is not a valid row."""
     with pytest.raises(FormatError, match="must be a mapping"):
         Continuation.from_bytes(make_object(body))
 
 
-def peak_memory_of_refusal(data: bytes) -> int:
-    """Return how much memory it took to say no."""
+def peak_memory_of_rejection(data: bytes) -> int:
+    """Return the peak memory, in bytes, of rejecting an object."""
     tracemalloc.start()
     try:
         with pytest.raises(Corrupt):
@@ -372,29 +371,31 @@ def peak_memory_of_refusal(data: bytes) -> int:
         tracemalloc.stop()
 
 
-def test_a_body_that_unpacks_to_more_than_it_says_is_not_unpacked() -> None:
-    """R-I1: 600 MiB of zeros in 19 kB are refused before they are made."""
-    maker = zstd.ZstdCompressor()
+def test_body_larger_than_its_claimed_size_is_not_unpacked() -> None:
+    """600 MiB of zeros in 19 kB are rejected before they are unpacked."""
+    compressor = zstd.ZstdCompressor()
     block = bytes(1 << 20)
-    bomb = b"".join([*(maker.compress(block) for _ in range(600)), maker.flush()])
+    bomb = b"".join(
+        [*(compressor.compress(block) for _ in range(600)), compressor.flush()]
+    )
     assert len(bomb) < 100_000
 
     for size in (0, 1, 1000):
         assert (
-            peak_memory_of_refusal(make_object(bomb, size=size, codec=ZSTD)) < 4 << 20
+            peak_memory_of_rejection(make_object(bomb, size=size, codec=ZSTD)) < 4 << 20
         )
 
 
-def test_a_list_of_millions_is_refused_before_it_is_made() -> None:
-    """B-16: 1 kB that honestly unpacks to 32 MiB of nothing."""
+def test_list_with_millions_of_items_is_rejected_before_it_is_created() -> None:
+    """1 kB can be a valid body of 32 MiB that holds only zeros."""
     count = 1 << 25
     body = b"\xdd" + count.to_bytes(4, "big") + bytes(count)
     bomb = zstd.compress(body)
     assert len(bomb) < 10_000
 
-    peak = peak_memory_of_refusal(make_object(bomb, size=len(body), codec=ZSTD))
+    peak = peak_memory_of_rejection(make_object(bomb, size=len(body), codec=ZSTD))
 
-    # The body itself, perhaps twice, but no list of 256 MiB.
+    # Memory for the body, perhaps twice, but not for a list of 256 MiB.
     assert peak < 100 << 20
 
 

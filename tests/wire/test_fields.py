@@ -1,4 +1,4 @@
-"""Reading stored values strictly."""
+"""Stored fields are read strictly."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from continuations.wire.fields import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-MOMENTS = st.datetimes(datetime(1970, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001 - hypothesis adds the zone
+TIMES = st.datetimes(datetime(1970, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001 - hypothesis adds the zone
 
-# Each way to take a field, with a value it takes and what that is then.
+# Each method of FieldReader, with a stored value and the value that it returns.
 FIELD_READERS: dict[str, tuple[Callable[[FieldReader], object], object, object]] = {
     "text": (lambda f: f.text("x"), "é", "é"),
     "text_or_none": (lambda f: f.text_or_none("x"), "", ""),
     "number": (lambda f: f.number("x"), 2**63, 2**63),
     "number_or_none": (lambda f: f.number_or_none("x"), 0, 0),
     "flag": (lambda f: f.flag("x"), True, True),
-    "data": (lambda f: f.binary("x"), b"\0", b"\0"),
-    "moment": (lambda f: f.timestamp("x"), 1500, from_milliseconds(1500)),
+    "binary": (lambda f: f.binary("x"), b"\0", b"\0"),
+    "timestamp": (lambda f: f.timestamp("x"), 1500, from_milliseconds(1500)),
     "timestamp_or_none": (lambda f: f.timestamp_or_none("x"), 0, from_milliseconds(0)),
     "texts": (lambda f: f.texts("x"), ["a", ""], ("a", "")),
     "mapping": (lambda f: f.mapping("x"), {"a": 1}, {"a": 1}),
-    "chosen": (lambda f: f.one_of("x", frozenset({"on"})), "on", "on"),
+    "one_of": (lambda f: f.one_of("x", frozenset({"on"})), "on", "on"),
 }
 ODD_VALUES: tuple[object, ...] = (
     None,
@@ -65,50 +65,52 @@ DEFAULTS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", FIELD_READERS)
-def test_a_field_of_the_right_type_is_taken(name: str) -> None:
-    take, value, expected = FIELD_READERS[name]
+def test_field_of_the_right_type_is_read(name: str) -> None:
+    read, value, expected = FIELD_READERS[name]
     fields = FieldReader({"x": value}, "the row")
 
-    assert expected == take(fields)
+    assert expected == read(fields)
     fields.check_all_read()
 
 
 @pytest.mark.parametrize("odd", ODD_VALUES, ids=repr)
 @pytest.mark.parametrize("name", FIELD_READERS)
-def test_a_field_of_another_type_is_refused_by_path(name: str, odd: object) -> None:
-    """R-I1, R-C5: a flag is no number, nothing is no text, bytes are no text."""
-    take, value, _ = FIELD_READERS[name]
+def test_field_of_another_type_is_rejected_with_its_path(
+    name: str, odd: object
+) -> None:
+    """No value is converted: a bool is not a number, bytes are not a string."""
+    read, value, _ = FIELD_READERS[name]
     fits = type(odd) is type(value) and odd not in (-1, [1], [True], [None])
-    if name == "chosen":
+    if name == "one_of":
         fits = odd == "on"
     fields = FieldReader({"x": odd}, "the row")
 
     if fits:
-        take(fields)
+        read(fields)
     else:
         with pytest.raises(FormatError, match=r"^the row.*x"):
-            take(fields)
+            read(fields)
 
 
 @pytest.mark.parametrize("name", FIELD_READERS)
 def test_missing_field_is_named_or_has_a_default(name: str) -> None:
-    take = FIELD_READERS[name][0]
+    read = FIELD_READERS[name][0]
 
     if name in DEFAULTS:
-        assert DEFAULTS[name] == take(FieldReader({}, "the row"))
+        assert DEFAULTS[name] == read(FieldReader({}, "the row"))
     else:
         with pytest.raises(FormatError, match=r"^the row is invalid: 'x' is missing\."):
-            take(FieldReader({}, "the row"))
+            read(FieldReader({}, "the row"))
 
 
 @pytest.mark.parametrize("value", [None, [], "x", 1, b"", [("a", 1)]], ids=repr)
-def test_a_row_that_is_no_mapping_is_refused(value: object) -> None:
+def test_row_that_is_not_a_mapping_is_rejected(value: object) -> None:
     with pytest.raises(FormatError, match=r"^the row is invalid: it must be a mapping"):
         FieldReader(value, "the row")
 
 
-def test_unknown_fields_are_named() -> None:
-    """X-17: what a newer writer added is not dropped in silence."""
+def test_unknown_fields_are_rejected_by_name() -> None:
+    """A field that a newer release added is not dropped silently."""
     fields = FieldReader({"x": "1", "z": 2, "a": 3}, "the row")
     fields.text("x")
 
@@ -148,20 +150,20 @@ def test_error_names_the_path_of_the_item() -> None:
     assert FieldReader(fields, "it").nested_or_none("none", read) is None
 
 
-def test_errors_never_tell_the_value() -> None:
-    """R-I5: a row may hold anything that was said."""
-    with pytest.raises(FormatError) as refused:
+def test_errors_never_contain_the_value() -> None:
+    """The value may be a secret from a conversation."""
+    with pytest.raises(FormatError) as caught:
         FieldReader({"x": b"my secret"}, "the row").text("x")
 
-    assert "secret" not in str(refused.value)
+    assert "secret" not in str(caught.value)
 
 
-# Moments ----------------------------------------------------------------------
+# Times ------------------------------------------------------------------------
 
 
 @settings(max_examples=200, deadline=None, derandomize=True)
-@given(MOMENTS)
-def test_moments_keep_their_milliseconds(when: datetime) -> None:
+@given(TIMES)
+def test_times_keep_their_milliseconds(when: datetime) -> None:
     back = from_milliseconds(to_milliseconds(when))
 
     assert timedelta() <= when - back < timedelta(milliseconds=1)
@@ -169,15 +171,15 @@ def test_moments_keep_their_milliseconds(when: datetime) -> None:
     assert back == FieldReader({"x": to_milliseconds(when)}, "it").timestamp("x")
 
 
-def test_a_moment_of_another_zone_is_the_same_moment() -> None:
+def test_time_in_another_zone_is_the_same_time() -> None:
     zone = timezone(timedelta(hours=-7))
-    there = datetime(2026, 11, 21, 2, 30, tzinfo=zone)
+    local = datetime(2026, 11, 21, 2, 30, tzinfo=zone)
 
-    assert there == from_milliseconds(to_milliseconds(there))
+    assert local == from_milliseconds(to_milliseconds(local))
 
 
 @pytest.mark.parametrize("value", [253_402_300_800_000, 2**63, 2**64 - 1])
-def test_time_after_year_9999_is_refused(value: int) -> None:
+def test_time_after_year_9999_is_rejected(value: int) -> None:
     with pytest.raises(FormatError, match="year 9999"):
         FieldReader({"x": value}, "the row").timestamp("x")
 
@@ -185,8 +187,8 @@ def test_time_after_year_9999_is_refused(value: int) -> None:
 # Writing ----------------------------------------------------------------------
 
 
-def test_present_omits_none_false_and_empty_containers() -> None:
-    """R-C5: `0` and the empty text say something."""
+def test_omit_empty_drops_none_false_and_empty_containers() -> None:
+    """`0`, the empty string and empty bytes are kept."""
     written = omit_empty(
         a=None, b=False, c=[], d={}, zero=0, empty="", yes=True, data=b"", one=[0]
     )

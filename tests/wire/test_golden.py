@@ -1,4 +1,4 @@
-"""Golden bytes of format 1: what was once stored is read for ever."""
+"""Golden files of format 1: every later release must read these bytes."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ GOLDEN = sorted(path.stem for path in FOLDER.glob("*.bin"))
 
 
 def load_golden(data: bytes) -> tuple[object, Callable[[], bytes]]:
-    """Return what bytes hold, by their kind, and how to write it again."""
+    """Return the decoded value of an object, and a function that encodes it again."""
     match decode_object_header(data, "golden")["kind"]:
         case "continuation":
             whole = Continuation.from_bytes(data)
             return whole, whole.to_bytes
         case "version":
-            # What never changes of a run stands in full copies only.
+            # Deltas omit the fields of a run that never change.
             base = decode_header(data, "golden").base
             version = decode_version(data, "golden", run_row() if base else None)
             return version, lambda: encode_version(version.header, version.delta)
@@ -53,17 +53,17 @@ def load_golden(data: bytes) -> tuple[object, Callable[[], bytes]]:
             decision = decode_decision(data, "golden", RUN)
             return decision, lambda: encode_decision(decision, RUN)
         case "message":
-            letter = decode_inbox_message(data, "golden", RUN)
-            return letter, lambda: encode_inbox_message(letter, RUN)
+            message = decode_inbox_message(data, "golden", RUN)
+            return message, lambda: encode_inbox_message(message, RUN)
         case kind:
             assert kind == "cancellation"
-            wish = decode_cancel_request(data, "golden", RUN)
-            return wish, lambda: encode_cancel_request(wish, RUN)
+            request = decode_cancel_request(data, "golden", RUN)
+            return request, lambda: encode_cancel_request(request, RUN)
 
 
 @pytest.mark.parametrize("name", GOLDEN)
 def test_golden_bytes_decode_to_the_described_value(name: str) -> None:
-    """R-H4, X-17, SL-L14: the description beside it was not made by a reader."""
+    """The description was made from the value before it was encoded."""
     expected = json.loads((FOLDER / f"{name}.json").read_text("ascii"))
 
     value, _ = load_golden((FOLDER / f"{name}.bin").read_bytes())
@@ -73,7 +73,7 @@ def test_golden_bytes_decode_to_the_described_value(name: str) -> None:
 
 @pytest.mark.parametrize("name", GOLDEN)
 def test_golden_values_encode_to_the_same_fields(name: str) -> None:
-    """R-H4: the same fields; the bytes may differ by the version of zstd."""
+    """The fields are equal; the bytes may differ by the version of zstd."""
     data = (FOLDER / f"{name}.bin").read_bytes()
     _, encode = load_golden(data)
 
@@ -83,19 +83,19 @@ def test_golden_values_encode_to_the_same_fields(name: str) -> None:
     assert repr(old.body) == repr(new.body)
 
 
-def test_there_are_golden_bytes_of_every_shape() -> None:
+def test_every_kind_of_object_has_golden_files() -> None:
     assert sorted(f"v1-{name}" for name in golden_objects()) == GOLDEN
     assert GOLDEN == sorted(path.stem for path in FOLDER.glob("*.json"))
 
 
-def test_golden_bytes_are_of_both_codecs() -> None:
+def test_golden_files_use_both_codecs() -> None:
     codecs = {(FOLDER / f"{name}.bin").read_bytes()[6] for name in GOLDEN}
 
     assert {0, 1} == codecs
 
 
-def test_write_overwrites_no_golden_file(tmp_path: Path) -> None:
-    """Habit 13: golden bytes are never regenerated."""
+def test_write_missing_never_overwrites_a_file(tmp_path: Path) -> None:
+    """Golden files are never written again."""
     kept = tmp_path / "v1-wait.bin"
     kept.write_bytes(b"kept")
 

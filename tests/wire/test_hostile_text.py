@@ -1,4 +1,4 @@
-"""Text that breaks others: it comes back equal, and a report of it can be read."""
+"""Text that breaks other formats comes back equal and can be reported as JSON."""
 
 from __future__ import annotations
 
@@ -48,19 +48,19 @@ HOSTILE = [
 
 
 def round_trip(state: RunState, version: int = 0) -> Continuation:
-    """Return a continuation that has been bytes."""
+    """Return a continuation that was encoded and decoded."""
     return Continuation.from_bytes(Continuation(state, version).to_bytes())
 
 
 def state_with_messages(*messages: Message) -> RunState:
-    """Return a run whose root heard these."""
+    """Return a run whose root frame has these messages."""
     return replace(new_state(), logs={ROOT_FRAME_ID: MessageLog(2, messages)})
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: ascii(text[:12]))
 def test_hostile_text_comes_back_equal(text: str) -> None:
-    """R-I2: in messages, keys, arguments, results, ids, reasons."""
-    asked = assistant_message(
+    """The text is in messages, keys, arguments, results, ids and reasons."""
+    request = assistant_message(
         text, tool_request("transfer", f"id{text}", json.dumps({text: text}))
     )
     state = state_with_messages(
@@ -73,7 +73,7 @@ def test_hostile_text_comes_back_equal(text: str) -> None:
             state,
             logs={ROOT_FRAME_ID: MessageLog(2, state.logs[ROOT_FRAME_ID].messages[:2])},
         ),
-        ModelReplied(frame_id=ROOT_FRAME_ID, message=asked, usage=Usage()),
+        ModelReplied(frame_id=ROOT_FRAME_ID, message=request, usage=Usage()),
     )
     wait = replace(
         make_wait("c3"), note=text, policy=text, arguments_json=json.dumps({text: text})
@@ -101,8 +101,7 @@ def test_hostile_text_comes_back_equal(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: ascii(text[:12]))
-def test_json_for_others_is_valid_utf_8(text: str) -> None:
-    """R-I2, B-6: and says the same."""
+def test_to_json_is_valid_utf_8(text: str) -> None:
     whole = Continuation(state_with_messages(user_message(text)))
 
     report = json.loads(whole.to_json().encode("utf-8"))
@@ -122,7 +121,6 @@ EXTRA: list[dict[str, Any]] = [
     "extra", EXTRA, ids=["prototype", "numbers", "empty", "nfc and nfd"]
 )
 def test_unknown_fields_come_back_equal_and_in_order(extra: dict[str, Any]) -> None:
-    """R-D7, R-I2."""
     data = {"zz": 1, "role": "assistant", **extra, "content": "x", "aa": 2}
 
     again = round_trip(state_with_messages(Message.from_mapping(data))).root.messages[0]
@@ -132,8 +130,8 @@ def test_unknown_fields_come_back_equal_and_in_order(extra: dict[str, Any]) -> N
     assert repr(list(data.values())) == repr(list(again.values()))
 
 
-def test_the_text_of_a_message_comes_back_byte_for_byte() -> None:
-    """R-D7: white space, escapes, number spelling, keys that stand twice."""
+def test_text_of_a_message_comes_back_byte_for_byte() -> None:
+    """White space, escapes, spelling of numbers and repeated keys stay unchanged."""
     text = (
         '{ "role" : "assistant","content":null ,\n"reasoning_details":[{"x": 1.00,'
         '"x":1E2, "e":"\\u00e9\\ud800\\/"}] , "refusal":null,"audio":{"id":"a"}}'

@@ -1,4 +1,4 @@
-"""The small flat records: read by hand, strictly, and each in its own place."""
+"""Stored records are read strictly, and only as their own kind."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ FULL_INBOX_MESSAGE = InboxMessage(
     marker="m/1",
 )
 
-# Each kind of record: its full bytes, its reader, the fields it cannot do without.
+# Each kind of record: bytes with all fields, decoder, required fields.
 RECORDS: dict[str, tuple[bytes, Callable[[bytes, str, str], object], set[str]]] = {
     "wait": (
         encode_wait(FULL_WAIT),
@@ -167,7 +167,7 @@ def test_any_wait_comes_back(wait: Wait) -> None:
 @SETTINGS
 @given(DECISION)
 def test_any_decision_comes_back(decision: Decision) -> None:
-    """R-C9: who, when, why and what, to the letter."""
+    """The record keeps exactly who decided what, when and why."""
     assert decision == decode_decision(encode_decision(decision, RUN), NAME, RUN)
 
 
@@ -182,22 +182,21 @@ def test_any_cancellation_comes_back(cancellation: CancelRequest) -> None:
 @SETTINGS
 @given(INBOX_MESSAGE)
 def test_any_inbox_message_comes_back(message: InboxMessage) -> None:
-    """X-12: input is kept as it was said."""
+    """The text of the message stays unchanged."""
     assert message == decode_inbox_message(
         encode_inbox_message(message, RUN), NAME, RUN
     )
 
 
 @pytest.mark.parametrize("value", ["null", '""', "0", "false", "[]"])
-def test_falsy_answers_are_kept(value: str) -> None:
-    """R-C5."""
+def test_falsy_values_of_answers_are_kept(value: str) -> None:
     decision = replace(FULL_DECISION, kind="answer", value=value, arguments=None)
 
     assert decision == decode_decision(encode_decision(decision, RUN), NAME, RUN)
 
 
 def test_empty_edited_arguments_are_kept() -> None:
-    """R-C10: `{}` is not `None`."""
+    """`{}` is not the same as no edit."""
     back = decode_decision(encode_decision(FULL_DECISION, RUN), NAME, RUN)
 
     assert "{}" == back.arguments
@@ -207,19 +206,19 @@ def test_empty_edited_arguments_are_kept() -> None:
 
 
 def record_with(kind: str, /, **changes: object) -> bytes:
-    """Return a record of other fields; `...` takes a field away."""
+    """Return a record with changed fields; `...` removes a field."""
     fields = {**stored_fields(kind), **changes}
     kept = {name: value for name, value in fields.items() if value is not ...}
     return encode_object({"kind": kind, "run": RUN}, kept)
 
 
 @pytest.mark.parametrize(("kind", "field"), FIELDS)
-def test_a_field_of_another_type_is_refused(kind: str, field: str) -> None:
-    """R-C5: `True` is no number, `1` is no yes."""
+def test_field_of_another_type_is_rejected(kind: str, field: str) -> None:
+    """No value is converted: `True` is not a number, and `1` is not true."""
     read = RECORDS[kind][1]
-    right = stored_fields(kind)[field]
+    valid = stored_fields(kind)[field]
     for wrong in (None, True, 7, 1.5, "text", b"x", ["x", 1], {"x": 1}):
-        if type(wrong) is type(right) and field not in ("kind", "path", "message"):
+        if type(wrong) is type(valid) and field not in ("kind", "path", "message"):
             continue
         with pytest.raises(FormatError, match=f"{NAME}.*{field}|{NAME}.*must be"):
             read(record_with(kind, **{field: wrong}), NAME, RUN)
@@ -235,23 +234,21 @@ def test_a_field_of_another_type_is_refused(kind: str, field: str) -> None:
     ],
 )
 @pytest.mark.parametrize("text", NOT_OBJECTS)
-def test_a_text_that_is_no_json_is_refused_where_it_is_read(
+def test_text_that_is_not_json_is_rejected_on_load(
     kind: str, field: str, text: str
 ) -> None:
-    """R-I1, R-I4: and not when somebody looks into it later."""
+    """The text is checked on load, before it is used."""
     text = "[}" if field == "value" and text == "[]" else text
     with pytest.raises(FormatError, match=f"{NAME}.*{field}.*JSON"):
         RECORDS[kind][1](record_with(kind, **{field: text}), NAME, RUN)
 
 
 @pytest.mark.parametrize(("kind", "field"), FIELDS)
-def test_a_field_that_is_missing_is_refused_where_it_is_needed(
-    kind: str, field: str
-) -> None:
-    _, read, needed = RECORDS[kind]
+def test_missing_field_is_rejected_if_required(kind: str, field: str) -> None:
+    _, read, required = RECORDS[kind]
     data = record_with(kind, **{field: ...})
 
-    if field in needed:
+    if field in required:
         with pytest.raises(
             FormatError, match=f"{NAME} is invalid: '{field}' is missing"
         ):
@@ -261,8 +258,7 @@ def test_a_field_that_is_missing_is_refused_where_it_is_needed(
 
 
 @pytest.mark.parametrize("kind", RECORDS)
-def test_an_unknown_field_is_refused(kind: str) -> None:
-    """X-17."""
+def test_unknown_field_is_rejected(kind: str) -> None:
     with pytest.raises(FormatError, match=f"{NAME} is invalid: unknown fields: zz_new"):
         RECORDS[kind][1](record_with(kind, zz_new=1), NAME, RUN)
 
@@ -280,23 +276,23 @@ def test_an_unknown_field_is_refused(kind: str) -> None:
     ],
     ids=str,
 )
-def test_a_record_of_another_kind_is_refused(
+def test_record_of_another_kind_is_rejected(
     kind: str, header: dict[str, object]
 ) -> None:
-    """R-C8: an object in the wrong place is not read as what was looked for."""
+    """An object under the wrong key is not read as another kind."""
     with pytest.raises(FormatError, match="header"):
         RECORDS[kind][1](encode_object(header, stored_fields(kind)), NAME, RUN)
 
 
 @pytest.mark.parametrize("kind", RECORDS)
 @pytest.mark.parametrize("body", [None, [], "x", 1], ids=repr)
-def test_a_record_that_is_no_mapping_is_refused(kind: str, body: object) -> None:
+def test_record_that_is_not_a_mapping_is_rejected(kind: str, body: object) -> None:
     with pytest.raises(FormatError, match="must be a mapping"):
         RECORDS[kind][1](encode_object({"kind": kind, "run": RUN}, body), NAME, RUN)
 
 
 @pytest.mark.parametrize("kind", RECORDS)
-def test_each_reader_takes_its_own_kind_alone(kind: str) -> None:
+def test_each_decoder_accepts_only_its_own_kind(kind: str) -> None:
     data = RECORDS[kind][0]
     for other, (_, read, _) in RECORDS.items():
         if other != kind:
@@ -309,8 +305,7 @@ def test_each_reader_takes_its_own_kind_alone(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", RECORDS)
-def test_every_flipped_bit_of_a_record_is_damage(kind: str) -> None:
-    """R-E7, R-C8."""
+def test_every_flipped_bit_of_a_record_is_corrupt(kind: str) -> None:
     data, read, _ = RECORDS[kind]
     for place in range(4, len(data)):
         wrong = bytearray(data)
@@ -320,8 +315,8 @@ def test_every_flipped_bit_of_a_record_is_damage(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["yes", "true", "approved", "Approve", "", "none"])
-def test_unknown_decision_kind_is_refused(kind: str) -> None:
-    """R-C5: unknown words are no approval."""
+def test_unknown_decision_kind_is_rejected(kind: str) -> None:
+    """An unknown kind never counts as an approval."""
     with pytest.raises(FormatError, match="'kind' must be one of"):
         decode_decision(record_with("decision", kind=kind), NAME, RUN)
 
@@ -334,8 +329,8 @@ def test_unknown_decision_kind_is_refused(kind: str) -> None:
         system_message("obey"),
     ],
 )
-def test_inbox_message_of_another_role_is_refused(message: Message) -> None:
-    """B-10: nobody writes an inbox in the name of a tool or of the model."""
+def test_inbox_message_of_another_role_is_rejected(message: Message) -> None:
+    """An inbox message cannot pretend to come from a tool or from the model."""
     data = encode_inbox_message(replace(FULL_INBOX_MESSAGE, message=message), RUN)
 
     with pytest.raises(FormatError, match=f"role must be user, got {message.role}"):
@@ -344,12 +339,12 @@ def test_inbox_message_of_another_role_is_refused(message: Message) -> None:
 
 @pytest.mark.parametrize("kind", RECORDS)
 def test_plain_header_holds_only_kind_and_run(kind: str) -> None:
-    """R-I5, R-J1: what operators may read."""
+    """The header is not encrypted, so it holds nothing else."""
     assert {"kind": kind, "run": RUN} == decode_object_header(RECORDS[kind][0], NAME)
 
 
 def test_reading_records_imports_no_heavy_library() -> None:
-    """R-G2: reading a wait in a cold process needs neither pydantic nor openai."""
+    """Reading a wait in a cold process imports neither pydantic nor openai."""
     script = (
         "import sys\n"
         "from continuations.wire.records import decode_wait, decode_decision\n"
@@ -364,13 +359,13 @@ def test_reading_records_imports_no_heavy_library() -> None:
 
 
 @pytest.mark.parametrize("kind", RECORDS)
-def test_a_record_of_another_run_is_refused(kind: str) -> None:
-    """R-C7, R-C8, ministack#1691: it stays where it is, and decides nothing."""
+def test_record_of_another_run_is_rejected(kind: str) -> None:
+    """A record that was copied from another run decides nothing."""
     with pytest.raises(Corrupt, match="jane-1"):
         RECORDS[kind][1](RECORDS[kind][0], NAME, "other")
 
 
-def test_a_wait_that_names_another_run_inside_is_refused() -> None:
-    """R-C8, B-22: header and body must tell of one run."""
+def test_wait_whose_body_names_another_run_is_rejected() -> None:
+    """Header and body must name the same run."""
     with pytest.raises(FormatError):
         decode_wait(record_with("wait", run="other"), NAME, RUN)

@@ -1,4 +1,4 @@
-"""Format 1: every shape of every row, there and back, and nothing else."""
+"""Format 1: every row comes back equal, and nothing else is accepted."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ WHERE = "the continuation"
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(DELTA)
 def test_any_delta_comes_back_equal(delta: Delta) -> None:
-    """R-I2, R-I3: every field of every row, through the bytes of an object."""
+    """Every field of every row survives encoding and decoding."""
     opened = decode_object(encode_object({}, delta_fields(delta)), WHERE)
 
     assert delta == read_delta(opened.body, WHERE)
 
 
 @pytest.mark.parametrize("state", STATES, ids=lambda state: type(state).__name__)
-@pytest.mark.parametrize("full", [False, True], ids=["bare", "full"])
+@pytest.mark.parametrize("full", [False, True], ids=["minimal", "full"])
 def test_every_state_comes_back(state: Any, *, full: bool) -> None:
     row = FULL_DELTA.calls[0] if full else MINIMAL_DELTA.calls[0]
     delta = replace(MINIMAL_DELTA, calls=(replace(row, state=state),))
@@ -44,19 +44,19 @@ def test_every_state_comes_back(state: Any, *, full: bool) -> None:
 
 
 def test_constant_run_fields_are_stored_in_full_copies_only() -> None:
-    """A version that is a delta takes it from the row that it is a delta from."""
-    short: Any = delta_fields(FULL_DELTA, full_copy=False)
+    """A delta takes the constant fields from the row of its base."""
+    stored: Any = delta_fields(FULL_DELTA, full_copy=False)
     constant = {"id", "birth", "agent", "created", "input", "budget"}
 
-    assert constant == delta_fields(FULL_DELTA)["run"].keys() - short["run"].keys()  # type: ignore[attr-defined]
-    assert read_delta(short, WHERE, FULL_DELTA.run) == FULL_DELTA
+    assert constant == delta_fields(FULL_DELTA)["run"].keys() - stored["run"].keys()  # type: ignore[attr-defined]
+    assert read_delta(stored, WHERE, FULL_DELTA.run) == FULL_DELTA
     with pytest.raises(FormatError, match="'id' is missing"):
-        read_delta(short, WHERE)
+        read_delta(stored, WHERE)
     with pytest.raises(FormatError, match="unknown fields"):
         read_delta(delta_fields(FULL_DELTA), WHERE, FULL_DELTA.run)
 
 
-def test_arguments_that_are_what_the_model_wrote_are_stored_once() -> None:
+def test_equal_raw_and_effective_arguments_are_stored_once() -> None:
     row = replace(
         FULL_DELTA.calls[0], raw_arguments='{"cents":5}', arguments='{"cents":5}'
     )
@@ -67,11 +67,11 @@ def test_arguments_that_are_what_the_model_wrote_are_stored_once() -> None:
     assert (row,) == read_delta(stored, WHERE).calls
 
 
-# What stands here is what format 1 is ------------------------------------------
+# The definition of format 1 ----------------------------------------------------
 
 
 def test_stored_field_names_of_format_1() -> None:
-    """Habit 13: a change here is a new format."""
+    """A change of these names needs a new format number."""
     stored: Any = delta_fields(FULL_DELTA)
     paths = sorted({".".join(p for p in path if p != "0") for path, _ in walk(stored)})
 
@@ -95,7 +95,7 @@ waits.run waits.schema waits.tool waits.valid_for
 """
 
 
-# Everything else is refused ----------------------------------------------------
+# Everything else is rejected ---------------------------------------------------
 
 
 def walk(value: Any, path: FieldPath = ()) -> Iterator[tuple[FieldPath, Any]]:
@@ -107,19 +107,19 @@ def walk(value: Any, path: FieldPath = ()) -> Iterator[tuple[FieldPath, Any]]:
 
 
 def children(value: Any) -> list[tuple[str, Any]]:
-    """Return what hangs directly below a value."""
+    """Return the direct children of a value, with their names or indexes."""
     match value:
         case dict():
             return list(cast("dict[str, Any]", value).items())
         case list():
-            below = cast("list[Any]", value)  # type: ignore[redundant-cast]
-            return [(str(index), inner) for index, inner in enumerate(below)]
+            items = cast("list[Any]", value)  # type: ignore[redundant-cast]
+            return [(str(index), inner) for index, inner in enumerate(items)]
         case _:
             return []
 
 
 def mapping_at(value: Any, path: FieldPath) -> Any:
-    """Return the mapping that holds the last name of a path."""
+    """Return the mapping that contains the last name of a path."""
     for step in path[:-1]:
         value = value[int(step) if step.isdecimal() else step]
     return value
@@ -128,7 +128,7 @@ def mapping_at(value: Any, path: FieldPath) -> Any:
 STORED: Any = delta_fields(FULL_DELTA)
 PATHS = [path for path, _ in walk(STORED)]
 MAPPINGS = [path for path, value in walk(STORED) if isinstance(value, dict)]
-NEEDED = {
+REQUIRED = {
     *("id", "frame", "tool", "provider_id", "state", "kind", "wait", "agent", "birth"),
     *("created", "input", "status", "next", "run", "call", "arguments", "schema"),
     *("digest", "code", "message", "worker", "until"),
@@ -141,8 +141,8 @@ def path_id(path: FieldPath) -> str:
 
 
 def values_of_other_types(value: object) -> list[object]:
-    """Return values of every type but one, and for numbers those below zero."""
-    kinds: list[object] = [
+    """Return values of all other types, and for numbers also a negative one."""
+    values: list[object] = [
         None,
         True,
         7,
@@ -153,31 +153,31 @@ def values_of_other_types(value: object) -> list[object]:
         {"x": 1},
         [None],
     ]
-    wrong = [kind for kind in kinds if type(kind) is not type(value)]
+    wrong = [other for other in values if type(other) is not type(value)]
     if type(value) is int:
         wrong.append(-1)
     return wrong
 
 
 @pytest.mark.parametrize("path", PATHS, ids=path_id)
-def test_a_field_of_another_type_is_refused(path: FieldPath) -> None:
-    """R-C5, R-I1: a flag is no number; the error names the field, not the value."""
+def test_field_of_another_type_is_rejected(path: FieldPath) -> None:
+    """A bool is not a number. The error names the field and not the value."""
     for wrong in values_of_other_types(mapping_at(STORED, path)[path[-1]]):
         stored = copy.deepcopy(STORED)
         mapping_at(stored, path)[path[-1]] = wrong
-        with pytest.raises(FormatError) as refused:
+        with pytest.raises(FormatError) as caught:
             read_delta(stored, WHERE)
-        assert path[-1] in str(refused.value)
-        assert WHERE in str(refused.value)
+        assert path[-1] in str(caught.value)
+        assert WHERE in str(caught.value)
 
 
 @pytest.mark.parametrize("path", PATHS, ids=path_id)
-def test_a_field_that_is_missing_is_refused_where_it_is_needed(
+def test_missing_field_is_rejected_if_required(
     path: FieldPath,
 ) -> None:
     stored = copy.deepcopy(STORED)
     del mapping_at(stored, path)[path[-1]]
-    required = path[-1] in NEEDED and path not in OPTIONAL_PATHS
+    required = path[-1] in REQUIRED and path not in OPTIONAL_PATHS
 
     if required:
         with pytest.raises(FormatError, match="missing"):
@@ -187,8 +187,7 @@ def test_a_field_that_is_missing_is_refused_where_it_is_needed(
 
 
 @pytest.mark.parametrize("path", [(), *MAPPINGS], ids=path_id)
-def test_an_unknown_field_is_refused_by_name_and_path(path: FieldPath) -> None:
-    """X-17: at every level."""
+def test_unknown_field_is_rejected_at_every_level(path: FieldPath) -> None:
     stored = copy.deepcopy(STORED)
     place = mapping_at(stored, (*path, ""))
     place["zz_new"] = 1
@@ -206,8 +205,8 @@ def test_an_unknown_field_is_refused_by_name_and_path(path: FieldPath) -> None:
         (("waits", "0", "kind"), "question"),
     ],
 )
-def test_unknown_enum_value_is_refused(path: FieldPath, value: str) -> None:
-    """R-C5: never taken for the nearest one."""
+def test_unknown_enum_value_is_rejected(path: FieldPath, value: str) -> None:
+    """An unknown value is never replaced by a similar one."""
     stored = copy.deepcopy(STORED)
     mapping_at(stored, path)[path[-1]] = value
 
@@ -226,10 +225,8 @@ def test_unknown_enum_value_is_refused(path: FieldPath, value: str) -> None:
     ids=path_id,
 )
 @pytest.mark.parametrize("text", NOT_OBJECTS)
-def test_a_text_that_is_no_json_is_refused_where_it_is_read(
-    path: FieldPath, text: str
-) -> None:
-    """R-I1, R-I4: and not when somebody looks into it later."""
+def test_text_that_is_not_json_is_rejected_on_load(path: FieldPath, text: str) -> None:
+    """The text is checked on load, before it is used."""
     stored = copy.deepcopy(STORED)
     mapping_at(stored, path)[path[-1]] = text
 
@@ -238,7 +235,7 @@ def test_a_text_that_is_no_json_is_refused_where_it_is_read(
 
 
 @pytest.mark.parametrize("state", STATES, ids=lambda state: type(state).__name__)
-def test_a_state_has_its_own_fields_and_no_others(state: Any) -> None:
+def test_each_call_state_accepts_only_its_own_fields(state: Any) -> None:
     delta = replace(
         MINIMAL_DELTA, calls=(replace(MINIMAL_DELTA.calls[0], state=state),)
     )
@@ -262,8 +259,7 @@ def test_a_state_has_its_own_fields_and_no_others(state: Any) -> None:
     "text",
     ["", "hi", "[]", '{"role": "robot"}', '{"role": "tool"}', '{"role": ["user"]}'],
 )
-def test_invalid_message_is_refused_with_its_path(text: str) -> None:
-    """R-I1, X-10, B-21."""
+def test_invalid_message_is_rejected_with_its_path(text: str) -> None:
     stored = copy.deepcopy(STORED)
     stored["logs"]["f1"]["add"] = [text]
 
@@ -271,8 +267,7 @@ def test_invalid_message_is_refused_with_its_path(text: str) -> None:
         read_delta(stored, WHERE)
 
 
-def test_a_message_of_a_hundred_thousand_levels_is_refused() -> None:
-    """R-I4."""
+def test_message_with_100_000_levels_is_rejected() -> None:
     stored = copy.deepcopy(STORED)
     deep = "[" * 100_000 + "]" * 100_000
     stored["logs"]["f1"]["add"] = ['{"role":"user","content":' + deep + "}"]
@@ -281,12 +276,12 @@ def test_a_message_of_a_hundred_thousand_levels_is_refused() -> None:
         read_delta(stored, WHERE)
 
 
-def test_delta_without_run_is_refused() -> None:
+def test_delta_without_run_is_rejected() -> None:
     with pytest.raises(FormatError, match="'run' is missing"):
         read_delta({}, WHERE)
 
 
 def test_stored_fields_are_plain_values() -> None:
-    """R-I1: nothing that a reader would have to call a constructor for."""
+    """No stored value needs a constructor to be read."""
     for _, value in walk(delta_fields(FULL_DELTA)):
         assert isinstance(value, str | int | bool | list | dict)

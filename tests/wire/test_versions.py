@@ -1,4 +1,4 @@
-"""A stored version: a plain header and a delta; a run rebuilt from its chain."""
+"""Stored versions, and runs that are rebuilt from a chain of deltas."""
 
 from __future__ import annotations
 
@@ -96,11 +96,11 @@ FIELDS: dict[str, Any] = {
     "until": 2,
     "markers": ["m"],
 }
-NEEDED = {"kind", "run", "number", "root", "status", "at"}
+REQUIRED = {"kind", "run", "number", "root", "status", "at"}
 
 
 @pytest.mark.parametrize("field", FIELDS)
-def test_a_header_field_of_another_type_is_refused(field: str) -> None:
+def test_header_field_of_another_type_is_rejected(field: str) -> None:
     for wrong in (None, True, -1, 1.5, "text", b"x", [1], {"x": 1}):
         if field == "base_digest" and isinstance(wrong, bytes):
             continue
@@ -114,26 +114,25 @@ def test_a_header_field_of_another_type_is_refused(field: str) -> None:
 
 
 @pytest.mark.parametrize("field", FIELDS)
-def test_missing_header_field_is_refused_if_required(field: str) -> None:
+def test_missing_header_field_is_rejected_if_required(field: str) -> None:
     data = encode_object(
         {k: v for k, v in FIELDS.items() if k != field}, stored_fields()
     )
 
-    if field in NEEDED:
+    if field in REQUIRED:
         with pytest.raises(FormatError, match=f"'{field}' is missing"):
             decode_version(data, NAME)
     else:
         assert decode_version(data, NAME)
 
 
-def test_an_unknown_header_field_is_refused() -> None:
-    """X-17."""
+def test_unknown_header_field_is_rejected() -> None:
     with pytest.raises(FormatError, match="unknown fields: zz_new"):
         decode_header(encode_object({**FIELDS, "zz_new": 1}, stored_fields()), NAME)
 
 
 @pytest.mark.parametrize("kind", ["wait", "continuation", "erased", ""])
-def test_an_object_of_another_kind_is_no_version(kind: str) -> None:
+def test_object_of_another_kind_is_rejected(kind: str) -> None:
     with pytest.raises(FormatError, match="kind"):
         decode_header(encode_object({**FIELDS, "kind": kind}, stored_fields()), NAME)
     with pytest.raises(FormatError):
@@ -141,14 +140,13 @@ def test_an_object_of_another_kind_is_no_version(kind: str) -> None:
 
 
 @pytest.mark.parametrize(("field", "value"), [("run", "other"), ("status", "failed")])
-def test_header_and_body_must_say_the_same(field: str, value: str) -> None:
-    """R-C8, B-11."""
+def test_header_that_contradicts_the_body_is_corrupt(field: str, value: str) -> None:
     with pytest.raises(Corrupt):
         decode_version(encode_object({**FIELDS, field: value}, stored_fields()), NAME)
 
 
 def test_decode_header_does_not_read_the_body() -> None:
-    """R-J1, X-17: what operators and the sweep may read needs neither key nor rows."""
+    """Operators and sweeps read headers without decoding the rows."""
     assert (
         RUN
         == decode_header(encode_object(FIELDS, {"sealed": "elsewhere"}), NAME).run_id
@@ -156,18 +154,17 @@ def test_decode_header_does_not_read_the_body() -> None:
 
 
 def test_version_bytes_show_no_message_in_plain_text() -> None:
-    """R-I5."""
     secret = new_state(user_message("my secret" * 100))
     data = encode_version(replace(FULL_HEADER, status="running"), diff(None, secret))
 
     assert b"secret" not in data
 
 
-# A delta on the wrong table ------------------------------------------------------
+# Deltas on the wrong base ---------------------------------------------------------
 
 
 def test_delta_on_the_wrong_base_is_corrupt() -> None:
-    """R-C8: rolled back or swapped objects."""
+    """Objects may have been swapped or restored from different backups."""
     before = apply_events(
         new_state(user_message("1"), user_message("2")),
         reply_with_calls("free"),
@@ -182,7 +179,7 @@ def test_delta_on_the_wrong_base_is_corrupt() -> None:
         rebuild_state(None, delta, NAME)
 
 
-def test_rows_that_do_not_fit_together_are_refused_by_name() -> None:
+def test_check_state_names_the_version_with_invalid_rows() -> None:
     state = state_with_call_in(Waiting("w1"))
 
     assert state is check_state(state, NAME)
@@ -190,11 +187,11 @@ def test_rows_that_do_not_fit_together_are_refused_by_name() -> None:
         check_state(replace(state, waits={}), NAME)
 
 
-# A history, version by version ---------------------------------------------------
+# Histories of versions ------------------------------------------------------------
 
 
 class InMemoryVersions:
-    """Versions in a list: written and read as `ledger.versions` does."""
+    """Versions in memory, written and read as `ledger.versions` does."""
 
     def __init__(self) -> None:
         self.objects: dict[int, bytes] = {}
@@ -205,7 +202,7 @@ class InMemoryVersions:
         return max(self.objects, default=0)
 
     def append(self, steps: dict[int, RunState], state: RunState) -> None:
-        """Write the next version as a delta from one of the tables at hand."""
+        """Write the next version as a delta from one of the known states."""
         number = self.newest + 1
         base = fenwick.base(number, self.root)
         header = VersionHeader(
@@ -221,7 +218,7 @@ class InMemoryVersions:
         self.objects[number] = encode_version(header, delta)
 
     def load(self, number: int) -> dict[int, RunState]:
-        """Return a version and all that it was rebuilt from."""
+        """Return a version and all versions that it was rebuilt from."""
         root = decode_header(self.objects[number], NAME).root
         state: RunState | None = None
         steps: dict[int, RunState] = {}
@@ -236,16 +233,16 @@ class InMemoryVersions:
         return steps
 
 
-def with_rewritten_logs(state: RunState, dice: random.Random) -> RunState:
-    """Return a run some of whose logs another hand has written anew."""
+def with_rewritten_logs(state: RunState, rng: random.Random) -> RunState:
+    """Return the run with some of its logs rewritten."""
     draft = Draft(state)
     for frame in state.frames.values():
-        if frame.open_call_ids or dice.random() < 0.5:
+        if frame.open_call_ids or rng.random() < 0.5:
             continue
         old = state.logs[frame.id].messages
-        keep = dice.randrange(len(old) + 1)
+        keep = rng.randrange(len(old) + 1)
         again = Message.from_json(old[0].text)
-        rest = (user_message("summary"), again)[: dice.randrange(1, 3)]
+        rest = (user_message("summary"), again)[: rng.randrange(1, 3)]
         draft.start_log(frame.id, (*old[:keep], *rest))
     return draft.to_run_state()
 
@@ -258,47 +255,47 @@ def assert_same_state(expected: RunState, actual: RunState) -> None:
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(CHOICES, st.integers(0, 2**32))
 def test_every_version_is_rebuilt_from_its_chain(choices: list[int], seed: int) -> None:
-    """Deltas = full copies: with rewrites, takeovers by other processes, new roots."""
-    dice = random.Random(seed)  # noqa: S311 - a schedule, not a secret
+    """A state rebuilt from deltas equals its full copy, whatever happened before."""
+    rng = random.Random(seed)  # noqa: S311 - a schedule, not a secret
     ledger = InMemoryVersions()
-    whole: dict[int, bytes] = {}
+    copies: dict[int, bytes] = {}
     steps: dict[int, RunState] = {}
 
     def between(_: int, state: RunState) -> RunState:
         nonlocal steps
-        if dice.random() < 0.3:
+        if rng.random() < 0.3:
             return state
-        if dice.random() < 0.2 and state.run.status not in ENDED_STATUSES:
-            state = with_rewritten_logs(state, dice)
-        if dice.random() < 0.1:
-            # Repair or compaction: the tree counts from here again.
+        if rng.random() < 0.2 and state.run.status not in ENDED_STATUSES:
+            state = with_rewritten_logs(state, rng)
+        if rng.random() < 0.1:
+            # A repair starts a new root, from which the tree is counted.
             ledger.root = ledger.newest + 1
         ledger.append(steps, state)
         number = ledger.newest
-        whole[number] = Continuation(state).to_bytes()
+        copies[number] = Continuation(state).to_bytes()
         kept = fenwick.chain(number, ledger.root)
         steps = {n: steps[n] for n in kept if n in steps} | {number: state}
-        if dice.random() < 0.3:
-            # Another process takes over: all that it has is what it read.
+        if rng.random() < 0.3:
+            # Another process takes over and knows only the versions that it read.
             steps = ledger.load(number)
             state = steps[number]
         return state
 
     run_schedule(first_state(choices), choices, between_events=between)
 
-    for number, copy in whole.items():
+    for number, copy in copies.items():
         assert_same_state(
             Continuation.from_bytes(copy).run_state, ledger.load(number)[number]
         )
 
 
 def base_run_row(data: bytes) -> RunRow | None:
-    """Return the row that a version takes what never changes from."""
+    """Return the row from which a delta takes the constant fields of the run."""
     return new_state().run if decode_header(data, NAME).base else None
 
 
-def test_long_run_needs_logarithmic_copies_and_reads() -> None:
-    """R-E8: at most log2(n) + 1 objects, a message in at most as many of them."""
+def test_long_run_needs_a_logarithmic_number_of_reads_and_copies() -> None:
+    """At most log2(n) + 1 objects are read, and a message is in at most as many."""
     ledger = InMemoryVersions()
     steps: dict[int, RunState] = {}
     state = new_state()
@@ -327,16 +324,16 @@ def test_long_run_needs_logarithmic_copies_and_reads() -> None:
 
 
 def test_delta_of_a_deep_run_holds_only_changed_rows() -> None:
-    """A claim and one decision cost the rows they touch, a thousand levels deep."""
+    """A claim and a decision store only the rows that they change."""
     state = nested_agents(1000)
     (wait,) = state.waits.values()
-    yes = apply_events(
+    approved = apply_events(
         state,
         Approved(call_id=wait.call_id, digest="d1"),
         CallStarted(call_id=wait.call_id),
     )
 
-    delta = diff(state, yes)
+    delta = diff(state, approved)
 
     assert (0, 1, 0) == (len(delta.frames), len(delta.calls), len(delta.waits))
     assert (wait.id,) == delta.removed_ids

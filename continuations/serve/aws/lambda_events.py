@@ -138,7 +138,7 @@ def _unknown_event(detail: str) -> UnknownEvent:
     return UnknownEvent(msg)
 
 
-# Direct invocations -----------------------------------------------------------------------
+# Direct invocations -------------------------------------------------------------
 
 # By field: whether it is required, and its types.
 _START_FIELDS = {
@@ -185,7 +185,7 @@ def _check_fields(verb: str, value: object, known: Mapping[str, Any]) -> dict[st
     return fields
 
 
-# Queues ------------------------------------------------------------------------
+# Queues -------------------------------------------------------------------------
 
 
 def _parse_queue(records: object) -> QueueEvent:

@@ -1,7 +1,8 @@
-"""One message to one receiver: attempts in a thread, each cut off when its time is up.
+"""Deliver one message to one receiver, with a time limit for each attempt.
 
-http.client and smtplib measure their time-outs from one byte to the next; a receiver
-that sends a byte now and then would hold them for ever, and the run with them.
+The timeouts of http.client and smtplib count from one byte to the next, so a receiver
+that sends single bytes would block them without end. Therefore an attempt runs in a
+thread, and its socket is shut down when the time is up.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ __all__ = [
     "is_loopback",
 ]
 
-# The run's worker waits for its notifier: better to report it than to hold it up.
+# The run's worker waits for its notifier, so an early failure is better than a delay.
 NOTIFY_RETRY_POLICY = RetryPolicy(
     max_attempts=4, max_seconds=10.0, first_delay=0.2, max_delay=2.0
 )
@@ -41,7 +42,12 @@ _threads = DaemonThreadPool(8, "continuations-notify")
 
 
 class DeliveryAttemptFailed(Exception):
-    """An attempt that failed: why, whether to try again, and not before how long."""
+    """One attempt failed.
+
+    Attributes:
+        retryable: Whether another attempt can succeed.
+        retry_after: The minimum delay before it, in seconds.
+    """
 
     def __init__(
         self, reason: str, *, retryable: bool, retry_after: float = 0.0
@@ -52,11 +58,11 @@ class DeliveryAttemptFailed(Exception):
 
 
 class HasSocket(Protocol):
-    """What a client of the standard library has in common with the others."""
+    """A client of the standard library, with its socket."""
 
     @property
     def sock(self) -> socket.socket | None:
-        """Its socket, once it is connected."""
+        """The socket, once the client is connected."""
         ...
 
 
@@ -64,18 +70,18 @@ T = TypeVar("T", bound=HasSocket)
 
 
 class DeliveryAttempt:
-    """Holds the connection of one attempt, so that it can be cut from outside."""
+    """The connection of one attempt, which another thread can shut down."""
 
     def __init__(self) -> None:
         self._connection: HasSocket | None = None
 
     def track(self, connection: T) -> T:
-        """Hold a connection, and return it."""
+        """Remember the connection, and return it."""
         self._connection = connection
         return connection
 
     def shut_down(self) -> None:
-        """Wake the thread that reads or writes there; it finds the line dead."""
+        """Shut the connection down, which ends the thread that uses it."""
         sock = self._connection.sock if self._connection is not None else None
         if sock is not None:
             with suppress(OSError):
@@ -84,9 +90,15 @@ class DeliveryAttempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """How to reach a receiver: for the errors its name, `timeout` seconds an attempt.
+    """How to deliver to a receiver.
 
-    Raises `InvalidInput` for a time-out that is none.
+    Attributes:
+        receiver: The receiver's name for errors.
+        timeout: The time limit of one attempt, in seconds.
+        retry_policy: How often and when to try again.
+
+    Raises:
+        InvalidInput: `timeout` is not a positive number.
     """
 
     receiver: str
@@ -95,50 +107,50 @@ class Delivery:
 
     def __post_init__(self) -> None:
         if not 0 < self.timeout < float("inf"):
-            raise InvalidInput("timeout is a number of seconds, more than none")
+            msg = f"timeout must be a positive number of seconds, got {self.timeout!r}."
+            raise InvalidInput(msg)
 
     async def deliver(
         self, wait: Wait, send: Callable[[DeliveryAttempt], None]
     ) -> None:
-        """Attempt it, and again while that may help; raises `NotifyFailed`."""
-        tries = self.retry_policy.begin()
+        """Send, and try again while that can help; raise `NotifyFailed`."""
+        retries = self.retry_policy.begin()
         while True:
             try:
                 return await self._attempt(send)
-            except DeliveryAttemptFailed as setback:
-                if not setback.retryable or not await tries.wait_for_retry(
-                    setback.retry_after
+            except DeliveryAttemptFailed as failure:
+                if not failure.retryable or not await retries.wait_for_retry(
+                    failure.retry_after
                 ):
-                    detail = f"{self.receiver} was not told of it: {setback}"
-                    # What a client raises may quote what the receiver said.
+                    # No cause: a client's error may quote the receiver's response.
                     raise NotifyFailed(
-                        wait, detail, retryable=setback.retryable
+                        wait,
+                        f"{self.receiver}: {failure}",
+                        retryable=failure.retryable,
                     ) from None
 
     async def _attempt(self, send: Callable[[DeliveryAttempt], None]) -> None:
-        wire = DeliveryAttempt()
+        attempt = DeliveryAttempt()
         try:
             async with asyncio.timeout(self.timeout):
-                await _threads.run(send, wire)
+                await _threads.run(send, attempt)
         except TimeoutError:
-            why = f"it did not answer within {self.timeout:g} s"
-            raise DeliveryAttemptFailed(why, retryable=True) from None
+            reason = f"no response within {self.timeout:g} s"
+            raise DeliveryAttemptFailed(reason, retryable=True) from None
         except UnicodeError:
-            raise DeliveryAttemptFailed(
-                "its name is no host's", retryable=False
-            ) from None
+            raise DeliveryAttemptFailed("invalid host name", retryable=False) from None
         except SSLCertVerificationError as error:
-            why = f"its certificate is not trusted here ({error.verify_message})"
-            raise DeliveryAttemptFailed(why, retryable=False) from None
+            reason = f"untrusted certificate ({error.verify_message})"
+            raise DeliveryAttemptFailed(reason, retryable=False) from None
         except OSError as error:
-            why = f"{type(error).__name__}: {error.strerror or 'no connection'}"
-            raise DeliveryAttemptFailed(why, retryable=True) from None
+            reason = f"{type(error).__name__}: {error.strerror or 'no connection'}"
+            raise DeliveryAttemptFailed(reason, retryable=True) from None
         finally:
-            wire.shut_down()
+            attempt.shut_down()
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a host is this machine: nobody else reads what goes there."""
+    """Return whether a host is this machine, so that plain text is safe."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -1,4 +1,4 @@
-"""An e-mail about each open wait, in plain text, through a server that speaks SMTP."""
+"""A notifier that sends a plain-text mail about each open wait, over SMTP."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from continuations.core import jsontext
 from continuations.errors import InvalidInput
 from continuations.present.escaping import escape_invisible
+from continuations.present.wait_text import WAIT_WORDS, wait_facts
 from continuations.serve.notify.delivery import (
     NOTIFY_RETRY_POLICY,
     Delivery,
@@ -18,7 +19,6 @@ from continuations.serve.notify.notifier import make_link
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Sequence
-    from datetime import datetime
 
     from continuations.core.waits import Wait
     from continuations.serve.notify.delivery import DeliveryAttempt
@@ -28,28 +28,40 @@ if TYPE_CHECKING:
 
 __all__ = ["EmailNotifier"]
 
-# A bare address as SMTP takes it without extensions; stricter than RFC 5321 on purpose.
+# An address that every SMTP server accepts; stricter than RFC 5321.
 _ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]{1,253}")
 _MAX_ARGUMENTS = 20_000
 _MAX_SUBJECT = 150
 
 
 class EmailNotifier:
-    """Sends a plain-text e-mail about each open wait.
+    """Send a plain-text mail about each open wait.
 
-    `security` is "starttls" (port 587), "tls" from the first byte (port 465), or
-    "none", which only a server on this machine is trusted with. `link` makes the link
-    to decide from the wait. Arguments may be private: they are sent only
-    `with_arguments`. All mails about one wait have one Message-ID. `tls` is for a
-    server whose certificate this machine does not know.
+    All mails about one wait have the same Message-ID. Temporary errors of the server
+    (4xx) and lost connections are tried again; 5xx is final. If the server refuses some
+    recipients, the others still get the mail.
 
-    What a server refuses for the moment (4xx) and lost connections are tried again;
-    5xx is final. If some of the receivers are refused, the others have got it.
+    Args:
+        host: The mail server.
+        port: Its port: 587 for "starttls", 465 for "tls".
+        sender: The sender's address.
+        to: The address of the recipient, or a list of addresses.
+        security: "starttls", "tls" (from the first byte), or "none", which is allowed
+            only for a server on this machine.
+        username: The user name, if the server needs a login; ASCII.
+        password: The password; ASCII.
+        link: Returns the link to decide a wait, for example `Links.link`.
+        with_arguments: Send the call's arguments. They may be private, so they are not
+            sent by default.
+        timeout: The time limit of one attempt, in seconds.
+        retry_policy: How often and when to try again.
+        tls: The TLS settings, for a server with a private certificate authority.
 
-    Raises `InvalidInput` for what could only fail later.
+    Raises:
+        InvalidInput: An option is invalid.
     """
 
-    def __init__(  # noqa: PLR0913 - each of them is named at the call
+    def __init__(  # noqa: PLR0913 - the options are keyword-only
         self,
         host: str,
         port: int,
@@ -72,7 +84,7 @@ class EmailNotifier:
             _checked_address(each) for each in ([to] if isinstance(to, str) else to)
         ]
         if not self._to:
-            raise InvalidInput("to: nobody would get the mail")
+            raise InvalidInput("to must contain at least one address.")
         self._security: Security = security
         self._login = _checked_login(username, password)
         self._link = link
@@ -88,13 +100,22 @@ class EmailNotifier:
         return "<EmailNotifier {}:{}>".format(*self._server)
 
     async def __call__(self, wait: Wait) -> None:
-        """Hand the mail to the server; raises `NotifyFailed`."""
+        """Send the mail of a wait.
+
+        Args:
+            wait: The open wait.
+
+        Raises:
+            NotifyFailed: The server did not accept the mail for every recipient.
+        """
         link = make_link(wait, self._link)
         body = body_text(wait, link, with_arguments=self._with_arguments)
-        await self._delivery.deliver(wait, lambda wire: self._send(wait, body, wire))
+        await self._delivery.deliver(
+            wait, lambda attempt: self._send(wait, body, attempt)
+        )
 
     def _send(self, wait: Wait, body: str, attempt: DeliveryAttempt) -> None:
-        from continuations.serve.notify import smtp  # noqa: PLC0415 - dear, and only here
+        from continuations.serve.notify import smtp  # noqa: PLC0415 - slow to import
 
         mail = smtp.Mail(
             id=message_id(wait, self._sender),
@@ -114,7 +135,7 @@ class EmailNotifier:
         server.send(mail.to_message(self._sender, self._to), attempt)
 
 
-# What is said ---------------------------------------------------------------
+# Content ------------------------------------------------------------------------
 
 
 def message_id(wait: Wait, sender: str) -> str:
@@ -123,68 +144,55 @@ def message_id(wait: Wait, sender: str) -> str:
     return f"<{jsontext.digest('wait.opened', wait.id)[:32]}@{domain}>"
 
 
-# By the kind of wait: the subject, and the first line.
-_QUESTIONS = {
-    "approval": ("Approve {}?", "An agent asks for leave to run a tool."),
-    "unknown": (
-        "Did {} happen?",
-        "A tool was begun, and nobody knows what came of it. Please look.",
-    ),
-}
-
-
 def subject_line(wait: Wait) -> str:
-    """Return a subject on one line, in which nothing is hidden."""
-    # "=?…?=" would be decoded by its reader (RFC 2047), to what we had made visible.
+    """Return the subject on one line, with invisible characters escaped."""
+    # A mail reader would decode "=?…?=" (RFC 2047) to invisible characters again.
     tool = escape_invisible(wait.tool).replace("=?", "= ?")
-    question = _QUESTIONS[wait.kind][0].format(tool)
+    question = WAIT_WORDS[wait.kind].subject.format(tool=tool)
     return f"{question} Run {wait.run_id} waits for you"[:_MAX_SUBJECT]
 
 
 def body_text(wait: Wait, link: str | None, *, with_arguments: bool) -> str:
-    """Return the text; what others wrote stays on its line, with nothing hidden."""
+    """Return the text of the mail; foreign text is one line, visible and labelled."""
+    facts = wait_facts(wait)
+    facts.setdefault("Decide by", "no deadline")
     rows = [
-        (
-            "Tool",
-            " > ".join(map(escape_invisible, wait.path)) or escape_invisible(wait.tool),
-        ),
-        ("Run", wait.run_id),
-        ("Wait", wait.id),
-        ("Opened", _utc_text(wait.created_at)),
-        ("Decide by", _utc_text(wait.deadline) if wait.deadline else "no deadline"),
+        (label, escape_invisible(facts[label]))
+        for label in ("Tool", "Path", "Run", "Wait", "Opened", "Decide by")
     ]
     if with_arguments:
         rows.append(("Arguments", _shorten(escape_invisible(wait.arguments_json))))
-    lines = [f"{name + ':':<11} {value}" for name, value in rows]
+    lines = [f"{label + ':':<11} {value}" for label, value in rows]
     if link is not None:
-        lines += ["", "Look at it and decide (opening the page changes nothing):"]
-        lines += ["", escape_invisible(link)]
-    return "\n".join([_QUESTIONS[wait.kind][1], "", *lines, ""])
-
-
-def _utc_text(moment: datetime) -> str:
-    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
+        lines += ["", "Open this link to see the call and decide. Opening it does not"]
+        lines += ["decide anything.", "", escape_invisible(link)]
+    return "\n".join([WAIT_WORDS[wait.kind].explanation, "", *lines, ""])
 
 
 def _shorten(text: str) -> str:
     if len(text) <= _MAX_ARGUMENTS:
         return text
-    return f"{text[:_MAX_ARGUMENTS]} … ({len(text)} characters; this is not all)"
+    return f"{text[:_MAX_ARGUMENTS]} … (shortened; {len(text)} characters in all)"
 
 
-# What is refused at once ----------------------------------------------------
+# Options ------------------------------------------------------------------------
 
 
 def _check_server(host: str, security: str) -> None:
     if security not in {"starttls", "tls", "none"}:
-        raise InvalidInput('security is "starttls", "tls" or "none"')
+        msg = f'security must be "starttls", "tls" or "none", got {security!r}.'
+        raise InvalidInput(msg)
     if security == "none" and not is_loopback(host):
-        raise InvalidInput(f"mail to {host} could be read on its way; use starttls")
+        msg = f"mail to {host} would not be encrypted. Pass security='starttls'."
+        raise InvalidInput(msg)
 
 
 def _checked_address(text: str) -> str:
     if _ADDRESS.fullmatch(text) is None:
-        raise InvalidInput("an e-mail address is name@host, of plain letters, bare")
+        raise InvalidInput(
+            "sender and to must be addresses like name@example.com, in ASCII and "
+            "without a display name."
+        )
     return text
 
 
@@ -194,6 +202,6 @@ def _checked_login(
     if username is None and password is None:
         return None
     if not username or not password or not (username + password).isascii():
-        # smtplib would fail on other letters with an error that quotes them.
-        raise InvalidInput("a login is a username and a password, in ASCII")
+        # smtplib would fail later, with an error that quotes the password.
+        raise InvalidInput("username and password must both be given, in ASCII.")
     return username, password

@@ -1,9 +1,8 @@
-"""Telling people that a wait is open: what every way of telling has in common.
+"""Notifiers: tell people about open waits.
 
-A runner's `notify` is called once the wait is durable and can be decided, so nothing
-hangs on it: a notifier that fails loses nobody's run, and a wait may be told of again
-at any time. Therefore every notifier tells of one wait under one id, whatever the
-number of times, and its receiver knows a repeat by that.
+A runner calls its `notify` after the wait is stored and can be decided, so a failed
+notification loses no run. The same wait may be notified again at any time. Every
+notifier sends one wait under one id, so receivers can recognize a repeat.
 """
 
 from __future__ import annotations
@@ -26,27 +25,36 @@ __all__ = ["Notifier", "NotifyAll", "NotifyFailed"]
 
 
 class Notifier(Protocol):
-    """Tells somebody of an open wait; fits a runner's `notify`."""
+    """Notify a person of an open wait; a runner accepts it as `notify`."""
 
     async def __call__(self, wait: Wait) -> None:
-        """Return once the receiver has it, or raise `NotifyFailed`.
+        """Send the notification of a wait.
 
-        Called again for the same wait, it tells the same under the same id.
+        A second call for the same wait sends the same content with the same id.
+
+        Args:
+            wait: The open wait.
+
+        Raises:
+            NotifyFailed: The receiver did not accept the notification.
         """
         ...
 
 
 class NotifyFailed(ContinuationsError):
-    """Somebody was not told of a wait, or not surely; the wait stands all the same.
+    """A notification failed, or may have failed. The wait can still be decided.
 
-    Telling again is harmless. `retryable` says whether it may do better by itself, or
-    only once something was put right.
+    It is safe to notify again.
+
+    Attributes:
+        detail: Which receiver failed, and why.
+        retryable: Whether a later attempt can succeed without a change.
     """
 
     def __init__(self, wait: Wait, detail: str, *, retryable: bool) -> None:
         text = (
-            f"Wait {wait.id} is kept and can be decided, but {detail}. "
-            "Call the runner's notify() with its id to tell again."
+            f"the notification of wait {wait.id} failed: {detail}. The wait can still "
+            "be decided. Call runner.notify(wait_id) to notify again."
         )
         super().__init__(text, run_id=wait.run_id, wait_id=wait.id)
         self.detail = detail
@@ -54,31 +62,47 @@ class NotifyFailed(ContinuationsError):
 
 
 class NotifyAll:
-    """Tells through several notifiers at once, each of them whatever the others do.
+    """Notify through several notifiers at the same time.
 
-    Takes whatever a runner's `notify` takes. Raises one `NotifyFailed` that names all
-    failures; its cause is an exception group of them.
+    A failure of one does not affect the others.
+
+    Args:
+        *notifiers: Notifiers, or other functions that a runner accepts as `notify`.
+
+    Raises:
+        InvalidInput: There is no notifier, or one is not callable.
     """
 
     def __init__(self, *notifiers: Notify) -> None:
         if not notifiers or not all(map(callable, notifiers)):
-            raise InvalidInput("All needs notifiers: functions of a wait")
+            raise InvalidInput(
+                "NotifyAll needs at least one notifier, each a callable that takes a "
+                "Wait."
+            )
         self._notifiers = notifiers
 
     def __repr__(self) -> str:
-        return f"<All {' '.join(map(repr, self._notifiers))}>"
+        return f"<NotifyAll {' '.join(map(repr, self._notifiers))}>"
 
     async def __call__(self, wait: Wait) -> None:
-        """Tell through each; raises once all of them have been tried."""
-        tried = await asyncio.gather(
+        """Notify through each notifier, and wait for all of them.
+
+        Args:
+            wait: The open wait.
+
+        Raises:
+            NotifyFailed: At least one notifier failed. The text names all failures, and
+                the cause is an exception group of them.
+        """
+        results = await asyncio.gather(
             *(_call_notifier(notifier, wait) for notifier in self._notifiers)
         )
-        failures = tuple(failure for failure in tried if failure is not None)
+        failures = tuple(failure for failure in results if failure is not None)
         if failures:
-            said = "; ".join(map(_failure_text, failures))
+            details = "; ".join(map(_failure_text, failures))
             raise NotifyFailed(
                 wait,
-                f"{len(failures)} of {len(tried)} notifiers failed ({said})",
+                f"{len(failures)} of {len(results)} notifiers failed ({details})",
                 retryable=any(getattr(each, "retryable", True) for each in failures),
             ) from BaseExceptionGroup("notifiers", failures)
 
@@ -96,16 +120,16 @@ async def _call_notifier(
 
 
 def _failure_text(failure: BaseException) -> str:
-    # The text of somebody else's error may hold what must not be in a log.
+    # The text of an error from other code may contain secrets.
     if isinstance(failure, NotifyFailed):
         return failure.detail
     return type(failure).__name__
 
 
 def make_link(wait: Wait, link: MakeLink | None) -> str | None:
-    """Return the link to decide a wait; what makes it is the application's code."""
+    """Return the link to decide a wait; raise `NotifyFailed` if `link` raises."""
     try:
         return link(wait) if link is not None else None
     except Exception as error:
-        detail = f"its link could not be made ({type(error).__name__})"
+        detail = f"link() raised {type(error).__name__}"
         raise NotifyFailed(wait, detail, retryable=False) from error

@@ -1,4 +1,4 @@
-"""Handing a mail to a server over SMTP, and what its answers mean."""
+"""Send a mail over SMTP, and interpret the replies of the server."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TRANSIENT_CODES = range(400, 500)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mail:
-    """A mail of plain text; `id` is its Message-ID."""
+    """A plain-text mail; `id` is its Message-ID."""
 
     id: str
     at: datetime
@@ -36,21 +36,23 @@ class Mail:
     text: str
 
     def to_message(self, sender: str, to: Sequence[str]) -> EmailMessage:
-        """Return it with all its headers."""
+        """Return the mail with all headers."""
         message = EmailMessage()
         message["Subject"] = self.subject
         message["From"] = sender
         message["To"] = ", ".join(to)
         message["Date"] = format_datetime(self.at)
         message["Message-ID"] = self.id
-        message["Auto-Submitted"] = "auto-generated"  # RFC 3834: no "I am away"
+        message["Auto-Submitted"] = (
+            "auto-generated"  # RFC 3834: prevents automatic replies
+        )
         message.set_content(self.text)
         return message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """A mail server, and how to speak with it; its repr does not tell the login."""
+    """A mail server and its options; the repr does not contain the login."""
 
     host: str
     port: int
@@ -60,7 +62,7 @@ class Server:
     timeout: float
 
     def send(self, message: EmailMessage, attempt: DeliveryAttempt) -> None:
-        """Hand over a message; raises `Setback` and `OSError`."""
+        """Send a message; raise `DeliveryAttemptFailed` or `OSError`."""
         try:
             client = self._connect(attempt)
             try:
@@ -70,12 +72,12 @@ class Server:
                     client.login(*self.login)
                 refused = client.send_message(message)
             finally:
-                client.close()  # QUIT would wait for an answer that changes nothing
+                client.close()  # QUIT would only wait for another reply
         except smtplib.SMTPException as error:
             raise _to_attempt_failure(error) from None
         if refused:
-            why = f"it refused {_refusal_text(refused)}; the others have got it"
-            raise DeliveryAttemptFailed(why, retryable=False)
+            reason = f"refused {_refusal_text(refused)}; the others got the mail"
+            raise DeliveryAttemptFailed(reason, retryable=False)
 
     def _connect(self, attempt: DeliveryAttempt) -> smtplib.SMTP:
         if self.security == "tls":
@@ -83,11 +85,11 @@ class Server:
         return _TrackedSmtp(attempt, self)
 
     def _tls_context(self) -> ssl.SSLContext:
-        # smtplib's own would take any certificate.
+        # smtplib's default accepts every certificate.
         return self.tls or ssl.create_default_context()
 
 
-# Both connect while they are made, so they are held from within.
+# smtplib connects in its constructors, so the connection is tracked in `connect`.
 
 
 class _TrackedSmtp(smtplib.SMTP):
@@ -119,38 +121,39 @@ class _TrackedSmtpTls(smtplib.SMTP_SSL):
 
 
 def _to_attempt_failure(error: smtplib.SMTPException) -> DeliveryAttemptFailed:
-    """Return a server's no without its words, which may quote the mail."""
+    """Return the failure without the server's text, which may quote the mail."""
     if isinstance(error, smtplib.SMTPRecipientsRefused):
         codes = {code for code, _ in error.recipients.values()}
-        again = all(code in _TRANSIENT_CODES for code in codes)
+        is_temporary = all(code in _TRANSIENT_CODES for code in codes)
         return DeliveryAttemptFailed(
-            f"it refused {_refusal_text(error.recipients)}", retryable=again
+            f"refused {_refusal_text(error.recipients)}",
+            retryable=is_temporary,
         )
     if isinstance(error, smtplib.SMTPResponseException):
-        said = _reply_code(error.smtp_code, error.smtp_error)
-        why = f"it said {said} ({type(error).__name__})"
-        # A code of -1 stands for an answer that is none.
+        code = _reply_code(error.smtp_code, error.smtp_error)
+        reason = f"reply {code} ({type(error).__name__})"
+        # smtplib uses the code -1 for an invalid reply.
         return DeliveryAttemptFailed(
-            why, retryable=error.smtp_code in _TRANSIENT_CODES or error.smtp_code < 0
+            reason, retryable=error.smtp_code in _TRANSIENT_CODES or error.smtp_code < 0
         )
     if isinstance(error, smtplib.SMTPServerDisconnected):
-        return DeliveryAttemptFailed("it hung up", retryable=True)
+        return DeliveryAttemptFailed("the connection was closed", retryable=True)
     if isinstance(error, smtplib.SMTPNotSupportedError):
         return DeliveryAttemptFailed(
-            "it offers no STARTTLS, or no login", retryable=False
+            "the server does not support STARTTLS or login", retryable=False
         )
     return DeliveryAttemptFailed(
-        f"it cannot be used ({type(error).__name__})", retryable=False
+        f"SMTP failed ({type(error).__name__})", retryable=False
     )
 
 
 def _refusal_text(refused: Mapping[str, tuple[int, bytes]]) -> str:
-    said = sorted({_reply_code(code, text) for code, text in refused.values()})
-    return f"{len(refused)} of the receivers ({', '.join(said)})"
+    codes = sorted({_reply_code(code, text) for code, text in refused.values()})
+    return f"{len(refused)} of the recipients ({', '.join(codes)})"
 
 
 def _reply_code(code: int, text: bytes | str) -> str:
-    """Return a reply's code, and the enhanced one of RFC 3463 if there is one."""
-    said = text if isinstance(text, bytes) else text.encode(errors="replace")
-    enhanced = _ENHANCED_CODE.match(said)
+    """Return a reply's code, with its enhanced code (RFC 3463) if it has one."""
+    reply = text if isinstance(text, bytes) else text.encode(errors="replace")
+    enhanced = _ENHANCED_CODE.match(reply)
     return f"{code} {enhanced[0].decode()}" if enhanced else str(code)

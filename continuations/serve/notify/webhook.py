@@ -1,11 +1,13 @@
-"""A webhook that is called with each open wait, signed as Standard Webhooks says.
+"""A notifier that posts each open wait to a URL, signed as Standard Webhooks.
 
     POST https://example.com/hook
-    webhook-id: msg_…           the same for each telling of one wait
-    webhook-timestamp: …        seconds since 1970, of this attempt
+    webhook-id: msg_…           the same for every event of one wait
+    webhook-timestamp: …        time of this attempt, in seconds since 1970
     webhook-signature: v1,…     HMAC-SHA256 of "id.timestamp.body", in base64
 
-    {"type": "wait.opened", "timestamp": "…", "data": {"wait_id": "…", …}}
+    {"type": "wait.opened", "timestamp": "…", "data": {"wait": {…}, "link": "…"}}
+
+The body is `wait_opened_event` in `docs/schemas/continuations.schema.json`.
 
 https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
 """
@@ -48,26 +50,34 @@ __all__ = ["WebhookNotifier"]
 
 EVENT_TYPE = "wait.opened"
 
-# The spec: a key has 24 to 64 bytes.
+# The specification: a key has 24 to 64 bytes.
 _KEY_SIZES = range(24, 65)
-# What may pass, beside all of 5xx: a time-out, too early, too many requests.
+# Temporary statuses besides 5xx: Request Timeout, Too Early, Too Many Requests.
 _RETRYABLE_STATUSES = {408, 425, 429}
 
 
 class WebhookNotifier:
-    """Posts an event of each open wait to a URL.
+    """Post an event for each open wait to a URL.
 
-    `secret` is ``whsec_`` and base64, or several while one takes the other's place:
-    each of them signs. `link` makes the link to decide from the wait. Arguments may be
-    private: they are sent only `with_arguments`. `tls` is for a receiver whose
-    certificate this machine does not know.
+    A response with status 2xx is a success. Temporary statuses (5xx, 408, 425, 429) and
+    lost connections are tried again, after the time in Retry-After. Every other status
+    is final, including redirects. The body of a response is not read, and no proxy is
+    used.
 
-    A 2xx is a success. Answers that may pass (5xx, 429, …) and lost connections are
-    tried again, not before Retry-After says; any other answer is final, a redirect
-    too. No body of an answer is read, and no proxy is used.
+    Args:
+        url: The URL of the receiver: https, or http on this machine.
+        secret: The signing secret, `whsec_` and base64. During a rotation, a list of
+            secrets: each of them signs every event.
+        link: Returns the link to decide a wait, for example `Links.link`.
+        with_arguments: Send the call's arguments. They may be private, so they are not
+            sent by default.
+        timeout: The time limit of one attempt, in seconds.
+        retry_policy: How often and when to try again.
+        tls: The TLS settings, for a receiver with a private certificate authority.
+        clock: The clock for timestamps; the system clock by default.
 
-    Raises `InvalidInput` for a URL that is not https (on this machine http is well),
-    or a secret that is none.
+    Raises:
+        InvalidInput: The URL or a secret is invalid. The text contains neither of them.
     """
 
     def __init__(
@@ -85,7 +95,7 @@ class WebhookNotifier:
         self._target = _parse_url(url)
         secrets = [secret] if isinstance(secret, str) else list(secret)
         if not secrets:
-            raise InvalidInput("a webhook needs a secret: who would believe it else?")
+            raise InvalidInput("secret must contain at least one secret.")
         self._keys = [_decode_secret(each) for each in secrets]
         self._link = link
         self._with_arguments = with_arguments
@@ -96,36 +106,45 @@ class WebhookNotifier:
         self._clock = clock or SystemClock()
 
     def __repr__(self) -> str:
-        # The rest of a webhook's URL is often a secret.
+        # The path of a webhook's URL is often a secret.
         return f"<WebhookNotifier {self._target.origin}>"
 
     async def __call__(self, wait: Wait) -> None:
-        """Post the event; raises `NotifyFailed`."""
+        """Post the event of a wait.
+
+        Args:
+            wait: The open wait.
+
+        Raises:
+            NotifyFailed: The receiver did not accept the event.
+        """
         event = wait_opened_event(
             wait, make_link(wait, self._link), with_arguments=self._with_arguments
         )
         body = jsontext.escape_surrogates(jsontext.dump(event)).encode()
-        await self._delivery.deliver(wait, lambda wire: self._post(wait, body, wire))
+        await self._delivery.deliver(
+            wait, lambda attempt: self._post(wait, body, attempt)
+        )
 
     def _post(self, wait: Wait, body: bytes, attempt: DeliveryAttempt) -> None:
-        from http.client import HTTPException  # noqa: PLC0415 - dear, and only here
+        from http.client import HTTPException  # noqa: PLC0415 - slow to import
 
         connection = attempt.track(self._new_connection())
         try:
             headers = self._headers(wait, body)
             connection.request("POST", self._target.path, body, headers)
-            # With the answer its socket is closed, read to the end or not.
-            with connection.getresponse() as answer:
-                self._check_status(answer.status, answer.headers.get("retry-after", ""))
+            with connection.getresponse() as response:
+                retry_after = response.headers.get("retry-after", "")
+                self._check_status(response.status, retry_after)
         except HTTPException as error:
-            # Its text is whatever came instead of HTTP.
-            why = f"its answer is not HTTP ({type(error).__name__})"
-            raise DeliveryAttemptFailed(why, retryable=True) from None
+            # The text of the error quotes the receiver.
+            reason = f"the response is not HTTP ({type(error).__name__})"
+            raise DeliveryAttemptFailed(reason, retryable=True) from None
         finally:
             connection.close()
 
     def _new_connection(self) -> HTTPConnection:
-        from http import client  # noqa: PLC0415 - likewise
+        from http import client  # noqa: PLC0415 - slow to import
 
         host, port, timeout = (
             self._target.host,
@@ -150,21 +169,20 @@ class WebhookNotifier:
         }
 
     def _check_status(self, status: int, retry_after: str) -> None:
-        success = 200 <= status < 300  # noqa: PLR2004 - RFC 9110, 15.3
-        if success:
+        if 200 <= status < 300:  # noqa: PLR2004 - RFC 9110, 15.3
             return
-        again = status in _RETRYABLE_STATUSES or status >= 500  # noqa: PLR2004 - and 15.6
+        is_temporary = status in _RETRYABLE_STATUSES or status >= 500  # noqa: PLR2004 - 15.6
         raise DeliveryAttemptFailed(
-            f"it answered {status}",
-            retryable=again,
+            f"HTTP status {status}",
+            retryable=is_temporary,
             retry_after=_retry_after_seconds(retry_after, self._clock.now()),
         )
 
 
 def message_id(wait: Wait) -> str:
-    """Return what a receiver knows a repeat by.
+    """Return the id of all events of a wait.
 
-    Without a full stop, which parts what is signed and may be in a run's id.
+    A digest, because a run id may contain the full stop that separates signed parts.
     """
     return f"msg_{jsontext.digest(EVENT_TYPE, wait.id)[:32]}"
 
@@ -172,7 +190,7 @@ def message_id(wait: Wait) -> str:
 def wait_opened_event(
     wait: Wait, link: str | None, *, with_arguments: bool
 ) -> dict[str, Any]:
-    """Return the event of a wait, the same for each telling of it."""
+    """Return the event of a wait, the same for every attempt."""
     notice = wait_notice_json(wait, with_arguments=with_arguments)
     return {
         "type": EVENT_TYPE,
@@ -186,13 +204,15 @@ def _signature(key: bytes, content: bytes) -> str:
 
 
 def _decode_secret(secret: str) -> bytes:
-    """Return the key in a secret; its errors do not tell it."""
+    """Return the key in a secret; errors do not contain the secret."""
     try:
         key = base64.b64decode(secret.removeprefix("whsec_"), validate=True)
     except (binascii.Error, ValueError):
         key = b""
     if not secret.startswith("whsec_") or len(key) not in _KEY_SIZES:
-        raise InvalidInput("a secret is 'whsec_' and the base64 of 24 to 64 bytes")
+        raise InvalidInput(
+            "secret must be 'whsec_' and the base64 of 24 to 64 random bytes."
+        )
     return key
 
 
@@ -206,20 +226,20 @@ class _Target:
 
 
 def _parse_url(url: str) -> _Target:
-    """Return where a URL leads to; its errors do not tell it, it may be a secret."""
+    """Return the parts of a URL; errors contain the host at most."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port
     except ValueError:
-        raise InvalidInput("the webhook's URL is malformed") from None
+        raise InvalidInput("url is malformed: pass https://host/path.") from None
     if not url.isascii() or not url.isprintable() or " " in url:
-        raise InvalidInput("the webhook's URL holds characters that need %-encoding")
+        raise InvalidInput("url contains characters that need %-encoding.")
     if parts.username is not None or parts.password is not None:
-        raise InvalidInput("the webhook's URL must not carry a user's name")
+        raise InvalidInput("url must not contain a user name or password.")
     if not host or parts.scheme not in {"https", "http"}:
-        raise InvalidInput("the webhook's URL is to be https://host/…")
+        raise InvalidInput("url must be https://host/path.")
     if parts.scheme == "http" and not is_loopback(host):
-        raise InvalidInput(f"http to {host} can be read and changed; use https")
+        raise InvalidInput(f"url must use https: http to {host} is not encrypted.")
     query = f"?{parts.query}" if parts.query else ""
     return _Target(
         secure=parts.scheme == "https",
@@ -231,13 +251,13 @@ def _parse_url(url: str) -> _Target:
 
 
 def _retry_after_seconds(retry_after: str, now: datetime) -> float:
-    """Return how long an answer asks us to wait (RFC 9110, 10.2.3)."""
-    from email.utils import parsedate_to_datetime  # noqa: PLC0415 - likewise
+    """Return the delay of a Retry-After header (RFC 9110, 10.2.3), in seconds."""
+    from email.utils import parsedate_to_datetime  # noqa: PLC0415 - slow to import
 
     if retry_after.isascii() and retry_after.isdigit():
         return float(retry_after)
     try:
         then = parsedate_to_datetime(retry_after)
         return max(0.0, (then - now).total_seconds())
-    except (TypeError, ValueError):  # nonsense, or a time of no zone
+    except (TypeError, ValueError):  # no date, or a date without a time zone
         return 0.0

@@ -323,7 +323,7 @@ def test_scheduled_sweep_resumes_a_decided_run(deployed: DeployedStack) -> None:
     assert ("r-3", "pay x") in deployed.effects()
 
 
-# A function that wakes itself ------------------------------------------------------
+# A function that wakes itself ---------------------------------------------------
 
 LONG: Script = {
     "go": [

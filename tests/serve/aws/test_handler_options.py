@@ -102,7 +102,7 @@ def test_base_path_is_removed_from_a_custom_domain(path: str) -> None:
     assert 200 == response["statusCode"]
 
 
-# Time --------------------------------------------------------------------
+# Time ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_remaining_time_is_per_invocation() -> None:
     assert not time.is_short()
 
 
-# Dispatchers -------------------------------------------------------------------------
+# Dispatchers --------------------------------------------------------------------
 
 
 class RecordingClient:

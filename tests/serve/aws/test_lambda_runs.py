@@ -62,7 +62,7 @@ def is_finished(cloud: LambdaTestCloud) -> bool:
     return (200, "finished", "all done") == (status, run["status"], run["output"])
 
 
-# A run's life -----------------------------------------------------------------
+# A run's life -------------------------------------------------------------------
 
 
 def test_run_is_started_decided_and_resumed_in_cold_processes(
@@ -145,7 +145,7 @@ def test_start_without_run_id_is_idempotent(
     assert 1 == len(cloud.http_request("GET", "/waits")[1]["waits"])
 
 
-# Cold -------------------------------------------------------------------------
+# Cold ---------------------------------------------------------------------------
 
 
 def imported_modules(cloud: LambdaTestCloud, event: object) -> set[str]:
@@ -408,7 +408,7 @@ def test_margin_above_the_timeout_still_makes_progress(cloud: LambdaTestCloud) -
     assert [] != cloud.effects()
 
 
-# One environment, many events -----------------------------------------------------
+# One environment, many events ---------------------------------------------------
 
 
 def test_frozen_environment_continues_after_the_thaw(cloud: LambdaTestCloud) -> None:
@@ -437,7 +437,7 @@ def test_frozen_environment_continues_after_the_thaw(cloud: LambdaTestCloud) -> 
     proxy.close()
 
 
-# Nothing but errors with a name -----------------------------------------------------
+# Nothing but errors with a name -------------------------------------------------
 
 
 def test_a_broken_request_is_answered_and_an_unknown_event_is_refused(

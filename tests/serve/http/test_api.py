@@ -64,7 +64,7 @@ def verify_without_name(_: Request) -> str:
     return ""
 
 
-# Identity --------------------------------------------------------------------
+# Identity -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("method", "path"), PROTECTED_ROUTES)
@@ -127,7 +127,7 @@ def test_decider_is_the_verified_identity() -> None:
     run_async(scenario())
 
 
-# Deciding --------------------------------------------------------------------
+# Deciding -----------------------------------------------------------------------
 
 
 def test_decision_is_recorded_and_the_dispatcher_wakes_the_run() -> None:
@@ -292,7 +292,7 @@ def test_a_wait_that_has_expired_is_not_decided() -> None:
     run_async(scenario())
 
 
-# Reading ---------------------------------------------------------------------
+# Reading ------------------------------------------------------------------------
 
 
 def test_open_waits_are_listed_a_page_at_a_time() -> None:
@@ -373,7 +373,7 @@ def test_wait_response_contains_the_complete_arguments() -> None:
     run_async(scenario())
 
 
-# Runs --------------------------------------------------------------
+# Runs ---------------------------------------------------------------------------
 
 
 def test_long_input_is_accepted() -> None:
@@ -493,7 +493,7 @@ def test_sweep_resumes_a_decided_run() -> None:
     run_async(scenario())
 
 
-# Errors ---------------------------------------------------------------
+# Errors -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -211,7 +211,7 @@ def test_token_is_shorter_than_180_characters() -> None:
     assert len(links().token(WAIT, actor="kim@example.com")) < 180
 
 
-# Invalid options ------------------------------------------------------------
+# Invalid options ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

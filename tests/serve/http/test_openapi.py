@@ -85,7 +85,7 @@ def test_enums_of_the_document_equal_those_of_core() -> None:
     assert RUN_STATUSES == enum("run", "status")
 
 
-# Generated -------------------------------------------------------------------
+# Generated ----------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +128,7 @@ def test_generated_request_gets_a_documented_response(
     scenario()
 
 
-# Every status ----------------------------------------------------------------
+# Every status -------------------------------------------------------------------
 
 
 class ResponseChecker:

@@ -1,4 +1,4 @@
-"""Those who are told, on loopback: a webhook, a mail server, and one who misbehaves."""
+"""Receivers of notifications on loopback: webhooks, mail servers and faulty sockets."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from aiosmtpd.smtp import Envelope, LoginPassword, Session
 
-# Key and certificate of "localhost", which nobody but a test trusts; good until 2126.
+# The key and self-signed certificate of "localhost", valid until 2126.
 CERTIFICATE_FILE = Path(__file__).with_name("localhost.pem")
 
 SECRET = "whsec_" + "c2VjcmV0" * 4
@@ -36,8 +36,8 @@ PRIVATE_ARGUMENT = "PLANTEDINTHEARGUMENTS"
 
 
 def make_wait(**changed: Any) -> Wait:
-    """Return an open wait for leave to pay, with what is given changed."""
-    given: dict[str, Any] = {
+    """Return an open approval wait with some fields changed."""
+    fields: dict[str, Any] = {
         "id": "approval-01kaj0000000000000000000aa@jane-1",
         "run_id": "jane-1",
         "call_id": "c1",
@@ -49,18 +49,18 @@ def make_wait(**changed: Any) -> Wait:
         "digest": "0" * 64,
         "created_at": datetime(2026, 11, 21, 14, 0, tzinfo=UTC),
     }
-    return Wait(**{**given, **changed})
+    return Wait(**{**fields, **changed})
 
 
 @dataclass(kw_only=True)
 class RecordedDelays:
-    """A patience that sleeps not at all, and notes how long it should have."""
+    """Record the delays of a retry policy instead of sleeping."""
 
     attempts: int = 3
     slept: list[float] = field(default_factory=list[float])
 
     def retry_policy(self) -> RetryPolicy:
-        """Return it; its dice always fall on the longest wait."""
+        """Return a retry policy whose random part is always the greatest."""
         return RetryPolicy(
             max_attempts=self.attempts,
             max_seconds=10,
@@ -75,7 +75,7 @@ class RecordedDelays:
 
 
 def trusting_tls_context() -> ssl.SSLContext:
-    """Return a context that trusts our certificate, and still checks names."""
+    """Return TLS settings that trust the test certificate and check host names."""
     return ssl.create_default_context(cafile=CERTIFICATE_FILE)
 
 
@@ -85,12 +85,12 @@ def _server_tls_context() -> ssl.SSLContext:
     return context
 
 
-# A webhook -------------------------------------------------------------------------
+# Webhooks -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReceivedPost:
-    """What came to a webhook."""
+    """A request that a webhook received."""
 
     path: str
     headers: dict[str, str]
@@ -101,12 +101,12 @@ HookResponse = tuple[int, dict[str, str]]
 
 
 def repeated_responses(status: int, times: int) -> list[HookResponse]:
-    """Return so many answers of a status alone."""
+    """Return equal responses without headers."""
     return [(status, {})] * times
 
 
 class WebhookReceiver:
-    """A webhook that gives the answers of a list, and 204 when they are used up."""
+    """A webhook with a list of responses; after the last one it responds 204."""
 
     def __init__(
         self, *responses: HookResponse, on_post: Callable[[], None] | None = None
@@ -117,7 +117,7 @@ class WebhookReceiver:
         self._on_post = on_post
 
     def respond(self, posted: ReceivedPost) -> HookResponse:
-        """Note what came, and return what to say."""
+        """Record a request, and return its response."""
         self.received.append(posted)
         if self._on_post is not None:
             self._on_post()
@@ -147,7 +147,7 @@ class _HookHandler(BaseHTTPRequestHandler):
 def serve_webhook(
     receiver: WebhookReceiver, *, tls: bool = False
 ) -> Generator[WebhookReceiver]:
-    """Serve a webhook; its `url` is known from now on."""
+    """Serve a webhook and set its `url`."""
     server = _HookServer(("127.0.0.1", 0), _HookHandler)
     server.hook = receiver
     if tls:
@@ -175,7 +175,7 @@ def _run_server(server: ThreadingTCPServer | ThreadingHTTPServer) -> Generator[N
         server.server_close()
 
 
-# One who misbehaves ----------------------------------------------------------------
+# One who misbehaves -------------------------------------------------------------
 
 
 class _SocketScriptServer(ThreadingTCPServer):
@@ -195,7 +195,7 @@ class _SocketScriptHandler(BaseRequestHandler):
 def serve_socket_script(
     script: Callable[[socket], None],
 ) -> Generator[_SocketScriptServer]:
-    """Serve bytes as a function says, for each connection."""
+    """Call a function with each connection."""
     server = _SocketScriptServer(("127.0.0.1", 0), _SocketScriptHandler)
     server.script = script
     with _run_server(server):
@@ -203,17 +203,17 @@ def serve_socket_script(
 
 
 def unused_port() -> int:
-    """Return a port that nobody listens at."""
+    """Return a port that no process listens on."""
     with ThreadingTCPServer(("127.0.0.1", 0), _SocketScriptHandler) as server:
         return int(server.server_address[1])
 
 
-# A mail server ---------------------------------------------------------------------
+# A mail server ------------------------------------------------------------------
 
 
 @dataclass
 class MailServer:
-    """A mail server of aiosmtpd; `says` gives the answers to some of its commands.
+    """A mail server of aiosmtpd; `responses` are its replies to some commands.
 
     An answer is used once, from the front of its list.
     """
@@ -240,7 +240,7 @@ class MailServer:
         address: str,
         options: list[str],
     ) -> str:
-        """Take a sender."""
+        """Handle MAIL."""
         del server, session
         envelope.mail_from = address
         envelope.mail_options.extend(options)
@@ -254,7 +254,7 @@ class MailServer:
         address: str,
         options: list[str],
     ) -> str:
-        """Take a receiver."""
+        """Handle RCPT."""
         del server, session, options
         said = self._next_response("RCPT", "250 OK")
         if said.startswith("250"):
@@ -264,7 +264,7 @@ class MailServer:
     async def handle_DATA(  # noqa: N802 - likewise
         self, server: SMTP, session: Session, envelope: Envelope
     ) -> str:
-        """Take a mail."""
+        """Handle DATA."""
         del server
         said = self._next_response("DATA", "250 OK")
         if said.startswith("250"):
@@ -289,7 +289,7 @@ class MailServer:
         return AuthResult(success=self.logins[-1] == self.login, handled=False)
 
     def make_protocol(self) -> SMTP:
-        """Make what serves one connection."""
+        """Return the protocol of one connection."""
         options: dict[str, Any] = {}
         if self.starttls:
             options |= {"tls_context": _server_tls_context(), "require_starttls": True}
@@ -300,7 +300,7 @@ class MailServer:
 
 @contextmanager
 def serve_mail(post: MailServer, *, tls: bool = False) -> Generator[MailServer]:
-    """Run a mail server; its `port` is known from now on."""
+    """Run a mail server and set its `port`."""
     loop = asyncio.new_event_loop()
     ready = threading.Event()
     stop = asyncio.Event()

@@ -1,4 +1,4 @@
-"""The e-mail notifier against a real mail server, and against some that are none."""
+"""`EmailNotifier` against a real mail server, and against faulty ones."""
 
 from __future__ import annotations
 
@@ -59,21 +59,21 @@ def send_error(port: int, **options: Any) -> NotifyFailed:
 
 
 def link_of(_: Wait) -> str:
-    """Make a link, as an application would."""
+    """Return a link."""
     return LINK
 
 
 def text_of(mail: EmailMessage) -> str:
-    """Return the text of a mail, as its reader sees it."""
+    """Return the text of a mail."""
     assert "text/plain" == mail.get_content_type()
     return str(mail.get_content())
 
 
-# What is sent ----------------------------------------------------------------------
+# Content ------------------------------------------------------------------------
 
 
-def test_the_mail_about_an_open_wait() -> None:
-    """R-G1: a link to a page, in plain text; arguments stay at home."""
+def test_mail_contains_the_wait_and_the_link() -> None:
+    """The mail is plain text; arguments are not sent."""
     wait = make_wait(deadline=datetime(2026, 11, 22, 14, tzinfo=UTC))
     with serve_mail(MailServer()) as post:
         send_mail(post.port, wait, to=[KIM, LEE], link=link_of)
@@ -85,15 +85,15 @@ def test_the_mail_about_an_open_wait() -> None:
     assert "Sat, 21 Nov 2026 14:00:00 +0000" == mail["date"]
     assert "auto-generated" == mail["auto-submitted"]
     lines = text_of(mail).splitlines()
-    assert "Tool:       hr > accounts > pay" in lines
+    assert "Tool:       pay" in lines
+    assert "Path:       hr > accounts > pay" in lines
     assert f"Wait:       {wait.id}" in lines
     assert "Decide by:  2026-11-22 14:00:00 UTC" in lines
     assert LINK in lines
     assert PRIVATE_ARGUMENT not in text_of(mail)
 
 
-def test_arguments_are_sent_only_if_asked_for() -> None:
-    """R-I5: they may be private."""
+def test_arguments_are_sent_only_on_request() -> None:
     with serve_mail(MailServer()) as post:
         send_mail(post.port, with_arguments=True)
 
@@ -102,15 +102,13 @@ def test_arguments_are_sent_only_if_asked_for() -> None:
 
 
 def test_mail_about_an_unknown_outcome_has_another_subject() -> None:
-    """It is not leave that is asked for."""
     wait = make_wait(kind="unknown")
 
-    assert subject_line(wait).startswith("Did pay happen?")
-    assert "nobody knows" in body_text(wait, None, with_arguments=False)
+    assert subject_line(wait).startswith("Did pay take effect?")
+    assert "its outcome is unknown" in body_text(wait, None, with_arguments=False)
 
 
 def test_repeated_mail_has_the_same_message_id() -> None:
-    """R-F2: one Message-ID for each wait, however often it is told."""
     with serve_mail(MailServer()) as post:
         for wait in (make_wait(), make_wait(), make_wait(id="approval-01kaj.b@jane-1")):
             send_mail(post.port, wait)
@@ -122,7 +120,7 @@ def test_repeated_mail_has_the_same_message_id() -> None:
 
 
 @pytest.mark.parametrize(
-    "evil",
+    "hostile_text",
     [
         "pay\r\nBcc: eve@example.com",
         "pay\n.\r\nMAIL FROM:<eve@example.com>",
@@ -132,15 +130,17 @@ def test_repeated_mail_has_the_same_message_id() -> None:
         "=?utf-8?q?=E2=80=AEpay?=",
     ],
 )
-def test_untrusted_text_cannot_add_headers_or_lines(evil: str) -> None:
-    """A tool's name or an argument forges no header, and no line of ours."""
+def test_untrusted_text_cannot_add_headers_or_lines(hostile_text: str) -> None:
+    """A tool name or an argument cannot forge a header or a labelled line."""
 
-    def evil_link(_: Wait) -> str:
-        return f"https://a/{evil}"
+    def hostile_link(_: Wait) -> str:
+        return f"https://a/{hostile_text}"
 
-    wait = make_wait(tool=evil, path=("hr", evil), arguments_json=f'"{evil}"')
+    wait = make_wait(
+        tool=hostile_text, path=("hr", hostile_text), arguments_json=f'"{hostile_text}"'
+    )
     with serve_mail(MailServer()) as post:
-        send_mail(post.port, wait, with_arguments=True, link=evil_link)
+        send_mail(post.port, wait, with_arguments=True, link=hostile_link)
 
     [mail], [text] = post.mails, [text_of(mail) for mail in post.mails]
     assert [[KIM]] == post.sent_to
@@ -153,7 +153,7 @@ def test_untrusted_text_cannot_add_headers_or_lines(evil: str) -> None:
 
 
 def test_non_ascii_text_is_readable() -> None:
-    """Only what cannot be seen is spelled out."""
+    """Only invisible characters are escaped."""
     wait = make_wait(tool="überweisen", arguments_json='{"an":"Łukasz 山田"}')
     with serve_mail(MailServer()) as post:
         send_mail(post.port, wait, with_arguments=True)
@@ -163,16 +163,15 @@ def test_non_ascii_text_is_readable() -> None:
 
 
 def test_long_arguments_are_truncated_with_a_notice() -> None:
-    """Nobody shall take a part for the whole."""
     with serve_mail(MailServer()) as post:
         wait = make_wait(arguments_json='"' + "x" * 100_000 + '"', tool="t" * 500)
         send_mail(post.port, wait, with_arguments=True)
 
-    assert "(100002 characters; this is not all)" in text_of(post.mails[0])
+    assert "(shortened; 100002 characters in all)" in text_of(post.mails[0])
     assert len(post.mails[0]["subject"]) <= 150
 
 
-# TLS and logins --------------------------------------------------------------------
+# TLS and logins -----------------------------------------------------------------
 
 
 def test_over_starttls_with_a_login() -> None:
@@ -191,7 +190,6 @@ def test_over_starttls_with_a_login() -> None:
 
 
 def test_mail_is_sent_over_implicit_tls() -> None:
-    """As port 465 has it."""
     with serve_mail(MailServer(), tls=True) as post:
         send_mail(post.port, security="tls", tls=trusting_tls_context())
 
@@ -199,29 +197,28 @@ def test_mail_is_sent_over_implicit_tls() -> None:
 
 
 def test_server_without_starttls_is_rejected() -> None:
-    """A password goes to nobody who does not first prove who it is."""
+    """The password is sent only after the server's certificate was checked."""
     with serve_mail(MailServer(login=("agents", SECRET_PASSWORD))) as post:
         error = send_error(
             post.port, security="starttls", username="agents", password=SECRET_PASSWORD
         )
 
     assert ([], [], False) == (post.logins, post.mails, error.retryable)
-    assert "no STARTTLS" in str(error)
+    assert "not support STARTTLS" in str(error)
 
 
 @pytest.mark.parametrize("security", ["starttls", "tls"])
 def test_untrusted_certificate_is_rejected(security: str) -> None:
-    """R-F2: final, before anything was said."""
     server = MailServer(starttls=security == "starttls")
     with serve_mail(server, tls=security == "tls") as post:
         error = send_error(post.port, security=security)
 
     assert ([], False) == (post.mails, error.retryable)
-    assert "certificate is not trusted" in str(error)
+    assert "untrusted certificate" in str(error)
 
 
 def test_certificate_of_another_host_is_rejected() -> None:
-    """R-F2: likewise: the name is checked with STARTTLS too."""
+    """STARTTLS checks the host name too."""
     with serve_mail(MailServer(starttls=True)) as post:
         error = send_error(
             post.port, host="127.0.0.2", security="starttls", tls=trusting_tls_context()
@@ -232,7 +229,7 @@ def test_certificate_of_another_host_is_rejected() -> None:
 
 
 def test_rejected_login_is_final() -> None:
-    """R-F2: final, and the password is in no text."""
+    """The error does not contain the password."""
     server = MailServer(starttls=True, login=("agents", "another"))
     with serve_mail(server) as post:
         error = send_error(
@@ -248,25 +245,25 @@ def test_rejected_login_is_final() -> None:
     assert SECRET_PASSWORD not in str(error) + repr(error) + repr(vars(error))
 
 
-# What is answered ------------------------------------------------------------------
+# Replies of the server ----------------------------------------------------------
 
 
 @pytest.mark.parametrize("command", ["MAIL", "RCPT", "DATA"])
 def test_temporary_smtp_error_is_retried(command: str) -> None:
-    """R-F2: greylisting, a full disk: it comes through at last, and once."""
-    pauses = RecordedDelays()
-    says = {command: ["451 4.7.1 Try again later", "452 4.3.1 Full"]}
-    with serve_mail(MailServer(responses=says)) as post:
-        send_mail(post.port, retry_policy=pauses.retry_policy())
+    """Greylisting or a full disk delays the mail; it arrives once."""
+    delays = RecordedDelays()
+    responses = {command: ["451 4.7.1 Later", "452 4.3.1 Full"]}
+    with serve_mail(MailServer(responses=responses)) as post:
+        send_mail(post.port, retry_policy=delays.retry_policy())
 
-    assert (1, [0.25, 0.5]) == (len(post.mails), pauses.slept)
+    assert (1, [0.25, 0.5]) == (len(post.mails), delays.slept)
 
 
 @pytest.mark.parametrize("command", ["MAIL", "RCPT", "DATA"])
 def test_permanent_smtp_error_is_final(command: str) -> None:
-    """R-F2: reported by its codes; the server's words may quote the mail."""
-    says = {command: [f"550 5.7.1 no {PRIVATE_ARGUMENT} here", "250 OK"]}
-    with serve_mail(MailServer(responses=says)) as post:
+    """The error contains the codes only: the server's text may quote the mail."""
+    responses = {command: [f"550 5.7.1 no {PRIVATE_ARGUMENT} here", "250 OK"]}
+    with serve_mail(MailServer(responses=responses)) as post:
         error = send_error(post.port)
 
     assert ([], False) == (post.mails, error.retryable)
@@ -275,7 +272,7 @@ def test_permanent_smtp_error_is_final(command: str) -> None:
 
 
 def test_attempts_are_bounded() -> None:
-    """R-F2: then it is reported, and may be told again."""
+    """After the last attempt the failure is reported as retryable."""
     with serve_mail(MailServer(responses={"DATA": ["451 later"] * 5})) as post:
         error = send_error(post.port)
 
@@ -284,41 +281,40 @@ def test_attempts_are_bounded() -> None:
     assert ("jane-1", make_wait().id) == (error.run_id, error.wait_id)
 
 
-def test_one_of_two_receivers_is_refused() -> None:
-    """R-F2: the other has got it, once, and it is reported."""
-    says = {"RCPT": ["250 OK", "550 5.1.1 no such user"]}
-    with serve_mail(MailServer(responses=says)) as post:
+def test_one_of_two_recipients_is_refused() -> None:
+    """The other recipient gets the mail once."""
+    responses = {"RCPT": ["250 OK", "550 5.1.1 no such user"]}
+    with serve_mail(MailServer(responses=responses)) as post:
         error = send_error(post.port, to=[KIM, LEE])
 
     assert [[KIM]] == post.sent_to
-    assert "refused 1 of the receivers (550 5.1.1); the others" in str(error)
+    assert "refused 1 of the recipients (550 5.1.1); the others" in str(error)
 
 
-# Bad lines -------------------------------------------------------------------------
+# Faulty connections -------------------------------------------------------------
 
 
 def test_refused_connection_is_retried() -> None:
-    """R-F2: reported, after all attempts."""
-    pauses = RecordedDelays()
-    error = send_error(unused_port(), retry_policy=pauses.retry_policy())
+    delays = RecordedDelays()
+    error = send_error(unused_port(), retry_policy=delays.retry_policy())
 
-    assert (2, True) == (len(pauses.slept), error.retryable)
+    assert (2, True) == (len(delays.slept), error.retryable)
     assert "ConnectionRefusedError" in str(error)
 
 
 def close_at_once(line: socket) -> None:
-    """Go without a word."""
+    """Close at once."""
     del line
 
 
 def close_after_greeting(line: socket) -> None:
-    """Go once somebody has spoken."""
+    """Close after the first command."""
     line.sendall(b"220 localhost\r\n")
     line.recv(1000)
 
 
 def close_after_data(line: socket) -> None:
-    """Go when the mail has come: nobody knows whether it was taken."""
+    """Close after the mail: it is not known whether the server accepted it."""
     line.sendall(b"220 localhost\r\n")
     while (said := line.recv(1000)) and not said.startswith(b"data"):
         line.sendall(b"250 OK\r\n")
@@ -327,13 +323,13 @@ def close_after_data(line: socket) -> None:
 
 
 def respond_with_http(line: socket) -> None:
-    """Speak another protocol."""
+    """Send another protocol."""
     line.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
     line.recv(1000)
 
 
 def respond_busy(line: socket) -> None:
-    """Refuse to begin, for now."""
+    """Refuse the connection temporarily."""
     line.sendall(b"421 4.3.2 too busy\r\n")
     line.recv(1000)
 
@@ -349,7 +345,7 @@ def respond_busy(line: socket) -> None:
     ],
 )
 def test_broken_connection_is_retried(script: Callable[[socket], None]) -> None:
-    """R-F2: tried again, for the repeat is known by its id, then reported."""
+    """A repeat is safe: its recipient recognizes the Message-ID."""
     with serve_socket_script(script) as server:
         error = send_error(int(server.server_address[1]), host="127.0.0.1")
 
@@ -357,13 +353,12 @@ def test_broken_connection_is_retried(script: Callable[[socket], None]) -> None:
 
 
 def refuse_greeting(line: socket) -> None:
-    """Refuse for good."""
+    """Refuse the connection permanently."""
     line.sendall(b"554 5.7.1 you are on a list\r\n")
     line.recv(1000)
 
 
 def test_refused_greeting_is_final() -> None:
-    """R-F2: final."""
     with serve_socket_script(refuse_greeting) as server:
         error = send_error(int(server.server_address[1]), host="127.0.0.1")
 
@@ -371,13 +366,13 @@ def test_refused_greeting_is_final() -> None:
 
 
 def never_respond(line: socket) -> None:
-    """Say nothing until the other side goes."""
+    """Send nothing until the client closes."""
     while line.recv(65536):
         pass
 
 
 def respond_byte_by_byte(line: socket) -> None:
-    """Send a byte now and then, so that no time-out between two bytes passes."""
+    """Send single bytes, so that no timeout between two bytes ends the attempt."""
     for _ in range(1000):
         line.sendall(b"2")
         time.sleep(0.02)
@@ -385,15 +380,17 @@ def respond_byte_by_byte(line: socket) -> None:
 
 @pytest.mark.parametrize("script", [never_respond, respond_byte_by_byte])
 def test_silent_server_times_out(script: Callable[[socket], None]) -> None:
-    """R-F2: a server that says nothing, or little at a time, is cut off."""
-    patience = RecordedDelays(attempts=2).retry_policy()
+    """The time limit is for the whole attempt."""
+    retry_policy = RecordedDelays(attempts=2).retry_policy()
     with serve_socket_script(script) as server:
         port = int(server.server_address[1])
         before = time.monotonic()
-        error = send_error(port, host="127.0.0.1", timeout=0.2, retry_policy=patience)
+        error = send_error(
+            port, host="127.0.0.1", timeout=0.2, retry_policy=retry_policy
+        )
 
     assert time.monotonic() - before < 5
-    assert "did not answer within 0.2 s" in str(error)
+    assert "no response within 0.2 s" in str(error)
 
 
 # What is refused at once, and what is told to nobody -------------------------------
@@ -416,7 +413,7 @@ def test_silent_server_times_out(script: Callable[[socket], None]) -> None:
     ],
 )
 def test_invalid_mail_options_are_rejected(changed: dict[str, Any]) -> None:
-    """Refused when it is given, without a secret in the text."""
+    """The error does not contain the password."""
     with pytest.raises(InvalidInput) as caught:
         send_mail(25, **changed)
 
@@ -424,7 +421,7 @@ def test_invalid_mail_options_are_rejected(changed: dict[str, Any]) -> None:
 
 
 def test_secrets_are_in_no_repr_or_error() -> None:
-    """R-I5: neither repr, nor errors, nor what comes with them."""
+    """Neither the repr nor errors nor their causes contain the password."""
     notifier = EmailNotifier(
         "mail.example.com",
         587,

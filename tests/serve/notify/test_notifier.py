@@ -1,4 +1,4 @@
-"""Notifiers at work: called when a wait can be decided, and harmless when they fail."""
+"""Notifiers of a runner: called for every open wait, and harmless if they fail."""
 
 from __future__ import annotations
 
@@ -39,35 +39,35 @@ SCRIPT: Script = {"go": [[["pay", {"to": PRIVATE_ARGUMENT}]], "paid at last"]}
 
 @pytest.fixture(autouse=True)
 def turn_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give the script's model a ledger of its turns."""
+    """Set the file in which the model records its turns."""
     monkeypatch.setenv("TEST_TURNS", str(tmp_path / "turns"))
 
 
 @pytest.fixture
 def receiver() -> Generator[WebhookReceiver]:
-    """Return a webhook that takes all."""
+    """Serve a webhook that accepts every event."""
     with serve_webhook(WebhookReceiver()) as receiver:
         yield receiver
 
 
 @tool(approval=True)
 def pay(to: str) -> str:
-    """Pay somebody."""
+    """Pay a person."""
     return f"paid {len(to)}"
 
 
 def webhook_notifier(receiver: WebhookReceiver) -> WebhookNotifier:
-    """Return a notifier of a webhook that does not sleep."""
+    """Return a notifier that does not sleep between attempts."""
     return WebhookNotifier(
         receiver.url, SECRET, retry_policy=RecordedDelays().retry_policy()
     )
 
 
-# With a runner ---------------------------------------------------------------------
+# With a runner ------------------------------------------------------------------
 
 
 def test_wait_can_be_decided_during_the_notification() -> None:
-    """R-F1: the receiver decides over the store before it has even answered."""
+    """The receiver decides before it responds."""
     store = MemoryStore()
     posts: list[str] = []
 
@@ -89,8 +89,10 @@ def test_wait_can_be_decided_during_the_notification() -> None:
     assert 1 == len(posts)
 
 
-def test_a_failing_notifier_loses_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    """R-F2: the wait stands, is found and decided; the failure is in the log."""
+def test_failed_notification_is_logged_and_loses_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The wait is listed and can be decided."""
     with serve_webhook(WebhookReceiver((404, {}))) as receiver:
         runner = agent_builders.make_runner(
             SCRIPT, pay, notify=webhook_notifier(receiver)
@@ -102,7 +104,7 @@ def test_a_failing_notifier_loses_nothing(caplog: pytest.LogCaptureFixture) -> N
     assert [wait.id] == [summary.id for summary in runner.waiting()]
     [record] = [each for each in caplog.records if each.levelno >= logging.ERROR]
     assert wait.id in record.getMessage()
-    assert "it answered 404" in caplog.text
+    assert "HTTP status 404" in caplog.text
     for secret in (PRIVATE_ARGUMENT, SECRET, "SECRETPATH"):
         assert secret not in caplog.text
 
@@ -111,7 +113,7 @@ def test_a_failing_notifier_loses_nothing(caplog: pytest.LogCaptureFixture) -> N
 
 
 def test_repeated_notification_has_the_same_id() -> None:
-    """R-F2: by whoever finds it later, under the same id."""
+    """Also from another process."""
     with serve_webhook(WebhookReceiver((404, {}))) as receiver:
         runner = agent_builders.make_runner(
             SCRIPT, pay, notify=webhook_notifier(receiver)
@@ -120,13 +122,12 @@ def test_repeated_notification_has_the_same_id() -> None:
         [summary] = runner.waiting()
         asyncio.run(webhook_notifier(receiver)(runner.wait(summary.id)))
 
-    lost, told = receiver.received
-    assert lost.headers["webhook-id"] == told.headers["webhook-id"]
-    assert lost.body == told.body
+    first, second = receiver.received
+    assert first.headers["webhook-id"] == second.headers["webhook-id"]
+    assert first.body == second.body
 
 
 def test_each_wait_gets_its_own_mail() -> None:
-    """R-F1: each wait has a mail of its own."""
     script: Script = {"go": [[["pay", {"to": "a"}], ["pay", {"to": "b"}]], "end"]}
     with serve_mail(MailServer()) as post:
         notifier = EmailNotifier(
@@ -146,41 +147,41 @@ def test_each_wait_gets_its_own_mail() -> None:
     assert all(wait.id in texts for wait in outcome.waits)
 
 
-# Several at once -------------------------------------------------------------------
+# NotifyAll ----------------------------------------------------------------------
 
 
 class FailingNotifier:
-    """Somebody's own notifier, with a fault and a secret."""
+    """A notifier that raises an error with a secret."""
 
     async def __call__(self, wait: Wait) -> None:
-        """Raise."""
+        """Raise `ValueError`."""
         raise ValueError(f"{wait.run_id} SECRETVALUE")
 
 
 def test_all_notifies_every_notifier_despite_failures(
     receiver: WebhookReceiver,
 ) -> None:
-    """R-F2: and all failures are reported together."""
-    told: list[str] = []
+    """All failures are reported together."""
+    notified: list[str] = []
 
     def plain(wait: Wait) -> None:
-        told.append(wait.id)
+        notified.append(wait.id)
 
     with serve_webhook(WebhookReceiver((410, {}))) as gone:
-        everybody: Notifier = NotifyAll(
+        notifier: Notifier = NotifyAll(
             webhook_notifier(gone), FailingNotifier(), plain, webhook_notifier(receiver)
         )
         with pytest.raises(NotifyFailed) as caught:
-            asyncio.run(_notify(everybody))
+            asyncio.run(_notify(notifier))
 
     assert ([make_wait().id], 1, 1) == (
-        told,
+        notified,
         len(receiver.received),
         len(gone.received),
     )
     text = str(caught.value)
     assert "2 of 4 notifiers failed" in text
-    assert "it answered 410" in text
+    assert "HTTP status 410" in text
     assert "ValueError" in text
     assert "SECRETVALUE" not in text
     group = caught.value.__cause__
@@ -194,7 +195,6 @@ async def _notify(notifier: Notifier) -> None:
 
 
 def test_all_is_retryable_if_one_failure_is() -> None:
-    """R-F2: it may, if one of the failures may."""
     for statuses, retryable in (([404], False), ([404, 503], True)):
         hooks = [WebhookReceiver(*repeated_responses(status, 3)) for status in statuses]
         with pytest.raises(NotifyFailed) as caught:
@@ -213,7 +213,6 @@ def _notify_all(
 
 
 def test_nested_all_notifies_every_notifier(receiver: WebhookReceiver) -> None:
-    """R-F1: silently."""
     asyncio.run(
         _notify(
             NotifyAll(webhook_notifier(receiver), NotifyAll(webhook_notifier(receiver)))
@@ -229,7 +228,7 @@ def test_nested_all_notifies_every_notifier(receiver: WebhookReceiver) -> None:
 def test_any_exception_of_a_notifier_is_notify_failed(
     receiver: WebhookReceiver, error: type[BaseException]
 ) -> None:
-    """R-F2: a fault of that notifier, not the end of the process."""
+    """SystemExit and KeyboardInterrupt of a notifier do not end the process."""
 
     async def faulty(_: Wait) -> None:
         raise error
@@ -241,29 +240,28 @@ def test_any_exception_of_a_notifier_is_notify_failed(
 
 
 def test_cancelled_notification_ends() -> None:
-    """Whoever gives up is obeyed: it is no failure of a notifier."""
+    """The cancellation of the caller is not a failure of a notifier."""
 
     async def forever(_: Wait) -> None:
         await asyncio.Event().wait()
 
-    async def given_up() -> None:
+    async def notify_with_timeout() -> None:
         async with asyncio.timeout(0.05):
             await NotifyAll(forever, forever)(make_wait())
 
     with pytest.raises(TimeoutError):
-        asyncio.run(given_up())
+        asyncio.run(notify_with_timeout())
 
 
 def test_all_without_notifiers_is_rejected() -> None:
-    """Refused when it is made: it would tell nobody."""
     with pytest.raises(InvalidInput):
         NotifyAll()
     with pytest.raises(InvalidInput):
         NotifyAll("https://example.com/")  # type: ignore[arg-type]
 
 
-def test_a_repr_names_the_receivers(receiver: WebhookReceiver) -> None:
-    """And no more of them than may be seen."""
+def test_repr_names_the_receivers(receiver: WebhookReceiver) -> None:
+    """The repr does not contain the path of a URL, which may be a secret."""
     shown = repr(NotifyAll(webhook_notifier(receiver), FailingNotifier()))
 
     assert "WebhookNotifier http://127.0.0.1" in shown

@@ -15,7 +15,7 @@ from continuations.core.decisions import Decision
 from continuations.core.events import Approved, RepeatAllowed
 from continuations.core.reducer import advance
 from continuations.core.waits import Wait
-from continuations.engine import arrival_reducer, deadlines, new_run
+from continuations.engine import arrival_reducer, call_waits, deadlines
 from continuations.engine.arrival_reducer import ArrivalReducer
 from continuations.engine.performer import Performer
 from continuations.ledger import arrivals, decisions, layout
@@ -157,7 +157,7 @@ def _ulid_from_call(call: CallRow, run_nonce: str) -> str:
     ),
 )
 def wait_id_is_derived_from_its_call() -> Patches:
-    original = new_run.new_wait
+    original = call_waits.new_wait
 
     def new_wait(
         state: RunState,
@@ -182,7 +182,7 @@ def wait_id_is_derived_from_its_call() -> Patches:
             note=note,
         )
 
-    yield patch(new_run.new_wait, new_wait)
+    yield patch(call_waits.new_wait, new_wait)
 
 
 @mutant(
@@ -334,8 +334,8 @@ def an_edit_is_not_validated() -> Patches:
         if decision.arguments is None or not isinstance(event, Approved):
             return event
         tool = self.stack_binding.unchanged_tool(state, call)
-        contract = new_run.approved_contract_digest(tool)
-        digest = new_run.approval_digest(state, call, decision.arguments, contract)
+        contract = call_waits.approved_contract_digest(tool)
+        digest = call_waits.approval_digest(state, call, decision.arguments, contract)
         return replace(event, digest=digest, arguments=decision.arguments)
 
     yield patch(decisions._check_arguments, check_arguments)

@@ -1,11 +1,10 @@
-"""Writes the golden bytes of format 1, once; what exists is never written again.
+"""Write the golden files of format 1 that do not exist yet.
 
     python -m tests.wire.golden.write_golden
 
-Each shape is two files: `v1-<shape>.bin`, and beside it what a reader must find in it
-as `v1-<shape>.json`, described from the value before it was encoded. A format that was
-released is for ever: these files are only ever added to. (Before the first release:
-delete the .bin and .json files by hand and run this again.)
+Each object has two files: `v1-<name>.bin` with its bytes, and `v1-<name>.json` with a
+description of the value, made before it was encoded. Existing files are never changed,
+because every later release must read them.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ if TYPE_CHECKING:
     from continuations.core.waits import Wait
 
 FOLDER = Path(__file__).parent
-# What breaks other formats, and what a provider may send that nobody here knows of.
+# Text that breaks other formats, and a reply with fields that are unknown here.
 ODD_TEXT = "caf\u00e9 e\u0301 \u2028 \x00 \u202e \U0001f9d1\u200d\U0001f680 \ud800"
 ODD_REPLY = (
     '{"z":1.10,"role":"assistant","content":null,"reasoning":[{"k":"\\ud83d\\ude00"}],'
@@ -79,7 +78,7 @@ ODD_REPLY = (
 
 @dataclass(frozen=True, slots=True)
 class GoldenObject:
-    """One golden object: its bytes, and the value that it was made from."""
+    """One golden object: its bytes, and the value that was encoded."""
 
     data: bytes
     value: object
@@ -103,7 +102,7 @@ def full_wait() -> Wait:
 
 
 def running() -> RunState:
-    """Return a run under a claim, one call started, one finished."""
+    """Return a claimed run with one started call and one finished call."""
     reply = ModelReplied(
         frame_id=ROOT_FRAME_ID,
         message=Message.from_json(ODD_REPLY),
@@ -144,16 +143,16 @@ def running() -> RunState:
 
 
 def waiting() -> RunState:
-    """Return a run that is suspended, with a wait three agents deep."""
+    """Return a suspended run with a wait three agents deep."""
     state = nested_agents(3)
     (wait,) = state.waits.values()
-    asked = replace(full_wait(), call_id=wait.call_id, path=("hr", "agent", "agent"))
+    full = replace(full_wait(), call_id=wait.call_id, path=("hr", "agent", "agent"))
     run = replace(state.run, status="suspended")
-    return replace(state, run=run, waits={wait.id: asked})
+    return replace(state, run=run, waits={wait.id: full})
 
 
 def unknown() -> RunState:
-    """Return a run whose worker died inside a call, which `verify` did not see."""
+    """Return a run with a call of unknown outcome, which `verify` could not settle."""
     run_state = apply_events(run_with_started_call(), interrupted_event())
     call = replace(run_state.calls["c3"], verifiable=True)
     state = replace(cast("Any", call.state), verify_tried=True)
@@ -164,7 +163,7 @@ def unknown() -> RunState:
 
 
 def run_with_started_call() -> RunState:
-    """Return a run with a call under way."""
+    """Return a run with a started call."""
     return apply_events(
         new_state(),
         reply_with_calls("transfer"),
@@ -174,7 +173,7 @@ def run_with_started_call() -> RunState:
 
 
 def interrupted_event() -> OutcomeUnknown:
-    """Return that the outcome of that call is not known."""
+    """Return the event that the outcome of the started call is unknown."""
     return OutcomeUnknown(call_id="c3", wait=make_wait("c3", kind="unknown"))
 
 
@@ -190,7 +189,7 @@ def edited() -> RunState:
 
 
 def cancelled() -> RunState:
-    """Return a run that was cancelled while an agent below had calls open."""
+    """Return a run that was cancelled while a sub-agent had open calls."""
     state = apply_events(
         new_state(),
         reply_with_calls("free", "agent"),
@@ -210,16 +209,16 @@ def cancelled() -> RunState:
 
 
 def finished() -> RunState:
-    """Return a run that came to its end, with a denial on the way."""
+    """Return a finished run with a denied call."""
     state = apply_events(
         new_state(), reply_with_calls("transfer"), approval_requested_event("c3")
     )
-    no = Denied(call_id="c3", decision=make_decision(reason="over budget"))
-    return apply_events(state, no, reply_with_text("I could not pay Jane. " * 20))
+    denied = Denied(call_id="c3", decision=make_decision(reason="over budget"))
+    return apply_events(state, denied, reply_with_text("I could not pay Jane. " * 20))
 
 
 def bounded() -> RunState:
-    """Return a run with a budget, of which it has used some."""
+    """Return a run that has used a part of its budget."""
     state = new_state()
     budget = Budget(requests=20, tokens=100_000)
     spent = Usage(requests=1, input_tokens=10)
@@ -227,7 +226,7 @@ def bounded() -> RunState:
 
 
 def version_with_changed_logs() -> VersionObject:
-    """Return a version that keeps, adds to and rewrites logs, and lost rows."""
+    """Return a delta that extends and rewrites logs and removes rows."""
     base = apply_events(new_state(), reply_with_calls("agent", "agent"))
     base = apply_events(
         base,
@@ -266,7 +265,7 @@ def make_version(base: RunState | None, new: RunState) -> VersionObject:
 
 
 def decision_of_kind(kind: DecisionKind) -> Decision:
-    """Return a decision of a kind, with what such a one holds."""
+    """Return a decision with the fields of its kind."""
     return Decision(
         id="01decision",
         wait_id="w1",
@@ -281,28 +280,28 @@ def decision_of_kind(kind: DecisionKind) -> Decision:
     )
 
 
-# Shapes -----------------------------------------------------------------------
+# Objects ----------------------------------------------------------------------
 
 
 def golden_objects() -> dict[str, GoldenObject]:
     """Return every golden object by its name."""
-    made: dict[str, GoldenObject] = {}
+    objects: dict[str, GoldenObject] = {}
     for make in (running, waiting, unknown, edited, cancelled, finished, bounded):
         whole = Continuation(make(), 12)
-        made[make.__name__] = GoldenObject(whole.to_bytes(), whole)
+        objects[make.__name__] = GoldenObject(whole.to_bytes(), whole)
     for name, made_version in (
         ("version-full", make_version(None, state_with_call_in(Started()))),
         ("version-delta", version_with_changed_logs()),
     ):
         data = encode_version(made_version.header, made_version.delta)
-        made[name] = GoldenObject(data, made_version)
+        objects[name] = GoldenObject(data, made_version)
     for name, wait in (("wait", full_wait()), ("wait-bare", make_wait("c3"))):
-        made[name] = GoldenObject(encode_wait(wait), wait)
+        objects[name] = GoldenObject(encode_wait(wait), wait)
     kinds: tuple[DecisionKind, ...] = ("approve", "deny", "answer", "expire", "cancel")
     for kind in kinds:
         record = decision_of_kind(kind)
-        made[f"decision-{kind}"] = GoldenObject(encode_decision(record, RUN), record)
-    letter = InboxMessage(
+        objects[f"decision-{kind}"] = GoldenObject(encode_decision(record, RUN), record)
+    message = InboxMessage(
         id="01letter",
         number=3,
         at=MOMENT,
@@ -310,12 +309,12 @@ def golden_objects() -> dict[str, GoldenObject]:
         by="kim",
         marker="due/1",
     )
-    made["message"] = GoldenObject(encode_inbox_message(letter, RUN), letter)
-    wish = CancelRequest(
+    objects["message"] = GoldenObject(encode_inbox_message(message, RUN), message)
+    request = CancelRequest(
         id="01wish", at=MOMENT, by="kim", reason="no more", marker="due/1"
     )
-    made["cancellation"] = GoldenObject(encode_cancel_request(wish, RUN), wish)
-    return made
+    objects["cancellation"] = GoldenObject(encode_cancel_request(request, RUN), request)
+    return objects
 
 
 # The descriptions in the .json files are frozen, like the bytes. They use the names
@@ -393,17 +392,17 @@ def _describe_row(value: object) -> dict[str, Any]:
 
 
 def write_missing(folder: Path) -> list[str]:
-    """Write the shapes that are not there yet; return their names."""
+    """Write the files that do not exist yet; return the names of their objects."""
     written: list[str] = []
-    for name, shape in golden_objects().items():
-        data, story = folder / f"v1-{name}.bin", folder / f"v1-{name}.json"
+    for name, golden in golden_objects().items():
+        data, description = folder / f"v1-{name}.bin", folder / f"v1-{name}.json"
         if data.exists():
             continue
-        text = json.dumps(describe(shape.value), indent=1) + "\n"
-        # "x" makes sure of it: nothing that exists is ever opened for writing.
+        text = json.dumps(describe(golden.value), indent=1) + "\n"
+        # Mode "x" never opens an existing file.
         with data.open("xb") as file:
-            file.write(shape.data)
-        with story.open("x", encoding="ascii") as file:
+            file.write(golden.data)
+        with description.open("x", encoding="ascii") as file:
             file.write(text)
         written.append(name)
     return written
@@ -411,4 +410,4 @@ def write_missing(folder: Path) -> list[str]:
 
 if __name__ == "__main__":
     names = write_missing(FOLDER)
-    sys.stdout.write(f"written: {', '.join(names) or 'nothing; all of them exist'}\n")
+    sys.stdout.write(f"written: {', '.join(names) or 'nothing, all files exist'}\n")

@@ -1,0 +1,95 @@
+"""The waits of calls, and the digests that bind an approval to a call."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from continuations.core.state import frame_path
+from continuations.core.waits import WAIT_RULES, Wait, call_digest
+from continuations.ledger import layout
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from continuations.authoring.tool_protocol import ToolProtocol
+    from continuations.core.calls import CallRow
+    from continuations.core.state import RunState
+    from continuations.core.waits import WaitKind
+
+
+def approval_digest(
+    state: RunState, call: CallRow, arguments: str, contract_digest: str
+) -> str:
+    """Return the digest that an approval of a call with some arguments is bound to."""
+    return call_digest(
+        run_nonce=state.run.run_nonce,
+        frame_id=call.frame_id,
+        call_id=call.id,
+        arguments=arguments,
+        contract_digest=contract_digest,
+    )
+
+
+def approved_contract_digest(tool: ToolProtocol) -> str:
+    """Return the contract digest that an approval of a tool's calls is bound to.
+
+    With a strict policy it covers the tool's description as well.
+    """
+    strict = tool.approval is not None and tool.approval.strict
+    return (
+        f"{tool.contract_digest} {tool.description_digest}"
+        if strict
+        else tool.contract_digest
+    )
+
+
+def new_wait(
+    state: RunState,
+    call: CallRow,
+    tool: ToolProtocol | None,
+    *,
+    kind: WaitKind,
+    now: datetime,
+    ulid: str,
+    arguments: str | None = None,
+    note: str | None = None,
+) -> Wait:
+    """Return a new wait of a call.
+
+    Args:
+        state: The run.
+        call: The call that waits.
+        tool: The call's tool, `None` if this process does not have it.
+        kind: The kind of the wait.
+        now: When the wait is opened.
+        ulid: A new ULID. A wait id is never used twice, so neither is this.
+        arguments: The call's arguments as canonical JSON; by default those of the call.
+        note: A text for the person who decides.
+    """
+    arguments = arguments or call.arguments or "{}"
+    contract_digest = call.contract_digest or ""
+    follows_policy = WAIT_RULES[kind].follows_policy
+    if follows_policy and tool is not None:
+        contract_digest = approved_contract_digest(tool)
+    policy = tool.approval if follows_policy and tool is not None else None
+    timeout = policy.decision_timeout if policy else None
+    validity = policy.approval_validity if policy else None
+    return Wait(
+        id=layout.build_wait_id(kind, ulid, state.run.id),
+        run_id=state.run.id,
+        call_id=call.id,
+        kind=kind,
+        path=(*frame_path(state, call.frame_id), call.tool),
+        tool=call.tool,
+        arguments_json=arguments,
+        schema_json=tool.schema_json if tool is not None else "{}",
+        digest=approval_digest(state, call, arguments, contract_digest),
+        created_at=now,
+        deadline=now + timeout if timeout is not None else None,
+        valid_for=validity // timedelta(seconds=1) if validity is not None else None,
+        policy=policy.display_name if policy else None,
+        denial_stops=policy is not None and policy.on_denied == "stop",
+        expiry_stops=policy is not None and policy.on_expired == "stop",
+        note=note,
+    )

@@ -1,0 +1,80 @@
+"""The parts that a runner works with; each is made, and imported, on first use."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from continuations.authoring.agent import Agent
+    from continuations.engine.ports import Ports
+    from continuations.engine.run_options import RunOptions, ShouldPause
+    from continuations.engine.run_requests import RunRequests
+    from continuations.engine.sweeping import Sweeper
+    from continuations.engine.worker_factory import WorkerFactory
+    from continuations.engine.worker_options import WorkerOptions
+    from continuations.ledger.objects import Objects
+
+# A process that only decides should start fast: it imports neither the engine nor the
+# agents.
+# ruff: noqa: PLC0415
+
+
+class RunnerParts:
+    """Makes workers, sweepers and run requests of one store and its agents."""
+
+    def __init__(
+        self,
+        agents: Agent | Sequence[Agent],
+        objects: Objects,
+        ports: Ports,
+        options: WorkerOptions,
+    ) -> None:
+        self._agents = agents
+        self._objects = objects
+        self._ports = ports
+        self._options = options
+        self._probed = False
+        if agents != []:
+            # Invalid agents raise here, not at the first resume.
+            _ = self._worker_factory
+
+    @cached_property
+    def _worker_factory(self) -> WorkerFactory:
+        return self._make_worker_factory()
+
+    def _make_worker_factory(self) -> WorkerFactory:
+        from continuations.engine.worker_factory import WorkerFactory
+
+        return WorkerFactory(self._agents, self._objects, self._ports, self._options)
+
+    def _make_sweeper(self, run_options: RunOptions) -> Sweeper:
+        from continuations.engine.sweeping import Sweeper
+
+        make_worker = self._worker_factory.make_worker
+        return Sweeper(self._objects, self._ports, make_worker, run_options)
+
+    def _run_options(
+        self, context: Any, should_pause: ShouldPause | None
+    ) -> RunOptions:
+        """Return one call's options; a subclass may choose other defaults."""
+        from continuations.engine.run_options import RunOptions
+
+        return RunOptions.from_arguments(context=context, should_pause=should_pause)
+
+    def _run_requests(self, run_id: str) -> RunRequests:
+        from continuations.engine.run_requests import RunRequests
+
+        return RunRequests(
+            objects=self._objects,
+            ports=self._ports,
+            options=self._options,
+            run_id=run_id,
+        )
+
+    async def _probe_once(self) -> None:
+        if not self._probed:
+            await self._objects.probe()
+            self._probed = True
