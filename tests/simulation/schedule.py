@@ -128,7 +128,8 @@ def shrink(report: Report, law: str | None = None) -> Report:
 
 def report_text(report: Report) -> str:
     """Return the log of a schedule as text, and around it the laws that it broke."""
-    broken = "\n".join(f"{name}: {what}" for name, what in report.broken.items())
+    sentences = [f"{name}: {what}" for name, what in report.broken.items()]
+    broken = "\n".join(sentences) or "no law is broken"
     return "\n".join([broken, report.summary, *report.log, broken, report.summary])
 
 
