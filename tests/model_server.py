@@ -185,7 +185,7 @@ def _append(path: Path, line: str) -> None:
         os.close(file)
 
 
-# Replies --------------------------------------------------------------
+# Replies ----------------------------------------------------------------------
 
 
 def rule_from_script(script: Script) -> Rule:
@@ -275,7 +275,7 @@ def _usage(prompt: int, completion: int) -> dict[str, Any]:
     }
 
 
-# HTTP ---------------------------------------------------------------------
+# HTTP -------------------------------------------------------------------------
 
 
 class _Server(ThreadingHTTPServer):

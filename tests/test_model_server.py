@@ -75,7 +75,7 @@ def post_messages(
     return response
 
 
-# Refused requests --------------------------------------------------------------
+# Refused requests -------------------------------------------------------------
 
 UNANSWERED = "must be followed by tool messages responding to each 'tool_call_id'"
 ORPHAN = "must be a response to a preceeding message with 'tool_calls'"
@@ -289,7 +289,7 @@ def test_key_path_and_content_type_are_checked_first() -> None:
     assert [404, 415] == [elsewhere[0], form[0]]
 
 
-# Accepted requests ----------------------------------------------------------------
+# Accepted requests ------------------------------------------------------------
 
 
 def test_valid_conversation_gets_a_reply() -> None:

@@ -132,7 +132,7 @@ class _SchemaGenerator(GenerateJsonSchema):
         super().emit_warning(kind, detail)
 
 
-# Error texts --------------------------------------------------------
+# Error texts ------------------------------------------------------------------
 
 
 def describe_validation_error(

@@ -91,7 +91,7 @@ def _tool_row(tool: ToolProtocol, positions: dict[int, int]) -> dict[str, Any]:
     return row
 
 
-# Comparing -------------------------------------------------------------------
+# Comparing --------------------------------------------------------------------
 
 
 def compare_manifests(stored: str, current: str) -> tuple[ManifestChange, ...]:
@@ -218,7 +218,7 @@ def _common_sub_agents(
             yield name, (tool["agent"], other["agent"])
 
 
-# Reading ---------------------------------------------------------------------
+# Reading ----------------------------------------------------------------------
 
 
 def _parse_manifest(text: str) -> _Manifest:

@@ -133,7 +133,7 @@ class OpenAIChat:
         # must not become the context of this error.
         raise failure
 
-    # The client of a loop ---------------------------------------------------
+    # The client of a loop -----------------------------------------------------
 
     async def _client_of_running_loop(self, request: ModelRequest) -> AsyncOpenAI:
         loop = asyncio.get_running_loop()
@@ -171,7 +171,7 @@ class OpenAIChat:
             text += " OPENAI_BASE_URL and the arguments of OpenAIChat."
             raise self._model_error(request, text) from None
 
-    # Errors --------------------------------------------------------
+    # Errors -------------------------------------------------------------------
 
     def _to_model_error(
         self, error: Exception, client: AsyncOpenAI, request: ModelRequest

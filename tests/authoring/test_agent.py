@@ -54,7 +54,7 @@ class FakeModel:
         return request
 
 
-# Tools ----------------------------------------------------------------------------
+# Tools ------------------------------------------------------------------------
 
 
 def test_tools_agents_and_functions_are_usable() -> None:
@@ -169,7 +169,7 @@ def test_instructions_digest_changes_with_the_instructions() -> None:
     assert one.instructions_digest != other.instructions_digest
 
 
-# An agent as a tool ---------------------------------------------------------------
+# An agent as a tool -----------------------------------------------------------
 
 
 def test_agent_tool_takes_one_string_by_default() -> None:
@@ -246,7 +246,7 @@ def test_unsupported_input_type_error_names_the_agent() -> None:
         _ = child.parameters
 
 
-# Output ----------------------------------------------------------------------
+# Output -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("type_", [None, str])

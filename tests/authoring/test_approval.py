@@ -1,4 +1,4 @@
-"""Which calls wait for a person: only a plain False lets one pass."""
+"""Approval policies decide which calls wait; only `False` lets a call pass."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def has_only_keyword_arguments(*values: object, **named: object) -> bool:
     return not values and "cents" in named
 
 
-def gets_all_arguments(**given: object) -> bool:
-    return given == {"cents": 500, "to": "kim"}
+def gets_all_arguments(**arguments: object) -> bool:
+    return arguments == {"cents": 500, "to": "kim"}
 
 
 def is_unknown_payee(to: str) -> bool:
@@ -144,7 +144,7 @@ def test_policy_result_that_is_no_bool_blocks_the_call(
 
 
 def test_condition_with_unknown_argument_is_rejected_at_declaration() -> None:
-    """It would keep every call from running, and only the model would be told."""
+    """Otherwise no call would run, and only the model would see the error."""
     with pytest.raises(InvalidInput, match=r"argument 'unknown'.*arguments: cents"):
         needs_approval(wants_unknown_argument)
 
@@ -195,7 +195,7 @@ def test_invalid_policy_options_are_rejected(options: dict[str, Any]) -> None:
         ApprovalPolicy(**options)
 
 
-def test_times_are_timedeltas() -> None:
+def test_policy_durations_are_timedeltas() -> None:
     policy = ApprovalPolicy(expires_after=90, valid_for=timedelta(minutes=1))
 
     assert timedelta(seconds=90) == policy.decision_timeout
@@ -213,7 +213,9 @@ def test_times_are_timedeltas() -> None:
         (ApprovalPolicy(when=AboveLimit()), None),
     ],
 )
-def test_a_policy_has_a_label(policy: ApprovalPolicy, expected: str | None) -> None:
+def test_policy_has_a_display_name(
+    policy: ApprovalPolicy, expected: str | None
+) -> None:
     assert expected == policy.display_name
 
 
@@ -236,7 +238,7 @@ def test_policy_digest_changes_with_every_option() -> None:
     )
 
 
-def test_an_agent_can_need_approval() -> None:
+def test_agent_tool_can_need_approval() -> None:
     def about_money(input: str) -> bool:  # noqa: A002 - the argument's name
         return "money" in input
 

@@ -1,4 +1,4 @@
-"""What a model wrote becomes what is approved and what runs, or is refused."""
+"""Raw arguments become effective arguments, or they are rejected."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import enum
 import json
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 import pytest
@@ -18,9 +18,6 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSeriali
 from continuations.authoring.errors import ArgumentsInvalid
 from continuations.authoring.tool import Tool, tool
 from continuations.core import jsontext
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class Colour(enum.Enum):
@@ -73,16 +70,16 @@ def test_defaults_are_filled_in_and_keys_are_sorted() -> None:
     assert '{"cents":5,"source":"a","target":"savings"}' == effective
 
 
-@pytest.mark.parametrize("written", ["", "  ", "{}", "\n"])
-def test_empty_text_means_no_arguments(written: str) -> None:
+@pytest.mark.parametrize("raw_arguments", ["", "  ", "{}", "\n"])
+def test_empty_text_means_no_arguments(raw_arguments: str) -> None:
     @tool
     def now(zone: str | None = None) -> None: ...
 
-    assert '{"zone":null}' == now.effective_arguments(written)
+    assert '{"zone":null}' == now.effective_arguments(raw_arguments)
 
 
 @pytest.mark.parametrize(
-    ("annotation", "written", "effective"),
+    ("annotation", "raw", "effective"),
     [
         (int, "5", "5"),
         (int, str(10**40), str(10**40)),
@@ -116,18 +113,18 @@ def test_empty_text_means_no_arguments(written: str) -> None:
     ],
 )
 def test_raw_arguments_become_effective_arguments(
-    annotation: object, written: str, effective: str
+    annotation: object, raw: str, effective: str
 ) -> None:
     subject = tool_with_parameter(annotation)
 
-    bound = subject.effective_arguments(f'{{"value":{written}}}')
+    arguments_json = subject.effective_arguments(f'{{"value":{raw}}}')
 
-    assert f'{{"value":{effective}}}' == bound
-    assert bound == subject.effective_arguments(bound)
+    assert f'{{"value":{effective}}}' == arguments_json
+    assert arguments_json == subject.effective_arguments(arguments_json)
 
 
 @pytest.mark.parametrize(
-    ("annotation", "written"),
+    ("annotation", "raw"),
     [
         (int, '"5"'),
         (int, "5.0"),
@@ -148,13 +145,13 @@ def test_raw_arguments_become_effective_arguments(
         (Annotated[Cat | Dog, Field(discriminator="kind")], '{"kind":"cow"}'),
     ],
 )
-def test_values_of_a_wrong_type_are_rejected(annotation: object, written: str) -> None:
-    text = rejection_text(tool_with_parameter(annotation), f'{{"value":{written}}}')
+def test_values_of_a_wrong_type_are_rejected(annotation: object, raw: str) -> None:
+    text = rejection_text(tool_with_parameter(annotation), f'{{"value":{raw}}}')
 
     assert text.startswith("The arguments are not valid:\n- value")
 
 
-def test_the_refusal_names_every_field_for_the_model() -> None:
+def test_rejection_names_every_invalid_field() -> None:
     text = rejection_text(transfer, '{"cents":"5","amount":1}')
 
     expected = """\
@@ -184,7 +181,7 @@ def test_rejection_of_many_errors_is_short() -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "named"),
+    ("raw_arguments", "expected_text"),
     [
         ("{", "valid JSON"),
         ("nope", "valid JSON"),
@@ -206,18 +203,20 @@ def test_rejection_of_many_errors_is_short() -> None:
         ('{"a":' * 100_000 + "1" + "}" * 100_000, "too deep"),
     ],
 )
-def test_invalid_json_is_rejected(written: str, named: str) -> None:
-    assert named in rejection_text(transfer, written)
+def test_invalid_json_is_rejected(raw_arguments: str, expected_text: str) -> None:
+    assert expected_text in rejection_text(transfer, raw_arguments)
 
 
 @pytest.mark.parametrize("levels", [150, 250, 500, 900])
 def test_deep_nesting_is_rejected_or_accepted_without_a_crash(levels: int) -> None:
-    written = '{"value":' + "[" * levels + "]" * levels + "}"
+    raw_arguments = '{"value":' + "[" * levels + "]" * levels + "}"
 
     try:
-        assert written == tool_with_parameter(Any).effective_arguments(written)
+        effective = tool_with_parameter(Any).effective_arguments(raw_arguments)
     except ArgumentsInvalid as error:
-        assert len(str(error)) < 500  # noqa: PT017 - both are fine, crashing is not
+        assert len(str(error)) < 500  # noqa: PT017 - both results are right
+    else:
+        assert raw_arguments == effective
 
 
 def test_rejection_contains_no_python_internals() -> None:
@@ -232,7 +231,7 @@ def test_rejection_contains_no_python_internals() -> None:
         assert word not in "".join(texts)
 
 
-# What would run is what would be approved --------------------------------------
+# Stable arguments -------------------------------------------------------------
 
 
 def add_one(value: Any) -> Any:
@@ -274,7 +273,7 @@ def test_validator_may_normalize_arguments() -> None:
     assert '{"value":"a"}' == subject.effective_arguments('{"value":" a "}')
 
 
-def test_a_models_infinity_does_not_become_null() -> None:
+def test_infinity_in_a_pydantic_model_does_not_become_null() -> None:
     class Loose(BaseModel):
         ratio: float | None = None
 
@@ -286,14 +285,14 @@ def test_pydantic_model_config_applies_inside_the_model() -> None:
         model_config = ConfigDict(extra="allow")
         count: int
 
-    bound = tool_with_parameter(Open).effective_arguments(
+    effective = tool_with_parameter(Open).effective_arguments(
         '{"value":{"count":"5","note":"n"}}'
     )
 
-    assert '{"value":{"count":5,"note":"n"}}' == bound
+    assert '{"value":{"count":5,"note":"n"}}' == effective
 
 
-def test_a_default_of_a_mutable_type_is_not_shared() -> None:
+def test_default_of_a_mutable_type_is_not_shared() -> None:
     @tool
     def collect(names: list[str] = [], box: Item = Item(price=1)) -> None: ...  # noqa: B006, B008
 
@@ -323,16 +322,16 @@ json_values = st.recursive(
 
 
 @given(json_values)
-def test_any_json_comes_back_equal(value: Any) -> None:
+def test_any_json_value_is_unchanged(value: Any) -> None:
     try:
-        bound = tool_with_parameter(Any).effective_arguments(
+        effective = tool_with_parameter(Any).effective_arguments(
             json.dumps({"value": value})
         )
     except ArgumentsInvalid as error:
-        assert "surrogate" in str(error)  # noqa: PT017 - keys may hold halves
+        assert "surrogate" in str(error)  # noqa: PT017 - a key may have a surrogate
         return
 
-    assert {"value": value} == jsontext.parse(bound)
+    assert {"value": value} == jsontext.parse(effective)
 
 
 @pytest.fixture(scope="module")
@@ -359,35 +358,34 @@ def loose() -> Tool[..., None]:
         },
     )
 )
-def test_binding_twice_is_binding_once(
+def test_effective_arguments_are_a_fixed_point(
     loose: Tool[..., None], value: dict[str, Any]
 ) -> None:
     try:
-        bound = loose.effective_arguments(json.dumps(value))
+        effective = loose.effective_arguments(json.dumps(value))
     except ArgumentsInvalid:
         return
 
-    assert bound == loose.effective_arguments(bound)
-    assert bound == jsontext.canonical(jsontext.parse(bound))
+    assert effective == loose.effective_arguments(effective)
+    assert effective == jsontext.canonical(jsontext.parse(effective))
 
 
 @given(st.text() | st.binary().map(lambda data: data.decode("utf-8", "replace")))
-def test_arbitrary_text_is_rejected_without_a_crash(written: str) -> None:
+def test_arbitrary_text_is_rejected_without_a_crash(raw_arguments: str) -> None:
     try:
-        transfer.effective_arguments(written)
+        transfer.effective_arguments(raw_arguments)
     except ArgumentsInvalid as error:
-        assert str(error)  # noqa: PT017 - an exception is one of two right answers
+        assert str(error)  # noqa: PT017 - the expected exception
     else:
         pytest.fail("transfer needs arguments")
 
 
-def test_binding_does_not_call_the_function() -> None:
+def test_effective_arguments_do_not_call_the_function() -> None:
     calls: list[int] = []
 
     def function(value: int) -> None:
         calls.append(value)
 
-    record: Callable[..., Any] = tool(function).effective_arguments
-    record('{"value":1}')
+    tool(function).effective_arguments('{"value":1}')
 
     assert [] == calls

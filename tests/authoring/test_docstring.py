@@ -1,4 +1,4 @@
-"""What a docstring tells the model of a tool and of its parameters."""
+"""A docstring describes a tool and its parameters to the model."""
 
 from __future__ import annotations
 
@@ -103,13 +103,13 @@ def test_docstring_without_parameters_is_the_description(
     assert expected == tool(function).description
 
 
-def test_a_declared_description_wins() -> None:
+def test_declared_description_wins() -> None:
     @tool(description="Mine.")
     def function(a: Annotated[int, Field(description="declared")]) -> None:
-        """Of the docstring.
+        """From the docstring.
 
         Args:
-            a: of the docstring
+            a: from the docstring
         """
 
     assert "Mine." == function.description

@@ -1,4 +1,4 @@
-"""Writing agents down is cheap: pydantic comes with the first use of a tool."""
+"""Declaring agents is cheap: the first use of a tool imports pydantic."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ async def pay(cents: int, ctx: ToolContext) -> None:
 
 accounts = Agent("accounts", tools=[balance, pay], output_type=list[int])
 head = Agent("head", tools=lambda: [accounts, head, accounts.as_tool("books")])
-binding = AgentRegistry([head])
-binding.tool_at_path(["head", "head", "books", "pay"])
+registry = AgentRegistry([head])
+registry.tool_at_path(["head", "head", "books", "pay"])
 assert balance("a") == 1
 print(*sorted({name.partition(".")[0] for name in sys.modules}))
 """
 
 
-def test_agents_are_declared_and_bound_without_pydantic() -> None:
+def test_agents_are_declared_and_found_without_pydantic() -> None:
     loaded = subprocess.run(
         [sys.executable, "-c", PROGRAM], check=True, capture_output=True, text=True
     ).stdout.split()

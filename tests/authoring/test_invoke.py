@@ -1,4 +1,4 @@
-"""Running a tool with effective arguments, and asking what became of a call."""
+"""A tool runs with effective arguments, and `verify` finds out what a call did."""
 
 from __future__ import annotations
 
@@ -52,17 +52,17 @@ def test_sync_function_runs_in_a_thread_with_the_callers_context() -> None:
 
     @tool
     def where() -> list[object]:
-        """Tell where it runs."""
+        """Return the place where the tool runs."""
         return [tenant.get(), threading.current_thread() is threading.main_thread()]
 
-    async def given() -> str:
+    async def invoke_as_acme() -> str:
         tenant.set("acme")
         return await where.invoke("{}", CTX)
 
-    assert '["acme",false]' == asyncio.run(given())
+    assert '["acme",false]' == asyncio.run(invoke_as_acme())
 
 
-def test_an_async_function_is_awaited() -> None:
+def test_async_function_is_awaited() -> None:
     @tool
     async def later(word: str) -> str:
         """Wait a little."""
@@ -72,7 +72,7 @@ def test_an_async_function_is_awaited() -> None:
     assert "a" == invoke(later, '{"word":"a"}')
 
 
-def test_a_plain_wrapper_of_an_async_function_is_awaited() -> None:
+def test_plain_wrapper_of_an_async_function_is_awaited() -> None:
     async def later() -> str:
         await asyncio.sleep(0)
         return "a"
@@ -87,12 +87,12 @@ def test_a_plain_wrapper_of_an_async_function_is_awaited() -> None:
 def test_argument_may_have_a_reserved_name() -> None:
     @tool
     def odd(function: int, values: int, arguments: int, self_: int) -> list[int]:
-        """Take names that stand on the way."""
+        """Take names that the implementation uses too."""
         return [function, values, arguments, self_]
 
-    written = '{"function":1,"values":2,"arguments":3,"self_":4}'
+    raw_arguments = '{"function":1,"values":2,"arguments":3,"self_":4}'
 
-    assert "[1,2,3,4]" == invoke(odd, written)
+    assert "[1,2,3,4]" == invoke(odd, raw_arguments)
 
 
 def test_bound_method_keeps_its_object() -> None:
@@ -125,7 +125,7 @@ def test_stop_iteration_does_not_hang() -> None:
         invoke(stop)
 
 
-def test_a_result_that_cannot_be_stored_is_refused() -> None:
+def test_result_without_a_json_form_is_refused() -> None:
     @tool
     def bad() -> float:
         return float("nan")
@@ -135,7 +135,7 @@ def test_a_result_that_cannot_be_stored_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    "arguments_json",
     [
         '{"items":[]}',
         '{"factor":1, "items":[]}',
@@ -144,17 +144,17 @@ def test_a_result_that_cannot_be_stored_is_refused() -> None:
         "",
     ],
 )
-def test_non_effective_arguments_do_not_run(arguments: str) -> None:
+def test_arguments_that_are_not_effective_do_not_run(arguments_json: str) -> None:
     with pytest.raises(ArgumentsInvalid):
-        asyncio.run(total.invoke(arguments, CTX))
+        asyncio.run(total.invoke(arguments_json, CTX))
 
 
-def test_the_context_does_not_show_the_users_object() -> None:
+def test_repr_of_the_context_hides_the_application_object() -> None:
     assert "mine" not in repr(CTX)
     assert "mine" == CTX.context
 
 
-# Verifying ----------------------------------------------------------------------
+# Verifying --------------------------------------------------------------------
 
 
 def no_parameters() -> Answer:
@@ -173,8 +173,8 @@ def context_by_name(ctx: Any) -> Answer:
     return Answer(ctx.fence)
 
 
-def with_all_arguments(**given: Any) -> Answer:
-    return Answer(sorted(given))
+def with_all_arguments(**arguments: Any) -> Answer:
+    return Answer(sorted(arguments))
 
 
 async def verify_async(key: str) -> Answer:
@@ -200,7 +200,7 @@ async def verify_async(key: str) -> Answer:
         (lambda: Answer, None),
     ],
 )
-def test_verify_result_that_is_no_decision_is_ignored(
+def test_verify_returns_a_decision_or_none(
     verify: Callable[..., Any] | None, expected: object
 ) -> None:
     @tool(verify=verify)

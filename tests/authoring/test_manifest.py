@@ -1,4 +1,4 @@
-"""What the code looked like when a run slept, and what has changed since."""
+"""The manifest describes the code of a run and reports its changes."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def pay_described() -> Any:
 
 
 def manifest_of_tree(*tools: Any, root: str = "hr", **options: Any) -> str:
-    """Return the manifest of a root, and an agent `accounts` with these tools."""
+    """Return the manifest of a root agent with a sub-agent `accounts`."""
     accounts = Agent("accounts", tools=[*tools], **options)
     return make_manifest(Agent(root, tools=[accounts]), sdk_version="1.0")
 
 
-def test_a_manifest_is_canonical_and_the_same_each_time() -> None:
+def test_manifest_is_canonical_and_deterministic() -> None:
     manifest = manifest_of_tree(pay)
 
     assert manifest == manifest_of_tree(pay)
@@ -118,16 +118,16 @@ POLICY = ApprovalPolicy(name="always")
         ),
     ],
 )
-def test_a_change_is_classed(
+def test_each_change_has_a_kind(
     current: Callable[[], str], expected: tuple[Any, str, str] | None
 ) -> None:
-    found = compare_manifests(manifest_of_tree(pay), current())
+    changes = compare_manifests(manifest_of_tree(pay), current())
 
     if expected is None:  # another agent under the same tool name
-        assert ["compatible", "compatible"] == [change.kind for change in found]
+        assert ["compatible", "compatible"] == [change.kind for change in changes]
         return
     kind, where, what = expected
-    assert (ManifestChange(kind=kind, where=where, what=what),) == found
+    assert (ManifestChange(kind=kind, where=where, what=what),) == changes
 
 
 def test_recursive_agents_give_a_finite_manifest() -> None:
@@ -214,7 +214,7 @@ def damaged_manifest(change: Callable[[Any], object]) -> str:
         ),
     ],
 )
-def test_a_damaged_manifest_is_refused(text: str) -> None:
+def test_damaged_manifest_is_refused(text: str) -> None:
     with pytest.raises(Corrupt):
         compare_manifests(text, manifest_of_tree(pay))
 

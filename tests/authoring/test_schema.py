@@ -1,4 +1,4 @@
-"""From a signature and a docstring to what the model is told."""
+"""The JSON Schema that the model gets for a signature and a docstring."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def schema_of(annotation: object) -> dict[str, Any]:
     def function(value: object) -> None: ...
 
     function.__annotations__["value"] = annotation
-    found: dict[str, Any] = tool(function).parameters["properties"]["value"]
-    return found
+    schema: dict[str, Any] = tool(function).parameters["properties"]["value"]
+    return schema
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_own_types_are_definitions(annotation: type) -> None:
     assert {"$ref": f"#/$defs/{annotation.__name__}"} == schema_of(annotation)
 
 
-def test_an_enum_lists_its_values() -> None:
+def test_enum_schema_lists_its_values() -> None:
     @tool
     def paint(colour: Colour) -> None: ...
 
@@ -116,7 +116,7 @@ def test_an_enum_lists_its_values() -> None:
     assert ["red", "blue"] == definition["enum"]
 
 
-def test_a_discriminated_union_names_its_discriminator() -> None:
+def test_discriminated_union_names_its_discriminator() -> None:
     pet = Annotated[Cat | Dog, Field(discriminator="kind")]
 
     schema = schema_of(pet)
@@ -125,14 +125,14 @@ def test_a_discriminated_union_names_its_discriminator() -> None:
     assert 2 == len(schema["oneOf"])
 
 
-def test_a_type_may_contain_itself() -> None:
+def test_type_may_contain_itself() -> None:
     @tool
     def grow(tree: Node) -> None: ...
 
     assert {"$ref": "#/$defs/Node"} == grow.parameters["properties"]["tree"]
 
 
-def test_a_parameter_with_a_default_is_not_required() -> None:
+def test_parameter_with_a_default_is_not_required() -> None:
     @tool
     def search(
         words: str, limit: int = 5, colour: Colour = Colour.RED, near: str | None = None
@@ -155,7 +155,7 @@ def test_no_other_properties_are_allowed() -> None:
     assert expected == nothing.parameters
 
 
-def test_parameters_may_have_names_that_pydantic_keeps_for_itself() -> None:
+def test_parameter_may_have_a_name_that_pydantic_reserves() -> None:
     @tool
     def odd(
         copy: int, schema: int, model_config: int, _hidden: int, self_: int
@@ -179,10 +179,10 @@ def test_schema_uses_the_alias() -> None:
         """Send.
 
         Args:
-            from_: who sends
+            from_: the sender
         """
 
-    expected = {"from": {"type": "string", "description": "who sends"}}
+    expected = {"from": {"type": "string", "description": "the sender"}}
     assert expected == send.parameters["properties"]
 
 
@@ -191,16 +191,18 @@ def test_local_types_are_found_under_postponed_annotations() -> None:
         value: int
 
     @tool
-    def plain(given: Local) -> int:
-        return given.value
+    def plain(argument: Local) -> int:
+        return argument.value
 
     @tool(name="called")
-    def second(given: Local) -> int:
-        return given.value
+    def second(argument: Local) -> int:
+        return argument.value
 
-    assert '{"given":{"value":1}}' == plain.effective_arguments('{"given":{"value":1}}')
-    assert '{"given":{"value":1}}' == second.effective_arguments(
-        '{"given":{"value":1}}'
+    assert '{"argument":{"value":1}}' == plain.effective_arguments(
+        '{"argument":{"value":1}}'
+    )
+    assert '{"argument":{"value":1}}' == second.effective_arguments(
+        '{"argument":{"value":1}}'
     )
 
 
@@ -232,7 +234,7 @@ def test_context_parameter_is_not_in_the_schema(function: Callable[..., None]) -
     assert ["a"] == list(tool(function).parameters["properties"])
 
 
-def test_a_context_is_found_without_postponed_annotations() -> None:
+def test_context_is_found_without_postponed_annotations() -> None:
     def function(a: int, ctx: object) -> None: ...
 
     function.__annotations__ = {"a": int, "ctx": ToolContext, "return": None}

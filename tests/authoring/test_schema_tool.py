@@ -66,7 +66,7 @@ def invoke(subject: SchemaTool, raw_arguments: str) -> str:
     return asyncio.run(subject.invoke(subject.effective_arguments(raw_arguments), CTX))
 
 
-# Declaring ------------------------------------------------------------------------
+# Declaring --------------------------------------------------------------------
 
 
 def test_schema_tool_is_a_tool_with_its_own_schema() -> None:
@@ -178,7 +178,7 @@ def test_invalid_option_is_rejected(options: dict[str, Any]) -> None:
         Tool.from_schema("no good", SCHEMA, make_tool().function)
 
 
-# Arguments ------------------------------------------------------------------------
+# Arguments --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ JSON = st.recursive(
 
 @given(arguments=st.dictionaries(st.text(), JSON))
 def test_effective_arguments_are_a_fixed_point(arguments: dict[str, Any]) -> None:
-    """Whatever is approved is, checked again, the same text."""
+    """A second validation does not change the approved text."""
     made = make_tool(
         schema={"type": "object", "properties": {"a": {"default": {"b": 1.0}}}}
     )
@@ -256,7 +256,7 @@ def test_effective_arguments_are_a_fixed_point(arguments: dict[str, Any]) -> Non
     assert effective == made.effective_arguments(effective)
 
 
-# Calling --------------------------------------------------------------------------
+# Calling ----------------------------------------------------------------------
 
 
 def plain(arguments: dict[str, Any]) -> Any:
@@ -356,7 +356,7 @@ def test_policy_gets_the_properties_by_name() -> None:
     assert asyncio.run(everything.needs_approval(asked[0]))
 
 
-# Contract -------------------------------------------------------------------------
+# Contract ---------------------------------------------------------------------
 
 
 def test_schema_tool_has_the_contract_of_a_function_with_the_same_schema() -> None:

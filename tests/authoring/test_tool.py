@@ -1,4 +1,4 @@
-"""Which functions can be tools, what is declared of them, and that they stay so."""
+"""Functions that can be tools, their options, and how they are called."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_invalid_timeout_is_rejected(timeout: Any) -> None:
         tool(transfer, timeout=timeout)
 
 
-# What cannot be a tool --------------------------------------------------------
+# Functions that cannot be tools -----------------------------------------------
 
 
 def variadic(*names: str) -> None: ...
@@ -86,7 +86,7 @@ def test_unannotated_parameter_is_rejected_at_declaration() -> None:
 @pytest.mark.parametrize(
     "thing", [functools.partial(transfer), PlainClass, 3, "transfer"]
 )
-def test_only_functions_are_tools(thing: Any) -> None:
+def test_thing_that_is_not_a_function_is_rejected(thing: Any) -> None:
     with pytest.raises(InvalidInput, match="function"):
         tool(thing, name="thing")
 
@@ -97,7 +97,7 @@ def test_invalid_tool_name_is_rejected(name: str) -> None:
         tool(transfer, name=name)
 
 
-def test_a_lambda_needs_a_name() -> None:
+def test_lambda_needs_a_name() -> None:
     with pytest.raises(InvalidInput, match="<lambda>"):
         tool(lambda: None)
 
@@ -107,7 +107,7 @@ class Opaque:
 
 
 @pytest.mark.parametrize("annotation", [Opaque, "Missing", "1 +", "list[Missing]"])
-def test_unknown_types_are_refused_on_first_use(annotation: object) -> None:
+def test_unsupported_annotation_is_rejected_on_first_use(annotation: object) -> None:
     def function(value: object) -> None: ...
 
     function.__annotations__["value"] = annotation
@@ -128,7 +128,7 @@ def test_unknown_types_are_refused_on_first_use(annotation: object) -> None:
         (Decimal, Decimal("nan")),
     ],
 )
-def test_a_default_that_is_no_argument_is_refused(
+def test_default_of_another_type_is_rejected_on_first_use(
     annotation: object, default: object
 ) -> None:
     def function(required: int, value: object = default) -> None: ...
@@ -140,15 +140,15 @@ def test_a_default_that_is_no_argument_is_refused(
         _ = made.parameters
 
 
-def test_a_method_of_an_object_is_a_tool() -> None:
+def test_bound_method_is_a_tool() -> None:
     class Bank:
         def balance(self, account: str) -> str:
-            """Tell the balance."""
+            """Return the balance."""
             return account
 
     made = tool(Bank().balance)
 
-    assert ("balance", "Tell the balance.") == (made.name, made.description)
+    assert ("balance", "Return the balance.") == (made.name, made.description)
     assert ["account"] == list(made.parameters["properties"])
 
 
@@ -160,14 +160,14 @@ def test_unbound_method_error_says_what_to_do() -> None:
         tool(method)
 
 
-def test_a_wrapped_function_is_read_through_its_wrapper() -> None:
+def test_wrapped_function_is_read_through_its_wrapper() -> None:
     @functools.wraps(transfer)
     def wrapper(*args: Any, **kwargs: Any) -> None: ...
 
     assert tool(transfer).parameters == tool(wrapper).parameters
 
 
-def test_a_functions_attributes_do_not_overwrite_the_tools() -> None:
+def test_attributes_of_the_function_do_not_overwrite_the_options() -> None:
     def function() -> None: ...
 
     function.__dict__["name"] = "other"

@@ -1,4 +1,4 @@
-"""What an approval is bound to: what a tool means, not how it is described."""
+"""An approval is bound to the contract of a tool, not to its description."""
 
 from __future__ import annotations
 
@@ -134,11 +134,11 @@ def test_property_named_like_a_description_keyword_counts(
     other = {keyword: {name: {"type": "integer"}}}
     without: dict[str, Any] = {keyword: {}}
 
-    meanings = {
+    digests = {
         compute_contract_digest("t", None, each) for each in (one, other, without)
     }
 
-    assert 3 == len(meanings)
+    assert 3 == len(digests)
 
 
 @pytest.mark.parametrize("keyword", ["default", "const", "enum", "x-anything"])
@@ -163,12 +163,12 @@ PLACES: list[Callable[[Any], dict[str, Any]]] = [
 
 @pytest.mark.parametrize("place", PLACES)
 def test_descriptions_are_ignored_at_any_depth(place: Any) -> None:
-    words = {"title": "t", "description": "d", "examples": [1]}
+    descriptions = {"title": "t", "description": "d", "examples": [1]}
     plain: dict[str, Any] = place(STRING)
-    worded: dict[str, Any] = place({**STRING, **words})
+    described: dict[str, Any] = place({**STRING, **descriptions})
 
     assert compute_contract_digest("t", None, plain) == compute_contract_digest(
-        "t", None, worded
+        "t", None, described
     )
 
 
@@ -203,7 +203,7 @@ print(buy.effective_arguments('{"items":[{}],"names":["one","two","three","four"
 
 
 def test_digests_are_equal_in_every_process() -> None:
-    said = {
+    outputs = {
         subprocess.run(
             [sys.executable, "-W", "error", "-c", PROGRAM],
             env={**os.environ, "PYTHONHASHSEED": seed},
@@ -214,4 +214,4 @@ def test_digests_are_equal_in_every_process() -> None:
         for seed in ("0", "1", "2", "3")
     }
 
-    assert 1 == len(said)
+    assert 1 == len(outputs)

@@ -1,4 +1,4 @@
-"""What a tool returned, as the model reads it; nothing changes in silence."""
+"""A result becomes text for the model, or an error with its place."""
 
 from __future__ import annotations
 
@@ -143,16 +143,16 @@ def test_result_is_converted_to_one_text(value: object, text: str) -> None:
 
 
 def self_containing_list() -> list[Any]:
-    found: list[Any] = []
-    found.append({"again": found})
-    return found
+    values: list[Any] = []
+    values.append({"again": values})
+    return values
 
 
 def deep_list(levels: int) -> list[Any]:
-    found: list[Any] = []
+    values: list[Any] = []
     for _ in range(levels):
-        found = [found]
-    return found
+        values = [values]
+    return values
 
 
 def number_generator() -> Iterator[int]:
@@ -217,7 +217,6 @@ UNSTORABLE: list[tuple[Any, str]] = [
     ("value", "place"), UNSTORABLE, ids=[each for _, each in UNSTORABLE]
 )
 def test_unstorable_result_error_names_its_path(value: object, place: str) -> None:
-    """R-I3."""
     with pytest.raises(ResultNotSerializable) as caught:
         serialize_result(value)
 
@@ -225,7 +224,7 @@ def test_unstorable_result_error_names_its_path(value: object, place: str) -> No
     assert len(str(caught.value)) < 1_000
 
 
-def test_an_object_that_raises_while_it_is_read_is_refused() -> None:
+def test_object_that_raises_while_it_is_read_is_refused() -> None:
     @dataclass
     class Broken:
         value: int
@@ -240,7 +239,7 @@ def test_an_object_that_raises_while_it_is_read_is_refused() -> None:
         serialize_result(Broken(1))
 
 
-def test_shared_value_is_no_cycle() -> None:
+def test_shared_value_is_not_a_cycle() -> None:
     shared = [1]
 
     assert '{"a":[1],"b":[1]}' == serialize_result({"a": shared, "b": shared})
@@ -254,11 +253,11 @@ json_values = st.recursive(
 
 
 @given(json_values.filter(lambda value: not isinstance(value, str)))
-def test_json_comes_back_equal_or_is_refused(value: Any) -> None:
+def test_json_value_is_unchanged_or_refused(value: Any) -> None:
     try:
         text = serialize_result(value)
     except ResultNotSerializable as error:
-        assert "inf" in str(error)  # noqa: PT017 - one of two right answers
+        assert "inf" in str(error)  # noqa: PT017 - the expected exception
         return
 
     assert value == json.loads(text)

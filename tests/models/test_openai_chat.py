@@ -29,7 +29,7 @@ from tests.models.model_calls import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Errors --------------------------------------------------------------
+# Errors -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
