@@ -5,7 +5,7 @@ A command exits with one of these codes:
     0    done: the run finished or is suspended, or the request is recorded
     1    the run failed; `cancel`: the run had already ended in another way;
          `doctor`: an object is damaged and was not repaired
-    2    the command line is invalid: an option, the application, an ambiguous id
+    2    the command line is invalid, or the application cannot be loaded
     4    another process holds the claim on the run: try later, or pass `--wait-if-busy`
     5    any other error of the library; standard error names it
     130  Ctrl-C

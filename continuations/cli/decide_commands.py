@@ -10,10 +10,10 @@ import continuations
 from continuations.cli import formatting
 from continuations.cli.application import runner_without_agents
 from continuations.cli.decision_input import (
+    check_wait_id,
     parse_arguments,
     parse_json_value,
     resolve_actor,
-    resolve_wait_id,
     write_actor_note,
 )
 from continuations.cli.errors import UsageError
@@ -113,7 +113,7 @@ def _decide(
     runner: Runner, wait_id: str, by: str | None, make_verdict: Callable[[str], Verdict]
 ) -> None:
     actor = resolve_actor(by)
-    wait_id = resolve_wait_id(runner, wait_id)
+    check_wait_id(runner, wait_id)
     decision = runner.decide(wait_id, make_verdict(actor.name))
     write_actor_note(actor)
     run_id = wait_id.partition("@")[2]

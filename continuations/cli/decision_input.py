@@ -24,14 +24,14 @@ class Actor(NamedTuple):
     is_default: bool
 
 
-def resolve_wait_id(runner: Runner, wait_id: str) -> str:
-    """Return a wait id unchanged; raise `UsageError` for the id of a run.
+def check_wait_id(runner: Runner, wait_id: str) -> None:
+    """Raise `UsageError` if the id is that of a run.
 
     A run id would decide any wait that the run has by now. A repeated command would
     then decide a wait that the person never saw.
     """
     if "@" in wait_id:
-        return wait_id
+        return
     run = runner.look(wait_id)
     decided = recorded_decisions(runner.store, run)
     undecided = [

@@ -109,9 +109,9 @@ def doctor(
         bool,
         typer.Option(
             "--repair",
-            help="Continue from the last good version. Calls of the lost versions get "
-            "the state unknown and are never repeated on a guess. Damaged objects are "
-            "not changed.",
+            help="Continue from the last good version. A call that may have run in a "
+            "lost version is not repeated on a guess: a person is asked. Damaged objects "
+            "are not changed.",
         ),
     ] = False,
     json: Json = False,

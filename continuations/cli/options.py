@@ -19,7 +19,7 @@ StoreUrl = Annotated[
     typer.Option(
         metavar="URL",
         envvar="CONTINUATIONS_STORE",
-        help="The store: file:PATH or s3://BUCKET/PREFIX.",
+        help="The store, for example file:PATH or s3://BUCKET/PREFIX.",
     ),
 ]
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="The id of a run.")]

@@ -28,6 +28,8 @@ _STATE_STYLES = {
     "errored": "bad",
     "refused": "bad",
 }
+# The words after "waits for", if they are not the kind of the wait.
+_AWAITED = {"unknown": "a decision about its unknown outcome"}
 _WORD = re.compile(r"[\w.-]+\Z")
 
 
@@ -114,7 +116,8 @@ def _wait_lines(
         yield Line(indent, escape_invisible(text), "done")
     else:
         deadline = f", deadline {readable_time(wait.deadline)}" if wait.deadline else ""
-        text = f"waits for {wait.kind} since {readable_time(wait.created_at)}{deadline}"
+        awaited = _AWAITED.get(wait.kind, wait.kind)
+        text = f"waits for {awaited} since {readable_time(wait.created_at)}{deadline}"
         yield Line(indent, escape_invisible(text), "wait")
     if wait.note is not None:
         yield Line(indent, escape_invisible(wait.note))

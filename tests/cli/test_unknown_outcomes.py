@@ -39,9 +39,11 @@ def test_approve_of_an_unknown_outcome_needs_run_again(cli: CommandLine) -> None
     cli.run_in_process("resume", "u1", "--app", DYING_APP, "--wait-if-busy")
     wait = cli.single_wait_id()
 
+    shown = cli("show", "u1")
     rejected = cli("approve", wait)
     approved = cli("approve", wait, "--run-again")
 
+    assert "waits for a decision about its unknown outcome since" in shown.out
     assert (2, "") == (rejected.exit_code, rejected.out)
     assert "pass --run-again" in rejected.err
     assert (0, True) == (approved.exit_code, approved.out.startswith("approved by kim"))

@@ -1,4 +1,4 @@
-"""A world for each test."""
+"""A run environment for each test."""
 
 from __future__ import annotations
 

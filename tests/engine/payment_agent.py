@@ -1,4 +1,4 @@
-"""An agent that pays under a policy, in this process."""
+"""An agent of this process that pays under a policy."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from continuations import (
 from continuations_storage import MemoryStore
 from tests import effect_log
 from tests.engine.agent_builders import make_boss
+from tests.scripts import call
 
 if TYPE_CHECKING:
     from continuations import Outcome, Wait
     from tests.scripts import Script
 
-PAY_SCRIPT: Script = {"go": [[["pay", {"cents": 5}]], "end"]}
+PAY_SCRIPT: Script = {"go": [[call("pay", cents=5)], "end"]}
 
 
 def make_pay_tool(policy: Any = True) -> Any:

@@ -1,6 +1,6 @@
 """One command on a store, in its own interpreter; prints the result as JSON.
 
-Usage: `python -m tests.engine.run_command start r1 go`. The environment has the options:
+Usage: `python -m tests.engine.run_command start r1 go`. The environment has options:
 
 - TEST_STORE: the store's URL.
 - TEST_APP: `module:function`, which returns the agents, or `none`.

@@ -1,4 +1,4 @@
-"""What a run may cost: counted over the whole tree, kept with it, and not exceeded."""
+"""Budgets: counted over all agents of a run, stored with it, and enforced."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ from continuations_storage.faults import Crash, FaultyStore, at, crashed
 from tests import sample_app, scripts
 from tests.clocks import ManualClock
 from tests.engine import agent_builders
+from tests.scripts import call
 
 if TYPE_CHECKING:
     from continuations import Agent
@@ -41,9 +42,9 @@ if TYPE_CHECKING:
 
 MOMENTS: tuple[Moment, ...] = ("before", "after")
 SCRIPT: Script = {
-    "go": [[["left", {"input": "A"}], ["right", {"input": "B"}]], "end"],
-    "A": [[["pay", {"what": "x"}]], "A done"],
-    "B": [[["act", {"what": "1"}]], [["act", {"what": "2"}]], "B done"],
+    "go": [[call("left", input="A"), call("right", input="B")], "end"],
+    "A": [[call("pay", what="x")], "A done"],
+    "B": [[call("act", what="1")], [call("act", what="2")], "B done"],
 }
 
 
@@ -80,10 +81,10 @@ def make_boss(script: Script) -> Agent:
 def test_a_run_that_has_used_up_its_budget_ends(
     environment: RunEnvironment, budget: Budget, turns: int
 ) -> None:
-    """R-B8, X-16: over the whole tree; it fails, and its transcripts stay valid."""
+    """The budget covers all agents; the run fails, and its transcripts stay valid."""
     script: Script = {
-        "go": [[["left", {"input": "A"}]], [["act", {"what": "2"}]], "end"],
-        "A": [[["act", {"what": "1"}]], "A done"],
+        "go": [[call("left", input="A")], [call("act", what="2")], "end"],
+        "A": [[call("act", what="1")], "A done"],
     }
     store = MemoryStore()
     runner = Runner(make_boss(script_with_usage(script, 100)), store=store)
@@ -107,7 +108,9 @@ def assert_failed(outcome: object) -> Failed:
 def test_a_budget_that_is_not_used_up_changes_nothing(
     environment: RunEnvironment,
 ) -> None:
-    script: Script = {"go": [[["act", {"what": "1"}]], "end"]}
+    """A run that stays below its limits finishes as without a budget."""
+
+    script: Script = {"go": [[call("act", what="1")], "end"]}
     runner = Runner(make_boss(script_with_usage(script, 100)), store=MemoryStore())
 
     outcome = runner.start("go", budget=Budget(requests=2, tokens=101))
@@ -119,7 +122,7 @@ def test_a_budget_that_is_not_used_up_changes_nothing(
 def test_budget_is_kept_with_the_run_over_processes(
     environment: RunEnvironment,
 ) -> None:
-    """R-B8: over suspensions, processes and a second start."""
+    """The budget holds over suspensions, processes and a second start."""
     store = MemoryStore()
     agent = make_boss({"go": SCRIPT["A"]})
     outcome = Runner(agent, store=store).start(
@@ -138,7 +141,7 @@ def test_budget_is_kept_with_the_run_over_processes(
 def test_open_waits_are_closed_when_the_budget_ends_the_run(
     environment: RunEnvironment,
 ) -> None:
-    """R-F6: whoever holds a link is told; nothing runs by a late yes."""
+    """A late approval raises `Cancelled`, and its call does not run."""
     store = MemoryStore()
     told: list[str] = []
     runner = Runner(
@@ -159,7 +162,7 @@ def test_open_waits_are_closed_when_the_budget_ends_the_run(
 def test_run_over_budget_recovers_from_a_crash_at_every_operation(
     environment: RunEnvironment,
 ) -> None:
-    """R-A3, R-E10: sweeps alone end the run, and no model is asked once more."""
+    """Sweeps alone end the run, and no model is asked again."""
     for number in range(1, 60):
         for moment in MOMENTS:
             (environment.folder / "turns").unlink(missing_ok=True)
@@ -189,6 +192,8 @@ def test_run_over_budget_recovers_from_a_crash_at_every_operation(
 
 
 def test_budget_holds_without_a_store(environment: RunEnvironment) -> None:
+    """The continuation carries the budget."""
+
     agent = make_boss({"go": SCRIPT["A"]})
     outcome = run(agent, "go", budget=Budget(requests=1))
     assert isinstance(outcome, Suspended)
@@ -211,6 +216,8 @@ INVALID_BUDGETS: list[Any] = [
 
 @pytest.mark.parametrize("budget", INVALID_BUDGETS)
 def test_invalid_budget_is_rejected_before_a_write(budget: Any) -> None:
+    """A budget must be a `Budget` with positive integers."""
+
     store = MemoryStore()
     runner = agent_builders.make_runner({}, store=store)
 

@@ -1,4 +1,4 @@
-"""A resume that is cancelled while a plain tool runs: its thread cannot be stopped."""
+"""A resume that is cancelled while a sync tool runs; its thread cannot be stopped."""
 
 from __future__ import annotations
 
@@ -22,16 +22,17 @@ from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
 from tests.engine import agent_builders
 from tests.run_environment import wait_until
+from tests.scripts import call
 
 if TYPE_CHECKING:
     from continuations.models.interface import ModelReply, ModelRequest
     from tests.scripts import Script
 
-SCRIPT: Script = {"go": [[["pay", {}]], "end"]}
+SCRIPT: Script = {"go": [[call("pay")], "end"]}
 
 
 def test_verify_is_not_called_before_the_claim_is_over() -> None:
-    """R-A6, promise 4: a bank that is asked too early knows of nothing yet."""
+    """A bank that is asked while a payment is in progress does not know of it yet."""
     sending, sent = threading.Event(), threading.Event()
     bank: list[str] = []
     asked: list[int] = []
@@ -85,7 +86,7 @@ def test_verify_is_not_called_before_the_claim_is_over() -> None:
 
 
 def test_cancelled_model_call_releases_the_claim() -> None:
-    """Nothing was begun that may not be asked again, so the claim is given up."""
+    """A model call may be repeated, so the claim is released at once."""
 
     async def story() -> None:
         asking = asyncio.Event()

@@ -1,4 +1,4 @@
-"""The code has changed while the run was asleep (H1, section 5 "Manifest")."""
+"""Code that changed while the run was suspended."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ APP = "tests.engine.app_variants:versioned_agents"
 def test_change_of_the_pending_call_raises_agent_changed_and_writes_nothing(
     environment: RunEnvironment, code: str
 ) -> None:
-    """R-A4, R-H1, R-H2, R-C1, SL-L15: typed, and resumable with the old code."""
+    """The error is typed, and the old code can still resume the run."""
     # Given an approved call
     [wait] = environment.run("start", "r1", "go", app=APP)["waits"]
     environment.approve(wait)
@@ -43,7 +43,7 @@ def test_change_of_the_pending_call_raises_agent_changed_and_writes_nothing(
 
 
 def test_denied_call_resumes_without_its_tool(environment: RunEnvironment) -> None:
-    """R-H2: an operator gets the run going without the old code."""
+    """After a denial, a process without the tool can resume the run."""
     [wait] = environment.run("start", "r1", "go", app=APP)["waits"]
     environment.deny(wait)
 
@@ -60,7 +60,7 @@ def test_denied_call_resumes_without_its_tool(environment: RunEnvironment) -> No
 def test_change_beside_the_pending_call_is_reported_and_resumes(
     environment: RunEnvironment, code: str, change: str
 ) -> None:
-    """R-H1, R-H3: a changed prompt or policy; the report comes once."""
+    """A changed prompt or policy is reported once and does not stop the run."""
     [wait] = environment.run("start", "r1", "go", app=APP)["waits"]
 
     # When it is only looked at, it still waits: no policy takes a wait back (R-C6)

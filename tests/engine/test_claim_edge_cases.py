@@ -1,4 +1,4 @@
-"""Claims in the narrow places: a slow store, and somebody else who was faster."""
+"""Claims at their limits: slow stores, wrong clocks and faster competitors."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class SlowStore(MemoryStore):
 def test_slow_store_without_time_keeps_the_rest_of_the_claim(
     environment: RunEnvironment,
 ) -> None:
-    """Section 5 "Claim": 18 of 30 s are left, more than the half that a call needs."""
+    """18 of 30 s are left, more than the half that a call needs."""
     clock = ManualClock()
     store = SlowStore(clock, tells_time=False)
 
@@ -71,7 +71,7 @@ def test_slow_store_without_time_keeps_the_rest_of_the_claim(
 def test_slow_store_with_time_is_too_slow_for_a_claim(
     environment: RunEnvironment,
 ) -> None:
-    """R-A12: somewhere in twelve seconds it was that time, so nothing is begun."""
+    """The store gave its time in a 12 s request: the clocks may differ by 12 s."""
     clock = ManualClock()
     store = SlowStore(clock, tells_time=True)
 
@@ -84,7 +84,7 @@ def test_slow_store_with_time_is_too_slow_for_a_claim(
 def test_second_worker_leaves_no_marker_and_asks_no_model(
     environment: RunEnvironment,
 ) -> None:
-    """R-A5, R-E9: the guard of a claim that was never taken guards nothing."""
+    """A worker that loses the race for a claim deletes its guard marker."""
     for number in range(1, 20):
         # Given a start that another process begins as well, right before a request
         store, clock = MemoryStore(), ManualClock()
@@ -123,7 +123,7 @@ def store_with_time(clock: ManualClock, *, in_listings: bool) -> MemoryStore:
 def test_worker_with_a_wrong_clock_closes_no_wait(
     *, listings: bool, seconds: int
 ) -> None:
-    """Section 5 "Clocks", R-F6: also of a cancelled run nothing is written."""
+    """It writes nothing, also if the run was cancelled."""
     # Given a wish to cancel, whose maker died right after it
     clock = ManualClock()
     store = store_with_time(clock, in_listings=listings)
@@ -152,7 +152,7 @@ def test_worker_with_a_wrong_clock_closes_no_wait(
 
 @pytest.mark.parametrize("listings", [False, True])
 def test_a_worker_whose_clock_is_ahead_expires_no_wait(*, listings: bool) -> None:
-    """Section 5 "Clocks", R-F4: a deadline that only seems to have passed has not."""
+    """A deadline that has passed only by a wrong clock has not passed."""
     # Given a wait with a minute left, and one whose clock is two minutes ahead
     clock, ahead = ManualClock(), ManualClock()
     store = store_with_time(clock, in_listings=listings)
@@ -174,7 +174,7 @@ def test_a_worker_whose_clock_is_ahead_expires_no_wait(*, listings: bool) -> Non
 
 @pytest.mark.parametrize("seconds", [-60, 60])
 def test_cancel_with_a_wrong_clock_closes_no_wait(seconds: int) -> None:
-    """Section 5 "Clocks", R-F6: the wish is kept; others, who know the time, do it."""
+    """The cancel request is stored; a process with a correct clock carries it out."""
     clock, off = ManualClock(), ManualClock()
     store = MemoryStore(clock.now)
     runner = make_payment_runner(store=store, clock=clock)
@@ -193,7 +193,7 @@ def test_cancel_with_a_wrong_clock_closes_no_wait(seconds: int) -> None:
 
 @pytest.mark.parametrize("listings", [False, True])
 def test_every_version_names_the_marker_that_guards_it(*, listings: bool) -> None:
-    """Section 5 "Erase": a plain header names them, so erasing needs no keys."""
+    """The plain header names the markers, so that erasing a run needs no keys."""
     clock = ManualClock()
     store = store_with_time(clock, in_listings=listings)
     runner = make_payment_runner(store=store, clock=clock)

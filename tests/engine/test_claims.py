@@ -1,4 +1,4 @@
-"""The right to move a run on: renewed while it is used, lost when it is not."""
+"""Claims: renewed while the worker is alive, lost when it is not."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine import agent_builders
 from tests.run_environment import wait_until
+from tests.scripts import call
 
 if TYPE_CHECKING:
     from tests.run_environment import RunEnvironment
@@ -23,10 +24,10 @@ if TYPE_CHECKING:
 
 
 def test_claim_is_renewed_while_a_long_tool_runs(environment: RunEnvironment) -> None:
-    """R-A5, X-14: the claim is renewed in the background for as long as it takes."""
+    """The claim is renewed in the background for as long as the tool runs."""
     script: Script = {
-        "go": [[["left", {"input": "A"}]], "end"],
-        "A": [[["act", {"what": "x", "then": "sleep:2.5"}]], "A done"],
+        "go": [[call("left", input="A")], "end"],
+        "A": [[call("act", what="x", then="sleep:2.5")], "A done"],
     }
     # Given a tool that takes two and a half claims
     holder = environment.spawn("start", "r1", "go", script=script, lease="1.0")
@@ -50,12 +51,12 @@ def test_claim_is_renewed_while_a_long_tool_runs(environment: RunEnvironment) ->
 def test_a_frozen_worker_that_was_replaced_writes_nothing(
     environment: RunEnvironment,
 ) -> None:
-    """R-A5, X-14, promise 3: it wakes up, finds that its time is over, and stops."""
+    """It wakes up, finds that its claim is over, and stops."""
     script: Script = {
-        "go": [[["left", {"input": "A"}]], [["act", {"what": "3"}]], "end"],
+        "go": [[call("left", input="A")], [call("act", what="3")], "end"],
         "A": [
-            [["pay", {"what": "1", "then": "sleep:0.5"}]],
-            [["act", {"what": "2"}]],
+            [call("pay", what="1", then="sleep:0.5")],
+            [call("act", what="2")],
             "A done",
         ],
     }
@@ -92,11 +93,11 @@ def test_a_frozen_worker_that_was_replaced_writes_nothing(
 def test_a_frozen_worker_that_nobody_replaced_goes_on(
     environment: RunEnvironment,
 ) -> None:
-    """R-A5: its claim was over, nobody took it, and it takes it again."""
+    """Its claim is over, but no other worker took the run, so it claims it again."""
     script: Script = {
         "go": [
-            [["act", {"what": "1", "then": "sleep:0.4"}]],
-            [["act", {"what": "2"}]],
+            [call("act", what="1", then="sleep:0.4")],
+            [call("act", what="2")],
             "end",
         ]
     }
@@ -111,8 +112,8 @@ def test_a_frozen_worker_that_nobody_replaced_goes_on(
 
 
 def test_a_failed_renewal_stops_the_work(environment: RunEnvironment) -> None:
-    """Section 5 "Claim": what was committed stands, and another goes on from it."""
-    script: Script = {"go": [[["nap", {}]], "end"]}
+    """Committed work is kept, and another worker continues from it."""
+    script: Script = {"go": [[call("nap")], "end"]}
 
     @tool(read_only=True)
     async def nap() -> str:
@@ -149,9 +150,9 @@ def is_claim_over(runner: Runner) -> bool:
 
 
 def test_claim_works_without_a_store_time(environment: RunEnvironment) -> None:
-    """Section 5 "Clocks": a store that tells no time; and a claim's end is exact."""
+    """The worker's clock decides, and the end of the claim is exact."""
     clock = ManualClock()
-    script: Script = {"go": [[["peek", {}]], "end"]}
+    script: Script = {"go": [[call("peek")], "end"]}
     store = MemoryStore()
     busy: list[Any] = []
 
@@ -176,9 +177,9 @@ def test_claim_works_without_a_store_time(environment: RunEnvironment) -> None:
 def test_claim_is_renewed_before_a_call_begins_late(
     environment: RunEnvironment,
 ) -> None:
-    """Section 5 "Claim": what is left must exceed a margin, else renew first."""
+    """If too little of the claim is left for a call, it is renewed first."""
     clock = ManualClock()
-    script: Script = {"go": [*([["late", {"n": n}]] for n in range(3)), "end"]}
+    script: Script = {"go": [*([call("late", n=n)] for n in range(3)), "end"]}
     store = MemoryStore()
 
     @tool

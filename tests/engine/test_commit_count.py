@@ -1,4 +1,4 @@
-"""What is kept before the next step, and what need not be."""
+"""Which results are committed before the next step."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import pytest
 
 from continuations import Finished, tool
 from tests.engine import agent_builders
+from tests.scripts import call
 
 if TYPE_CHECKING:
     from tests.scripts import Script
 
-SCRIPT: Script = {"go": [[["look", {}]], "end"]}
+SCRIPT: Script = {"go": [[call("look")], "end"]}
 
 
 @pytest.mark.parametrize(
@@ -28,7 +29,7 @@ SCRIPT: Script = {"go": [[["look", {}]], "end"]}
 def test_only_an_unrepeatable_result_costs_a_version(
     declared: dict[str, Any], versions: int
 ) -> None:
-    """Section 5 "Turn": what can be done again is kept with what comes next."""
+    """The result of a repeatable call is committed together with the next step."""
 
     @tool(**declared)
     def look() -> str:

@@ -1,7 +1,7 @@
-"""A crash before or after any storage operation: the run comes to the same end.
+"""A crash before or after each storage operation leads to the same end of the run.
 
-In one process: `crashed` makes a store dead from one operation on, as if nobody were
-there to do the rest. A new runner on the store below is the process that comes after.
+This happens in one process: from one operation on, `crashed` makes every operation of
+the store fail. A new runner on the inner store is the process that comes afterwards.
 `test_sigkill.py` does the same to real processes, at fewer places.
 """
 
@@ -107,7 +107,7 @@ def test_a_crash_at_every_storage_operation(
     moment: Literal["before", "after"],
     recovery: Callable[[Runner, RunEnvironment, ManualClock], Outcome],
 ) -> None:
-    """R-A3, R-A6 to R-A8, R-E10, X-06, X-08, X-11, SL-10, SL-19, PA-32."""
+    """Same end, each effect once, no turn asked again, and no key left behind."""
     # Given how the story ends when nothing happens
     quiet = FaultyStore(MemoryStore())
     end = run_to_end(environment, ManualClock(), quiet)

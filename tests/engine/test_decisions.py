@@ -1,4 +1,4 @@
-"""What a decision does: denial, expiry, cancellation."""
+"""The effect of decisions: denial, expiry, cancellation."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ from tests.engine.payment_agent import (
     start_and_get_wait,
 )
 from tests.run_environment import wait_until
+from tests.scripts import call
 
 if TYPE_CHECKING:
     from tests.run_environment import RunEnvironment
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 def test_a_denial_is_a_message_and_the_agent_goes_on(
     environment: RunEnvironment,
 ) -> None:
-    """R-C11, X-02, SL-L3: with the reason, in words of its own."""
+    """The model reads the reason, in a message that differs from an error."""
     runner = make_payment_runner()
     runner.decide(start_and_get_wait(runner).id, Deny(by="kim", reason="Too dear."))
 
@@ -56,7 +57,7 @@ def test_a_denial_is_a_message_and_the_agent_goes_on(
 
 
 def test_a_denial_can_stop_the_run(environment: RunEnvironment) -> None:
-    """X-02: stopping is a policy of its own; the transcript stays whole."""
+    """`on_denied="stop"` fails the run and keeps the transcript valid."""
     runner = make_payment_runner(ApprovalPolicy(on_denied="stop"))
     runner.decide(start_and_get_wait(runner).id, Deny(reason="No."))
 
@@ -75,7 +76,7 @@ def test_a_denial_can_stop_the_run(environment: RunEnvironment) -> None:
 def test_late_approval_is_rejected_and_the_run_continues(
     environment: RunEnvironment,
 ) -> None:
-    """R-F4, X-16: expiry is an end of its own, told to the model as such."""
+    """Expiry is a decision of its own, and the model reads it as such."""
     clock = ManualClock()
     runner = make_payment_runner(ApprovalPolicy(expires_after=60), clock=clock)
     wait = start_and_get_wait(runner)
@@ -99,7 +100,7 @@ def test_late_approval_is_rejected_and_the_run_continues(
 
 
 def test_approval_before_the_deadline_runs_later(environment: RunEnvironment) -> None:
-    """R-F4 as decided: a deadline bounds the decision, not the execution."""
+    """The deadline limits the decision, not the execution."""
     clock = ManualClock()
     runner = make_payment_runner(ApprovalPolicy(expires_after=60), clock=clock)
     wait = start_and_get_wait(runner)
@@ -114,7 +115,7 @@ def test_approval_before_the_deadline_runs_later(environment: RunEnvironment) ->
 
 
 def test_expiry_can_stop_the_run() -> None:
-    """R-F4: by policy."""
+    """`on_expired="stop"` fails the run."""
     clock = ManualClock()
     policy = ApprovalPolicy(expires_after=timedelta(minutes=1), on_expired="stop")
     runner = make_payment_runner(policy, clock=clock)
@@ -128,7 +129,7 @@ def test_expiry_can_stop_the_run() -> None:
 
 
 def test_without_a_deadline_a_wait_lasts(environment: RunEnvironment) -> None:
-    """R-F5: no hidden limit."""
+    """There is no hidden limit."""
     clock = ManualClock()
     runner = make_payment_runner(clock=clock)
     wait = start_and_get_wait(runner)
@@ -143,7 +144,7 @@ def test_without_a_deadline_a_wait_lasts(environment: RunEnvironment) -> None:
 def test_approval_older_than_valid_for_opens_a_new_wait(
     environment: RunEnvironment,
 ) -> None:
-    """`valid_for`: the wait is reopened under a new id, and says why."""
+    """The new wait has a new id, and its note gives the reason."""
     clock = ManualClock()
     runner = make_payment_runner(ApprovalPolicy(valid_for=60), clock=clock)
     wait = start_and_get_wait(runner)
@@ -171,12 +172,12 @@ def test_approval_older_than_valid_for_opens_a_new_wait(
 
 
 def test_cancelling_closes_every_wait_in_the_tree(environment: RunEnvironment) -> None:
-    """R-F6: idempotent; finished results stay; late answers are told."""
+    """Cancelling is idempotent, keeps finished results and rejects late decisions."""
     pay = make_pay_tool()
     script: Script = {
-        "go": [[["a", {"input": "A"}], ["free", {}], ["b", {"input": "B"}]], "end"],
-        "A": [[["pay", {"cents": 1}]], "A"],
-        "B": [[["pay", {"cents": 2}]], "B"],
+        "go": [[call("a", input="A"), call("free"), call("b", input="B")], "end"],
+        "A": [[call("pay", cents=1)], "A"],
+        "B": [[call("pay", cents=2)], "B"],
     }
 
     @tool
@@ -219,11 +220,11 @@ def test_cancelling_closes_every_wait_in_the_tree(environment: RunEnvironment) -
 def test_cancel_stops_a_run_of_another_process_at_its_next_commit(
     environment: RunEnvironment,
 ) -> None:
-    """R-F6, R-A5: its holder sees it at the next commit and stops."""
+    """The worker finds the cancel request at its next commit and stops."""
     script: Script = {
         "go": [
-            [["act", {"what": "1", "then": "sleep:1"}]],
-            [["act", {"what": "2"}]],
+            [call("act", what="1", then="sleep:1")],
+            [call("act", what="2")],
             "end",
         ]
     }
@@ -242,7 +243,7 @@ def test_cancel_stops_a_run_of_another_process_at_its_next_commit(
 
 
 def test_cancel_of_an_ended_run_changes_nothing() -> None:
-    """R-F6."""
+    """A finished run stays finished."""
     runner = make_payment_runner(policy=False)
     assert isinstance(runner.start("go", run_id="r1"), Finished)
 

@@ -1,4 +1,4 @@
-"""A stack of any depth stands up again in a process that has only the store (R-B1)."""
+"""Deep stacks are rebuilt in a process that has only the store."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from tests import scripts
 from tests.engine import app_variants
 from tests.model_server import ModelServer
+from tests.scripts import call
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +31,7 @@ def server() -> Iterator[ModelServer]:
 def test_deepest_tool_runs_and_every_level_returns_its_result(
     environment: RunEnvironment, server: ModelServer, depth: int
 ) -> None:
-    """R-A11, R-B1, SL-06 to SL-09, SL-11, SL-14: over HTTP, three processes."""
+    """Three processes, over HTTP: no turn is asked twice at any depth."""
     asked_before = len(server.requests)
     over_http = {"app": RECURSIVE_APP, "http": "1"}
     environment.extra_variables.update(server.environment)
@@ -69,7 +70,7 @@ def test_deepest_tool_runs_and_every_level_returns_its_result(
 def test_run_with_a_thousand_levels_suspends_and_resumes(
     environment: RunEnvironment,
 ) -> None:
-    """R-B1, R-I4: no recursion limit, no depth limit; two agents in a circle."""
+    """Neither recursion nor depth is limited; two agents call each other."""
     # Given a thousand frames that wait, each for the one below
     waiting = environment.run("start", "r1", "1000", app=RECURSIVE_APP)
     [wait] = waiting["waits"]
@@ -87,7 +88,7 @@ def test_run_with_a_thousand_levels_suspends_and_resumes(
 
 
 def test_denial_is_returned_through_every_level(environment: RunEnvironment) -> None:
-    """X-01, X-02, SL-L1, SL-L3: at depth 50 nothing runs, and every parent goes on."""
+    """At depth 50 nothing runs, and every parent continues."""
     [wait] = environment.run("start", "r1", "50", app=RECURSIVE_APP)["waits"]
 
     environment.deny(wait, reason="Too dear.")
@@ -102,8 +103,8 @@ def test_denial_is_returned_through_every_level(environment: RunEnvironment) -> 
 def test_resuming_an_undecided_stack_changes_nothing(
     environment: RunEnvironment,
 ) -> None:
-    """SL-05, R-A4: nothing to do is `Suspended`, and not a byte is written."""
-    script = {"go": [[["pay", {"what": "x"}]], "end"]}
+    """The result is `Suspended`, and nothing is written."""
+    script = {"go": [[call("pay", what="x")], "end"]}
     environment.start(script)
     before = environment.objects()
 

@@ -1,4 +1,4 @@
-"""Yes, but with these arguments (R-C10)."""
+"""Approvals with edited arguments."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from tests.engine.payment_agent import (
     single_wait,
     start_and_get_wait,
 )
+from tests.scripts import call
 
 if TYPE_CHECKING:
     from tests.run_environment import RunEnvironment
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 def test_edited_arguments_run_and_are_reported_to_the_model(
     environment: RunEnvironment,
 ) -> None:
-    """R-C10, X-09, SL-L10: beside the original; the assistant's message stays."""
+    """The original arguments stay in the call and in the assistant's message."""
     runner = make_payment_runner()
     wait = start_and_get_wait(runner)
     assert {"cents": 5, "to": "kim"} == wait.arguments
@@ -57,7 +58,7 @@ def test_edited_arguments_run_and_are_reported_to_the_model(
     [{}, {"cents": "three"}, {"cents": 3, "more": 1}, {"to": "jo"}, [], "x", 5, {1: 2}],
 )
 def test_edits_that_the_schema_refuses_are_not_recorded(edit: Any) -> None:
-    """R-C10: an explicit `{}` is a real edit, here one that does not fit."""
+    """An explicit `{}` is an edit too, here an invalid one."""
     runner = make_payment_runner()
     wait = start_and_get_wait(runner)
 
@@ -70,7 +71,7 @@ def test_edits_that_the_schema_refuses_are_not_recorded(edit: Any) -> None:
 
 
 def test_an_empty_edit_is_an_edit(environment: RunEnvironment) -> None:
-    """R-C10: where every argument has a default."""
+    """`{}` is a valid edit if every argument has a default."""
 
     @tool(approval=True)
     def pay(cents: int = 1) -> str:
@@ -89,7 +90,7 @@ def test_an_empty_edit_is_an_edit(environment: RunEnvironment) -> None:
 def test_an_edit_that_the_tool_refuses_opens_a_new_wait(
     environment: RunEnvironment,
 ) -> None:
-    """R-C10: what a schema cannot say is checked on resume; nothing runs."""
+    """A rule that no schema can express is checked on resume; nothing runs."""
     from pydantic import AfterValidator  # noqa: PLC0415 - only here
 
     def even(number: int) -> int:
@@ -103,7 +104,7 @@ def test_an_edit_that_the_tool_refuses_opens_a_new_wait(
         effect_log.append_effect("pay", str(cents))
         return f"paid {cents}"
 
-    script: Script = {"go": [[["pay", {"cents": 4}]], "end"]}
+    script: Script = {"go": [[call("pay", cents=4)], "end"]}
     runner = Runner(make_boss(script, pay), store=MemoryStore())
     wait = start_and_get_wait(runner)
 
@@ -124,7 +125,7 @@ def test_an_edit_that_the_tool_refuses_opens_a_new_wait(
 
 
 def test_answer_does_not_decide_an_approval() -> None:
-    """R-C5: a value is not a yes."""
+    """A value is not an approval."""
     runner = make_payment_runner()
     wait = start_and_get_wait(runner)
 
@@ -142,7 +143,7 @@ class Order(BaseModel):
 def test_values_that_the_tool_adds_to_an_edit_open_a_new_wait(
     environment: RunEnvironment,
 ) -> None:
-    """R-C1, R-C10: values that no edit said and no schema showed; they run never."""
+    """Values that neither the edit nor the schema showed never run."""
     made = count(1)
 
     def account() -> str:
@@ -195,13 +196,15 @@ def test_values_that_the_tool_adds_to_an_edit_open_a_new_wait(
 def test_defaults_that_the_wait_shows_are_part_of_the_edit(
     environment: RunEnvironment,
 ) -> None:
+    """Defaults in the schema were shown to the person who edits."""
+
     @tool(approval=True)
     def pay(cents: int, currency: str = "EUR") -> str:
         """Pay."""
         effect_log.append_effect("pay", f"{cents} {currency}")
         return "paid"
 
-    script: Script = {"go": [[["pay", {"cents": 5, "currency": "USD"}]], "end"]}
+    script: Script = {"go": [[call("pay", cents=5, currency="USD")], "end"]}
     runner = Runner(make_boss(script, pay), store=MemoryStore())
     wait = start_and_get_wait(runner)
     assert "EUR" == wait.schema["properties"]["currency"]["default"]

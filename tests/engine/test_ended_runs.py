@@ -1,4 +1,4 @@
-"""What has ended is left alone: no line of it is written, or made, once more."""
+"""A run that has ended is never written again."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def finished_run_runner(store: MemoryStore) -> Runner:
 def test_cancel_of_an_ended_run_writes_nothing(
     make_ended_runner: Callable[[MemoryStore], Runner],
 ) -> None:
-    """R-F6: no wish to end it, and no marker that somebody would have to follow."""
+    """Neither a cancel request nor a marker is created."""
     store = MemoryStore()
     status = make_ended_runner(store).look("r1").status
     watched = FaultyStore(store)
@@ -79,7 +79,7 @@ def test_cancel_of_an_ended_run_writes_nothing(
 def test_message_to_an_ended_run_is_rejected(
     make_ended_runner: Callable[[MemoryStore], Runner],
 ) -> None:
-    """Section 5 "Inbox": nobody will read it, and its sender is told so."""
+    """No agent would read it, so the sender gets an error."""
     store = MemoryStore()
     make_ended_runner(store)
     watched = FaultyStore(store)
@@ -91,7 +91,7 @@ def test_message_to_an_ended_run_is_rejected(
 
 
 def test_a_run_that_ends_while_it_is_cancelled_has_one_end() -> None:
-    """R-F6: whenever the other process comes, what it finished stays finished."""
+    """The end that is committed first is the end for every process."""
     ends = set[str]()
     for number in range(1, 30):
         # Given an approved run that another process resumes right before a request
@@ -130,7 +130,7 @@ def test_a_run_that_ends_while_it_is_cancelled_has_one_end() -> None:
 def test_sweep_carries_out_a_recorded_cancel_request(
     moment: Moment,
 ) -> None:
-    """R-F6, R-A3: whoever wished it may die right after; before that nothing is."""
+    """The process may die right after recording it; before that, nothing happens."""
     followed = 0
     for number in range(1, 30):
         # Given a run at a wait, and somebody who dies while cancelling it
@@ -166,7 +166,7 @@ def test_sweep_carries_out_a_recorded_cancel_request(
 
 
 def test_wait_that_is_closed_by_cancel_records_the_reason() -> None:
-    """R-F6: the record of the wait, by itself, without the run."""
+    """The decision of the wait alone, without the run, has the reason."""
     store = MemoryStore()
     runner = make_payment_runner(store=store)
     wait = start_and_get_wait(runner)
@@ -185,7 +185,7 @@ def test_wait_that_is_closed_by_cancel_records_the_reason() -> None:
 def test_failed_run_contains_the_reason_of_the_denial(
     reason: str | None, told: str
 ) -> None:
-    """X-02: and makes up nothing where nobody gave a reason."""
+    """Without a reason, the message has none."""
     runner = make_payment_runner(ApprovalPolicy(on_denied="stop"))
     runner.decide(start_and_get_wait(runner).id, Deny(reason=reason))
 

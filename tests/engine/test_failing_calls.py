@@ -1,4 +1,4 @@
-"""Whatever goes wrong with one call is told to the model; its siblings get theirs."""
+"""A failing call becomes a message to the model; its siblings run."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from continuations_storage import MemoryStore
 from tests import effect_log, scripts
 from tests.engine import agent_builders
 from tests.engine.agent_builders import root_tool_results
+from tests.scripts import call
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from tests.run_environment import RunEnvironment
     from tests.scripts import Script
@@ -94,21 +95,21 @@ TOOLS: list[Any] = [
     fail_async,
 ]
 
-FAILING_CALLS: dict[str, tuple[list[Any], str]] = {
-    "unknown tool": (["nope", {}], "there is no tool 'nope'"),
-    "no name": (["", {}], "there is no tool ''"),
+FAILING_CALLS: dict[str, tuple[Sequence[Any], str]] = {
+    "unknown tool": (call("nope"), "there is no tool 'nope'"),
+    "no name": (call(""), "there is no tool ''"),
     "invalid JSON": (["log_effect", '{"what": '], "not executed"),
     "no object": (["log_effect", "[1]"], "not executed"),
     "two values": (["log_effect", '{"what": "a"}{"what": "b"}'], "not executed"),
-    "wrong type": (["log_effect", {"what": [1]}], "not executed"),
-    "missing": (["log_effect", {}], "not executed"),
-    "one too many": (["log_effect", {"what": "x", "more": 1}], "not executed"),
-    "sync timeout": (["slow", {}], "did not return within 0.05 s"),
-    "async timeout": (["slow_async", {}], "did not return within 0.05 s"),
-    "unstorable": (["unstorable", {}], "result.a[1].b"),
-    "nan": (["not_a_number", {}], "result"),
-    **{f"sync {how}": (["fail", {"how": how}], "the tool failed") for how in ERRORS},
-    **{f"async {how}": (["fail_async", {"how": how}], "failed") for how in ERRORS},
+    "wrong type": (call("log_effect", what=[1]), "not executed"),
+    "missing": (call("log_effect"), "not executed"),
+    "one too many": (call("log_effect", what="x", more=1), "not executed"),
+    "sync timeout": (call("slow"), "did not return within 0.05 s"),
+    "async timeout": (call("slow_async"), "did not return within 0.05 s"),
+    "unstorable": (call("unstorable"), "result.a[1].b"),
+    "nan": (call("not_a_number"), "result"),
+    **{f"sync {how}": (call("fail", how=how), "the tool failed") for how in ERRORS},
+    **{f"async {how}": (call("fail_async", how=how), "failed") for how in ERRORS},
 }
 
 
@@ -116,11 +117,11 @@ FAILING_CALLS: dict[str, tuple[list[Any], str]] = {
 def test_failing_call_gets_an_error_result_and_siblings_run(
     environment: RunEnvironment, what: str
 ) -> None:
-    """R-D1, R-D2, R-D3, EF-25, EF-26, X-08, X-10, SL-L8, SL-L15: one of three."""
-    call, said = FAILING_CALLS[what]
+    """Only the failing one of three calls gets an error, in its own place."""
+    failing_call, expected = FAILING_CALLS[what]
     script: Script = {
         "go": [
-            [["log_effect", {"what": "1"}], call, ["log_effect", {"what": "2"}]],
+            [call("log_effect", what="1"), failing_call, call("log_effect", what="2")],
             "end",
         ]
     }
@@ -134,21 +135,21 @@ def test_failing_call_gets_an_error_result_and_siblings_run(
     first, middle, last = root_tool_results(outcome)
     assert ("fine 1", "fine 2") == (first, last)
     assert middle.startswith("ERROR"), middle
-    assert said in middle
+    assert expected in middle
     assert ["fine 1", "fine 2"] == sorted(environment.effect_names())
 
     # And what the model wrote goes back as it was
     asked = outcome.continuation.root.messages[2]["tool_calls"][1]["function"]
-    written = call[1] if isinstance(call[1], str) else None
+    written = failing_call[1] if isinstance(failing_call[1], str) else None
     assert written in (None, asked["arguments"])
 
 
 def test_all_failing_calls_in_one_turn_of_a_child_are_reported(
     environment: RunEnvironment,
 ) -> None:
-    """R-D2, EF-16: twenty-eight bad calls in one turn of a child; nothing escapes."""
+    """No exception leaves the turn."""
     calls = [call for call, _ in FAILING_CALLS.values()]
-    script: Script = {"go": [[["child", {"input": "A"}]], "end"], "A": [calls, "A end"]}
+    script: Script = {"go": [[call("child", input="A")], "end"], "A": [calls, "A end"]}
     model = scripts.scripted_model(script)
     child = Agent("child", tools=TOOLS, model=model)
 
@@ -162,7 +163,7 @@ def test_all_failing_calls_in_one_turn_of_a_child_are_reported(
 
 
 def test_failed_call_keeps_its_result_over_a_suspension() -> None:
-    """R-D2, R-D4: what failed is kept over the suspension, and is not tried again."""
+    """A failed call is not tried again after the suspension."""
 
     @tool(approval=True)
     def pay() -> str:
@@ -170,7 +171,7 @@ def test_failed_call_keeps_its_result_over_a_suspension() -> None:
         return "paid"
 
     script: Script = {
-        "go": [[["fail", {"how": "exit"}], ["pay", {}], ["nope", {}]], "end"]
+        "go": [[call("fail", how="exit"), call("pay"), call("nope")], "end"]
     }
     store = MemoryStore()
     waiting = Runner(agent_builders.make_boss(script, *TOOLS, pay), store=store).start(
@@ -206,7 +207,7 @@ def swallowing(function: Callable[..., Any]) -> Callable[..., Any]:
 def test_catch_all_handlers_do_not_stop_a_suspension(
     environment: RunEnvironment,
 ) -> None:
-    """R-B9: a pause is no exception, so nothing that catches them can meet it."""
+    """A suspension is not an exception, so no handler can catch it."""
 
     @tool(approval=True)
     @swallowing
@@ -231,8 +232,8 @@ def test_catch_all_handlers_do_not_stop_a_suspension(
                 raise
 
     script: Script = {
-        "go": [[["child", {"input": "A"}]], "end"],
-        "A": [[["pay", {"what": "x"}]], "A done"],
+        "go": [[call("child", input="A")], "end"],
+        "A": [[call("pay", what="x")], "A done"],
     }
     model = Wrapped(scripts.scripted_model(script))
     child = Agent("child", tools=[pay], model=model)
@@ -256,14 +257,14 @@ def test_catch_all_handlers_do_not_stop_a_suspension(
 
 @pytest.mark.parametrize("finish", ["length", "content_filter"])
 def test_truncated_reply_is_no_result(finish: str) -> None:
-    """SL-L7: in the root it fails the run, in a child it is told to the parent."""
+    """It fails the run in the root, and is an error for the parent in a child."""
     from continuations.core.messages import Message  # noqa: PLC0415 - only here
     from continuations.models.interface import ModelReply  # noqa: PLC0415 - only here
 
     text = Message.from_mapping({"role": "assistant", "content": "half of it"})
     cut: Any = ModelReply(message=text, finish_reason=finish)
     model = scripts.scripted_model(
-        {"go": [[["child", {"input": "A"}]], cut], "A": [cut]}
+        {"go": [[call("child", input="A")], cut], "A": [cut]}
     )
     child = Agent("child", model=model)
 
@@ -281,7 +282,7 @@ def test_truncated_reply_is_no_result(finish: str) -> None:
 
 
 def test_a_sync_tool_that_hangs_does_not_stop_the_others() -> None:
-    """R-D2: its thread is left behind; the run and its process end."""
+    """Its thread is abandoned; the run and the process end."""
     gate = threading.Event()
 
     @tool(timeout=0.1)
@@ -290,7 +291,7 @@ def test_a_sync_tool_that_hangs_does_not_stop_the_others() -> None:
         gate.wait(20)
         return "late"
 
-    script: Script = {"go": [[["hang", {}], ["log_effect", {"what": "1"}]], "end"]}
+    script: Script = {"go": [[call("hang"), call("log_effect", what="1")], "end"]}
     before = time.monotonic()
     outcome = agent_builders.make_runner(script, hang, log_effect).start("go")
 

@@ -1,4 +1,4 @@
-"""Frames that run in parallel share commits (section 5, "Turn")."""
+"""Parallel frames share commits."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore, delayed
 from tests import effect_log, scripts
 from tests.engine.agent_builders import root_tool_results
+from tests.scripts import call
 
 if TYPE_CHECKING:
     from continuations.models.interface import ModelRequest
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
 
 CHILDREN = 30
 SCRIPT: scripts.Script = {
-    "go": [[["child", {"input": f"c{n}"}] for n in range(CHILDREN)], "end"],
+    "go": [[call("child", input=f"c{n}") for n in range(CHILDREN)], "end"],
     **{
-        f"c{n}": [[["work", {"n": n}]], [["work", {"n": n}]], f"c{n} done"]
+        f"c{n}": [[call("work", n=n)], [call("work", n=n)], f"c{n} done"]
         for n in range(CHILDREN)
     },
 }
@@ -33,7 +34,7 @@ def delay_creates(operation: Operation) -> Fault | None:
 
 
 def test_thirty_children_need_few_versions(environment: RunEnvironment) -> None:
-    """EF-15: section 9: far fewer than children times turns; and each effect once."""
+    """Far fewer versions than children times turns, and each effect once."""
 
     @tool
     async def work(n: int) -> str:
@@ -62,7 +63,7 @@ def test_thirty_children_need_few_versions(environment: RunEnvironment) -> None:
 
 
 def test_a_hundred_waits_come_with_a_few_versions(environment: RunEnvironment) -> None:
-    """Section 9: fan-out is one suspension, and approving one is one cycle."""
+    """Many parallel calls are one suspension."""
 
     @tool(approval=True)
     def pay(n: int) -> str:
@@ -70,7 +71,7 @@ def test_a_hundred_waits_come_with_a_few_versions(environment: RunEnvironment) -
         effect_log.append_effect("pay", str(n))
         return f"paid {n}"
 
-    calls = [["pay", {"n": n}] for n in range(100)]
+    calls = [call("pay", n=n) for n in range(100)]
     model = scripts.scripted_model({"go": [calls, "end"]})
     runner = Runner(Agent("boss", tools=[pay], model=model), store=MemoryStore())
 
@@ -86,7 +87,7 @@ def test_a_hundred_waits_come_with_a_few_versions(environment: RunEnvironment) -
 def test_a_finished_call_is_durable_before_the_next_turn(
     environment: RunEnvironment,
 ) -> None:
-    """Section 5 "Turn", R-A8: seen from the next model call, in the store."""
+    """The next model call finds the intent and the result in the store."""
     store = MemoryStore()
     looking = Runner([], store=store)
     seen: list[bool] = []
@@ -101,7 +102,7 @@ def test_a_finished_call_is_durable_before_the_next_turn(
     async def rule(request: ModelRequest) -> ScriptedReply:
         messages = [message.data for message in request.messages]
         if scripts.turn_count(messages) == 0:
-            return scripts.assistant_message([["work", {}]], 0)
+            return scripts.assistant_message([call("work")], 0)
         kept = await looking.async_runner.look("r")
         seen.append(messages == kept.root.messages)
         return "end"

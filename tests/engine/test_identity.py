@@ -1,4 +1,4 @@
-"""Frames, calls and waits have ids of their own; nothing is routed by looks (R-B2)."""
+"""Frames, calls and waits have ids; nothing is matched by name or position."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from continuations import (
 from tests import effect_log, scripts
 from tests.engine import agent_builders
 from tests.run_environment import RunEnvironment
+from tests.scripts import call, call_with_id
 
 if TYPE_CHECKING:
     from typing import Any
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 def pay_lines(*whats: str, call_id: str = "") -> list[Any]:
     """Return lines of a frame that pays, one after the other, and ends."""
-    lines: list[Any] = [[["pay", {"what": what}, call_id]] for what in whats]
+    lines: list[Any] = [[call_with_id("pay", call_id, what=what)] for what in whats]
     return [*lines, f"done {whats[-1]}"]
 
 
@@ -38,22 +39,31 @@ def pay_lines(*whats: str, call_id: str = "") -> list[Any]:
 AMBIGUOUS_SCRIPTS: dict[str, Script] = {
     # Two agents of one name; the same agent twice; ids that a provider repeats.
     "equal names": {
-        "go": [[["left", {"input": "A"}], ["right", {"input": "B"}]], "all"],
+        "go": [[call("left", input="A"), call("right", input="B")], "all"],
         "A": pay_lines("a"),
         "B": pay_lines("b"),
     },
     "one agent twice": {
-        "go": [[["left", {"input": "A"}], ["left", {"input": "B"}]], "all"],
+        "go": [[call("left", input="A"), call("left", input="B")], "all"],
         "A": pay_lines("a"),
         "B": pay_lines("b"),
     },
     "equal call ids": {
-        "go": [[["left", {"input": "A"}, "x"], ["right", {"input": "B"}, "x"]], "all"],
+        "go": [
+            [
+                call_with_id("left", "x", input="A"),
+                call_with_id("right", "x", input="B"),
+            ],
+            "all",
+        ],
         "A": pay_lines("a", call_id="x"),
         "B": pay_lines("b", call_id="x"),
     },
     "empty call ids": {
-        "go": [[["left", {"input": "A"}, ""], ["right", {"input": "B"}, ""]], "all"],
+        "go": [
+            [call_with_id("left", "", input="A"), call_with_id("right", "", input="B")],
+            "all",
+        ],
         "A": pay_lines("a", call_id=""),
         "B": pay_lines("b", call_id=""),
     },
@@ -64,7 +74,7 @@ AMBIGUOUS_SCRIPTS: dict[str, Script] = {
 def test_a_decision_reaches_the_call_that_it_names(
     environment: RunEnvironment, case: str
 ) -> None:
-    """R-B2, R-D5, R-B6, SL-32, SL-L2: one approved, its double denied."""
+    """One of two equal calls is approved, the other denied."""
     script = AMBIGUOUS_SCRIPTS[case]
 
     # Given two waits that look alike
@@ -83,8 +93,8 @@ def test_a_decision_reaches_the_call_that_it_names(
 
 
 def test_equal_provider_call_ids_are_told_apart(environment: RunEnvironment) -> None:
-    """R-D5: a constant id in every call of every turn; it stays sendable."""
-    pay = [["pay", {"what": str(n)}, "call_1"] for n in range(4)]
+    """The same id in every call of every turn still gives a valid transcript."""
+    pay = [call_with_id("pay", "call_1", what=str(n)) for n in range(4)]
     script: Script = {"go": [[pay[0], pay[1]], [pay[2], pay[3]], "all"]}
     [first, second] = environment.start(script)["waits"]
     assert ["0", "1"] == [wait["arguments"]["what"] for wait in (first, second)]
@@ -109,9 +119,9 @@ def test_equal_provider_call_ids_are_told_apart(environment: RunEnvironment) -> 
 
 
 def test_child_can_suspend_three_times(environment: RunEnvironment) -> None:
-    """R-B5, R-A10, SL-33: the second and third pause of one child work as the first."""
+    """The second and third suspension of a child work like the first."""
     script: Script = {
-        "go": [[["left", {"input": "A"}]], "all"],
+        "go": [[call("left", input="A")], "all"],
         "A": pay_lines("1", "2", "3"),
     }
     told = environment.start(script)
@@ -129,9 +139,9 @@ def test_child_can_suspend_three_times(environment: RunEnvironment) -> None:
 
 
 SIBLINGS: Script = {
-    "go": [[["left", {"input": "A"}], ["act", {"what": "free"}], ["right", {"input": "B"}]], "all"],  # noqa: E501 - one turn
-    "A": [[["act", {"what": "a"}], ["pay", {"what": "a"}]], "done a"],
-    "B": [[["act", {"what": "b"}], ["pay", {"what": "b"}]], "done b"],
+    "go": [[call("left", input="A"), call("act", what="free"), call("right", input="B")], "all"],  # noqa: E501 - one turn
+    "A": [[call("act", what="a"), call("pay", what="a")], "done a"],
+    "B": [[call("act", what="b"), call("pay", what="b")], "done b"],
 }  # fmt: skip
 
 
@@ -139,7 +149,7 @@ SIBLINGS: Script = {
 def test_two_children_are_decided_in_either_order(
     environment: RunEnvironment, first: str
 ) -> None:
-    """R-B6, R-D4, R-A8, SL-27, X-03: a partial resume is durable progress."""
+    """A partial resume is durable progress."""
     # Given two children that wait, and free siblings that ran at once
     waits = {w["arguments"]["what"]: w for w in environment.start(SIBLINGS)["waits"]}
     assert {"act a", "act b", "act free"} == set(environment.effect_names())
@@ -170,8 +180,8 @@ def test_two_children_are_decided_in_either_order(
 
 
 def test_a_decision_for_an_unknown_wait_is_refused(environment: RunEnvironment) -> None:
-    """R-B4, R-B7, X-04, SL-L12: never applied by position, never dropped silently."""
-    script: Script = {"go": [[["pay", {"what": "x"}]], "all"]}
+    """It is neither applied by position nor dropped silently."""
+    script: Script = {"go": [[call("pay", what="x")], "all"]}
     [wait] = environment.start(script)["waits"]
     before = environment.objects()
 
@@ -208,8 +218,8 @@ def _try_to_approve(environment: RunEnvironment, wait_id: str) -> dict[str, Any]
 def test_wait_of_a_run_in_another_store_is_not_found(
     environment: RunEnvironment,
 ) -> None:
-    """R-C1: `birth` binds a decision to its run, not to the run's name."""
-    script: Script = {"go": [[["pay", {"what": "x"}]], "all"]}
+    """A decision belongs to one run, not to every run of the same id."""
+    script: Script = {"go": [[call("pay", what="x")], "all"]}
     here, there = (
         RunEnvironment(environment.folder / "here"),
         RunEnvironment(environment.folder / "there"),
@@ -240,7 +250,7 @@ def pay(what: str) -> str:
 def make_twin_agents() -> Agent:
     """Return a boss with two agents that are equal in everything."""
     script: Script = {
-        "go": [[["one", {"input": "A"}], ["two", {"input": "B"}]], "all"],
+        "go": [[call("one", input="A"), call("two", input="B")], "all"],
         "A": pay_lines("a"),
         "B": pay_lines("b"),
     }
@@ -251,7 +261,7 @@ def make_twin_agents() -> Agent:
 
 
 def test_one_value_restored_twice_gives_two_runs(environment: RunEnvironment) -> None:
-    """R-B3: the two do not affect each other; R-B2: clones."""
+    """The two runs do not affect each other."""
     outcome = run(make_twin_agents(), "go")
     data = outcome.continuation.to_bytes()
     assert isinstance(outcome, Suspended)
@@ -271,7 +281,7 @@ def test_one_value_restored_twice_gives_two_runs(environment: RunEnvironment) ->
 
 
 def test_invalid_verdict_is_rejected_and_not_recorded() -> None:
-    """R-C5: what is not exactly a verdict decides nothing, and the wait stays open."""
+    """Only an exact verdict type decides; otherwise the wait stays open."""
     runner = Runner(make_twin_agents(), store="memory:")
     outcome = runner.start("go", run_id="r1")
     assert isinstance(outcome, Suspended)

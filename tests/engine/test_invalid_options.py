@@ -1,4 +1,4 @@
-"""What is given wrongly is refused when it is given, by name, and loses nothing."""
+"""Invalid arguments raise a typed error at once, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_exception_with_a_failing_str_is_reported() -> None:
 def test_tool_exception_is_logged_without_its_text(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """R-I5."""
+    """The text of an exception may contain secrets."""
 
     @tool
     def act() -> str:

@@ -1,4 +1,4 @@
-"""The loop: order, parallelism, limits, types, and models that cannot be reached."""
+"""The loop: order, parallelism, limits, types, and models that fail."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ from tests.engine import agent_builders
 from tests.engine.agent_builders import root_tool_results
 from tests.model_server import ModelServer
 from tests.run_environment import wait_until
+from tests.scripts import call
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize("count", [3, 12])
 def test_calls_without_approval_run_concurrently(count: int) -> None:
-    """SL-01, SL-27: each waits for all the others; more than the machine's threads."""
+    """Each tool waits for all the others; a thread pool would be too small."""
     barrier = threading.Barrier(count, timeout=10)
 
     @tool
@@ -51,14 +52,14 @@ def test_calls_without_approval_run_concurrently(count: int) -> None:
         barrier.wait()
         return number
 
-    calls = [["meet", {"number": n}] for n in range(count)]
+    calls = [call("meet", number=n) for n in range(count)]
     outcome = agent_builders.make_runner({"go": [calls, "end"]}, meet).start("go")
 
     assert [str(n) for n in range(count)] == root_tool_results(outcome)
 
 
 def test_results_stand_in_the_order_of_the_calls(environment: RunEnvironment) -> None:
-    """R-D4: also if they finish in the opposite order."""
+    """Also if the calls finish in the opposite order."""
     turns: dict[int, asyncio.Event] = {}
 
     @tool
@@ -72,7 +73,7 @@ def test_results_stand_in_the_order_of_the_calls(environment: RunEnvironment) ->
         mine.set()
         return f"number {number}"
 
-    calls = [["after", {"number": n}] for n in (1, 2, 3)]
+    calls = [call("after", number=n) for n in (1, 2, 3)]
     outcome = agent_builders.make_runner({"go": [calls, "end"]}, after).start("go")
 
     assert ["after 3", "after 2", "after 1"] == environment.effect_names()
@@ -80,7 +81,7 @@ def test_results_stand_in_the_order_of_the_calls(environment: RunEnvironment) ->
 
 
 def test_sub_agents_run_at_the_same_time() -> None:
-    """SL-32: three children meet in their tools, and two calls of one agent do."""
+    """Three sub-agents meet in their tools; two of them are calls of one agent."""
     barrier = threading.Barrier(3, timeout=10)
 
     @tool
@@ -91,10 +92,10 @@ def test_sub_agents_run_at_the_same_time() -> None:
 
     script: Script = {
         "go": [
-            [["a", {"input": "1"}], ["b", {"input": "2"}], ["a", {"input": "3"}]],
+            [call("a", input="1"), call("b", input="2"), call("a", input="3")],
             "end",
         ],
-        **{task: [[["meet", {}]], f"{task} met"] for task in "123"},
+        **{task: [[call("meet")], f"{task} met"] for task in "123"},
     }
     model = scripts.scripted_model(script)
     one, two = (Agent(name, tools=[meet], model=model) for name in "ab")
@@ -107,7 +108,7 @@ def test_sub_agents_run_at_the_same_time() -> None:
 
 
 def test_a_tool_may_run_an_agent_of_its_own() -> None:
-    """The sync face inside sync tools: more of them than a pool would have threads."""
+    """`run` works in sync tools, in more of them than a pool has threads."""
 
     @tool
     def leaf() -> str:
@@ -117,12 +118,12 @@ def test_a_tool_may_run_an_agent_of_its_own() -> None:
     @tool
     def inner(number: int) -> str:
         """Run another agent to its end."""
-        model = scripts.scripted_model({"go": [[["leaf", {}]], f"inner {number}"]})
+        model = scripts.scripted_model({"go": [[call("leaf")], f"inner {number}"]})
         outcome = run(Agent("inner", tools=[leaf], model=model), "go")
         assert isinstance(outcome, Finished)
         return str(outcome.output)
 
-    calls = [["inner", {"number": n}] for n in range(8)]
+    calls = [call("inner", number=n) for n in range(8)]
     outcome = agent_builders.make_runner({"go": [calls, "end"]}, inner).start("go")
 
     assert [f"inner {n}" for n in range(8)] == root_tool_results(outcome)
@@ -133,7 +134,7 @@ def test_a_tool_may_run_an_agent_of_its_own() -> None:
 
 def endless_script() -> dict[str, Any]:
     """Return a script that calls the same tool for ever."""
-    return {task: [[["again", {}]]] * 50 for task in ("go", "A")}
+    return {task: [[call("again")]] * 50 for task in ("go", "A")}
 
 
 @tool
@@ -144,7 +145,7 @@ def again() -> str:
 
 
 def test_root_agent_fails_after_max_turns(environment: RunEnvironment) -> None:
-    """R-B8, X-16: the last turn's calls have results, and none is asked beyond."""
+    """The calls of the last turn have results, and no further turn is asked."""
     agent = agent_builders.make_boss(endless_script(), again, max_turns=3)
 
     outcome = Runner(agent, store="memory:").start("go")
@@ -158,15 +159,15 @@ def test_root_agent_fails_after_max_turns(environment: RunEnvironment) -> None:
 def test_child_agent_over_max_turns_returns_an_error_to_its_parent(
     environment: RunEnvironment,
 ) -> None:
-    """R-B8, X-16: of each frame on its own, and not anew after a suspension."""
+    """Turns are counted per frame, and a suspension does not reset the count."""
 
     @tool(approval=True)
     def ask() -> str:
         """Ask a person each time."""
         return "asked"
 
-    turn: list[list[Any]] = [["ask", {}]]
-    script: Script = {"go": [[["child", {"input": "A"}]], "end"], "A": [turn] * 9}
+    turn = [call("ask")]
+    script: Script = {"go": [[call("child", input="A")], "end"], "A": [turn] * 9}
     model = scripts.scripted_model(script)
     child = Agent("child", tools=[ask], model=model, max_turns=2)
     runner = Runner(Agent("boss", tools=[child], model=model), store=MemoryStore())
@@ -182,11 +183,11 @@ def test_child_agent_over_max_turns_returns_an_error_to_its_parent(
 
 
 def test_depth_is_bounded_only_if_asked_for(environment: RunEnvironment) -> None:
-    """R-B8, X-16: too deep a call is told to the model, and nothing is entered."""
+    """A call that would be too deep is an error for the model."""
     script: Script = {
-        "go": [[["down", {"input": "A"}]], "end"],
-        "A": [[["down", {"input": "B"}]], "A end"],
-        "B": [[["down", {"input": "C"}]], "B end"],
+        "go": [[call("down", input="A")], "end"],
+        "A": [[call("down", input="B")], "A end"],
+        "B": [[call("down", input="C")], "B end"],
     }
     model = scripts.scripted_model(script)
     agent = Agent("down", tools=lambda: [agent], model=model)
@@ -216,10 +217,10 @@ class Receipt:
 
 
 def test_typed_input_and_output() -> None:
-    """Section 8: `output` is the declared type; a child takes its own."""
+    """`output` has the declared type, and a sub-agent takes its declared input."""
     script: Script = {
         "go": [
-            [["child", {"item": "tea"}], ["child", {"count": 2}]],
+            [call("child", item="tea"), call("child", count=2)],
             '{"total": 5, "note": "thanks"}',
         ],
         '{"count":1,"item":"tea"}': ["one tea"],
@@ -242,8 +243,8 @@ def test_typed_input_and_output() -> None:
 
 
 def test_output_of_a_wrong_type_is_a_failure() -> None:
-    """Section 8: in the root the run fails, in a child the parent is told."""
-    script: Script = {"go": [[["child", {"input": "A"}]], "no JSON"], "A": ["neither"]}
+    """The root's run fails; the parent of a sub-agent gets an error."""
+    script: Script = {"go": [[call("child", input="A")], "no JSON"], "A": ["neither"]}
     model = scripts.scripted_model(script)
     child = Agent("child", output_type=Receipt, model=model)
     agent = Agent("boss", tools=[child], output_type=Receipt, model=model)
@@ -259,7 +260,7 @@ def test_output_of_a_wrong_type_is_a_failure() -> None:
 
 
 def test_run_is_resumable_after_a_model_error(environment: RunEnvironment) -> None:
-    """EF-24, SL-16, SL-L8, R-H5: no turn repeated, no tool repeated, siblings done."""
+    """No turn and no tool is repeated, and siblings finish."""
     down = [True]
 
     def flaky(messages: list[dict[str, Any]], model: str) -> Mapping[str, Any]:
@@ -278,9 +279,9 @@ def test_run_is_resumable_after_a_model_error(environment: RunEnvironment) -> No
         return scripts.server_rule(script)(messages, model)
 
     script: Script = {
-        "go": [[["a", {"input": "A"}], ["b", {"input": "B"}]], "end"],
-        "A": [[["work", {"what": "1"}]], "A end"],
-        "B": [[["work", {"what": "2"}]], "B end"],
+        "go": [[call("a", input="A"), call("b", input="B")], "end"],
+        "A": [[call("work", what="1")], "A end"],
+        "B": [[call("work", what="2")], "B end"],
     }
 
     @tool
@@ -321,14 +322,14 @@ def test_run_is_resumable_after_a_model_error(environment: RunEnvironment) -> No
 def test_model_error_without_a_store_carries_the_continuation(
     environment: RunEnvironment,
 ) -> None:
-    """X-08, SL-L8: nothing is lost with a model that fails."""
+    """A failing model loses nothing."""
     down = [True]
 
     def rule(request: Any) -> Any:
         turn = sum(message.role == "assistant" for message in request.messages)
         if turn == 1 and down[0]:
             raise ConnectionError("refused")
-        lines: list[Any] = [[["again", {}]], "end"]
+        lines: list[Any] = [[call("again")], "end"]
         return scripts.assistant_message(lines[turn], turn)
 
     from continuations.models.scripted import ScriptedModel  # noqa: PLC0415 - only here
@@ -350,7 +351,7 @@ def test_model_error_without_a_store_carries_the_continuation(
 def test_a_model_that_raises_anything_is_a_model_error(
     error: type[BaseException],
 ) -> None:
-    """R-H5: and neither the run nor the process is lost with it."""
+    """Neither the run nor the process is lost."""
     raising = {"go": [error()]}
     runner = agent_builders.make_runner(raising)
 
@@ -361,7 +362,7 @@ def test_a_model_that_raises_anything_is_a_model_error(
 
 
 def test_unknown_fields_go_back_to_the_provider_unchanged() -> None:
-    """R-D7, SL-04, SL-20: over HTTP and over a suspension, to the byte."""
+    """Over HTTP and over a suspension, byte by byte."""
 
     @tool(approval=True)
     def pay() -> str:

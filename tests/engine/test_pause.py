@@ -1,4 +1,4 @@
-"""A run that stops for want of time: at a safe place, to be gone on with at once."""
+"""Runs that `should_pause` stops; any process can resume them at once."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from continuations_storage.faults import Crash, FaultyStore, at, crashed
 from tests import sample_app, scripts
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import should_pause_after
+from tests.scripts import call
 
 if TYPE_CHECKING:
     from continuations import Agent, Outcome
@@ -25,13 +26,13 @@ if TYPE_CHECKING:
 
 SCRIPT: Script = {
     "go": [
-        [["act", {"what": "1"}], ["left", {"input": "A"}], ["right", {"input": "B"}]],
-        [["read", {"what": "2"}]],
+        [call("act", what="1"), call("left", input="A"), call("right", input="B")],
+        [call("read", what="2")],
         "end",
     ],
-    "A": [[["act", {"what": "3"}], ["push", {"what": "4"}]], "A done"],
-    "B": [[["clerk", {"input": "C"}]], "B done"],
-    "C": [[["act", {"what": "5"}]], "C done"],
+    "A": [[call("act", what="3"), call("push", what="4")], "A done"],
+    "B": [[call("clerk", input="C")], "B done"],
+    "C": [[call("act", what="5")], "C done"],
 }
 EXPECTED_EFFECTS = ["act 1", "act 3", "act 5", "push 4", "read 2"]
 EXPECTED_TURNS = ["A 0", "A 1", "B 0", "B 1", "C 0", "C 1", "go 0", "go 1", "go 2"]
@@ -65,7 +66,7 @@ def assert_finished_once(outcome: Outcome, environment: RunEnvironment) -> None:
 
 
 def test_paused_run_has_the_same_end(environment: RunEnvironment, agent: Agent) -> None:
-    """R-F8, SL-14: paused after each step, gone on with by others; nothing twice."""
+    """Paused after each step and resumed by others, it repeats nothing."""
     store = MemoryStore()
     outcome = Runner(agent, store=store).start(
         "go", run_id="r1", should_pause=should_pause_after(1)
@@ -94,7 +95,7 @@ def test_paused_run_has_the_same_end(environment: RunEnvironment, agent: Agent) 
 def test_sweep_of_another_process_continues_a_paused_run(
     environment: RunEnvironment, questions: int
 ) -> None:
-    """R-F8, R-B1: in a fresh interpreter, that knows the store and nothing else."""
+    """A fresh interpreter needs nothing but the store."""
     told = environment.run(
         "start", "r1", "go", script=SCRIPT, pause_after=str(questions)
     )
@@ -111,7 +112,7 @@ def test_sweep_of_another_process_continues_a_paused_run(
 def test_run_without_time_is_created_and_asks_no_model(
     environment: RunEnvironment, agent: Agent
 ) -> None:
-    """And whoever resumes it without time writes nothing."""
+    """A resume that pauses at once writes nothing."""
     store = MemoryStore()
     runner = Runner(agent, store=store)
     outcome = runner.start("go", run_id="r1", should_pause=always_pause)
@@ -138,7 +139,7 @@ def test_run_without_time_is_created_and_asks_no_model(
 def test_pause_leaves_no_call_started(
     environment: RunEnvironment, agent: Agent
 ) -> None:
-    """R-F8, R-A6: no call that was begun is left without a result."""
+    """No begun call is left without a result."""
     for questions in range(2, 12):
         store = MemoryStore()
         outcome = Runner(agent, store=store).start(
@@ -153,7 +154,7 @@ def test_pause_leaves_no_call_started(
 def test_run_recovers_from_a_crash_while_it_pauses(
     environment: RunEnvironment, agent: Agent
 ) -> None:
-    """R-A3, R-E10: before or after every storage call; sweeps alone end the run."""
+    """Sweeps alone end the run after a crash at any storage operation."""
     for number in range(1, 60):
         for moment in MOMENTS:
             (environment.folder / "effects").unlink(missing_ok=True)
@@ -181,7 +182,9 @@ def test_run_recovers_from_a_crash_while_it_pauses(
 
 
 def test_suspension_for_an_approval_is_not_paused(environment: RunEnvironment) -> None:
-    told = environment.start({"go": [[["pay", {"what": "x"}]], "end"]})
+    """`paused` is False if the run waits for a person."""
+
+    told = environment.start({"go": [[call("pay", what="x")], "end"]})
 
     assert ("Suspended", False) == (told["kind"], told["paused"])
 
@@ -189,9 +192,9 @@ def test_suspension_for_an_approval_is_not_paused(environment: RunEnvironment) -
 def test_decided_run_without_time_is_paused_and_due(
     environment: RunEnvironment, agent: Agent
 ) -> None:
-    """R-A3: it is told that the run can move, and its marker is due."""
+    """The outcome is paused, and the decision's marker stays due."""
     store = FileStore(environment.folder / "store")
-    script: Script = {"go": [[["pay", {"what": "x"}]], "end"]}
+    script: Script = {"go": [[call("pay", what="x")], "end"]}
     environment.approve(environment.start(script)["waits"][0])
 
     outcome = Runner(agent, store=store).resume("r1", should_pause=always_pause)

@@ -1,4 +1,4 @@
-"""Which calls wait for a person, and what an approval is bound to."""
+"""Which calls need an approval, and what an approval is bound to."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ from tests.engine.payment_agent import (
     single_wait,
     start_and_get_wait,
 )
+from tests.scripts import call
 
 if TYPE_CHECKING:
     from tests.run_environment import RunEnvironment
@@ -45,7 +46,7 @@ def over_three(cents: int) -> bool:
 def test_a_policy_is_asked_once_on_the_effective_arguments(
     environment: RunEnvironment,
 ) -> None:
-    """R-C6, X-13: not on resume, in any process, and it cannot take a wait back."""
+    """It is not asked again on resume, and a changed policy does not close a wait."""
     store = MemoryStore()
     runner = make_payment_runner(over_three, store=store)
     wait = start_and_get_wait(runner)
@@ -64,8 +65,8 @@ def test_a_policy_is_asked_once_on_the_effective_arguments(
 
 
 def test_policy_that_returns_false_runs_the_call(environment: RunEnvironment) -> None:
-    """R-G5: the other way."""
-    script: Script = {"go": [[["pay", {"cents": 2}]], "end"]}
+    """The call runs without an approval."""
+    script: Script = {"go": [[call("pay", cents=2)], "end"]}
 
     outcome = make_payment_runner(over_three, script).start("go")
 
@@ -123,7 +124,7 @@ def returning_policy(value: object) -> Any:
 def test_a_policy_that_says_neither_yes_nor_no_never_runs_the_call(
     environment: RunEnvironment, policy: Any
 ) -> None:
-    """R-C5: fail closed; the model is told, and the agent goes on."""
+    """Policies fail closed: the model gets an error, and the agent continues."""
     outcome = make_payment_runner(policy).start("go")
 
     assert isinstance(outcome, Finished)
@@ -132,7 +133,7 @@ def test_a_policy_that_says_neither_yes_nor_no_never_runs_the_call(
 
 
 def test_async_policy_is_awaited(environment: RunEnvironment) -> None:
-    """R-C5."""
+    """A policy may be a coroutine function."""
     assert isinstance(make_payment_runner(is_negative_async).start("go"), Finished)
     assert ["pay 5 kim"] == environment.effect_names()
 
@@ -151,7 +152,7 @@ def agent_with_description(text: str, *, strict: bool) -> Agent:
 def test_changed_description_voids_an_approval_only_with_strict(
     environment: RunEnvironment,
 ) -> None:
-    """Section 6, R-C1: a changed description is reported, and strictly it asks anew."""
+    """Otherwise the changed description is only reported."""
     for strict in (False, True):
         store, run_id = MemoryStore(), f"strict-{strict}"
         before = Runner(agent_with_description("Pay.", strict=strict), store=store)
@@ -181,10 +182,10 @@ def test_changed_description_voids_an_approval_only_with_strict(
 def test_an_agent_as_a_tool_can_need_approval_and_pause_again_inside(
     environment: RunEnvironment,
 ) -> None:
-    """SL-26: the way in waits, then the call inside waits."""
+    """First the call of the sub-agent waits, then the call inside it."""
     script: Script = {
-        "go": [[["child", {"input": "A"}]], "end"],
-        "A": [[["pay", {"cents": 1}]], "A done"],
+        "go": [[call("child", input="A")], "end"],
+        "A": [[call("pay", cents=1)], "A done"],
     }
     model = scripts.scripted_model(script)
     child = Agent("child", tools=[make_pay_tool()], model=model)
@@ -206,7 +207,7 @@ def test_an_agent_as_a_tool_can_need_approval_and_pause_again_inside(
 
 
 def test_by_and_reason_must_be_texts() -> None:
-    """R-A4: `by` and `reason` are texts."""
+    """Other types are rejected, and nothing is recorded."""
     runner = make_payment_runner()
     wait = start_and_get_wait(runner)
 

@@ -1,4 +1,4 @@
-"""Many processes at once: one runner makes progress, one decision stands."""
+"""Many processes at once: one worker progresses, and one decision wins."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from tests.engine import process_race
 from tests.run_environment import wait_until
+from tests.scripts import call
 
 if TYPE_CHECKING:
     from tests.run_environment import RunEnvironment
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 
 SLOW: Script = {
     "go": [
-        [["pay", {"what": "x", "then": "sleep:0.6"}]],
-        [["act", {"what": "y"}]],
+        [call("pay", what="x", then="sleep:0.6")],
+        [call("act", what="y")],
         "end",
     ]
 }
@@ -26,7 +27,7 @@ SLOW: Script = {
 def test_one_of_four_resuming_processes_finishes_the_run(
     environment: RunEnvironment,
 ) -> None:
-    """R-A12, X-05, SL-L4: one effect; the others are told before they did anything."""
+    """There is one effect; the other processes get an error before any effect."""
     # Given a decided run
     [wait] = environment.start(SLOW)["waits"]
     environment.approve(wait)
@@ -48,7 +49,7 @@ def test_one_of_four_resuming_processes_finishes_the_run(
 def test_one_of_twenty_resuming_processes_finishes_the_run(
     environment: RunEnvironment,
 ) -> None:
-    """R-A12: closer together than interpreters start, from forked processes."""
+    """Forked processes are closer together than interpreters can start."""
     [wait] = environment.start(SLOW)["waits"]
     environment.approve(wait)
 
@@ -62,8 +63,8 @@ def test_one_of_twenty_resuming_processes_finishes_the_run(
 def test_ten_processes_that_start_one_id_start_one_run(
     environment: RunEnvironment,
 ) -> None:
-    """R-A12: one run is started, and nobody's input is lost or doubled."""
-    script: Script = {"go": [[["act", {"what": "y", "then": "sleep:0.3"}]], "end"]}
+    """One run is created, and its tool runs once."""
+    script: Script = {"go": [[call("act", what="y", then="sleep:0.3")], "end"]}
 
     told = process_race.run_race(environment, "start", 10, script=script)
 
@@ -73,8 +74,8 @@ def test_ten_processes_that_start_one_id_start_one_run(
 
 
 def test_one_of_fifty_deciders_wins(environment: RunEnvironment) -> None:
-    """R-A1, R-A2, X-04, PA-12: one stands, 49 are told which; the tool follows it."""
-    script: Script = {"go": [[["pay", {"what": "x"}]], "end"]}
+    """49 deciders get the recorded decision, and the run obeys it."""
+    script: Script = {"go": [[call("pay", what="x")], "end"]}
     [wait] = environment.start(script)["waits"]
 
     # When fifty processes decide at the same moment, half of them with a No
@@ -96,8 +97,8 @@ def test_one_of_fifty_deciders_wins(environment: RunEnvironment) -> None:
 def test_same_decision_fifty_times_is_recorded_once(
     environment: RunEnvironment,
 ) -> None:
-    """R-A2, R-G3: the same decision delivered again is a success, and runs once."""
-    script: Script = {"go": [[["pay", {"what": "x"}]], "end"]}
+    """A repeated equal decision succeeds, and the call runs once."""
+    script: Script = {"go": [[call("pay", what="x")], "end"]}
     [wait] = environment.start(script)["waits"]
 
     told = process_race.run_race(environment, f"same {wait['id']}", 50, script=script)
@@ -113,8 +114,8 @@ def test_same_decision_fifty_times_is_recorded_once(
 def test_racing_decide_cancel_and_resume_have_one_end(
     environment: RunEnvironment,
 ) -> None:
-    """R-F6: whoever comes first, the call runs only if its approval stands."""
-    script: Script = {"go": [[["pay", {"what": "x"}]], "end"]}
+    """The call runs only if its approval was recorded."""
+    script: Script = {"go": [[call("pay", what="x")], "end"]}
     [wait] = environment.start(script)["waits"]
     verdict = json.dumps({"approve": {"by": "kim"}})
     spawned = [
@@ -134,8 +135,8 @@ def test_racing_decide_cancel_and_resume_have_one_end(
 
 
 def test_run_busy_error_names_the_end_of_the_claim(environment: RunEnvironment) -> None:
-    """R-A12: RunBusy is told before any call, and names the time."""
-    script: Script = {"go": [[["act", {"what": "x", "then": "sleep:2"}]], "end"]}
+    """It is raised before any call."""
+    script: Script = {"go": [[call("act", what="x", then="sleep:2")], "end"]}
     first = environment.spawn("start", "r1", "go", script=script)
     try:
         wait_until_tool_runs(environment)

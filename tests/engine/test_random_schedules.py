@@ -1,7 +1,7 @@
-"""Workers, deciders and sweepers at once, in schedules that a seed draws.
+"""Workers, deciders and sweepers at once, in schedules that a seed determines.
 
-Found by these: a wait that was announced again while it was decided (the two tests at
-the top, without dice).
+These schedules found that a wait object was created again while its wait was decided.
+The two tests at the top repeat that without randomness.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from continuations_storage.faults import Crash, FaultyStore, at, crashed, on
 from tests import effect_log, sample_app, scripts
 from tests.clocks import ManualClock
 from tests.effect_log import Effect
+from tests.scripts import call
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -84,8 +85,8 @@ def pay() -> str:
 def make_agents_with_reply(line: ScriptedReply) -> Agent:
     """Return a boss with a child that waits and one whose model says this."""
     model = scripts.scripted_model({
-        "go": [[["a", {"input": "A"}], ["b", {"input": "B"}]], "end"],
-        "A": [[["pay", {}]], "A end"],
+        "go": [[call("a", input="A"), call("b", input="B")], "end"],
+        "A": [[call("pay")], "A end"],
         "B": [line],  # type: ignore[list-item]
     })  # fmt: skip
     children = [Agent(name, tools=[pay], model=model) for name in "ab"]
@@ -325,7 +326,7 @@ async def run_schedule(schedule: RandomSchedule) -> None:
 
 @pytest.mark.parametrize("seed", range(0, 60, 10))
 def test_random_schedules_keep_every_promise(seed: int) -> None:
-    """Promises 1 to 4, R-A12, R-E10, R-F9: no seed is known that breaks one."""
+    """No seed is known that breaks a promise."""
     for each in range(seed, seed + 10):
         schedule = RandomSchedule(random.Random(each))  # noqa: S311 - repeatable
         asyncio.run(asyncio.wait_for(run_schedule(schedule), 60))

@@ -1,6 +1,6 @@
-"""The faults of the prototype (SL-L1 to SL-L16) do not happen here.
+"""Errors of the prototype that must not return.
 
-One short test for each; the longer stories stand where their subject is.
+There is one short test for each; longer tests are in the files of their subjects.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from continuations_storage import MemoryStore
 from tests import effect_log, scripts
 from tests.engine import agent_builders
 from tests.engine.agent_builders import root_tool_results
+from tests.scripts import call
 
 if TYPE_CHECKING:
     from tests.run_environment import RunEnvironment
@@ -63,12 +64,12 @@ def start_and_get_wait_ids(runner: Runner) -> tuple[str, ...]:
     return tuple(wait.id for wait in outcome.waits)
 
 
-ONE_PAYMENT_SCRIPT: Script = {"go": [[["pay", {"what": "a"}]], "end"]}
+ONE_PAYMENT_SCRIPT: Script = {"go": [[call("pay", what="a")], "end"]}
 TWO_PAYMENTS_SCRIPT: Script = {
-    "go": [[["pay", {"what": "a"}], ["pay", {"what": "b"}]], "end"]
+    "go": [[call("pay", what="a"), call("pay", what="b")], "end"]
 }
 NESTED: Script = {
-    "go": [[["child", {"input": "A"}]], "end"],
+    "go": [[call("child", input="A")], "end"],
     "A": [*TWO_PAYMENTS_SCRIPT["go"][:1], "A done"],
 }
 
@@ -81,7 +82,7 @@ def make_nested_runner() -> Runner:
 
 
 def test_denial_at_the_root_does_not_run_the_call(environment: RunEnvironment) -> None:
-    """SL-L1, X-01."""
+    """The denied call of the root agent has no effect."""
     here = make_runner(ONE_PAYMENT_SCRIPT)
     [wait] = start_and_get_wait_ids(here)
     here.decide(wait, Deny())
@@ -94,7 +95,7 @@ def test_denial_at_the_root_does_not_run_the_call(environment: RunEnvironment) -
 def test_each_call_of_a_child_has_its_own_decision(
     environment: RunEnvironment, yes: int
 ) -> None:
-    """SL-L2, X-01: both ways."""
+    """One call is approved and one denied, in both orders."""
     here = make_nested_runner()
     waits = start_and_get_wait_ids(here)
     here.decide(waits[yes], Approve())
@@ -107,7 +108,7 @@ def test_each_call_of_a_child_has_its_own_decision(
 def test_denial_is_reported_to_the_model_which_continues(
     environment: RunEnvironment,
 ) -> None:
-    """SL-L3, X-02."""
+    """A denial is a result of its own kind."""
     here = make_runner(ONE_PAYMENT_SCRIPT)
     here.decide(start_and_get_wait_ids(here)[0], Deny(reason="Too dear."))
     outcome = here.resume("r")
@@ -121,7 +122,7 @@ def test_denial_is_reported_to_the_model_which_continues(
 
 
 def test_second_resume_runs_nothing_again(environment: RunEnvironment) -> None:
-    """SL-L4, X-05."""
+    """A finished run stays as it is."""
     here = make_runner(ONE_PAYMENT_SCRIPT)
     here.decide(start_and_get_wait_ids(here)[0], Approve())
     for _ in range(3):
@@ -133,7 +134,7 @@ def test_second_resume_runs_nothing_again(environment: RunEnvironment) -> None:
 def test_suspension_during_a_resume_keeps_every_pending_call(
     environment: RunEnvironment,
 ) -> None:
-    """SL-L5, X-06: the second pause loses neither calls nor approvals."""
+    """The second suspension loses neither calls nor approvals."""
     here = make_runner(TWO_PAYMENTS_SCRIPT)
     first, second = start_and_get_wait_ids(here)
     here.decide(first, Approve())
@@ -148,7 +149,7 @@ def test_suspension_during_a_resume_keeps_every_pending_call(
 
 
 def test_nested_wait_keeps_its_kind_and_path() -> None:
-    """SL-L6, X-07: kind and path survive nesting."""
+    """The wait of a nested call names all agents above it."""
     outcome = make_nested_runner().start("go")
 
     assert isinstance(outcome, Suspended)
@@ -157,7 +158,7 @@ def test_nested_wait_keeps_its_kind_and_path() -> None:
 
 
 def test_truncated_reply_fails_the_run() -> None:
-    """SL-L7."""
+    """A reply that the length limit cut is not the output."""
     cut: Any = ModelReply(
         message=Message.from_mapping({"role": "assistant", "content": None}),
         finish_reason="length",
@@ -169,15 +170,15 @@ def test_truncated_reply_fails_the_run() -> None:
 
 
 def test_tool_exception_becomes_an_error_result() -> None:
-    """SL-L8, X-08."""
-    outcome = make_runner({"go": [[["fail", {}]], "end"]}).start("go")
+    """The run continues."""
+    outcome = make_runner({"go": [[call("fail")], "end"]}).start("go")
 
     assert isinstance(outcome, Finished)
     assert ["ERROR: the tool failed: RuntimeError: boo"] == root_tool_results(outcome)
 
 
 def test_any_agent_may_have_a_child_that_suspends() -> None:
-    """SL-L9: there is one kind of agent."""
+    """There is only one kind of agent."""
     here = make_nested_runner()
     for wait in start_and_get_wait_ids(here):
         here.decide(wait, Approve())
@@ -186,7 +187,7 @@ def test_any_agent_may_have_a_child_that_suspends() -> None:
 
 
 def test_edited_arguments_run_and_are_reported(environment: RunEnvironment) -> None:
-    """SL-L10, X-09."""
+    """The model reads that the arguments were edited."""
     here = make_runner(ONE_PAYMENT_SCRIPT)
     here.decide(start_and_get_wait_ids(here)[0], Approve(arguments={"what": "c"}))
     [said] = root_tool_results(here.resume("r"))
@@ -198,7 +199,7 @@ def test_edited_arguments_run_and_are_reported(environment: RunEnvironment) -> N
 def test_optional_parameters_and_dict_results_are_typed(
     environment: RunEnvironment,
 ) -> None:
-    """SL-L11: defaults are not required, `X | None` is typed, a dict comes as JSON."""
+    """Defaults are not required, `X | None` is typed, and a dict becomes JSON."""
     schema = pay.parameters
     assert ["what"] == schema["required"]
     assert {"string", "null"} == {
@@ -215,7 +216,7 @@ def test_optional_parameters_and_dict_results_are_typed(
 def test_unknown_wait_id_is_rejected_and_decides_nothing(
     environment: RunEnvironment,
 ) -> None:
-    """SL-L12, X-04: and the real call still waits."""
+    """The real call still waits."""
     here = make_runner(ONE_PAYMENT_SCRIPT)
     [wait] = start_and_get_wait_ids(here)
     with pytest.raises(WaitNotFound):
@@ -229,8 +230,8 @@ def test_unknown_wait_id_is_rejected_and_decides_nothing(
 
 
 def test_turns_are_counted_per_run_over_processes() -> None:
-    """SL-L13, X-19: turns are counted in the frame, over suspensions and processes."""
-    script: Script = {"go": [[["pay", {"what": "a"}]]] * 5}
+    """Suspensions and processes do not reset the count."""
+    script: Script = {"go": [[call("pay", what="a")]] * 5}
     store = MemoryStore()
 
     def fresh() -> Runner:
@@ -247,7 +248,7 @@ def test_turns_are_counted_per_run_over_processes() -> None:
 
 
 def test_decision_records_the_decider() -> None:
-    """SL-L14: the one gap of that list that has no file of its own here."""
+    """The record has name and reason, and the loser's error contains it."""
     here = make_runner(ONE_PAYMENT_SCRIPT)
     [wait] = start_and_get_wait_ids(here)
     decision = here.decide(wait, Approve(by="kim@example.com", reason="Fine."))
@@ -265,8 +266,8 @@ def test_decision_records_the_decider() -> None:
 def test_arguments_are_validated_before_an_approval(
     environment: RunEnvironment,
 ) -> None:
-    """SL-L15: nobody is bothered with a call that could not run."""
-    outcome = make_runner({"go": [[["pay", {"what": 5}], ["pay", {}]], "end"]}).start(
+    """No person is asked about a call that could not run."""
+    outcome = make_runner({"go": [[call("pay", what=5), call("pay")], "end"]}).start(
         "go"
     )
 
@@ -276,7 +277,7 @@ def test_arguments_are_validated_before_an_approval(
 
 
 def test_resume_does_not_change_its_argument(environment: RunEnvironment) -> None:
-    """SL-L16."""
+    """A continuation is immutable."""
     agent = agent_builders.make_boss(ONE_PAYMENT_SCRIPT, pay)
     outcome = run(agent, "go")
     assert isinstance(outcome, Suspended)

@@ -1,4 +1,4 @@
-"""Parts that can be replaced alone, and what is there before anything happens."""
+"""Stores, models and policies can be replaced alone; what exists at each moment."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def make_payment_agent(model: Any, approval: Any = True) -> Agent:
 
 
 def test_store_retry_and_policy_are_replaced_alone() -> None:
-    """X-20, EF-03: each part is handed in; no other part changes with it."""
+    """Replacing one of them changes no other part."""
     # Given a store, a retry and a policy that are none of ours
     store = RecordingStore()
     model = RetryingModel(fails=3)
@@ -116,7 +116,7 @@ def test_store_retry_and_policy_are_replaced_alone() -> None:
 
 
 def test_first_version_exists_before_the_first_model_call() -> None:
-    """X-12: the first version is there when the model is first asked."""
+    """A crash in the first model call leaves a run that can be resumed."""
     store = RecordingStore()
     seen: list[list[str]] = []
 
@@ -130,7 +130,7 @@ def test_first_version_exists_before_the_first_model_call() -> None:
 
 
 def test_version_header_names_format_run_number_and_base() -> None:
-    """X-17, SL-18: format, run, number, times, parent, fingerprints, checksum."""
+    """The header can be read without the rest."""
     store = RecordingStore()
 
     async def story() -> None:
@@ -152,7 +152,7 @@ def test_version_header_names_format_run_number_and_base() -> None:
 
 
 def test_model_error_leaves_a_resumable_run() -> None:
-    """SL-03, SL-16, X-08: a model that is down leaves a run that resumes."""
+    """The error has the status, and the run is suspended."""
     down = True
 
     def sometimes(_: ModelRequest) -> str:
@@ -173,7 +173,7 @@ def test_model_error_leaves_a_resumable_run() -> None:
 
 
 def test_waiting_runs_need_no_runner() -> None:
-    """SL-05, SL-12: many runs wait, and nothing of them is held."""
+    """A new runner lists waits that it never opened."""
     store = MemoryStore()
     runner = Runner(make_payment_agent(RetryingModel(fails=0)), store=store)
     for number in range(50):

@@ -1,4 +1,4 @@
-"""A store that tells its time when it lists: fewer requests, and the same promises."""
+"""A store whose listings tell the time: fewer requests, the same promises."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from continuations import Answer, Approve, ClockOff, Finished, Runner, Suspended
 from continuations_storage.faults import Crash, FaultyStore, at, crashed
 from tests.clocks import ManualClock
 from tests.engine import agent_builders
+from tests.scripts import call
 from tests.stores import StoreWithListingTime
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from tests.scripts import Script
 
 MOMENTS: tuple[Moment, ...] = ("before", "after")
-SCRIPT: Script = {"go": [[["pay", {"what": "x"}]], "end"]}
+SCRIPT: Script = {"go": [[call("pay", what="x")], "end"]}
 
 
 def make_payment_runner(store: Store, clock: ManualClock, paid: list[str]) -> Runner:
@@ -50,7 +51,7 @@ def request_counts(store: FaultyStore) -> dict[str, int]:
 
 
 def test_approval_cycle_has_the_documented_request_counts() -> None:
-    """Section 9: at most 14 from the suspension to the end, told by parts."""
+    """At most 14 requests from the suspension to the end."""
     clock, paid = ManualClock(), list[str]()
     inner = StoreWithListingTime(clock)
     starting, deciding, resuming = (FaultyStore(inner) for _ in range(3))
@@ -72,7 +73,7 @@ def test_approval_cycle_has_the_documented_request_counts() -> None:
 
 
 def test_wrong_clock_is_detected_by_the_first_listing() -> None:
-    """Section 5, clocks: nothing is written, and nothing runs."""
+    """Nothing is written, and nothing runs."""
     clock, paid = ManualClock(), list[str]()
     store = StoreWithListingTime(clock)
     start_and_approve(store, clock, paid)
@@ -90,7 +91,7 @@ def test_wrong_clock_is_detected_by_the_first_listing() -> None:
 
 
 def test_sweeps_alone_finish_a_run_after_a_crash_at_every_operation() -> None:
-    """R-A3, R-E10, SL-10: also where no guard was made, sweeps alone end the run."""
+    """Also where no guard marker was created."""
     for number in range(1, 40):
         for moment in MOMENTS:
             clock, paid = ManualClock(), list[str]()

@@ -25,6 +25,7 @@ from tests import effect_log, scripts
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss, root_tool_results
 from tests.engine.payment_agent import single_wait, start_and_get_wait
+from tests.scripts import call
 
 if TYPE_CHECKING:
     from continuations.authoring.schema_tool import SchemaTool
@@ -40,7 +41,7 @@ SCHEMA: dict[str, Any] = {
     "required": ["cents"],
     "additionalProperties": False,
 }
-SCRIPT: Script = {"go": [[["pay", {"cents": 5}]], "end"]}
+SCRIPT: Script = {"go": [[call("pay", cents=5)], "end"]}
 
 
 def make_pay_tool(schema: dict[str, Any] = SCHEMA, **options: Any) -> SchemaTool:
@@ -106,7 +107,7 @@ def test_edited_arguments_of_a_schema_tool_run(environment: RunEnvironment) -> N
 def test_invalid_arguments_are_returned_to_the_model(
     environment: RunEnvironment,
 ) -> None:
-    script: Script = {"go": [[["pay", {"cents": "5"}]], [["pay", {"cents": 2}]], "end"]}
+    script: Script = {"go": [[call("pay", cents="5")], [call("pay", cents=2)], "end"]}
     outcome = Runner(make_boss(script, make_pay_tool()), store=MemoryStore()).start(
         "go"
     )
@@ -120,8 +121,8 @@ def test_invalid_arguments_are_returned_to_the_model(
 
 def test_schema_tool_of_a_sub_agent_waits_and_runs(environment: RunEnvironment) -> None:
     script: Script = {
-        "go": [[["clerk", {"input": "sub"}]], "end"],
-        "sub": [[["pay", {"cents": 5}]], "done"],
+        "go": [[call("clerk", input="sub")], "end"],
+        "sub": [[call("pay", cents=5)], "done"],
     }
     model = scripts.scripted_model(script)
     clerk = Agent("clerk", tools=[make_pay_tool(approval=True)], model=model)

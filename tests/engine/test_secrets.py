@@ -1,4 +1,4 @@
-"""Live objects and secrets are in no byte that is stored, logged or shown (R-I5)."""
+"""Secrets and live objects are never stored, logged or shown."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from continuations.models.openai_chat import OpenAIChat
 from tests import effect_log, scripts
 from tests.engine.agent_builders import root_tool_results
 from tests.model_server import ModelServer
+from tests.scripts import call
 from tests.stores import keys_and_bodies
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def return_context(ctx: ToolContext) -> Any:
     return {"desk": ctx.context}
 
 
-SCRIPT: Script = {"go": [[["return_context", {}], ["pay", {}]], "end"]}
+SCRIPT: Script = {"go": [[call("return_context"), call("pay")], "end"]}
 
 
 def test_no_secret_is_in_any_byte_log_or_repr(
@@ -69,7 +70,7 @@ def test_no_secret_is_in_any_byte_log_or_repr(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """R-I5: planted in client, context and environment; looked for everywhere."""
+    """Secrets of the client, the context and the environment appear nowhere."""
     caplog.set_level(logging.DEBUG)
     monkeypatch.setenv("OPENAI_API_KEY", ENVIRONMENT_SECRET)
     notified: list[Any] = []
@@ -113,7 +114,7 @@ def test_no_secret_is_in_any_byte_log_or_repr(
 
 
 def test_errors_do_not_repeat_what_a_provider_s_error_says() -> None:
-    """R-I5: a model's exception may hold a key; ours names its kind only."""
+    """A model's exception may contain a key; the error names only its type."""
 
     class Leaky:
         name = "leaky"
@@ -133,7 +134,7 @@ def test_errors_do_not_repeat_what_a_provider_s_error_says() -> None:
 def test_context_is_passed_to_every_resume_and_never_stored(
     environment: RunEnvironment,
 ) -> None:
-    """R-I5: other context, same decisions; without a store, too."""
+    """Also without a store."""
     agent = Agent(
         "boss", tools=[return_context, pay], model=scripts.scripted_model(SCRIPT)
     )
@@ -154,7 +155,7 @@ def test_context_is_passed_to_every_resume_and_never_stored(
 
 
 def test_file_store_is_not_writable_by_others(environment: RunEnvironment) -> None:
-    """R-I5: what is said in a run is nobody else's, if the umask says so too."""
+    """Files belong to the user, with the permissions of the umask."""
     runner = Runner(
         Agent(
             "boss", tools=[return_context, pay], model=scripts.scripted_model(SCRIPT)

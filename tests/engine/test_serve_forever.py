@@ -1,4 +1,4 @@
-"""One machine that serves: it finds what is due, and stops when it is told to."""
+"""`serve_forever`: resumes due runs, and stops on a signal."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore, refused
 from tests.engine import agent_builders
 from tests.run_environment import wait_until
+from tests.scripts import call
 
 if TYPE_CHECKING:
     from continuations_storage.faults import Fault, Operation
@@ -44,11 +45,11 @@ def statuses(environment: RunEnvironment) -> list[str]:
 def test_serve_forever_resumes_decided_runs_until_sigterm(
     environment: RunEnvironment,
 ) -> None:
-    """R-A3, R-F8: three runs at once; SIGTERM suspends them, another one ends them."""
+    """SIGTERM suspends three runs, and another process ends them."""
     script: Script = {
         "go": [
-            [["pay", {"what": "1", "then": "sleep:1"}]],
-            *[[["act", {"what": str(number)}]] for number in range(2, 5)],
+            [call("pay", what="1", then="sleep:1")],
+            *[[call("act", what=str(number))] for number in range(2, 5)],
             "end",
         ],
     }
@@ -78,6 +79,8 @@ def test_serve_forever_resumes_decided_runs_until_sigterm(
 
 
 def test_serve_forever_works_on_at_most_at_once_runs() -> None:
+    """`max_concurrent_runs` limits the runs in progress."""
+
     at_once, most = 0, 0
     gate = asyncio.Event()
 
@@ -92,7 +95,7 @@ def test_serve_forever_works_on_at_most_at_once_runs() -> None:
         return what
 
     async def story() -> None:
-        script: Script = {"go": [[["work", {"what": "x"}]], "end"]}
+        script: Script = {"go": [[call("work", what="x")], "end"]}
         store = MemoryStore()
         runner = AsyncRunner(agent_builders.make_boss(script, work), store=store)
         for number in range(7):
@@ -120,7 +123,7 @@ def test_serve_forever_works_on_at_most_at_once_runs() -> None:
 
 
 def test_runs_claimed_by_others_do_not_count_for_at_once() -> None:
-    """X-14: one machine is busy with long runs; the next one finds what it left."""
+    """A second machine finds the run that a busy machine cannot start."""
     gate = asyncio.Event()
     begun: list[str] = []
 
@@ -133,7 +136,7 @@ def test_runs_claimed_by_others_do_not_count_for_at_once() -> None:
         return what
 
     async def story() -> None:
-        script: Script = {"go": [[["work", {"what": "x"}]], "end"]}
+        script: Script = {"go": [[call("work", what="x")], "end"]}
         store = MemoryStore()
         runner = AsyncRunner(agent_builders.make_boss(script, work), store=store)
         for run_id in ("a1", "a2", "a3", "a4"):
@@ -164,8 +167,8 @@ def test_runs_claimed_by_others_do_not_count_for_at_once() -> None:
 def test_serve_forever_survives_store_and_run_errors(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """R-F2: neither with the store nor with one run; both are logged."""
-    script: Script = {"go": [[["work", {}]], "end"]}
+    """Errors of the store and of one run are logged."""
+    script: Script = {"go": [[call("work")], "end"]}
     listings = 0
 
     @tool
@@ -207,6 +210,8 @@ def test_serve_forever_survives_store_and_run_errors(
 
 
 def test_invalid_serve_forever_options_are_rejected() -> None:
+    """Both options must be positive."""
+
     runner = agent_builders.make_runner({})
     for every, at_once in ((0.0, 1), (float("nan"), 1), (1.0, 0)):
         with pytest.raises(InvalidInput):

@@ -9,6 +9,7 @@ import pytest
 
 from tests.engine import agent_builders
 from tests.run_environment import KILLED, RunEnvironment
+from tests.scripts import call, call_with_id
 
 if TYPE_CHECKING:
     from typing import Any
@@ -16,9 +17,9 @@ if TYPE_CHECKING:
     from tests.scripts import Script
 
 NESTED: Script = {
-    "go": [[["left", {"input": "A"}], ["push", {"what": "1"}]], "all"],
-    "A": [[["clerk", {"input": "C"}], ["act", {"what": "2"}]], "A done"],
-    "C": [[["pay", {"what": "3"}], ["read", {"what": "4"}]], "C done"],
+    "go": [[call("left", input="A"), call("push", what="1")], "all"],
+    "A": [[call("clerk", input="C"), call("act", what="2")], "A done"],
+    "C": [[call("pay", what="3"), call("read", what="4")], "C done"],
 }
 ALL_EFFECTS = ["act 2", "pay 3", "push 1", "read 4"]
 
@@ -49,7 +50,7 @@ def recover(environment: RunEnvironment, script: Script) -> dict[str, Any]:
 def test_run_recovers_from_a_kill_during_start(
     environment: RunEnvironment, number: int, moment: str
 ) -> None:
-    """Promise 4, R-A6, R-A8, R-E10, SL-10: at twelve places of a first working."""
+    """At twelve points of the first work on a run."""
     # Given a process that is killed at a storage operation
     dead = environment.spawn(
         "start", "r1", "go", script=NESTED, fault=f"{number} {moment}"
@@ -73,7 +74,7 @@ def test_run_recovers_from_a_kill_during_start(
 def test_run_recovers_from_a_kill_during_resume(
     environment: RunEnvironment, number: int, moment: str
 ) -> None:
-    """R-A3, R-A6, X-06, X-11: at eight places between an approval and the end."""
+    """At eight points between an approval and the end."""
     [wait] = environment.start(NESTED)["waits"]
     environment.approve(wait)
 
@@ -93,7 +94,7 @@ def kill_in_tool_and_resume(
 ) -> tuple[Script, dict[str, Any]]:
     """Have a process die in a tool, in a child, and another resume when it may."""
     script: Script = {
-        "go": [[["left", {"input": "A"}]], "all"],
+        "go": [[call("left", input="A")], "all"],
         "A": [[[tool, {"what": "x", "then": "die-once"}]], "A done"],
     }
     told = environment.spawn("start", "r1", "go", script=script, lease="1.5")
@@ -128,7 +129,7 @@ VERDICT_CASES = {
 def test_an_unknown_outcome_is_settled_by_a_person(
     environment: RunEnvironment, kind: str
 ) -> None:
-    """R-A6, X-11: never repeated on a guess; Answer, Approve and Deny tell."""
+    """An unrepeatable call never runs again on a guess."""
     verdict, effects, said = VERDICT_CASES[kind]
 
     # Given a tool that is not safe to repeat, whose process died in it
@@ -152,7 +153,7 @@ def test_an_unknown_outcome_is_settled_by_a_person(
 def test_approved_call_of_a_killed_process_is_unknown(
     environment: RunEnvironment,
 ) -> None:
-    """R-A6: an approval is for one running, not for two."""
+    """An approval is for one execution, not for two."""
     script, told = kill_in_tool_and_resume(environment, "pay")
 
     [wait] = told["waits"]
@@ -175,7 +176,7 @@ def test_approved_call_of_a_killed_process_is_unknown(
 def test_verify_settles_a_call_with_unknown_outcome(
     environment: RunEnvironment, finds: str, effects: int
 ) -> None:
-    """R-A6, X-11: the tool's own `verify` is asked; if it cannot tell, a person is."""
+    """The tool's `verify` is asked first, a person only if it returns nothing."""
     _, told = kill_in_tool_and_resume(environment, "book", verify=finds)
 
     assert ["book x"] * effects == environment.effect_names()
@@ -189,7 +190,7 @@ def test_verify_settles_a_call_with_unknown_outcome(
 def test_repeatable_call_is_repeated_with_the_same_key(
     environment: RunEnvironment, tool: str
 ) -> None:
-    """R-A7, X-11, PA-08: with the same key, a larger fence, and attempt 2."""
+    """The second attempt has the same key, a larger fence and attempt 2."""
     _, told = kill_in_tool_and_resume(environment, tool)
 
     assert "Finished" == told["kind"]
@@ -201,10 +202,13 @@ def test_repeatable_call_is_repeated_with_the_same_key(
 
 
 def test_idempotency_key_is_unique_for_each_call(environment: RunEnvironment) -> None:
-    """R-A7: unique per logical call, whatever the model wrote, in every frame."""
-    pushes = [["push", {"what": "x"}, "same"], ["push", {"what": "x"}, "same"]]
+    """Also for calls that are equal in everything."""
+    pushes = [
+        call_with_id("push", "same", what="x"),
+        call_with_id("push", "same", what="x"),
+    ]
     script: Script = {
-        "go": [[*pushes, ["left", {"input": "A"}]], [*pushes], "all"],
+        "go": [[*pushes, call("left", input="A")], [*pushes], "all"],
         "A": [pushes, "A done"],
     }
     environment.start(script)
@@ -215,10 +219,10 @@ def test_idempotency_key_is_unique_for_each_call(environment: RunEnvironment) ->
 def test_a_tool_that_always_kills_its_worker_ends_the_run(
     environment: RunEnvironment,
 ) -> None:
-    """R-A9, X-16: attempts are counted in the claim and bounded."""
+    """The claim counts attempts, and `max_attempts` limits them."""
     script: Script = {
-        "go": [[["left", {"input": "A"}]], "all"],
-        "A": [[["push", {"what": "x", "then": "die"}]], "A done"],
+        "go": [[call("left", input="A")], "all"],
+        "A": [[call("push", what="x", then="die")], "A done"],
     }
     process = environment.spawn("start", "r1", "go", script=script)
     deaths = 0
@@ -240,8 +244,8 @@ def test_a_tool_that_always_kills_its_worker_ends_the_run(
 
 
 def test_worker_with_a_wrong_clock_claims_nothing(environment: RunEnvironment) -> None:
-    """Section 5, clocks: told by the store's own time, nothing but a marker written."""
-    script: Script = {"go": [[["act", {"what": "x"}]], "end"]}
+    """It compares its clock with the store's time before it writes a version."""
+    script: Script = {"go": [[call("act", what="x")], "end"]}
 
     told = environment.start(script, skewed="60")
 

@@ -1,4 +1,4 @@
-"""Starting a run, and asking for runs that are not there."""
+"""Starting runs, and errors for runs that do not exist."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from continuations import (
 from continuations_storage import MemoryStore
 from tests import effect_log
 from tests.engine import agent_builders
+from tests.scripts import call
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +37,7 @@ def pay() -> str:
     return "paid"
 
 
-SCRIPT: Script = {"go": [[["pay", {}]], "end"], "other": ["end"]}
+SCRIPT: Script = {"go": [[call("pay")], "end"], "other": ["end"]}
 
 
 @pytest.fixture
@@ -48,7 +49,7 @@ def runner() -> Runner:
 def test_starting_twice_with_one_input_is_one_run(
     environment: RunEnvironment, runner: Runner
 ) -> None:
-    """EF-21, section 5: while it waits, once it is decided, when it has ended."""
+    """While it waits, after the decision, and after its end."""
     first = runner.start("go", run_id="r1")
     again = runner.start("go", run_id="r1")
     assert isinstance(first, Suspended)
@@ -71,7 +72,7 @@ def test_starting_twice_with_one_input_is_one_run(
     ],
 )
 def test_starting_with_another_input_is_refused(runner: Runner, other: Any) -> None:
-    """Section 5 "Start": `RunExists`, and the run is as it was."""
+    """`RunExists` is raised, and the run is unchanged."""
     before = runner.start("go", run_id="r1")
 
     with pytest.raises(RunExists):
@@ -80,7 +81,7 @@ def test_starting_with_another_input_is_refused(runner: Runner, other: Any) -> N
 
 
 def test_text_and_user_message_are_the_same_input(runner: Runner) -> None:
-    """Section 8: a string or a list of messages."""
+    """A text is one user message."""
     runner.start("go", run_id="r1")
 
     outcome = runner.start([{"role": "user", "content": "go"}], run_id="r1")
@@ -90,7 +91,7 @@ def test_text_and_user_message_are_the_same_input(runner: Runner) -> None:
 def test_messages_of_a_conversation_begin_a_run(
     runner: Runner, environment: RunEnvironment
 ) -> None:
-    """SL-04, SL-20: with a system message of their own."""
+    """A system message of the input replaces the instructions."""
     messages = [
         {"role": "system", "content": "You are another."},
         {"role": "user", "content": "go"},
@@ -117,7 +118,7 @@ def test_messages_of_a_conversation_begin_a_run(
 def test_an_input_that_cannot_be_sent_starts_nothing(
     runner: Runner, wrong: Any
 ) -> None:
-    """R-A4, R-D1, R-I2, EF-25."""
+    """The input is checked before anything is written."""
     with pytest.raises(InvalidInput):
         runner.start(wrong, run_id="r1")
     with pytest.raises(RunNotFound):
@@ -143,7 +144,7 @@ def test_an_input_that_cannot_be_sent_starts_nothing(
     ],
 )
 def test_invalid_run_id_is_rejected_everywhere(runner: Runner, wrong: Any) -> None:
-    """Section 5 "Identity": 1 to 200 of `[A-Za-z0-9._-]`, the first alphanumeric."""
+    """1 to 200 characters of `[A-Za-z0-9._-]`, the first a letter or digit."""
     doors: list[Callable[[Any], object]] = [
         runner.resume,
         runner.look,
@@ -158,7 +159,7 @@ def test_invalid_run_id_is_rejected_everywhere(runner: Runner, wrong: Any) -> No
 
 
 def test_unusual_run_ids_work(runner: Runner, environment: RunEnvironment) -> None:
-    """EF-18: section 5 "Identity": also where one is the beginning of another."""
+    """Also an id that is a prefix of another."""
     for run_id in ("x" * 200, "a", "a.", "a..b", "a-b_c.D", "0", "A"):
         outcome = runner.start("go", run_id=run_id)
         assert isinstance(outcome, Suspended)
@@ -168,7 +169,7 @@ def test_unusual_run_ids_work(runner: Runner, environment: RunEnvironment) -> No
 
 
 def test_unknown_run_or_wait_is_not_found(runner: Runner) -> None:
-    """RunNotFound names the run; a wait of no run is no wait."""
+    """The error names the run or wait."""
     for door in (runner.resume, runner.look, runner.cancel):
         with pytest.raises(RunNotFound) as raised:
             door("r9")
@@ -180,7 +181,7 @@ def test_unknown_run_or_wait_is_not_found(runner: Runner) -> None:
 
 
 def test_run_is_bound_to_its_root_agent() -> None:
-    """Section 5 "Identity": a run is bound by its root's name."""
+    """The run id and the root agent's name belong together."""
     from continuations import Agent  # noqa: PLC0415 - only here
 
     store = MemoryStore()
@@ -199,15 +200,15 @@ def test_run_is_bound_to_its_root_agent() -> None:
 
 
 def test_a_runner_without_agents_starts_nothing() -> None:
-    """Section 8: it lists, looks and decides."""
+    """It only lists, looks, decides and cancels."""
     with pytest.raises(InvalidInput):
         Runner([], store="memory:").start("go")
 
 
 def test_looking_never_writes(runner: Runner, environment: RunEnvironment) -> None:
-    """PA-11: section 8: any version, any number of times."""
+    """Any version can be read any number of times."""
     del runner
-    script: Script = {"go": [[["pay", {"what": "x"}]], "end"]}
+    script: Script = {"go": [[call("pay", what="x")], "end"]}
     told = environment.start(script)
     before = environment.objects()
     looking = Runner([], store=environment.store)

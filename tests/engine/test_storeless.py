@@ -1,4 +1,4 @@
-"""Without a store the continuation is the caller's: bytes from process to process."""
+"""Without a store, the caller passes the continuation from process to process."""
 
 from __future__ import annotations
 
@@ -26,21 +26,22 @@ from continuations import (
 from tests import effect_log
 from tests.engine import agent_builders
 from tests.engine.agent_builders import root_tool_results
+from tests.scripts import call
 
 if TYPE_CHECKING:
     from tests.run_environment import RunEnvironment
     from tests.scripts import Script
 
 NESTED: Script = {
-    "go": [[["left", {"input": "A"}], ["right", {"input": "B"}]], "all"],
-    "A": [[["act", {"what": "1"}], ["pay", {"what": "a"}]], "A done"],
-    "B": [[["clerk", {"input": "C"}]], "B done"],
-    "C": [[["pay", {"what": "c"}]], "C done"],
+    "go": [[call("left", input="A"), call("right", input="B")], "all"],
+    "A": [[call("act", what="1"), call("pay", what="a")], "A done"],
+    "B": [[call("clerk", input="C")], "B done"],
+    "C": [[call("pay", what="c")], "C done"],
 }
 
 
 def test_four_processes_pass_a_run_on_as_bytes(environment: RunEnvironment) -> None:
-    """Section 8, SL-11, SL-18, X-03: partial answers, each in a process of its own."""
+    """Each process decides some of the waits."""
     paths = [str(environment.folder / f"{number}.bytes") for number in range(4)]
 
     # Given a stack in bytes
@@ -85,12 +86,12 @@ def start_suspended_run(*whats: str) -> Suspended:
 
 def make_payment_agent(*whats: str, **options: Any) -> Any:
     """Return an agent that pays so often, in one turn."""
-    script: Script = {"go": [[["pay", {"what": what}] for what in whats], "end"]}
+    script: Script = {"go": [[call("pay", what=what) for what in whats], "end"]}
     return agent_builders.make_boss(script, options.get("tool", pay))
 
 
 def test_an_answer_to_no_open_wait_runs_nothing(environment: RunEnvironment) -> None:
-    """R-B7, X-04: also beside a good one, and of a wait that was answered before."""
+    """Also beside a valid verdict, and for a wait that was decided before."""
     outcome = start_suspended_run("a", "b")
     one, two = (wait.id for wait in outcome.waits)
     for wrong in ("", "0", f"{one}x", start_suspended_run("a").waits[0].id):
@@ -117,7 +118,7 @@ def test_an_answer_to_no_open_wait_runs_nothing(environment: RunEnvironment) -> 
 
 
 def test_resume_does_not_change_the_continuation(environment: RunEnvironment) -> None:
-    """SL-L16, SL-L4, EF-14: it stays what it was; a second resume is theirs."""
+    """It can be resumed again, which is then another run."""
     outcome = start_suspended_run("a")
     before = outcome.continuation.to_bytes()
 
@@ -140,7 +141,7 @@ def test_resume_does_not_change_the_continuation(environment: RunEnvironment) ->
 
 
 def test_invalid_bytes_raise_a_typed_error() -> None:
-    """Promises 5 and 6, R-E7: nothing is guessed, nothing runs."""
+    """Nothing is guessed, and nothing runs."""
     data = start_suspended_run("a").continuation.to_bytes()
     for wrong in (
         b"",
@@ -161,7 +162,7 @@ def test_invalid_bytes_raise_a_typed_error() -> None:
 
 
 def test_changed_code_is_rejected_without_a_store() -> None:
-    """R-H2: and the bytes are as good as before."""
+    """The old code can still resume the bytes."""
 
     @tool(name="pay", approval=True)
     def pay_in(what: str, currency: str = "EUR") -> str:
@@ -178,7 +179,7 @@ def test_changed_code_is_rejected_without_a_store() -> None:
 
 
 def test_to_json_contains_messages_and_waits(environment: RunEnvironment) -> None:
-    """SL-04, SL-18, SL-31: the standard messages array, and each wait with its path."""
+    """The standard messages array, and each wait with its path."""
     outcome = start_suspended_run("a")
 
     told = json.loads(outcome.continuation.to_json())

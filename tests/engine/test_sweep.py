@@ -1,4 +1,4 @@
-"""A sweep finds what nobody resumed, and leaves nothing to be found again."""
+"""Sweeps resume due runs and leave no marker that is not needed."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine import agent_builders
 from tests.engine.agent_builders import root_tool_results
+from tests.scripts import call
 
 if TYPE_CHECKING:
     from tests.run_environment import RunEnvironment
@@ -41,7 +42,7 @@ def work() -> str:
     return "worked"
 
 
-SCRIPT: Script = {"go": [[["pay", {}]], "end"], "work": [[["work", {}]], "end"]}
+SCRIPT: Script = {"go": [[call("pay")], "end"], "work": [[call("work")], "end"]}
 
 
 class StoreAndClock:
@@ -65,10 +66,10 @@ class StoreAndClock:
 
 
 def test_sweep_resumes_a_decided_run(environment: RunEnvironment) -> None:
-    """R-A3: in another process, at any later time, once."""
+    """In another process, at any later time, once."""
     script: Script = {
-        "go": [[["left", {"input": "A"}]], "end"],
-        "A": [[["pay", {"what": "x"}]], "A"],
+        "go": [[call("left", input="A")], "end"],
+        "A": [[call("pay", what="x")], "A"],
     }
     [wait] = environment.start(script)["waits"]
     assert (0, []) == _sweep(environment, script)
@@ -87,7 +88,7 @@ def _sweep(environment: RunEnvironment, script: Script) -> tuple[int, list[str]]
 
 
 def test_nothing_is_left_after_an_end() -> None:
-    """R-E9, R-F9: after ordinary resumes `markers/` and `waits/` are empty at once."""
+    """After ordinary resumes `markers/` and `waits/` are empty at once."""
     room = StoreAndClock()
     runner = room.runner()
     for run_id in ("a", "b", "c"):
@@ -103,7 +104,7 @@ def test_nothing_is_left_after_an_end() -> None:
 def test_an_abandoned_run_is_taken_over_when_its_claim_is_over(
     environment: RunEnvironment,
 ) -> None:
-    """R-A5, R-A9, X-14, PA-08: not before; its call is unknown, and listed."""
+    """Not before; its call is unknown, and its wait is listed."""
     room = StoreAndClock()
     dying = FaultyStore(
         room.store, on("create", crashed("before"), prefix="runs/", skip=2)
@@ -128,7 +129,7 @@ def test_an_abandoned_run_is_taken_over_when_its_claim_is_over(
 
 
 def test_sweep_resumes_a_run_after_its_deadline(environment: RunEnvironment) -> None:
-    """R-F4, R-F7: the sweep is the external tick of a timer."""
+    """A sweep is the clock of a deadline."""
     room = StoreAndClock()
     room.runner().start("go", run_id="r")
 
@@ -144,7 +145,7 @@ def test_sweep_resumes_a_run_after_its_deadline(environment: RunEnvironment) -> 
 
 
 def test_marker_without_a_run_is_examined_less_and_less_often() -> None:
-    """Section 5 "Markers": a guard without a run is looked at ever less often."""
+    """A guard without a run costs less and less."""
     room = StoreAndClock()
     dying = FaultyStore(room.store, on("create", crashed("before"), prefix="runs/"))
     with pytest.raises(Crash):
@@ -162,9 +163,9 @@ def test_marker_without_a_run_is_examined_less_and_less_often() -> None:
 def test_sweep_continues_after_an_error_of_one_run(
     environment: RunEnvironment,
 ) -> None:
-    """Section 5 "Markers": it is told, re-dated, and the others move on."""
+    """The error is reported, the run is postponed, and the others progress."""
     room = StoreAndClock()
-    script: Script = {"go": SCRIPT["go"], "bad": [[["pay", {}]], ModelError("down")]}
+    script: Script = {"go": SCRIPT["go"], "bad": [[call("pay")], ModelError("down")]}
     runner = room.runner(script=script)
     for run_id, text in (("a", "bad"), ("b", "go"), ("c", "bad"), ("d", "go")):
         runner.start(text, run_id=run_id)
@@ -187,7 +188,7 @@ def test_sweep_continues_after_an_error_of_one_run(
 
 
 def test_a_model_that_stays_down_does_not_pile_up_markers() -> None:
-    """Section 5 "Markers": a few of a run, however often it failed."""
+    """A run has few markers, however often it failed."""
     room = StoreAndClock()
     runner = room.runner(script={"go": [ModelError("down")]})
     with pytest.raises(ModelError):
@@ -204,7 +205,7 @@ def test_a_model_that_stays_down_does_not_pile_up_markers() -> None:
 
 
 def test_sweep_creates_missing_wait_objects(environment: RunEnvironment) -> None:
-    """Section 5 "Suspend": decide is exact at once, the listing after a sweep."""
+    """`decide` is exact at once, the list of waits after a sweep."""
     room = StoreAndClock()
     dying = FaultyStore(room.store, on("create", crashed("before"), prefix="waits/"))
     with pytest.raises(Crash):
@@ -226,7 +227,7 @@ def test_sweep_creates_missing_wait_objects(environment: RunEnvironment) -> None
 
 
 def test_a_thousand_runs_are_swept() -> None:
-    """R-E9: more than one page of markers."""
+    """Markers may fill more than one page."""
     room = StoreAndClock()
     runner = room.runner()
     count = 1100

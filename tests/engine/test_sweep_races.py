@@ -1,4 +1,4 @@
-"""A sweep that comes while others are at work takes nothing away that they rely on."""
+"""A sweep deletes nothing that a worker at the same time relies on."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ class DecisionInProgress:
 
 @pytest.mark.parametrize("operations", range(3, 9))
 def test_a_marker_that_guards_a_claim_outlives_a_sweep(operations: int) -> None:
-    """Section 5 "Markers": a decision's marker then serves as the claim's guard.
+    """The marker of a decision also guards the next claim.
 
-    A sweep found it while nothing could move; by the time that it looks whether the
-    marker stands, another process has claimed the run, and dies.
+    A sweep finds the marker while the run cannot progress. Before the sweep checks
+    whether the marker is needed, another process claims the run and dies.
     """
     for number in range(1, 12):
         scene = DecisionInProgress()

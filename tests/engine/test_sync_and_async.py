@@ -1,4 +1,4 @@
-"""The two faces, who is told of a wait, and messages to a run."""
+"""`Runner` and `AsyncRunner` have the same methods."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from continuations_storage import MemoryStore
 from tests import effect_log, scripts
 from tests.engine import agent_builders
 from tests.engine.agent_builders import root_tool_results
+from tests.scripts import call
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,14 +45,14 @@ def pay() -> str:
     return "paid"
 
 
-SCRIPT: Script = {"go": [[["pay", {}]], "end"]}
+SCRIPT: Script = {"go": [[call("pay")], "end"]}
 
 
 # Plain code and coroutines ---------------------------------------------------------
 
 
 def test_sync_runner_works_inside_a_running_loop(environment: RunEnvironment) -> None:
-    """Section 8: the sync face may be called where an event loop is running."""
+    """A sync method may be called where an event loop is running."""
 
     async def inside() -> Any:
         runner = agent_builders.make_runner(SCRIPT, pay)
@@ -66,7 +67,7 @@ def test_sync_runner_works_inside_a_running_loop(environment: RunEnvironment) ->
 
 
 def test_async_runner_has_the_same_methods(environment: RunEnvironment) -> None:
-    """Section 8: AsyncRunner has the same methods; two loops may follow each other."""
+    """One event loop may follow another."""
     store = MemoryStore()
 
     async def first() -> Wait:
@@ -92,7 +93,7 @@ def test_async_runner_has_the_same_methods(environment: RunEnvironment) -> None:
 
 
 def test_run_async_and_resume_async_work_without_a_store() -> None:
-    """Section 8: run and resume have them, too."""
+    """`run` and `resume` exist as coroutines."""
     agent = agent_builders.make_boss(SCRIPT, pay)
 
     async def both() -> Any:
@@ -105,7 +106,7 @@ def test_run_async_and_resume_async_work_without_a_store() -> None:
 
 
 def test_many_threads_share_one_runner(environment: RunEnvironment) -> None:
-    """EF-18, EF-20: section 8: from any thread; every run its own."""
+    """A runner may be called from any thread."""
     runner = agent_builders.make_runner(SCRIPT, pay)
 
     def one(number: int) -> None:
@@ -124,7 +125,7 @@ def test_many_threads_share_one_runner(environment: RunEnvironment) -> None:
 
 @pytest.mark.parametrize("how", ["sync tool", "async tool"])
 def test_sync_run_inside_a_tool_works_only_in_a_thread(how: str) -> None:
-    """In a tool's thread it works; on the loop's own thread it cannot, and says so."""
+    """In an async tool, it would block the loop that it waits for, so it raises."""
     inner = agent_builders.make_boss({"go": ["inner end"]})
 
     def within() -> str:
@@ -143,7 +144,7 @@ def test_sync_run_inside_a_tool_works_only_in_a_thread(how: str) -> None:
         return within()
 
     chosen = nest if how == "sync tool" else nest_async
-    outcome = agent_builders.make_runner({"go": [[["nest", {}]], "end"]}, chosen).start(
+    outcome = agent_builders.make_runner({"go": [[call("nest")], "end"]}, chosen).start(
         "go"
     )
 
@@ -176,7 +177,7 @@ def blocking_notifier(gate: threading.Event) -> Callable[[Wait], None]:
 def test_notify_comes_once_the_wait_is_durable_and_can_be_decided(
     environment: RunEnvironment,
 ) -> None:
-    """R-F1: an answer that arrives at once is taken, and not slept on."""
+    """A decision that arrives at once is used at once."""
     store = MemoryStore()
     told: list[str] = []
 
@@ -198,7 +199,7 @@ def test_notify_comes_once_the_wait_is_durable_and_can_be_decided(
 
 
 def test_async_notifier_is_awaited(environment: RunEnvironment) -> None:
-    """R-F1: awaited."""
+    """`notify` may be a coroutine function."""
     store = MemoryStore()
 
     async def notify(wait: Wait) -> None:
@@ -216,14 +217,14 @@ def test_async_notifier_is_awaited(environment: RunEnvironment) -> None:
 def test_a_notifier_that_raises_loses_nothing(
     error: type[BaseException], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """R-F2: the wait is there, the failure is logged, the others are told."""
+    """The waits are stored, the errors are logged, and every wait is notified."""
     told: list[str] = []
 
     def notify(wait: Wait) -> None:
         told.append(wait.id)
         raise error
 
-    script: Script = {"go": [[["pay", {}], ["pay", {}]], "end"]}
+    script: Script = {"go": [[call("pay"), call("pay")], "end"]}
     runner = agent_builders.make_runner(script, pay, notify=notify)
     outcome = runner.start("go", run_id="r")
 
@@ -234,9 +235,9 @@ def test_a_notifier_that_raises_loses_nothing(
 
 
 def test_notifier_is_called_once_per_wait(environment: RunEnvironment) -> None:
-    """R-F2: once for each wait, over partial resumes."""
+    """Also over partial resumes."""
     told: list[str] = []
-    script: Script = {"go": [[["pay", {}], ["pay", {}]], [["pay", {}]], "end"]}
+    script: Script = {"go": [[call("pay"), call("pay")], [call("pay")], "end"]}
     runner = agent_builders.make_runner(script, pay, notify=recording_notifier(told))
 
     outcome = runner.start("go", run_id="r")
@@ -248,10 +249,10 @@ def test_notifier_is_called_once_per_wait(environment: RunEnvironment) -> None:
 
 
 def test_notifier_is_called_although_a_sibling_model_fails() -> None:
-    """R-F1: a run that stops for its model has told of the waits that it left."""
+    """A run that stops for its model has notified the waits that it leaves."""
     script: Script = {
-        "go": [[["a", {"input": "A"}], ["b", {"input": "B"}]], "end"],
-        "A": [[["pay", {}]], "A end"],
+        "go": [[call("a", input="A"), call("b", input="B")], "end"],
+        "A": [[call("pay")], "A end"],
         "B": [ModelError("down")],
     }
     model = scripts.scripted_model(script)
@@ -272,7 +273,7 @@ def test_notifier_is_called_although_a_sibling_model_fails() -> None:
 
 
 def test_a_slow_notify_does_not_stop_another_run(environment: RunEnvironment) -> None:
-    """R-F2: a channel that hangs is the one run's trouble."""
+    """It delays only its own run."""
     gate = threading.Event()
     slow = agent_builders.make_runner(SCRIPT, pay, notify=blocking_notifier(gate))
     thread = threading.Thread(target=lambda: slow.start("go"))
@@ -295,8 +296,8 @@ def test_a_slow_notify_does_not_stop_another_run(environment: RunEnvironment) ->
 def test_message_to_a_waiting_run_stands_after_the_tool_results(
     environment: RunEnvironment,
 ) -> None:
-    """R-D8: it decides nothing, moves nothing, and stands after the tool message."""
-    script: Script = {"go": [[["pay", {}]], "end"]}
+    """It decides nothing, and the model reads it after the results."""
+    script: Script = {"go": [[call("pay")], "end"]}
     runner = agent_builders.make_runner(script, pay)
     outcome = runner.start("go", run_id="r")
     assert isinstance(outcome, Suspended)
@@ -323,7 +324,7 @@ def test_message_to_a_waiting_run_stands_after_the_tool_results(
 
 
 def test_messages_from_many_threads_are_all_read() -> None:
-    """EF-20: section 5 "Inbox": dense numbers, none lost, none twice."""
+    """Inbox numbers have no gaps; no message is lost or doubled."""
     runner = agent_builders.make_runner(SCRIPT, pay)
     outcome = runner.start("go", run_id="r")
     assert isinstance(outcome, Suspended)
@@ -346,7 +347,7 @@ def test_messages_from_many_threads_are_all_read() -> None:
 
 @pytest.mark.parametrize("wrong", [None, 5, b"x", ["x"]])
 def test_message_that_is_no_text_is_rejected(wrong: Any) -> None:
-    """R-A4."""
+    """A message is a non-empty text."""
     runner = agent_builders.make_runner(SCRIPT, pay)
     runner.start("go", run_id="r")
 
@@ -355,7 +356,7 @@ def test_message_that_is_no_text_is_rejected(wrong: Any) -> None:
 
 
 def test_decided_wait_is_not_shown_as_open() -> None:
-    """R-F9: a decided wait is never shown as open again."""
+    """It is not listed, and reading it raises the decision."""
     runner = agent_builders.make_runner(SCRIPT, pay)
     outcome = runner.start("go", run_id="r")
     assert isinstance(outcome, Suspended)

@@ -1,4 +1,4 @@
-"""What a person says of an unknown outcome is what the model is told, as JSON."""
+"""The answer to an unknown outcome becomes the call's result."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def test_an_answer_reaches_the_model_as_a_result_would(
     environment: RunEnvironment, value: object, told: str
 ) -> None:
-    """Section 7: a text as it is, anything else as JSON; the call is not run again."""
+    """A text as it is, another value as JSON; the call does not run again."""
     # Given a call whose worker died before it could say what came of it
     clock = ManualClock()
     store = MemoryStore(clock.now)
