@@ -99,7 +99,7 @@ docs: .venv/docs
 bench: .venv/installed
 	$(BIN)/python -m benchmarks
 
-# SEEDS is a range. The simulation saves its progress and continues where it stopped.
+# SEEDS is a range. To continue a stopped search, call the module with --progress-file.
 SEEDS ?= 0:5000
 simulate: .venv/installed
 	$(BIN)/python -m tests.simulation.simulate --seeds $(SEEDS)
