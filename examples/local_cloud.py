@@ -1,9 +1,8 @@
-"""AWS on loopback: S3 and SQS by ministack, and functions in cold processes.
+"""AWS on loopback: S3 and SQS from ministack, and Lambda functions in cold processes.
 
-A `Function` is what AWS Lambda makes of a handler: a process that runs AWS's own
-runtime client, `awslambdaric`, and asks a Runtime API for its next event. Here each
-process has a Runtime API of its own and, unless it is kept, one event: whatever it
-leaves behind in memory is gone with it.
+An `ExecutionEnvironment` is a process that runs the runtime client of AWS,
+`awslambdaric`, which gets its events from a Runtime API. Each process has its own
+Runtime API. With one event for each process, nothing survives in memory.
 """
 
 import http.client
@@ -28,7 +27,7 @@ from urllib.parse import urlsplit
 
 REGION = "us-east-1"
 ACCOUNT = "000000000000"
-# What a process needs to be let in; nothing of this machine's own is looked at.
+# Credentials for the emulator; the configuration of this machine is not read.
 CREDENTIALS: Mapping[str, str] = {
     "AWS_ACCESS_KEY_ID": "test",
     "AWS_SECRET_ACCESS_KEY": "test",
@@ -38,9 +37,9 @@ CREDENTIALS: Mapping[str, str] = {
     "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
     "AWS_EC2_METADATA_DISABLED": "true",
 }
-# A process is stopped this long after its time is up, as Lambda does.
+# A process is killed this long after its timeout, in seconds.
 KILL_DELAY = 0.2
-# How long a process may take until it asks for its first event.
+# The time limit for the start of a process, in seconds.
 START_TIMEOUT = 30.0
 
 # The services -------------------------------------------------------------------
@@ -48,13 +47,13 @@ START_TIMEOUT = 30.0
 
 @contextmanager
 def serving(folder: Path, services: str = "s3,sqs", **settings: str) -> Generator[str]:
-    """Run ministack on a free port and tell its URL; stopped by its process id."""
+    """Run ministack on a free port and yield its URL."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     environment = {
         **os.environ,
-        "BIND_HOST": "127.0.0.1",  # without it every address of the machine
+        "BIND_HOST": "127.0.0.1",  # the default is every address of the machine
         "GATEWAY_PORT": str(port),
         "SERVICES": services,
         "IOT_MTLS_ENABLED": "0",
@@ -92,11 +91,11 @@ def _wait_for_port(server: "subprocess.Popen[bytes]", port: int) -> None:
         with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
             return
         time.sleep(0.02)
-    raise RuntimeError(f"ministack does not answer at port {port}: see its log")
+    raise RuntimeError(f"ministack does not listen on port {port}. See its log.")
 
 
 class RequestCounter:
-    """Stands before S3 and counts the requests of all processes, as they are billed."""
+    """A proxy in front of S3 that counts the billed requests of all processes."""
 
     def __init__(self, upstream: str) -> None:
         self.counts: Counter[str] = Counter()
@@ -106,13 +105,13 @@ class RequestCounter:
         self.url = f"http://127.0.0.1:{self._server.server_port}"
 
     def close_connections(self) -> None:
-        """Close every connection, as a server does that hears nothing for long."""
+        """Close every connection, like a server after an idle timeout."""
         for connection in list(self.connections):
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Stop."""
+        """Stop the server."""
         self._server.close()
 
 
@@ -122,19 +121,19 @@ class _Server(ThreadingHTTPServer):
 
     @classmethod
     def running(cls, kind: type[BaseHTTPRequestHandler], owner: object) -> Self:
-        """Serve on a free port of this machine."""
+        """Return a running server on a free loopback port."""
         server = cls(("127.0.0.1", 0), kind)
         server.owner = owner
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         return server
 
     def close(self) -> None:
-        """Stop."""
+        """Stop the server."""
         self.shutdown()
         self.server_close()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of clients that were killed."""
+        """Ignore errors of killed clients."""
 
 
 class _QuietHandler(BaseHTTPRequestHandler):
@@ -142,7 +141,7 @@ class _QuietHandler(BaseHTTPRequestHandler):
 
     @property
     def owner(self) -> Any:
-        """What it answers for."""
+        """The object that the server belongs to."""
         return cast("_Server", self.server).owner
 
     def setup(self) -> None:
@@ -150,14 +149,14 @@ class _QuietHandler(BaseHTTPRequestHandler):
         self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its name
-        """Say nothing: standard output is for what happens."""
+        """Log nothing."""
 
     def body(self) -> bytes:
-        """Return what was sent."""
+        """Return the body of the request."""
         return self.rfile.read(int(self.headers.get("content-length") or 0))
 
     def reply(self, status: int, body: bytes, headers: Mapping[str, str]) -> None:
-        """Answer."""
+        """Send a response."""
         self.send_response_only(status)
         for name, value in headers.items():
             self.send_header(name, value)
@@ -173,16 +172,18 @@ class _CountingProxy(_QuietHandler):
     def _forward(self) -> None:
         listing = self.command == "GET" and "list-type=2" in self.path
         self.owner.counts["LIST" if listing else self.command] += 1
-        sent = self.body()
+        request_body = self.body()
         with closing(http.client.HTTPConnection(self.owner.upstream)) as ahead:
-            ahead.request(self.command, self.path, sent, dict(self.headers.items()))
-            answer = ahead.getresponse()
-            body = answer.read()
-        headers = {name.lower(): value for name, value in answer.getheaders()}
+            ahead.request(
+                self.command, self.path, request_body, dict(self.headers.items())
+            )
+            response = ahead.getresponse()
+            body = response.read()
+        headers = {name.lower(): value for name, value in response.getheaders()}
         headers.pop("transfer-encoding", None)
         if self.command != "HEAD":
             headers["content-length"] = str(len(body))
-        self.reply(answer.status, body, headers)
+        self.reply(response.status, body, headers)
 
     do_GET = do_PUT = do_HEAD = do_DELETE = do_POST = _forward  # noqa: N815
 
@@ -191,19 +192,19 @@ class _CountingProxy(_QuietHandler):
 
 
 class FunctionError(Exception):
-    """The function raised; `kind` is the name of the error's class."""
+    """The function raised an error; `error_type` is the name of its class."""
 
-    def __init__(self, kind: str, message: str) -> None:
-        super().__init__(f"{kind}: {message}")
-        self.error_type = kind
+    def __init__(self, error_type: str, message: str) -> None:
+        super().__init__(f"{error_type}: {message}")
+        self.error_type = error_type
 
 
 class FunctionTimedOut(Exception):
-    """The function did not answer in its time, and was killed."""
+    """The function did not respond before its timeout, and was killed."""
 
 
 class ExecutionEnvironment:
-    """One execution environment: a cold process that answers one event at a time."""
+    """One execution environment: a cold process that handles one event at a time."""
 
     def __init__(
         self,
@@ -250,22 +251,22 @@ class ExecutionEnvironment:
         self.close()
 
     def send_event(self, event: object, *, request_id: str = "") -> None:
-        """Hand it an event."""
+        """Send an event to the process."""
         self.deadline = time.time() + START_TIMEOUT
         self.events.put((request_id or str(uuid.uuid4()), _json_bytes(event)))
 
     def start_timeout(self) -> float:
-        """Begin to count: the time to start does not, as in Lambda."""
+        """Start the timeout of the event; as in Lambda, the start does not count."""
         self.deadline = time.time() + self.timeout
         return self.deadline
 
     def result(self) -> Any:
-        """Wait for what it answers; raises `FunctionError` and `FunctionTimedOut`."""
+        """Wait for the result; raise `FunctionError` or `FunctionTimedOut`."""
         while time.time() < self.deadline + KILL_DELAY and self.process.poll() is None:
             with suppress(Empty):
-                verdict, body = self.results.get(timeout=0.05)
+                kind, body = self.results.get(timeout=0.05)
                 value = json.loads(body)
-                if verdict != "response":
+                if kind != "response":
                     raise FunctionError(value["errorType"], value["errorMessage"])
                 return value
         code = self.process.poll()
@@ -275,15 +276,15 @@ class ExecutionEnvironment:
         raise FunctionTimedOut(f"after {self.timeout} s")
 
     def freeze(self) -> None:
-        """Stop it in its tracks, as Lambda does between two events."""
+        """Freeze the process, as Lambda does between two events."""
         self.process.send_signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Let it go on."""
+        """Continue the process."""
         self.process.send_signal(signal.SIGCONT)
 
     def close(self) -> None:
-        """End it without a word, as Lambda does."""
+        """Kill the process, as Lambda does."""
         self.process.kill()
         self.process.wait()
         self._server.close()
@@ -294,7 +295,7 @@ class _RuntimeApi(_QuietHandler):
     """https://docs.aws.amazon.com/lambda/latest/dg/runtimes-api.html"""
 
     def do_GET(self) -> None:
-        # The client waits here as long as there is nothing to do, as in Lambda.
+        # The runtime client waits here for the next event, as in Lambda.
         request_id, event = self.owner.events.get()
         headers = {
             "lambda-runtime-aws-request-id": request_id,
@@ -312,7 +313,7 @@ class _RuntimeApi(_QuietHandler):
 
 
 def invoke(handler: str, event: object, *, folder: Path, **settings: Any) -> Any:
-    """Have a cold process answer one event, and end it."""
+    """Process one event in a cold process."""
     with ExecutionEnvironment(handler, folder=folder, **settings) as environment:
         environment.send_event(event)
         return environment.result()
@@ -322,13 +323,13 @@ def _json_bytes(value: object) -> bytes:
     return json.dumps(value).encode()
 
 
-# What AWS makes of a request, a message and a schedule ----------------------------
+# Events -----------------------------------------------------------------------------
 
 
 def url_event(
     method: str, path: str, body: object = None, **headers: str
 ) -> dict[str, Any]:
-    """Return what a Function URL makes of a request (payload 2.0)."""
+    """Return the event of a request to a Function URL (payload 2.0)."""
     return {
         "version": "2.0",
         "routeKey": "$default",
@@ -345,7 +346,7 @@ def url_event(
 
 
 def queue_event(*bodies: str) -> dict[str, Any]:
-    """Return what Lambda makes of messages in a queue."""
+    """Return the event of messages in an SQS queue."""
     return {
         "Records": [
             {

@@ -1,8 +1,8 @@
-"""A run that sleeps in S3 and is woken by a webhook: `make demo-s3`.
+"""A suspended run in S3 that an HTTP request resumes: `make demo-s3`.
 
-The agents of three_deep.py in AWS Lambda, on this machine: S3 and SQS by ministack,
-and for every event a cold process that runs AWS's own runtime client and is killed as
-soon as it answered. Needs no account and no key; takes some ten seconds.
+It runs the agents of three_deep.py in AWS Lambda on this machine, with S3 and SQS from
+ministack. For every event a cold process runs the runtime client of AWS, and is killed
+after its response. It needs no account and no key, and takes about ten seconds.
 """
 
 import itertools
@@ -33,7 +33,7 @@ TASK = (
 
 
 class Demo:
-    """Where it plays: a bucket, a queue, a model, and the processes that there were."""
+    """A bucket, a queue, a model, and the processes so far."""
 
     def __init__(self, home: Path, aws: str, model: str) -> None:
         self.home = home
@@ -57,57 +57,57 @@ class Demo:
         self._titles = itertools.count(1)
 
     def print_title(self, text: str) -> None:
-        """Print what comes next."""
+        """Print the title of the next step."""
         print(f"\n{next(self._titles)}. {text}")
 
     def invoke(self, event: dict[str, Any]) -> Any:
-        """Have a cold process answer an event; say what that took."""
+        """Process an event in a cold process; print its cost."""
         before = Counter(self.request_counter.counts)
         begun = time.monotonic()
         with local_cloud.ExecutionEnvironment(
             "s3_handler.handle", folder=self.home, environment=self.environment
         ) as process:
             process.send_event(event)
-            answer = process.result()
+            result = process.result()
             took = time.monotonic() - begun
             self.pids.append(process.process.pid)
-        asked = self.request_counter.counts - before
-        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(asked.items()))
+        requests = self.request_counter.counts - before
+        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(requests.items()))
         print(f"   process {self.pids[-1]}: {took * 1000:.0f} ms, S3: {kinds}")
-        return answer
+        return result
 
     def http(self, method: str, path: str, body: object = None) -> Any:
         """Send a request to the function's URL."""
         print(f"   {method} {path} {json.dumps(body)[:60] if body else ''}")
         event = url_event(method, path, body, **{"x-who": "kim@example.com"})
-        answer = self.invoke(event)
-        if answer["statusCode"] != 200:  # noqa: PLR2004 - OK
-            sys.exit(f"{method} {path}: {answer}")
-        return json.loads(answer["body"])
+        response = self.invoke(event)
+        if response["statusCode"] != 200:  # noqa: PLR2004 - OK
+            sys.exit(f"{method} {path}: {response}")
+        return json.loads(response["body"])
 
     def deliver_messages(self, *, twice: bool = False) -> None:
-        """Hand what is in the queue to the function."""
-        found = self.sqs.receive_message(QueueUrl=self.queue, MaxNumberOfMessages=10)
-        for message in found.get("Messages", []):
+        """Pass the messages of the queue to the function."""
+        received = self.sqs.receive_message(QueueUrl=self.queue, MaxNumberOfMessages=10)
+        for message in received.get("Messages", []):
             for _ in range(2 if twice else 1):
                 print(f"   message {message['Body']}")
-                answer = self.invoke(queue_event(message["Body"]))
-                if answer["batchItemFailures"]:
-                    sys.exit("The message was to be done with.")
+                result = self.invoke(queue_event(message["Body"]))
+                if result["batchItemFailures"]:
+                    sys.exit(f"The message failed: {result}")
             self.sqs.delete_message(
                 QueueUrl=self.queue, ReceiptHandle=message["ReceiptHandle"]
             )
 
     def print_stored(self) -> None:
-        """Say what there is between two events: bytes, and nothing that runs."""
+        """Print the stored bytes and the living processes between two events."""
         listed = self.s3.list_objects_v2(Bucket="runs")["Contents"]
         size = sum(each["Size"] for each in listed)
-        still = living_pids(self.pids) or "none"
-        print(f"   {len(listed)} objects, {size:,} bytes; processes alive: {still}")
+        alive = living_pids(self.pids) or "none"
+        print(f"   {len(listed)} objects, {size:,} bytes; processes alive: {alive}")
 
     @property
     def effects(self) -> list[str]:
-        """What was done in the world outside."""
+        """The recorded effects of the tools."""
         return (
             self.effects_file.read_text().splitlines()
             if self.effects_file.exists()
@@ -116,34 +116,34 @@ class Demo:
 
 
 def living_pids(pids: list[int]) -> list[int]:
-    """Return those of some processes that are still there."""
-    there: list[int] = []
+    """Return the processes that are still alive."""
+    alive: list[int] = []
     for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, 0)
-            there.append(pid)
-    return there
+            alive.append(pid)
+    return alive
 
 
 def decide(demo: Demo, decision: str, tool: str, *, twice: bool = False) -> None:
-    """Decide the call of a tool as the webhook does, and let the run be woken."""
-    demo.print_title(f"A webhook says {decision}: {tool}")
+    """Decide the call of a tool over HTTP, and resume the run from the queue."""
+    demo.print_title(f"An HTTP request decides {decision}: {tool}")
     waits = demo.http("GET", f"/runs/{RUN}")["waits"]
     wait = next(wait for wait in waits if wait["tool"] == tool)
     path = f"/waits/{wait['id']}/decision"
     demo.http("POST", path, {"decision": decision})
     demo.print_title(
-        "The queue wakes the run" + (", and delivers twice" if twice else "")
+        "The queue resumes the run" + (", with a repeated message" if twice else "")
     )
     demo.deliver_messages(twice=twice)
     demo.print_stored()
 
 
 def run_demo(demo: Demo) -> dict[str, bool]:
-    """Start, decide twice, and tell which promises were kept."""
+    """Start a run, decide twice, and return which promises were kept."""
     demo.print_title("Start")
-    told = demo.http("POST", "/runs", {"input": TASK, "run_id": RUN})
-    for wait in told["waits"]:
+    run = demo.http("POST", "/runs", {"input": TASK, "run_id": RUN})
+    for wait in run["waits"]:
         print(f"   waits: {' > '.join(wait['path'])}")
     demo.print_stored()
     decide(demo, "approve", "transfer", twice=True)
@@ -151,29 +151,29 @@ def run_demo(demo: Demo) -> dict[str, bool]:
     demo.print_title("The end")
     run = demo.http("GET", f"/runs/{RUN}")
     print(f"   {run['status']}: {run['output']}")
-    demo.print_title(f"The ledger of effects, {demo.effects_file}")
+    demo.print_title(f"The effects, from {demo.effects_file}")
     for effect in demo.effects:
         print(f"   {effect}")
     transfers = [effect for effect in demo.effects if "Transferred" in effect]
     return {
         "the run finished": run["status"] == "finished",
         "the money was transferred once": len(transfers) == 1,
-        "what was denied never happened": transfers == demo.effects,
-        "nothing of it is left running": not living_pids(demo.pids),
+        "the denied call did not run": transfers == demo.effects,
+        "no process is left": not living_pids(demo.pids),
     }
 
 
 def print_cost(counts: Counter[str]) -> None:
-    """Print what S3 would charge, in the prices of us-east-1 (2026)."""
-    dear = counts["PUT"] + counts["LIST"]
-    cheap = counts["GET"] + counts["HEAD"]
-    cents = dear * 0.0005 + cheap * 0.00004
+    """Print the price of the S3 requests in us-east-1 (2026)."""
+    writes = counts["PUT"] + counts["LIST"]
+    reads = counts["GET"] + counts["HEAD"]
+    cents = writes * 0.0005 + reads * 0.00004
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
-    print(f"\nRequests to S3 in all: {kinds}; that is {cents:.4f} US cents.")
+    print(f"\nAll S3 requests: {kinds}. They cost {cents:.4f} US cents.")
 
 
 def main() -> None:
-    """Set the stage, play, and look whether it went as promised."""
+    """Run the demo and check its promises."""
     os.environ.update(local_cloud.CREDENTIALS)
     home = Path(tempfile.mkdtemp(prefix="s3-demo-"))
     with (
@@ -185,12 +185,12 @@ def main() -> None:
             text=True,
         ) as model,
     ):
-        print(f"S3 and SQS at {aws}, logs in {home}: both end with this.")
-        stage = Demo(home, aws, next(iter(model.stdout or ())).strip())
-        kept = run_demo(stage)
-        stage.request_counter.close()
+        print(f"S3 and SQS at {aws} until this program ends; logs in {home}.")
+        demo = Demo(home, aws, next(iter(model.stdout or ())).strip())
+        kept = run_demo(demo)
+        demo.request_counter.close()
         model.communicate()
-    print_cost(stage.request_counter.counts)
+    print_cost(demo.request_counter.counts)
     for promise, holds in kept.items():
         print(f"{'Yes' if holds else 'NO'}: {promise}.")
     if not all(kept.values()):

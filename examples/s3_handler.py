@@ -8,12 +8,12 @@ from continuations.serve.http.request_response import Request
 
 
 def verify(request: Request) -> str | None:
-    """Believe the header: a demonstration on loopback."""
+    """Return the name in a header, which is enough for an example on loopback."""
     return request.headers.get("x-who")
 
 
 def effects_file() -> Path:
-    """Return the file that stands for the world outside, the tools' context."""
+    """Return the file that records effects; the tools get it as `ctx.context`."""
     return Path(os.environ["LEDGER"])
 
 

@@ -1,12 +1,12 @@
-"""A FastAPI application with agents in it, and a desk where people decide.
+"""A FastAPI application with an agent and the HTTP API to decide its waits.
 
-    uvicorn app:app                                     # in this folder
+    uvicorn app:app                                     # in this directory
 
-    curl -X POST localhost:8000/refunds/A-17            # who wants money back?
-    # the link that is printed leads to a page: open it, and decide
+    curl -X POST localhost:8000/refunds/A-17
+    # open the printed link and decide
 
-Between the question and the answer nothing of the run is in this process: stop it, and
-start it again before you click.
+A suspended run is only in its store: stop this process and start it again before you
+decide.
 """
 
 import os
@@ -26,12 +26,12 @@ from continuations.serve.http import asgi
 from continuations.serve.http.api import HttpApi, Request
 from continuations.serve.http.links import Links
 
-REFUNDS = Path("refunds.txt")  # stands for the bank
+REFUNDS = Path("refunds.txt")  # takes the place of a bank
 BASE_URL = os.environ.get("BASE_URL", "http://localhost:8000")
-# Links of one process are of no use to the next one, unless it has the same secret.
+# Without LINK_SECRET, links are valid until this process ends.
 SECRET = os.environ.get("LINK_SECRET") or secrets.token_hex(32)
-# Who may use the API, by their keys: "kim=…,lee=…". Nobody, if nobody is named; and an
-# empty key ("kim=$UNSET") is nobody's.
+# The API keys and their owners: "kim=…,lee=…". An empty key ("kim=$UNSET") is ignored,
+# and without keys no one may use the API.
 API_KEYS = {
     person: key
     for person, _, key in (
@@ -50,7 +50,7 @@ def refund(order: str, cents: int) -> str:
 
 
 def scripted_reply(request: ModelRequest) -> ScriptedReply:
-    """Answer in the model's place, so that the example runs without a key."""
+    """Return the reply of a model, so that the example runs without an API key."""
     last = request.messages[-1]
     if last.role == "user":
         order = str(last.content).rsplit(" ", 1)[-1]
@@ -71,20 +71,20 @@ links = Links(SECRET, base_url=f"{BASE_URL}/agents")
 
 
 def notify(wait: Wait) -> None:
-    """Tell somebody of a wait; here, whoever looks at the terminal."""
+    """Print a signed link for a wait."""
     print(f"Decide {wait.tool} {wait.arguments}: {links.link(wait)}", flush=True)
 
 
 def verify(request: Request) -> str | None:
-    """Return whose key a request brings; nobody else is let in."""
+    """Return the owner of the request's API key, or `None`."""
     scheme, _, key = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer":
         return None
-    found = None
-    for person, theirs in API_KEYS.items():
-        if compare_digest(theirs.encode(), key.encode()):
-            found = person
-    return found
+    identity = None
+    for person, api_key in API_KEYS.items():
+        if compare_digest(api_key.encode(), key.encode()):
+            identity = person
+    return identity
 
 
 runner = AsyncRunner(support, store="file:.runs", notify=notify)
@@ -98,14 +98,14 @@ app.mount("/agents", asgi.app(api))
 
 @app.post("/refunds/{order}")
 async def request_refund(order: Order) -> dict[str, str]:
-    """Have the agent look at an order; the same order is looked at once."""
+    """Start a run for an order; a repeated request starts no second run."""
     outcome = await runner.start(f"Order {order}", run_id=f"refund-{order}")
     return {"run": outcome.run_id, "status": outcome.continuation.status}
 
 
 @app.get("/refunds/{order}")
 async def show_refund(order: Order) -> dict[str, str | None]:
-    """Tell how the refund of an order stands."""
+    """Return the status of an order's refund."""
     try:
         run = await runner.look(f"refund-{order}")
     except RunNotFound as error:

@@ -1,4 +1,4 @@
-"""HR asks accounts, and accounts asks a person before it moves money."""
+"""The agents: `hr` calls `accounts`, which needs an approval to transfer money."""
 
 import logging
 
@@ -16,7 +16,7 @@ def balance(account: str) -> str:
 @tool(approval=True)
 def transfer(recipient: str, cents: int, ctx: ToolContext) -> str:
     """Transfer money from the account "bonuses" to a person."""
-    # Your bank's API would be called here, with ctx.idempotency_key.
+    # Call your bank here, with ctx.idempotency_key as its idempotency key.
     log.warning("transferred %d cents, %s", cents, ctx.idempotency_key)
     return f"Transferred {cents / 100:.2f} EUR to {recipient}."
 

@@ -1,6 +1,7 @@
-"""What AWS calls: `handler.handle`, for the desk and for the worker (template.yaml).
+"""The handler of both functions of template.yaml: `handler.handle`.
 
-The worker is told by AGENTS which agents it runs; the desk has none, and decides only.
+The environment variable AGENTS names the worker's agents. The API function has none: it
+only shows and decides.
 """
 
 import hmac
@@ -11,32 +12,34 @@ from continuations.serve.aws_lambda import handler
 from continuations.serve.http.links import Links
 from continuations.serve.http.request_response import Request
 
-# The worker makes the links. The desk only reads them and needs no address for that,
-# which is just as well: a function cannot be told its own URL by its template.
+# The worker makes links. The API function only reads them and does not need the URL,
+# which a template cannot give to the function that it belongs to.
 links = Links(
     os.environ["LINK_SECRET"],
-    base_url=os.environ.get("DESK_URL", "https://nowhere.invalid"),
+    base_url=os.environ.get("API_URL", "https://unused.invalid"),
 )
 
 
 def verify(request: Request) -> str | None:
-    """Tell who asks: one program, by its token. Put your own identities here."""
+    """Return "api" for a request with the token. Add your own identities."""
     token = os.environ.get("API_TOKEN")
-    given = request.headers.get("authorization", "")
-    if token and hmac.compare_digest(given.encode(), f"Bearer {token}".encode()):
+    authorization = request.headers.get("authorization", "")
+    if token and hmac.compare_digest(
+        authorization.encode(), f"Bearer {token}".encode()
+    ):
         return "api"
     return None
 
 
 def notify(wait: Wait) -> None:
-    """Send the approver a link; whoever holds it may decide this one wait."""
-    import boto3  # noqa: PLC0415 - the desk never gets here
+    """Send the approver a signed link, which can decide this one wait."""
+    import boto3  # noqa: PLC0415 - the API function does not need it
 
     boto3.client("sns").publish(
         TopicArn=os.environ["APPROVERS"],
-        Subject="A run waits for you",
-        # Its arguments are for the page, which shows them safely and to you alone.
-        Message=f"{' > '.join(wait.path)}: look and decide at\n\n{links.link(wait)}\n",
+        Subject="A run waits for your decision",
+        # The arguments may be private, so only the page behind the link shows them.
+        Message=f"{' > '.join(wait.path)}: open and decide at\n\n{links.link(wait)}\n",
     )
 
 
@@ -45,6 +48,6 @@ handle = handler(
     agents=os.environ.get("AGENTS"),
     verify=verify,
     links=links,
-    wake=f"sqs:{os.environ['WAKES_URL']}",
+    wake=f"sqs:{os.environ['WAKE_QUEUE_URL']}",
     notify=notify,
 )

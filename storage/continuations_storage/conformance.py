@@ -42,7 +42,11 @@ class StoreContract:
     """The tests for every store; define `make`."""
 
     def make(self) -> Store:
-        """Return a new and empty store."""
+        """Make a store.
+
+        Returns:
+            A new and empty store.
+        """
         raise NotImplementedError
 
     # create and read

@@ -90,6 +90,9 @@ class Store(Protocol):
         Args:
             key: A valid key.
 
+        Returns:
+            The bytes of the create.
+
         Raises:
             NotFound: The key does not exist.
             Damaged: The store cannot return the whole body.
@@ -145,6 +148,9 @@ async def all_keys(store: Store, prefix: str, after: str = "") -> AsyncIterator[
         store: The store.
         prefix: The beginning of the keys; "" for all keys.
         after: Skip keys up to and including this text.
+
+    Returns:
+        An asynchronous iterator over the keys.
 
     Raises:
         StorageError: As `Store.keys` raises it, during the iteration.

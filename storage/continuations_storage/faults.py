@@ -186,6 +186,11 @@ def first_of(*plans: FaultPlan) -> FaultPlan:
 class FaultyStore:
     """A store that passes operations on to another store, with faults from a plan.
 
+    Args:
+        inner: The store.
+        plan: Returns the fault of an operation; by default no faults.
+        stale_listings: Listings that do not show new keys yet.
+
     Attributes:
         inner: The wrapped store.
         plan: The plan; it may be replaced at any time.
@@ -200,13 +205,6 @@ class FaultyStore:
         plan: FaultPlan = no_faults,
         stale_listings: Sequence[StaleListing] = (),
     ) -> None:
-        """Wrap a store.
-
-        Args:
-            inner: The store.
-            plan: Returns the fault of an operation; by default no faults.
-            stale_listings: Listings that do not show new keys yet.
-        """
         self.inner = inner
         self.plan = plan
         self.stale_listings = tuple(stale_listings)

@@ -60,15 +60,13 @@ class FileStore:
     The first create makes the root, with access for its owner only (mode 0700).
     Processes may share it, and so may machines if the file system has link() and
     fsync().
+
+    Args:
+        root: The path of the folder. A relative path is resolved now, so a later
+            chdir() does not move the store.
     """
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
-        """Describe the store without using the disk.
-
-        Args:
-            root: The path of the folder. A relative path is resolved now, so a later
-                chdir() does not move the store.
-        """
         self._folders = FolderTree(os.fspath(root))
         self._creates = 0
 

@@ -22,15 +22,13 @@ class MemoryStore:
     """A store that keeps bodies in a dict, until the process ends.
 
     Loops and threads of one process may share it.
+
+    Args:
+        clock: Returns the store's time (aware, UTC) for each create. By default,
+            the store has no clock.
     """
 
     def __init__(self, clock: Callable[[], datetime] | None = None) -> None:
-        """Make an empty store.
-
-        Args:
-            clock: Returns the store's time (aware, UTC) for each create. By default,
-                the store has no clock.
-        """
         self._clock = clock
         self._bodies: dict[str, bytes] = {}
         self._sorted: list[str] = []  # the dict's keys, so that a page is a slice

@@ -81,6 +81,22 @@ class ObjectStore:
 
     Loops and threads of one process may share it. The constructor neither uses the
     network nor imports obstore.
+
+    Args:
+        url: ``s3://BUCKET/PREFIX``, ``gs://BUCKET/PREFIX``,
+            ``az://CONTAINER/PREFIX``, or another URL of ``obstore.store.from_url``.
+        endpoint: The URL of the server. By default, the environment decides:
+            AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL, GOOGLE_BASE_URL,
+            AZURE_STORAGE_ENDPOINT or AZURE_ENDPOINT. A URL with ``http:`` allows
+            requests without TLS.
+        timeout: Seconds until a request counts as lost.
+        retry_policy: How often to retry; by default 8 attempts in 30 seconds.
+        **configuration: Passed to ``obstore.store.from_url``, for example
+            ``account_name`` or ``credential_provider``. By default, obstore reads
+            the environment.
+
+    Raises:
+        ValueError: The endpoint contains a user name or password.
     """
 
     def __init__(
@@ -92,24 +108,6 @@ class ObjectStore:
         retry_policy: RetryPolicy | None = None,
         **configuration: Any,
     ) -> None:
-        """Describe the store.
-
-        Args:
-            url: ``s3://BUCKET/PREFIX``, ``gs://BUCKET/PREFIX``,
-                ``az://CONTAINER/PREFIX``, or another URL of ``obstore.store.from_url``.
-            endpoint: The URL of the server. By default, the environment decides:
-                AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL, GOOGLE_BASE_URL,
-                AZURE_STORAGE_ENDPOINT or AZURE_ENDPOINT. A URL with ``http:`` allows
-                requests without TLS.
-            timeout: Seconds until a request counts as lost.
-            retry_policy: How often to retry; by default 8 attempts in 30 seconds.
-            **configuration: Passed to ``obstore.store.from_url``, for example
-                ``account_name`` or ``credential_provider``. By default, obstore reads
-                the environment.
-
-        Raises:
-            ValueError: The endpoint contains a user name or password.
-        """
         check_endpoint(endpoint)
         self._url = url.partition("?")[0]
         self._scheme = url.partition(":")[0]

@@ -42,7 +42,11 @@ class RetryPolicy:
     random_fraction: Callable[[], float] = random.random
 
     def begin(self) -> RetryState:
-        """Begin one operation, whose first attempt begins now."""
+        """Begin one operation, whose first attempt begins now.
+
+        Returns:
+            The state of the attempts of this operation.
+        """
         return RetryState(self)
 
 

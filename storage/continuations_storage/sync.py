@@ -27,16 +27,14 @@ class SyncStore:
     an event loop is running already. Close the object, or use it in a `with` statement.
     A forked child starts its own thread.
 
+    Args:
+        store: The store. `close` does not close it.
+
     Attributes:
         store: The wrapped store.
     """
 
     def __init__(self, store: Store) -> None:
-        """Wrap a store; the thread starts with the first call.
-
-        Args:
-            store: The store. `close` does not close it.
-        """
         self.store = store
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -68,6 +66,9 @@ class SyncStore:
         Args:
             prefix: The beginning of the keys; "" for all keys.
             after: Skip keys up to and including this text.
+
+        Returns:
+            An iterator over the keys.
         """
         while True:
             page = self.keys(prefix, after)

@@ -210,9 +210,9 @@ def test_ids_are_never_used_again(choices: list[int]) -> None:
             (before.calls, after.calls),
             (before.waits, after.waits),
         ):
-            fresh = set(new) - set(old)
-            assert not fresh & seen
-            seen.update(fresh)
+            new_ids = set(new) - set(old)
+            assert not new_ids & seen
+            seen.update(new_ids)
 
     check_law(law, choices)
 

@@ -45,7 +45,8 @@ class Case:
         advice: The next step that the message names; it succeeds.
         setup: Code that runs before.
         names: Words that the message must have: the parameter as the user typed it.
-        ends_with_quote: Whether the message ends with a text of the application.
+        is_list: Whether the text is a list or a report, or ends with a command or with
+            a text of the application. No full stop ends it, and it may be long.
     """
 
     id: str
@@ -54,7 +55,7 @@ class Case:
     advice: str
     setup: str = ""
     names: tuple[str, ...] = ()
-    ends_with_quote: bool = False
+    is_list: bool = False
 
     @property
     def error_name(self) -> str:

@@ -55,7 +55,7 @@ BYTES = Area(
                 newer = data[:4] + bytes([0, 9]) + data[6:-16]
                 newer += object_digest(newer)
             """,
-            names=("format 9", "newer version"),
+            names=("format 9", "newer release"),
         ),
         Case(
             "bytes-of-another-kind",

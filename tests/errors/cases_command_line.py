@@ -185,6 +185,7 @@ USAGE = Area(
             "scene.close(); cli('--version', store=False)",
             setup='scene.without_module("typer.main", "continuations.cli.entry_point")',
             names=("pip install", "continuations[cli]"),
+            is_list=True,
         ),
     ),
 )
@@ -228,6 +229,7 @@ COMMANDS = Area(
             setup=f"""{_STARTED}
     cli("approve", wait_id); cli("resume", "jane-1", "--app", "payroll:agent")""",
             names=("jane-1", "finished"),
+            is_list=True,
         ),
         Case(
             "cli-sweep-errors",
@@ -252,6 +254,7 @@ COMMANDS = Area(
     newest.write_bytes(newest.read_bytes()[:-1])
     time.sleep(0.1)""",
             names=("jane-1", "--repair"),
+            is_list=True,
         ),
         Case(
             "cli-doctor-unknown-run",

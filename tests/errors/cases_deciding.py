@@ -97,7 +97,7 @@ DECIDING = Area(
             'runner.decide(wait.id, Answer("paid"))',
             "runner.decide(wait.id, Deny())",
             setup=_START,
-            names=("Answer", "Approve", "Deny"),
+            names=("Approve", "Deny"),
         ),
         Case(
             "decide-arguments-type",
@@ -146,7 +146,7 @@ DECIDING = Area(
             'runner.decide(wait.id, Answer({"booked"}))',
             'runner.decide(wait.id, Answer("booked"))',
             setup=_UNKNOWN,
-            names=("value",),
+            names=("set",),
         ),
         Case(
             "decide-unknown-outcome-with-edit",

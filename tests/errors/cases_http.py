@@ -463,7 +463,7 @@ LINKS = Area(
             'http("POST", "/runs/jane-1/resume")',
             setup=f'{_LINK}\n    runner.decide(wait.id, Approve(by="jo"))',
             names=("jo",),
-            ends_with_quote=True,
+            is_list=True,
         ),
         Case(
             "link-click-in-a-cancelled-run",

@@ -224,7 +224,7 @@ MESSAGES = Area(
                     raise LookupError("the account is closed")
             """,
             names=("LookupError", "the account is closed"),
-            ends_with_quote=True,
+            is_list=True,
         ),
         Case(
             "call-times-out",

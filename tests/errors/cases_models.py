@@ -50,6 +50,7 @@ OPENAI = Area(
             setup=f"""{_OPENAI}
     scene.without_module("openai")""",
             names=("pip install",),
+            is_list=True,
         ),
         Case(
             "openai-base-url",
@@ -60,7 +61,7 @@ OPENAI = Area(
                 await_(model.reply(request))
             """,
             setup=_OPENAI,
-            names=("base_url",),
+            names=("OPENAI_BASE_URL",),
         ),
         Case(
             "openai-nobody-listens",

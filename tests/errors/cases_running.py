@@ -149,6 +149,13 @@ STARTING = Area(
             names=("input[0]", "role"),
         ),
         Case(
+            "start-message-of-unknown-role",
+            InvalidInput,
+            'runner.start([{"role": "boss", "content": TASK}])',
+            'runner.start([{"role": "user", "content": TASK}])',
+            names=("input[0]", "role", "user"),
+        ),
+        Case(
             "start-message-without-content",
             InvalidInput,
             'runner.start([{"role": "user", "content": ""}])',
@@ -289,7 +296,7 @@ STARTING = Area(
             InvalidInput,
             'run("clerk", TASK)',
             "run(clerk(), TASK)",
-            names=("agent", "'clerk'"),
+            names=("agent", "str"),
         ),
     ),
 )

@@ -19,7 +19,7 @@ UNREACHED: dict[str, str] = {
     "continuations/authoring/schema_tool.py:SchemaTool.effective_arguments#1": (
         _BACKSTOP
     ),
-    "continuations/authoring/schema_tool.py:SchemaTool.values_by_name": (
+    "continuations/authoring/schema_tool.py:SchemaTool._values_by_name": (
         "another schema is another contract, which is compared before"
     ),
     "continuations/authoring/schema_tool.py:_refuse_reference": (

@@ -1,4 +1,4 @@
-"""examples/fastapi_app: ask, open the link, decide, and look at what the bank saw."""
+"""examples/fastapi_app: request a refund, open the link, and decide."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KEY = "sesame-sesame"
 
 @pytest.fixture
 def example_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return the example, as a new process would load it in an empty folder."""
+    """Load the example in an empty directory."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("API_KEYS", f"kim={KEY},lee=other")
     monkeypatch.setenv("LINK_SECRET", "0123456789abcdef" * 2)
@@ -33,7 +33,7 @@ def example_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def load_example() -> Any:
-    """Return a fresh copy of the example."""
+    """Return a new copy of the example, like a new process."""
     spec = spec_from_file_location("fastapi_app_example", FILE)
     assert spec is not None
     assert spec.loader is not None
@@ -43,21 +43,21 @@ def load_example() -> Any:
 
 
 def client(example_app: Any) -> httpx.AsyncClient:
-    """Return a client of the example."""
+    """Return an HTTP client of the example."""
     transport = httpx.ASGITransport(app=example_app.app)
     return httpx.AsyncClient(transport=transport, base_url=HOST)
 
 
 def run_async(story: Coroutine[Any, Any, None]) -> None:
-    """Run a story to its end."""
+    """Run a coroutine to its end."""
     asyncio.run(story)
 
 
 def test_link_opened_and_submitted_twice_pays_once(
     example_app: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async def story() -> None:
-        # Given a run that waits for somebody
+    async def scenario() -> None:
+        # Given a run that waits for an approval
         async with client(example_app) as http:
             assert 404 == (await http.get("/refunds/A-17")).status_code
             assert 422 == (await http.post("/refunds/a%0A1")).status_code
@@ -65,35 +65,35 @@ def test_link_opened_and_submitted_twice_pays_once(
         assert "suspended" == started.json()["status"]
         [link] = re.findall(r"http://\S+", capsys.readouterr().out)
 
-        # When another process shows the page, and the button is pressed twice
+        # When another process shows the page, and the form is submitted twice
         async with client(load_example()) as http:
             page = await http.get(link)
             scanned = [await http.head(link), await http.get(link)]
             assert not (tmp_path / "refunds.txt").exists()
-            clicked = await http.post(link, data={"decision": "approve"})
+            submitted = await http.post(link, data={"decision": "approve"})
             again = await http.post(link, data={"decision": "approve"})
-            stands = await http.get("/refunds/A-17")
+            refund = await http.get("/refunds/A-17")
 
-        # Then it was paid once, as shown
+        # Then the refund was paid once, as shown
         assert "A-17" in page.text
         assert "1250" in page.text
         assert [200, 200] == [each.status_code for each in scanned]
-        assert [200, 200] == [clicked.status_code, again.status_code]
+        assert [200, 200] == [submitted.status_code, again.status_code]
         assert "1250 cents for A-17\n" == (tmp_path / "refunds.txt").read_text()
-        assert "finished" == stands.json()["status"]
-        assert "Refunded 1250 cents" in stands.json()["output"]
+        assert "finished" == refund.json()["status"]
+        assert "Refunded 1250 cents" in refund.json()["output"]
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_api_key_decides_under_the_name_of_its_owner(
     example_app: Any, tmp_path: Path
 ) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         denial = {"decision": "deny", "reason": "It was used for a year."}
         async with client(example_app) as http:
             await http.post("/refunds/A-17")
-            strangers = [
+            unidentified = [
                 await http.get("/agents/waits"),
                 await http.get("/agents/waits", headers={"authorization": "Bearer x"}),
             ]
@@ -101,16 +101,16 @@ def test_api_key_decides_under_the_name_of_its_owner(
             listed = (await http.get("/agents/waits")).json()["waits"]
             where = f"/agents/waits/{listed[0]['id']}/decision"
             denied = await http.post(where, json=denial)
-            stands = await http.get("/refunds/A-17")
+            refund = await http.get("/refunds/A-17")
 
-        assert [401, 401] == [each.status_code for each in strangers]
+        assert [401, 401] == [each.status_code for each in unidentified]
         assert 1 == len(listed)
         assert "kim" == denied.json()["decision"]["by"]
         assert denied.json()["woken"]
-        assert "It was used for a year." in stands.json()["output"]
+        assert "It was used for a year." in refund.json()["output"]
         assert not (tmp_path / "refunds.txt").exists()
 
-    run_async(story())
+    run_async(scenario())
 
 
 @pytest.mark.parametrize("keys", ["", "kim=", "=sesame", "kim", ","])
@@ -120,11 +120,11 @@ def test_requests_are_rejected_without_api_keys(
     del example_app
     monkeypatch.setenv("API_KEYS", keys)
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with client(load_example()) as http:
             for headers in ({}, {"authorization": "Bearer "}):
-                answer = await http.get("/agents/waits", headers=headers)
-                assert 401 == answer.status_code
+                response = await http.get("/agents/waits", headers=headers)
+                assert 401 == response.status_code
             assert 200 == (await http.get("/agents/healthz")).status_code
 
-    run_async(story())
+    run_async(scenario())

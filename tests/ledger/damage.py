@@ -1,4 +1,4 @@
-"""Ways in which a stored object is not what it was, and bodies put over others."""
+"""Ways to damage a stored object, and to overwrite a body."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ if TYPE_CHECKING:
     from continuations_storage.contract import Store
 
 
-def _flip_at(place: float) -> Callable[[bytes], bytes]:
+def _flip_at(objects: float) -> Callable[[bytes], bytes]:
     def flip(body: bytes) -> bytes:
         if not body:
             return b"\x01"
-        at = min(int(len(body) * place), len(body) - 1)
+        at = min(int(len(body) * objects), len(body) - 1)
         return body[:at] + bytes([body[at] ^ 1]) + body[at + 1 :]
 
     return flip
 
 
-# What is left of a body; `None` is nothing, not even a key.
+# Each function returns the damaged body, or `None` to delete the object.
 DAMAGES: dict[str, Callable[[bytes], bytes | None]] = {
     "missing": lambda _: None,
     "empty": lambda _: b"",
@@ -45,14 +45,14 @@ DAMAGES: dict[str, Callable[[bytes], bytes | None]] = {
 
 
 async def overwrite(store: Store, key: str, body: bytes | None) -> None:
-    """Put a body where another is, as somebody with access to the disk could."""
+    """Replace a body, as an attacker with access to the disk can."""
     await store.delete(key)
     if body is not None:
         await store.create(key, body)
 
 
 async def damage_object(store: Store, key: str, damage: str) -> bytes:
-    """Damage an object; returns what it was."""
+    """Damage an object; return its old body."""
     whole = await store.read(key)
     await overwrite(store, key, DAMAGES[damage](whole))
     return whole

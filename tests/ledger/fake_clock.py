@@ -1,4 +1,4 @@
-"""A machine of our own: two clocks that are set by hand, and ids that count."""
+"""Two clocks that a test sets, and ids that count."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ MOMENT = datetime(2026, 11, 21, 9, 30, 0, 125_000, tzinfo=UTC)
 
 
 def seconds_after_start(seconds: float) -> datetime:
-    """Return the moment so many seconds after `MOMENT`."""
+    """Return the time that is some seconds after `MOMENT`."""
     return MOMENT + timedelta(seconds=seconds)
 
 
 class FakeClock:
-    """A wall clock and an elapsed clock; each of them can be frozen alone."""
+    """A wall clock and an elapsed clock; each can be frozen."""
 
     def __init__(self) -> None:
         self.wall = MOMENT
@@ -33,7 +33,7 @@ class FakeClock:
     def advance(
         self, seconds: float, *, wall: bool = True, elapsed: bool = True
     ) -> None:
-        """Let time pass on the clocks that are not frozen."""
+        """Advance the clocks that are not frozen."""
         if wall:
             self.wall += timedelta(seconds=seconds)
         if elapsed:
@@ -41,7 +41,7 @@ class FakeClock:
 
 
 def make_ulid(number: int, at: datetime = MOMENT) -> str:
-    """Return the ULID of a moment and a number in place of dice."""
+    """Return the ULID of a time, with a number instead of randomness."""
     return ulid.encode_ulid(
         to_milliseconds(at), number.to_bytes(ulid.RANDOM_BYTES, "big")
     )

@@ -1,4 +1,4 @@
-"""Long histories of one run, made by dice that always fall the same way."""
+"""Long random histories of one run, the same in every test run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def history(seed: int, length: int) -> Iterator[RunState]:
-    """Go through states of a run, each a random change of the one before."""
+    """Yield states of a run, each a random change of the one before."""
     dice = random.Random(seed)  # noqa: S311 - a story, not a secret
     state = make_state()
     for step in range(length):
@@ -50,7 +50,7 @@ def _with_calls(state: RunState, step: int, rng: random.Random) -> RunState:
 
 
 def _without_one_call(state: RunState, _: int, rng: random.Random) -> RunState:
-    """Drop a call, and its wait if it had one."""
+    """Remove a call, and its wait if it has one."""
     if not state.calls:
         return state
     gone = rng.choice(list(state.calls))
@@ -69,7 +69,7 @@ def _without_one_call(state: RunState, _: int, rng: random.Random) -> RunState:
 
 
 def _with_one_wait(state: RunState, step: int, _: random.Random) -> RunState:
-    """Add a call that waits, to those that are there."""
+    """Add a call with an open wait."""
     wait = make_wait(200_000 + step)
     other = make_state(wait)
     frame = state.frames[ROOT_FRAME_ID]
@@ -88,7 +88,7 @@ def _with_one_wait(state: RunState, step: int, _: random.Random) -> RunState:
 
 
 def _with_rewritten_log(state: RunState, step: int, rng: random.Random) -> RunState:
-    """Begin the log anew: some of the old messages, then another history."""
+    """Start a new log with some of the old messages."""
     old = state.logs[ROOT_FRAME_ID].messages
     keep = rng.randrange(len(old) + 1)
     log = MessageLog(

@@ -1,4 +1,4 @@
-"""A store that lets somebody else act right before a request, chosen by its number."""
+"""A store that lets a rival act before one request."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class InterleavingStore:
-    """Passes all on to the inner store; before request `number` the visitor acts."""
+    """Passes operations on; before request `number` the visitor acts."""
 
     def __init__(
         self,
@@ -55,6 +55,6 @@ class InterleavingStore:
         await self.inner.delete(key)
 
     async def probe(self) -> None:
-        """Let the inner store prove itself."""
+        """Probe the inner store."""
         await self._count_request()
         await self.inner.probe()

@@ -1,4 +1,4 @@
-"""Small runs in a store: their tables, their waits, and how to put them there."""
+"""Small runs in a store: their states, waits and objects."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SCHEMA = (
 
 
 def run_async(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Return what a coroutine returns."""
+    """Run a coroutine and return its result."""
     return asyncio.run(coroutine)
 
 
@@ -75,7 +75,7 @@ def make_wait(
 def make_state(
     *waits: Wait, run_id: str = RUN, status: RunStatus = "suspended"
 ) -> RunState:
-    """Return a run that stands at some waits, or one that is about to ask."""
+    """Return a run with open waits, or a run before its first model call."""
     calls: dict[str, CallRow] = {}
     for wait in waits:
         state: CallState = Waiting(wait.id)
@@ -137,14 +137,14 @@ def with_proposed_call(state: RunState, call_id: str) -> RunState:
 
 
 def make_objects(store: Store | None = None) -> Objects:
-    """Return the ledger's view of a store, by default a new one in memory."""
+    """Return `Objects` over a store; by default a new store in memory."""
     return Objects(store if store is not None else MemoryStore())
 
 
 async def store_suspended_run(
     objects: Objects, *waits: Wait, run_id: str = RUN, announce_waits: bool = True
 ) -> LoadedVersion:
-    """Put a run that stands at waits into a store, and their objects if `shown`."""
+    """Store a run with open waits, and the wait objects if `shown`."""
     state = make_state(*waits, run_id=run_id)
     loaded = await Versions(objects, run_id).append(None, state, at=MOMENT)
     if announce_waits:
@@ -160,7 +160,7 @@ async def all_keys(objects: Objects, prefix: str = "") -> list[str]:
 async def copy_object(
     store: Store, source: str, target: str, *, overwrite: bool = False
 ) -> None:
-    """Copy an object's bytes to another key, as somebody with access could."""
+    """Copy an object to another key, as an attacker with access can."""
     body = await store.read(source)
     if overwrite:
         await store.delete(target)

@@ -1,4 +1,4 @@
-"""What came to a run from outside: all of it, once, and only what is its own."""
+"""Arrivals: each decision, inbox message and cancel request is read once."""
 
 from __future__ import annotations
 
@@ -42,94 +42,94 @@ if TYPE_CHECKING:
 
 
 def make_inbox_message(number: int, text: str = "") -> InboxMessage:
-    """Return a letter that is about to be posted."""
+    """Return an inbox message without a number."""
     message = said.user_message(text or f"letter {number}")
     return InboxMessage(id=make_ulid(number), number=0, at=MOMENT, message=message)
 
 
 def make_cancel_request(number: int = 1, reason: str | None = None) -> CancelRequest:
-    """Return a wish to cancel."""
+    """Return a cancel request."""
     return CancelRequest(id=make_ulid(number), at=MOMENT, by="kim", reason=reason)
 
 
 def with_inbox_number(state: RunState, number: int) -> RunState:
-    """Return the run after it took in some messages."""
+    """Return the run after it read some inbox messages."""
     return replace(state, run=replace(state.run, last_inbox_number=number))
 
 
 def test_arrivals_of_a_quiet_run_are_empty() -> None:
     async def scenario() -> None:
-        place = make_objects()
-        loaded = await store_suspended_run(place, make_wait())
+        objects = make_objects()
+        loaded = await store_suspended_run(objects, make_wait())
 
-        assert Arrivals() == await read_arrivals(place, loaded.state)
+        assert Arrivals() == await read_arrivals(objects, loaded.state)
         assert () == Arrivals().marker_keys
 
     run_async(scenario())
 
 
 def test_arrivals_hold_decisions_messages_and_cancel_request() -> None:
-    """R-B6: each of several decisions by its own wait."""
+    """Each of several decisions is found under its own wait."""
 
-    async def story() -> None:
-        # Given a run that stands at three waits
-        place = make_objects()
+    async def scenario() -> None:
+        # Given a run with three open waits
+        objects = make_objects()
         waits = [make_wait(1), make_wait(2, "unknown"), make_wait(3)]
-        loaded = await store_suspended_run(place, *waits)
+        loaded = await store_suspended_run(objects, *waits)
 
-        # When two are decided, two messages are posted and it is cancelled
+        # When two are decided, two messages are posted and the run is cancelled
         yes = await decide(
-            place, waits[0].id, Approve(), now=MOMENT, decision_id=make_ulid(1)
+            objects, waits[0].id, Approve(), now=MOMENT, decision_id=make_ulid(1)
         )
-        told = await decide(
-            place, waits[1].id, Answer(0), now=MOMENT, decision_id=make_ulid(2)
+        reading = await decide(
+            objects, waits[1].id, Answer(0), now=MOMENT, decision_id=make_ulid(2)
         )
-        first = await post(place, RUN, make_inbox_message(1))
-        second = await post(place, RUN, make_inbox_message(2))
-        wanted = await record_cancel_request(place, RUN, make_cancel_request())
+        first = await post(objects, RUN, make_inbox_message(1))
+        second = await post(objects, RUN, make_inbox_message(2))
+        wanted = await record_cancel_request(objects, RUN, make_cancel_request())
 
-        # Then a worker sees all of it, and what points at it
-        came = await read_arrivals(place, loaded.state)
-        assert {waits[0].id: yes, waits[1].id: told} == came.decisions
+        # Then a worker reads all of them and their markers
+        came = await read_arrivals(objects, loaded.state)
+        assert {waits[0].id: yes, waits[1].id: reading} == came.decisions
         assert (first, second) == came.inbox_messages
         assert wanted == came.cancel_request
-        made = {key async for key in place.all_keys("markers/")}
+        made = {key async for key in objects.all_keys("markers/")}
         assert 5 == len(made)
         assert made == set(came.marker_keys)
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_handled_decisions_and_messages_are_not_returned_again() -> None:
-    """R-A10: decisions of earlier waits and messages that were heard."""
+    """Decisions of earlier waits and messages that were read do not arrive again."""
 
-    async def story() -> None:
-        place = make_objects()
+    async def scenario() -> None:
+        objects = make_objects()
         wait = make_wait(1)
-        await store_suspended_run(place, wait)
-        await decide(place, wait.id, Approve(), now=MOMENT, decision_id=make_ulid(1))
+        await store_suspended_run(objects, wait)
+        await decide(objects, wait.id, Approve(), now=MOMENT, decision_id=make_ulid(1))
         for number in (1, 2, 3):
-            await post(place, RUN, make_inbox_message(number))
+            await post(objects, RUN, make_inbox_message(number))
 
-        # Given the state in which it took the decision and two letters in
+        # Given the state after it read the decision and two messages
         later = with_inbox_number(make_state(make_wait(2)), 2)
-        came = await read_arrivals(place, later)
+        came = await read_arrivals(objects, later)
 
         assert {} == came.decisions
         assert [3] == [each.number for each in came.inbox_messages]
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_arrivals_cost_one_listing_and_one_read_each() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         store = FaultyStore(MemoryStore())
-        place = Objects(store)
+        objects = Objects(store)
         waits = [make_wait(number) for number in range(1, 6)]
-        loaded = await store_suspended_run(place, *waits)
+        loaded = await store_suspended_run(objects, *waits)
         for number in (1, 2):
             await decide(
-                place,
+                objects,
                 waits[number].id,
                 Deny(),
                 now=MOMENT,
@@ -137,103 +137,103 @@ def test_arrivals_cost_one_listing_and_one_read_each() -> None:
             )
         store.operations.clear()
 
-        await read_arrivals(place, loaded.state)
+        await read_arrivals(objects, loaded.state)
 
         assert ["keys", "read", "read"] == [each.verb for each in store.operations]
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_inbox_messages_are_sorted_by_number() -> None:
-    async def story() -> None:
-        place = make_objects()
-        loaded = await store_suspended_run(place)
+    async def scenario() -> None:
+        objects = make_objects()
+        loaded = await store_suspended_run(objects)
         for number in range(1, 13):
-            await post(place, RUN, make_inbox_message(number))
+            await post(objects, RUN, make_inbox_message(number))
 
-        came = await read_arrivals(place, loaded.state)
+        came = await read_arrivals(objects, loaded.state)
 
         assert list(range(1, 13)) == [each.number for each in came.inbox_messages]
         assert "letter 12" == came.inbox_messages[11].message.content
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_arrivals_of_a_run_with_a_longer_name_are_not_its_own() -> None:
-    async def story() -> None:
-        place = make_objects()
-        loaded = await store_suspended_run(place)
-        await store_suspended_run(place, run_id=RUN + "0")
-        await record_cancel_request(place, RUN + "0", make_cancel_request())
-        await post(place, RUN + "0", make_inbox_message(1))
+    async def scenario() -> None:
+        objects = make_objects()
+        loaded = await store_suspended_run(objects)
+        await store_suspended_run(objects, run_id=RUN + "0")
+        await record_cancel_request(objects, RUN + "0", make_cancel_request())
+        await post(objects, RUN + "0", make_inbox_message(1))
 
-        assert Arrivals() == await read_arrivals(place, loaded.state)
+        assert Arrivals() == await read_arrivals(objects, loaded.state)
 
-    run_async(story())
+    run_async(scenario())
 
 
 @pytest.mark.parametrize("name", [".DS_Store", "m-1", "m-x", "d-x", "cancel2"])
 def test_a_foreign_key_is_passed_over(name: str) -> None:
-    async def story() -> None:
-        place = make_objects()
-        loaded = await store_suspended_run(place, make_wait())
-        await place.create(layout.arrivals_prefix(RUN) + name, b"")
+    async def scenario() -> None:
+        objects = make_objects()
+        loaded = await store_suspended_run(objects, make_wait())
+        await objects.create(layout.arrivals_prefix(RUN) + name, b"")
 
-        assert Arrivals() == await read_arrivals(place, loaded.state)
+        assert Arrivals() == await read_arrivals(objects, loaded.state)
 
-    run_async(story())
+    run_async(scenario())
 
 
 # Only its own ------------------------------------------------------------------
 
 
-def test_a_decision_for_another_call_is_refused() -> None:
-    """R-C1, R-C7: the digest of the decision is that of the wait."""
+def test_decision_with_another_digest_is_corrupt() -> None:
+    """The digest of a decision equals the digest of its wait."""
 
-    async def story() -> None:
-        place = make_objects()
+    async def scenario() -> None:
+        objects = make_objects()
         wait = make_wait()
-        loaded = await store_suspended_run(place, wait)
-        stands = await decide(
-            place, wait.id, Approve(), now=MOMENT, decision_id=make_ulid(1)
+        loaded = await store_suspended_run(objects, wait)
+        recorded = await decide(
+            objects, wait.id, Approve(), now=MOMENT, decision_id=make_ulid(1)
         )
 
-        # Given a version whose wait is for other arguments
+        # Given a version whose wait has other arguments
         other = replace(wait, digest="f" * 64)
         state = replace(loaded.state, waits={wait.id: other})
 
         with pytest.raises(Corrupt) as caught:
-            await read_arrivals(place, state)
+            await read_arrivals(objects, state)
         assert wait.id in str(caught.value)
-        assert stands == await read_decision(place, wait.id)
+        assert recorded == await read_decision(objects, wait.id)
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_decided_waits_lists_decisions_only() -> None:
-    """R-E9: their objects are removed once more; strangers' keys name no wait."""
+    """Foreign keys are not listed as decided waits."""
 
-    async def story() -> None:
-        place = make_objects()
+    async def scenario() -> None:
+        objects = make_objects()
         waits = [make_wait(1), make_wait(2, "unknown"), make_wait(3)]
-        await store_suspended_run(place, *waits)
+        await store_suspended_run(objects, *waits)
         for wait in waits[:2]:
-            await decide(place, wait.id, Deny(), now=MOMENT, decision_id=make_ulid(1))
-        await post(place, RUN, make_inbox_message(1))
-        await record_cancel_request(place, RUN, make_cancel_request())
-        await place.create(f"{layout.arrivals_prefix(RUN)}d-readme", b"")
+            await decide(objects, wait.id, Deny(), now=MOMENT, decision_id=make_ulid(1))
+        await post(objects, RUN, make_inbox_message(1))
+        await record_cancel_request(objects, RUN, make_cancel_request())
+        await objects.create(f"{layout.arrivals_prefix(RUN)}d-readme", b"")
 
-        found = await list_decided_wait_ids(place, RUN)
+        found = await list_decided_wait_ids(objects, RUN)
 
         assert sorted(wait.id for wait in waits[:2]) == sorted(found)
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_decision_deleted_before_reading_is_corrupt() -> None:
-    """R-C5, R-E7: it was listed, and nobody can say what it was; that is told."""
+    """A decision that was listed and cannot be read is an error, not an open wait."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         inner = MemoryStore()
         wait = make_wait()
         loaded = await store_suspended_run(Objects(inner), wait)
@@ -247,13 +247,13 @@ def test_decision_deleted_before_reading_is_corrupt() -> None:
             await read_arrivals(Objects(visits), loaded.state)
         assert (RUN, wait.id) == (caught.value.run_id, caught.value.wait_id)
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_inbox_message_deleted_before_reading_names_the_run() -> None:
-    """R-E7: an error of ours, so that a sweep goes on with the other runs."""
+    """The error has the run id, so that a sweep goes on with other runs."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         inner = MemoryStore()
         loaded = await store_suspended_run(Objects(inner), make_wait())
         await post(Objects(inner), RUN, make_inbox_message(1))
@@ -266,128 +266,132 @@ def test_inbox_message_deleted_before_reading_names_the_run() -> None:
             await read_arrivals(Objects(visits), loaded.state)
         assert RUN == caught.value.run_id
 
-    run_async(story())
+    run_async(scenario())
 
 
-def test_a_decision_under_another_waits_key_is_refused() -> None:
-    """R-C8: a Yes for one call is no Yes for another."""
+def test_decision_under_the_key_of_another_wait_is_corrupt() -> None:
+    """An approval of one call does not approve another call."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
-        place = Objects(store)
+        objects = Objects(store)
         one, two = make_wait(1), make_wait(2)
-        loaded = await store_suspended_run(place, one, two)
-        await decide(place, one.id, Approve(), now=MOMENT, decision_id=make_ulid(1))
+        loaded = await store_suspended_run(objects, one, two)
+        await decide(objects, one.id, Approve(), now=MOMENT, decision_id=make_ulid(1))
         await copy_object(
             store, layout.decision_key(one.id), layout.decision_key(two.id)
         )
 
         with pytest.raises(Corrupt):
-            await read_arrivals(place, loaded.state)
+            await read_arrivals(objects, loaded.state)
         with pytest.raises(Corrupt):
-            await read_decision(place, two.id)
+            await read_decision(objects, two.id)
 
-    run_async(story())
+    run_async(scenario())
 
 
-def test_a_decision_of_another_run_is_refused() -> None:
-    """R-C8: even where the rest of the wait's id is the same."""
+def test_decision_of_another_run_is_corrupt() -> None:
+    """The run is compared, also if the rest of the wait id is equal."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
-        place = Objects(store)
+        objects = Objects(store)
         mine, theirs = make_wait(1), make_wait(1, run_id="kim-1")
-        loaded = await store_suspended_run(place, mine)
-        await store_suspended_run(place, theirs, run_id="kim-1")
-        await decide(place, theirs.id, Approve(), now=MOMENT, decision_id=make_ulid(1))
+        loaded = await store_suspended_run(objects, mine)
+        await store_suspended_run(objects, theirs, run_id="kim-1")
+        await decide(
+            objects, theirs.id, Approve(), now=MOMENT, decision_id=make_ulid(1)
+        )
         await copy_object(
             store, layout.decision_key(theirs.id), layout.decision_key(mine.id)
         )
 
         with pytest.raises(Corrupt):
-            await read_arrivals(place, loaded.state)
+            await read_arrivals(objects, loaded.state)
 
-    run_async(story())
+    run_async(scenario())
 
 
-def test_a_cancellation_of_another_run_is_refused() -> None:
-    """R-C8."""
+def test_cancel_request_of_another_run_is_corrupt() -> None:
+    """A cancel request that was copied from another run is not used."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
-        place = Objects(store)
-        loaded = await store_suspended_run(place)
-        await record_cancel_request(place, "kim-1", make_cancel_request())
+        objects = Objects(store)
+        loaded = await store_suspended_run(objects)
+        await record_cancel_request(objects, "kim-1", make_cancel_request())
         await copy_object(
             store, layout.cancel_request_key("kim-1"), layout.cancel_request_key(RUN)
         )
 
         with pytest.raises(Corrupt):
-            await read_cancel_request(place, RUN)
+            await read_cancel_request(objects, RUN)
         with pytest.raises(Corrupt):
-            await read_arrivals(place, loaded.state)
+            await read_arrivals(objects, loaded.state)
 
-    run_async(story())
+    run_async(scenario())
 
 
 @pytest.mark.parametrize(
     ("source", "target"), [(("kim-1", 1), (RUN, 1)), ((RUN, 1), (RUN, 2))]
 )
-def test_inbox_message_of_another_run_or_number_is_refused(
+def test_inbox_message_of_another_run_or_number_is_corrupt(
     source: tuple[str, int], target: tuple[str, int]
 ) -> None:
-    """R-C8."""
+    """A copied inbox message is not used."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
-        place = Objects(store)
-        loaded = await store_suspended_run(place)
-        await post(place, source[0], make_inbox_message(1))
+        objects = Objects(store)
+        loaded = await store_suspended_run(objects)
+        await post(objects, source[0], make_inbox_message(1))
         await copy_object(
             store, layout.inbox_message_key(*source), layout.inbox_message_key(*target)
         )
 
         with pytest.raises(Corrupt):
-            await read_arrivals(place, loaded.state)
+            await read_arrivals(objects, loaded.state)
 
-    run_async(story())
+    run_async(scenario())
 
 
 @pytest.mark.parametrize("body", [b"", b"\0" * 90, b"true", b'{"kind":"approve"}'])
 def test_unreadable_arrival_is_named_and_kept(body: bytes) -> None:
-    """R-E7: never "nobody decided", never overwritten."""
+    """An unreadable decision is an error, and is not overwritten."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         for place_of in (
             layout.decision_key(make_wait().id),
             layout.cancel_request_key(RUN),
             layout.inbox_message_key(RUN, 1),
         ):
-            place = make_objects()
-            loaded = await store_suspended_run(place, make_wait())
-            await place.create(place_of, body)
+            objects = make_objects()
+            loaded = await store_suspended_run(objects, make_wait())
+            await objects.create(place_of, body)
 
             with pytest.raises(FormatError) as caught:
-                await read_arrivals(place, loaded.state)
+                await read_arrivals(objects, loaded.state)
             assert place_of in str(caught.value)
-            assert body == await place.read(place_of)
+            assert body == await objects.read(place_of)
 
-    run_async(story())
+    run_async(scenario())
 
 
-def test_an_object_of_another_kind_is_refused() -> None:
-    """A denial put where a wish to cancel would stand."""
+def test_object_of_another_kind_is_corrupt() -> None:
+    """A denial under the key of the cancel request is not used."""
 
-    async def story() -> None:
-        place = make_objects()
+    async def scenario() -> None:
+        objects = make_objects()
         wait = make_wait()
-        loaded = await store_suspended_run(place, wait)
-        stands = await decide(
-            place, wait.id, Deny(), now=MOMENT, decision_id=make_ulid(1)
+        loaded = await store_suspended_run(objects, wait)
+        recorded = await decide(
+            objects, wait.id, Deny(), now=MOMENT, decision_id=make_ulid(1)
         )
-        await place.create(layout.cancel_request_key(RUN), encode_decision(stands, RUN))
+        await objects.create(
+            layout.cancel_request_key(RUN), encode_decision(recorded, RUN)
+        )
 
         with pytest.raises(FormatError):
-            await read_arrivals(place, loaded.state)
+            await read_arrivals(objects, loaded.state)
 
-    run_async(story())
+    run_async(scenario())

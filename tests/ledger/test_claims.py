@@ -1,4 +1,4 @@
-"""The right to move a run on: on two clocks, for a time, counted."""
+"""Claims: their time on two clocks, and their attempts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def new_lease(clock: FakeClock, length: float = 30.0) -> Lease:
 
 
 def claimed_run_row(until: datetime, attempt: int = 1) -> RunRow:
-    """Return the row of a run that a worker holds."""
+    """Return the row of a run that a worker has claimed."""
     claim = Claim(worker="w", until=until, attempt=attempt)
     return replace(make_state(status="running").run, claim=claim)
 
@@ -58,7 +58,7 @@ def test_a_lease_begins_whole() -> None:
         (10.0, True, False),  # exactly two thirds are left
         (10.5, True, True),
         (14.9, True, True),
-        (15.0, False, True),  # half is left: too little to begin a call
+        (15.0, False, True),  # half is left: not enough to start a call
         (29.9, False, True),
         (30.0, False, True),
         (31.0, False, True),
@@ -76,8 +76,8 @@ def test_what_a_lease_allows_as_time_passes(
     assert 30 - passed == pytest.approx(lease.seconds_left, abs=0.001)
 
 
-def test_a_wall_clock_that_stands_still_does_not_lengthen_a_lease() -> None:
-    """R-A5: a machine whose wall clock froze, or was set back."""
+def test_frozen_wall_clock_does_not_extend_a_lease() -> None:
+    """The lease ends on the elapsed clock if the wall clock froze or was set back."""
     clock = FakeClock()
     lease = new_lease(clock)
     clock.advance(16, wall=False)
@@ -87,8 +87,8 @@ def test_a_wall_clock_that_stands_still_does_not_lengthen_a_lease() -> None:
     assert not lease.can_start_call
 
 
-def test_an_elapsed_clock_that_stands_still_does_not_lengthen_a_lease() -> None:
-    """R-A5: a virtual machine that was suspended, whose uptime did not go on."""
+def test_frozen_elapsed_clock_does_not_extend_a_lease() -> None:
+    """The lease ends on the wall clock after a virtual machine was suspended."""
     clock = FakeClock()
     lease = new_lease(clock)
     clock.advance(16, elapsed=False)
@@ -106,8 +106,8 @@ def test_lease_ends_while_the_machine_sleeps() -> None:
     assert not lease.can_start_call
 
 
-def test_a_wall_clock_that_leaps_forward_ends_a_lease() -> None:
-    """It errs on the safe side: the others, who see that time, may take over."""
+def test_wall_clock_set_forward_ends_a_lease() -> None:
+    """Other workers, which see that time, may take over."""
     clock = FakeClock()
     lease = new_lease(clock)
     clock.advance(3600, elapsed=False)
@@ -115,8 +115,8 @@ def test_a_wall_clock_that_leaps_forward_ends_a_lease() -> None:
     assert not lease.can_start_call
 
 
-def test_a_lease_is_measured_from_before_its_create_is_sent() -> None:
-    """What takes long on the way is lost to the holder, never to the others."""
+def test_lease_begins_before_its_create_is_sent() -> None:
+    """A slow request shortens the time of the holder."""
     clock = FakeClock()
     lease = new_lease(clock)
     clock.advance(20)
@@ -174,7 +174,7 @@ def test_claiming_and_releasing_changes_nothing_else() -> None:
 
 
 def test_attempts_count_takeovers_of_unreleased_claims() -> None:
-    """R-A9: bounded also when every attempt dies by SIGKILL."""
+    """Attempts are counted also if each worker dies by SIGKILL."""
     state = make_state()
     for expected in (1, 2, 3, 4):
         attempt = next_attempt(state.run)
@@ -196,10 +196,8 @@ def test_attempt_count_restarts_after_a_release() -> None:
 @pytest.mark.parametrize(
     ("seconds", "busy"), [(-1, False), (0, False), (0.001, True), (30, True)]
 )
-def test_a_claim_holds_until_its_end_and_not_longer(
-    seconds: float, *, busy: bool
-) -> None:
-    """R-A5: another resumer can take over after a bounded time."""
+def test_claim_lasts_until_its_end(seconds: float, *, busy: bool) -> None:
+    """Another worker can take over after a limited time."""
     run = claimed_run_row(MOMENT + timedelta(seconds=seconds))
 
     if not busy:
@@ -226,18 +224,18 @@ def test_a_run_that_nobody_holds_is_free() -> None:
         (0.0, False),
         (1.0, False),
         (0.5, False),
-        (-7.5, False),  # a quarter of 30 s before it was sent
+        (-7.5, False),  # a quarter of 30 s before the request
         (-7.501, True),
-        (8.5, False),  # a quarter after it was answered
+        (8.5, False),  # a quarter of 30 s after the reply
         (8.501, True),
         (3600.0, True),
         (-3600.0, True),
     ],
 )
-def test_a_clock_may_be_off_by_a_quarter_of_a_claim(
+def test_clock_may_differ_by_a_quarter_of_a_claim(
     store_time: float | None, *, off: bool
 ) -> None:
-    """`told` counts from the sending; the answer came a second later."""
+    """The reading has the times before and after the request."""
     moment = None if store_time is None else seconds_after_start(store_time)
     if not off:
         check_clock(ClockReading(MOMENT, moment, seconds_after_start(1)), 30, RUN)

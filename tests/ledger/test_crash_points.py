@@ -1,7 +1,7 @@
-"""Die before and after every storage call, ask again, and look at the promises.
+"""Crash before and after every storage call, repeat the operation, check the promises.
 
-A crash may leave a thing done or not done, never half done; and whatever is done has a
-marker, so that a sweep which only follows markers finds it.
+After a crash, an operation is done or not done. A thing that is done has a marker, so
+that a sweep finds it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ MOMENTS: tuple[Moment, Moment] = ("before", "after")
 async def crash_at(
     store: MemoryStore, action: StoreAction, number: int, moment: Moment
 ) -> bool:
-    """Do a deed in a process that dies at a storage call; tell whether it did."""
+    """Run an action that crashes at a storage call; return whether it did."""
     try:
         await action(Objects(FaultyStore(store, at(number, crashed(moment)))))
     except Crash:
@@ -65,7 +65,7 @@ async def crash_at(
 async def stores_after_crashes(
     made: StoreFactory, action: StoreAction
 ) -> list[tuple[tuple[int, Moment], MemoryStore]]:
-    """Return the store as each possible crash of a deed leaves it."""
+    """Yield the store after each possible crash of an action."""
     left: list[tuple[tuple[int, Moment], MemoryStore]] = []
     for number, moment in product(range(1, MAX_REQUESTS), MOMENTS):
         store = await made()
@@ -77,15 +77,15 @@ async def stores_after_crashes(
 
 
 async def drop_done_markers(store: MemoryStore) -> list[str]:
-    """Drop the markers that stand for nothing, as a sweep does; return the others."""
-    place = Objects(store)
-    newest = await Versions(place, RUN).load_newest()
+    """Delete the markers that are not needed, as a sweep does; return the others."""
+    objects = Objects(store)
+    newest = await Versions(objects, RUN).load_newest()
     standing: list[str] = []
-    async for marker in markers.list_due(place, seconds_after_start(10**6)):
+    async for marker in markers.list_due(objects, seconds_after_start(10**6)):
         if markers.is_needed(marker, newest.number, newest.state):
             standing.append(marker.key)
         else:
-            await place.delete(marker.key)
+            await objects.delete(marker.key)
     return standing
 
 
@@ -93,14 +93,14 @@ async def drop_done_markers(store: MemoryStore) -> list[str]:
 
 
 def decide_action(verdict: Verdict, number: int, wait: str) -> StoreAction:
-    """Return the deed of deciding a wait."""
-    return lambda place: decide(
-        place, wait, verdict, now=MOMENT, decision_id=make_ulid(number, MOMENT)
+    """Return the action that decides a wait."""
+    return lambda objects: decide(
+        objects, wait, verdict, now=MOMENT, decision_id=make_ulid(number, MOMENT)
     )
 
 
 async def store_with_wait(kind: str) -> MemoryStore:
-    """Return a store with a run that stands at one wait."""
+    """Return a store with a run that has one open wait."""
     store = MemoryStore()
     wait = make_wait(1, "unknown") if kind == "unknown" else make_wait(1)
     await store_suspended_run(Objects(store), wait, announce_waits=kind != "hidden")
@@ -108,17 +108,17 @@ async def store_with_wait(kind: str) -> MemoryStore:
 
 
 async def check_wait(store: MemoryStore, wait: str) -> Decision | None:
-    """Check what must hold at any time, and return the decision if there is one."""
-    place = Objects(store)
-    decision = await read_decision(place, wait)
+    """Check what must hold at any time; return the decision, or None."""
+    objects = Objects(store)
+    decision = await read_decision(objects, wait)
     standing = await drop_done_markers(store)
     if decision is None:
-        # Open: whoever decides finds it, by its object or by its version.
-        found = await find_open_wait(place, wait)
+        # Open: a decider finds the wait, by its object or by its version.
+        found = await find_open_wait(objects, wait)
         assert found is not None
         assert wait == found.id
         return None
-    # Decided and not taken in: a sweep finds the run by this decision's own marker.
+    # Decided but not read: a sweep finds the run by the marker of this decision.
     assert decision.marker in standing
     return decision
 
@@ -133,7 +133,7 @@ DECISION_CASES: list[tuple[str, Verdict, Verdict]] = [
 
 
 def wait_id_of(kind: str) -> str:
-    """Return the id of the wait of a story."""
+    """Return the id of the wait of a scenario."""
     return make_wait_id(1, "unknown") if kind == "unknown" else make_wait_id(1)
 
 
@@ -141,7 +141,7 @@ def wait_id_of(kind: str) -> str:
 def test_decide_repeated_after_any_crash_records_one_decision(
     kind: str, verdict: Verdict, other: Verdict
 ) -> None:
-    """R-A3, R-E10: the decision stands, or the wait is open; the same again settles."""
+    """The decision is recorded or the wait is open; a repeat records it."""
     wait = wait_id_of(kind)
 
     async def scenario() -> None:
@@ -149,10 +149,10 @@ def test_decide_repeated_after_any_crash_records_one_decision(
         for point, store in await stores_after_crashes(
             lambda: store_with_wait(kind), deed
         ):
-            # Given what the crash left
+            # Given the store after the crash
             stood = await check_wait(store, wait)
 
-            # When the client asks again
+            # When the client repeats the request
             again = await decide(
                 Objects(store),
                 wait,
@@ -161,12 +161,12 @@ def test_decide_repeated_after_any_crash_records_one_decision(
                 decision_id=make_ulid(2),
             )
 
-            # Then its decision stands, with its marker, and nothing is shown as open
+            # Then its decision is recorded with a marker, and no wait is listed
             assert again == await check_wait(store, wait), point
             assert stood in (None, again), point
             assert [] == await all_keys(Objects(store), layout.WAITS_PREFIX), point
 
-            # And somebody else is told which
+            # And another decider gets that decision
             with pytest.raises(AlreadyDecided) as caught:
                 await decide_action(other, 3, wait)(Objects(store))
             assert again == caught.value.decision
@@ -178,34 +178,34 @@ def test_decide_repeated_after_any_crash_records_one_decision(
 def test_other_decision_after_any_crash_loses_to_a_recorded_one(
     kind: str, verdict: Verdict, other: Verdict
 ) -> None:
-    """R-A1: the second decision wins only where the first one was never recorded."""
+    """A second decision succeeds only if the first was not recorded."""
     wait = wait_id_of(kind)
 
-    async def story() -> None:
+    async def scenario() -> None:
         deed = decide_action(verdict, 1, wait)
         for point, store in await stores_after_crashes(
             lambda: store_with_wait(kind), deed
         ):
             stood = await check_wait(store, wait)
             try:
-                told: object = await decide_action(other, 2, wait)(Objects(store))
+                reading: object = await decide_action(other, 2, wait)(Objects(store))
             except AlreadyDecided as error:
-                told = error.decision
-            stands = await check_wait(store, wait)
+                reading = error.decision
+            recorded = await check_wait(store, wait)
 
-            assert stands is not None, point
-            assert stands == told, point
-            assert stood in (None, stands), point
-            assert make_ulid(2 if stood is None else 1) == stands.id, point
+            assert recorded is not None, point
+            assert recorded == reading, point
+            assert stood in (None, recorded), point
+            assert make_ulid(2 if stood is None else 1) == recorded.id, point
 
-    run_async(story())
+    run_async(scenario())
 
 
 @pytest.mark.parametrize(("kind", "verdict", "_"), DECISION_CASES)
 def test_decide_survives_two_crashes(kind: str, verdict: Verdict, _: Verdict) -> None:
     wait = wait_id_of(kind)
 
-    async def story() -> None:
+    async def scenario() -> None:
         for (first, one), (second, two) in product(
             product(range(1, 8), MOMENTS), product(range(1, 8), MOMENTS)
         ):
@@ -221,45 +221,45 @@ def test_decide_survives_two_crashes(kind: str, verdict: Verdict, _: Verdict) ->
             assert stood in (None, again)
             assert [] == await all_keys(Objects(store), layout.WAITS_PREFIX)
 
-    run_async(story())
+    run_async(scenario())
 
 
 @pytest.mark.parametrize("kind", ["shown", "hidden"])
 def test_crash_of_a_losing_decider_keeps_the_first_decision(kind: str) -> None:
-    """R-A1: also while it takes its own marker away."""
+    """This holds also while the loser deletes its own marker."""
     wait = make_wait_id(1)
 
     async def decided() -> MemoryStore:
         store = await store_with_wait(kind)
         await decide_action(Deny(by="jo"), 9, wait)(Objects(store))
-        # The winner died before it removed the wait's object.
+        # The winner crashed before it removed the wait's object.
         await waits.create(Objects(store), [make_wait(1)])
         return store
 
-    async def story() -> None:
-        async def loses(place: Objects) -> None:
+    async def scenario() -> None:
+        async def loses(objects: Objects) -> None:
             with pytest.raises(AlreadyDecided):
-                await decide_action(Approve(by="kim"), 1, wait)(place)
+                await decide_action(Approve(by="kim"), 1, wait)(objects)
 
         for point, store in await stores_after_crashes(decided, loses):
-            stands = await check_wait(store, wait)
-            assert stands is not None, point
-            assert make_ulid(9) == stands.id, point
+            recorded = await check_wait(store, wait)
+            assert recorded is not None, point
+            assert make_ulid(9) == recorded.id, point
             await loses(Objects(store))
-            assert stands == await check_wait(store, wait), point
+            assert recorded == await check_wait(store, wait), point
             assert [] == await all_keys(Objects(store), layout.WAITS_PREFIX), point
 
-    run_async(story())
+    run_async(scenario())
 
 
-def test_mend_survives_any_crash() -> None:
-    """The wait is shown, or who asks for it by its id finds it all the same."""
+def test_recreate_missing_waits_survives_any_crash() -> None:
+    """The wait is listed, or is found by its id."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         wait = make_wait(1)
 
-        async def mends(place: Objects) -> None:
-            await waits.recreate_missing(place, [wait])
+        async def mends(objects: Objects) -> None:
+            await waits.recreate_missing(objects, [wait])
 
         for _, store in await stores_after_crashes(
             lambda: store_with_wait("hidden"), mends
@@ -270,33 +270,33 @@ def test_mend_survives_any_crash() -> None:
                 Objects(store), layout.WAITS_PREFIX
             )
 
-    run_async(story())
+    run_async(scenario())
 
 
 # Posting ------------------------------------------------------------------------
 
 
 def make_inbox_message(number: int) -> InboxMessage:
-    """Return a letter that is about to be posted."""
+    """Return an inbox message without a number."""
     message = said.user_message(f"letter {number}")
     return InboxMessage(id=make_ulid(number), number=0, at=MOMENT, message=message)
 
 
 async def check_inbox(store: MemoryStore) -> tuple[InboxMessage, ...]:
-    """Check what must hold of an inbox at any time, and return its letters."""
+    """Check what must hold of an inbox at any time; return its messages."""
     newest = await Versions(Objects(store), RUN).load_newest()
-    letters = (await read_arrivals(Objects(store), newest.state)).inbox_messages
+    messages = (await read_arrivals(Objects(store), newest.state)).inbox_messages
     standing = await drop_done_markers(store)
 
-    assert list(range(1, len(letters) + 1)) == [each.number for each in letters]
-    for each in letters:
+    assert list(range(1, len(messages) + 1)) == [each.number for each in messages]
+    for each in messages:
         assert each.marker in standing
-    return letters
+    return messages
 
 
 @pytest.mark.parametrize("there", [0, 1, 2])
 def test_post_repeated_after_any_crash_keeps_numbers_dense(there: int) -> None:
-    """The letter is posted, with its marker, or it is not; numbers stay dense."""
+    """A message is posted with its marker, or is not posted."""
 
     async def made() -> MemoryStore:
         store = await store_with_wait("shown")
@@ -304,9 +304,9 @@ def test_post_repeated_after_any_crash_keeps_numbers_dense(there: int) -> None:
             await post(Objects(store), RUN, make_inbox_message(10 + number))
         return store
 
-    async def story() -> None:
+    async def scenario() -> None:
         for point, store in await stores_after_crashes(
-            made, lambda place: post(place, RUN, make_inbox_message(1))
+            made, lambda objects: post(objects, RUN, make_inbox_message(1))
         ):
             before = await check_inbox(store)
             assert len(before) in (there, there + 1), point
@@ -315,23 +315,23 @@ def test_post_repeated_after_any_crash_keeps_numbers_dense(there: int) -> None:
 
             assert (*before, again) == await check_inbox(store), point
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_post_that_lost_its_number_survives_any_crash() -> None:
-    """Somebody else took the number in between: the next one is tried."""
+    """If another message took the number, the next one is tried."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         for number, moment in product(range(1, MAX_REQUESTS), MOMENTS):
             store = await store_with_wait("shown")
 
-            async def rival(place: MemoryStore = store) -> None:
-                await post(Objects(place), RUN, make_inbox_message(9))
+            async def rival(objects: MemoryStore = store) -> None:
+                await post(Objects(objects), RUN, make_inbox_message(9))
 
             faulty = FaultyStore(store, at(number, crashed(moment)))
-            place = Objects(_RivalStore(faulty, rival))
+            objects = Objects(_RivalStore(faulty, rival))
             try:
-                await post(place, RUN, make_inbox_message(1))
+                await post(objects, RUN, make_inbox_message(1))
             except Crash:
                 pass
             else:
@@ -340,11 +340,11 @@ def test_post_that_lost_its_number_survives_any_crash() -> None:
             texts = [each.message.content for each in await check_inbox(store)]
             assert texts in ([], ["letter 9"], ["letter 9", "letter 1"])
 
-    run_async(story())
+    run_async(scenario())
 
 
 class _RivalStore:
-    """A store before which a rival acts once, right after the first listing."""
+    """A store in which a rival acts once, right after the first listing."""
 
     def __init__(
         self, inner: FaultyStore, rival: Callable[[], Awaitable[None]]
@@ -369,7 +369,7 @@ class _RivalStore:
 
 
 def make_cancel_request(number: int) -> CancelRequest:
-    """Return a wish to cancel."""
+    """Return a cancel request."""
     return CancelRequest(id=make_ulid(number), at=MOMENT, by=f"person {number}")
 
 
@@ -377,7 +377,7 @@ def make_cancel_request(number: int) -> CancelRequest:
 def test_cancel_repeated_after_any_crash_keeps_the_first_request(
     *, there: bool
 ) -> None:
-    """R-F6: recorded or not, the first one stands and has its marker."""
+    """The first recorded request is kept and has its marker."""
 
     async def made() -> MemoryStore:
         store = await store_with_wait("shown")
@@ -385,10 +385,10 @@ def test_cancel_repeated_after_any_crash_keeps_the_first_request(
             await record_cancel_request(Objects(store), RUN, make_cancel_request(9))
         return store
 
-    async def story() -> None:
+    async def scenario() -> None:
         for point, store in await stores_after_crashes(
             made,
-            lambda place: record_cancel_request(place, RUN, make_cancel_request(1)),
+            lambda objects: record_cancel_request(objects, RUN, make_cancel_request(1)),
         ):
             stood = await read_cancel_request(Objects(store), RUN)
             if stood is not None:
@@ -403,34 +403,34 @@ def test_cancel_repeated_after_any_crash_keeps_the_first_request(
             assert stood in (None, again), point
             assert not there or make_ulid(9) == again.id, point
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_repeated_cancel_request_survives_any_crash() -> None:
-    """R-A2: with its own id and time, it must not take its own marker away."""
+    """A repeat with the same id does not delete its own marker."""
 
     async def made() -> MemoryStore:
         store = await store_with_wait("shown")
         await record_cancel_request(Objects(store), RUN, make_cancel_request(1))
         return store
 
-    async def story() -> None:
+    async def scenario() -> None:
         for point, store in await stores_after_crashes(
             made,
-            lambda place: record_cancel_request(place, RUN, make_cancel_request(1)),
+            lambda objects: record_cancel_request(objects, RUN, make_cancel_request(1)),
         ):
             stood = await read_cancel_request(Objects(store), RUN)
             assert stood is not None, point
             assert stood.marker in await drop_done_markers(store), point
 
-    run_async(story())
+    run_async(scenario())
 
 
 # Appending ------------------------------------------------------------------------
 
 
 def test_append_is_atomic_at_any_crash() -> None:
-    """R-E10, PA-10: the old state or the new one, never a mixture."""
+    """After a crash, the run has the old state or the new one."""
 
     async def made() -> MemoryStore:
         store = MemoryStore()
@@ -441,14 +441,14 @@ def test_append_is_atomic_at_any_crash() -> None:
             loaded = await versions.append(loaded, state, at=MOMENT)
         return store
 
-    async def appends(place: Objects) -> None:
-        versions = Versions(place, RUN)
+    async def appends(objects: Objects) -> None:
+        versions = Versions(objects, RUN)
         loaded = await versions.load_newest()
         state = with_message(loaded.state, "the next")
         state = replace(state, run=replace(state.run, status="running"))
         await versions.append(loaded, state, at=MOMENT)
 
-    async def story() -> None:
+    async def scenario() -> None:
         numbers: set[int] = set()
         for point, store in await stores_after_crashes(made, appends):
             newest = await Versions(Objects(store), RUN).load_newest()
@@ -463,4 +463,4 @@ def test_append_is_atomic_at_any_crash() -> None:
             assert newest.number + 1 == again.number, point
         assert {6, 7} == numbers
 
-    run_async(story())
+    run_async(scenario())

@@ -1,4 +1,4 @@
-"""Deciding: the first well-typed decision stands, everybody else is told which."""
+"""Deciding: the first valid decision is recorded; others get an error with it."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ async def decide_wait(
     ulid_number: int = 1,
     now: datetime = MOMENT,
 ) -> Decision:
-    """Decide wait 1, unless another is named."""
+    """Decide wait 1, or another one."""
     given = cast("Verdict", verdict)
     return await decide(
         objects,
@@ -80,7 +80,7 @@ async def decide_wait(
 
 
 async def assert_undecided(objects: Objects, wait: str | None = None) -> None:
-    """Check that a wait is open as if nobody had said anything."""
+    """Check that a wait is open and nothing was recorded."""
     wait = wait or make_wait_id()
     assert await read_decision(objects, wait) is None
     assert layout.wait_key(wait) in await all_keys(objects, layout.WAITS_PREFIX)
@@ -94,19 +94,19 @@ async def assert_undecided(objects: Objects, wait: str | None = None) -> None:
     ("verdict", "kind"),
     [(APPROVE, "approve"), (Approve(), "approve"), (DENY, "deny"), (Deny(), "deny")],
 )
-def test_a_decision_is_recorded_with_all_that_was_said(
+def test_decision_is_recorded_with_all_its_fields(
     verdict: Approve | Deny, kind: str
 ) -> None:
-    """R-C9: by whom, when, why, and for which call exactly."""
+    """The record has the person, the time, the reason and the digest."""
 
     async def scenario() -> None:
-        place = make_objects()
+        objects = make_objects()
         wait = make_wait()
-        await store_suspended_run(place, wait)
+        await store_suspended_run(objects, wait)
 
-        made = await decide_wait(place, verdict, now=seconds_after_start(3))
+        made = await decide_wait(objects, verdict, now=seconds_after_start(3))
 
-        assert made == await read_decision(place, wait.id)
+        assert made == await read_decision(objects, wait.id)
         assert (wait.id, kind, seconds_after_start(3)) == (
             made.wait_id,
             made.kind,
@@ -114,24 +114,24 @@ def test_a_decision_is_recorded_with_all_that_was_said(
         )
         assert (verdict.by, verdict.reason) == (made.by, made.reason)
         assert (wait.digest, None, None) == (made.digest, made.arguments, made.value)
-        assert [] == await all_keys(place, layout.WAITS_PREFIX)
-        assert [made.marker] == await all_keys(place, layout.MARKERS_PREFIX)
+        assert [] == await all_keys(objects, layout.WAITS_PREFIX)
+        assert [made.marker] == await all_keys(objects, layout.MARKERS_PREFIX)
 
     run_async(scenario())
 
 
 def test_decide_appends_no_version() -> None:
-    """R-A3: recording and resuming are separate durable steps."""
+    """Recording a decision and resuming a run are separate steps."""
 
-    async def story() -> None:
-        place = make_objects()
-        loaded = await store_suspended_run(place, make_wait())
-        await decide_wait(place, APPROVE)
+    async def scenario() -> None:
+        objects = make_objects()
+        loaded = await store_suspended_run(objects, make_wait())
+        await decide_wait(objects, APPROVE)
 
-        newest = await Versions(place, RUN).load_newest()
+        newest = await Versions(objects, RUN).load_newest()
         assert (1, loaded.state) == (newest.number, newest.state)
 
-    run_async(story())
+    run_async(scenario())
 
 
 @pytest.mark.parametrize(
@@ -146,39 +146,39 @@ def test_decide_appends_no_version() -> None:
     ],
 )
 @pytest.mark.parametrize("seconds", [0, 5, 10**6])
-def test_the_same_decision_again_is_a_success(verdict: Verdict, seconds: int) -> None:
-    """R-A2, R-G3: redelivered at once, later, and after the deadline."""
+def test_repeated_decision_is_a_success(verdict: Verdict, seconds: int) -> None:
+    """A repeat succeeds at once, later, and after the deadline."""
 
-    async def story() -> None:
-        place = make_objects()
-        await store_suspended_run(place, make_wait(deadline=seconds_after_start(60)))
-        first = await decide_wait(place, verdict)
-        before = await all_keys(place)
+    async def scenario() -> None:
+        objects = make_objects()
+        await store_suspended_run(objects, make_wait(deadline=seconds_after_start(60)))
+        first = await decide_wait(objects, verdict)
+        before = await all_keys(objects)
 
         again = await decide_wait(
-            place, verdict, ulid_number=2, now=seconds_after_start(seconds)
+            objects, verdict, ulid_number=2, now=seconds_after_start(seconds)
         )
 
         assert first == again
-        assert before == await all_keys(place)
+        assert before == await all_keys(objects)
 
-    run_async(story())
+    run_async(scenario())
 
 
-def test_the_same_decision_with_the_same_id_is_a_success() -> None:
-    """R-A2: a redelivery that carries its own id and time."""
+def test_repeated_decision_with_the_same_id_is_a_success() -> None:
+    """A repeat may have the same id and time."""
 
-    async def story() -> None:
-        place = make_objects()
-        await store_suspended_run(place, make_wait())
-        first = await decide_wait(place, APPROVE)
+    async def scenario() -> None:
+        objects = make_objects()
+        await store_suspended_run(objects, make_wait())
+        first = await decide_wait(objects, APPROVE)
         # Given the wait's object is still there: its delete was lost
-        await waits.create(place, [make_wait()])
+        await waits.create(objects, [make_wait()])
 
-        assert first == await decide_wait(place, APPROVE)
-        assert [first.marker] == await all_keys(place, layout.MARKERS_PREFIX)
+        assert first == await decide_wait(objects, APPROVE)
+        assert [first.marker] == await all_keys(objects, layout.MARKERS_PREFIX)
 
-    run_async(story())
+    run_async(scenario())
 
 
 DIFFERENT_DECISIONS = [
@@ -198,52 +198,54 @@ DIFFERENT_DECISIONS = [
 def test_second_decision_gets_already_decided_with_the_first(
     first: Verdict, second: Verdict, *, left: bool
 ) -> None:
-    """R-A1; also where a crash left the object of the decided wait."""
+    """This holds also if a crash left the object of the decided wait."""
 
-    async def story() -> None:
-        place = make_objects()
-        await store_suspended_run(place, make_wait())
-        stands = await decide_wait(place, first)
+    async def scenario() -> None:
+        objects = make_objects()
+        await store_suspended_run(objects, make_wait())
+        recorded = await decide_wait(objects, first)
         if left:
-            await waits.create(place, [make_wait()])
+            await waits.create(objects, [make_wait()])
 
         with pytest.raises(AlreadyDecided) as caught:
-            await decide_wait(place, second, ulid_number=2, now=seconds_after_start(9))
+            await decide_wait(
+                objects, second, ulid_number=2, now=seconds_after_start(9)
+            )
 
-        assert stands == caught.value.decision
+        assert recorded == caught.value.decision
         assert (RUN, make_wait_id()) == (caught.value.run_id, caught.value.wait_id)
-        assert stands.kind in str(caught.value)
-        assert stands == await read_decision(place, make_wait_id())
-        assert [stands.marker] == await all_keys(place, layout.MARKERS_PREFIX)
-        assert [] == await all_keys(place, layout.WAITS_PREFIX)
+        assert recorded.kind in str(caught.value)
+        assert recorded == await read_decision(objects, make_wait_id())
+        assert [recorded.marker] == await all_keys(objects, layout.MARKERS_PREFIX)
+        assert [] == await all_keys(objects, layout.WAITS_PREFIX)
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_key_order_does_not_make_another_edit() -> None:
-    async def story() -> None:
-        place = make_objects()
-        await store_suspended_run(place, make_wait())
-        first = await decide_wait(place, Approve(arguments={"cents": 1, "to": "x"}))
+    async def scenario() -> None:
+        objects = make_objects()
+        await store_suspended_run(objects, make_wait())
+        first = await decide_wait(objects, Approve(arguments={"cents": 1, "to": "x"}))
 
         again = await decide_wait(
-            place, Approve(arguments={"to": "x", "cents": 1}), ulid_number=2
+            objects, Approve(arguments={"to": "x", "cents": 1}), ulid_number=2
         )
         assert first == again
 
-    run_async(story())
+    run_async(scenario())
 
 
 # Races ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("shown", [True, False])
-def test_of_opposite_decisions_at_once_exactly_one_stands(*, shown: bool) -> None:
-    """R-A1: twenty people, ten of them against; also before the wait is shown."""
+def test_exactly_one_of_opposite_decisions_is_recorded(*, shown: bool) -> None:
+    """Twenty people decide at once; also before the wait is listed."""
 
-    async def story() -> None:
-        place = make_objects()
-        await store_suspended_run(place, make_wait(), announce_waits=shown)
+    async def scenario() -> None:
+        objects = make_objects()
+        await store_suspended_run(objects, make_wait(), announce_waits=shown)
         verdicts = [
             (Approve if number % 2 else Deny)(by=f"person {number}")
             for number in range(20)
@@ -251,46 +253,46 @@ def test_of_opposite_decisions_at_once_exactly_one_stands(*, shown: bool) -> Non
 
         results = await asyncio.gather(
             *(
-                decide_wait(place, verdict, ulid_number=n)
+                decide_wait(objects, verdict, ulid_number=n)
                 for n, verdict in enumerate(verdicts)
             ),
             return_exceptions=True,
         )
 
-        stands = await read_decision(place, make_wait_id())
+        recorded = await read_decision(objects, make_wait_id())
         won = [each for each in results if isinstance(each, Decision)]
         lost = [each for each in results if isinstance(each, AlreadyDecided)]
-        assert [stands] == won
-        assert [stands] * 19 == [each.decision for each in lost]
-        assert stands is not None
-        assert [stands.marker] == await all_keys(place, layout.MARKERS_PREFIX)
-        assert [] == await all_keys(place, layout.WAITS_PREFIX)
+        assert [recorded] == won
+        assert [recorded] * 19 == [each.decision for each in lost]
+        assert recorded is not None
+        assert [recorded.marker] == await all_keys(objects, layout.MARKERS_PREFIX)
+        assert [] == await all_keys(objects, layout.WAITS_PREFIX)
 
-    run_async(story())
+    run_async(scenario())
 
 
-def test_the_same_decision_at_once_is_one_decision() -> None:
-    """R-A1, R-G3: a double click, a webhook that is delivered five times."""
+def test_concurrent_equal_decisions_are_one_decision() -> None:
+    """A double click, or a webhook that is delivered five times, succeeds."""
 
-    async def story() -> None:
-        place = make_objects()
-        await store_suspended_run(place, make_wait())
+    async def scenario() -> None:
+        objects = make_objects()
+        await store_suspended_run(objects, make_wait())
 
         results = await asyncio.gather(
-            *(decide_wait(place, APPROVE, ulid_number=n) for n in range(5))
+            *(decide_wait(objects, APPROVE, ulid_number=n) for n in range(5))
         )
 
-        stands = await read_decision(place, make_wait_id())
-        assert stands is not None
-        assert [stands] * 5 == results
-        assert [stands.marker] == await all_keys(place, layout.MARKERS_PREFIX)
+        recorded = await read_decision(objects, make_wait_id())
+        assert recorded is not None
+        assert [recorded] * 5 == results
+        assert [recorded.marker] == await all_keys(objects, layout.MARKERS_PREFIX)
 
-    run_async(story())
+    run_async(scenario())
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rival:
-    """Somebody else who ends the wait; `kind` is that of the decision."""
+    """Another process that ends the wait; `kind` is the kind of its decision."""
 
     kind: str
     end_wait: Callable[[Objects, Wait], Awaitable[object]]
@@ -300,20 +302,20 @@ class Rival:
 RIVALS = [
     Rival(
         kind="deny",
-        end_wait=lambda place, _: decide_wait(place, DENY, ulid_number=50),
+        end_wait=lambda objects, _: decide_wait(objects, DENY, ulid_number=50),
         error=AlreadyDecided,
     ),
     Rival(
         kind="expire",
-        end_wait=lambda place, wait: close_wait(
-            place, wait, "expire", now=MOMENT, decision_id=make_ulid(50)
+        end_wait=lambda objects, wait: close_wait(
+            objects, wait, "expire", now=MOMENT, decision_id=make_ulid(50)
         ),
         error=WaitExpired,
     ),
     Rival(
         kind="cancel",
-        end_wait=lambda place, wait: close_wait(
-            place,
+        end_wait=lambda objects, wait: close_wait(
+            objects,
             wait,
             "cancel",
             now=MOMENT,
@@ -330,9 +332,9 @@ RIVALS = [
 def test_decide_interleaved_with_a_rival_has_one_result_for_all(
     rival: Rival, *, shown: bool
 ) -> None:
-    """R-A1, R-F4, R-F6: before each request of an approval, in turn."""
+    """The rival acts before each request of an approval in turn."""
 
-    async def story(number: int) -> int:
+    async def scenario(number: int) -> int:
         # Given an open wait
         inner = MemoryStore()
         wait = make_wait()
@@ -345,7 +347,7 @@ def test_decide_interleaved_with_a_rival_has_one_result_for_all(
             except ContinuationsError as error:
                 others.append(error)
 
-        # When it is approved, and somebody ends it right before a request
+        # When it is approved, and a rival ends it right before a request
         store = InterleavingStore(inner, number, visitor)
         try:
             mine: object = await decide_wait(Objects(store), APPROVE)
@@ -354,40 +356,40 @@ def test_decide_interleaved_with_a_rival_has_one_result_for_all(
         if number == 0:
             await visitor()
 
-        # Then one of both stands, and both know it
-        stands = await read_decision(Objects(inner), wait.id)
-        assert stands is not None
-        if stands.kind == "approve":
-            assert stands == mine
-            assert isinstance(others[0], AlreadyDecided) or others == [stands]
+        # Then one decision is recorded, and both deciders get it
+        recorded = await read_decision(Objects(inner), wait.id)
+        assert recorded is not None
+        if recorded.kind == "approve":
+            assert recorded == mine
+            assert isinstance(others[0], AlreadyDecided) or others == [recorded]
         else:
-            assert rival.kind == stands.kind
+            assert rival.kind == recorded.kind
             assert rival.error is type(mine)
-            assert [stands] == others
+            assert [recorded] == others
         assert [] == await all_keys(Objects(inner), layout.WAITS_PREFIX)
-        made = [stands.marker] if stands.marker else []
+        made = [recorded.marker] if recorded.marker else []
         assert made == await all_keys(Objects(inner), layout.MARKERS_PREFIX)
         return store.request_count
 
-    for number in range(run_async(story(0)) + 1):
-        run_async(story(number))
+    for number in range(run_async(scenario(0)) + 1):
+        run_async(scenario(number))
 
 
 # Only a decision decides --------------------------------------------------------
 
 
 class ApproveSubclass(Approve):
-    """Somebody's own kind of Yes."""
+    """A subclass of `Approve`."""
 
 
 class StrSubclass(str):
-    """A text that is more than a text."""
+    """A subclass of str."""
 
     __slots__ = ()
 
 
 class Truthy:
-    """Anything that is merely true."""
+    """An object that is true in a condition."""
 
     by = "kim"
     reason = None
@@ -401,7 +403,7 @@ class Truthy:
 
 
 def invalid_approval(**fields: object) -> Approve:
-    """Return an approval whose fields no type checker would let pass."""
+    """Return an approval with fields of wrong types."""
     return Approve(**cast("dict[str, Any]", fields))
 
 
@@ -451,21 +453,21 @@ INVALID_DECISIONS: list[object] = [
 def test_invalid_decision_is_refused_and_not_recorded(
     verdict: object,
 ) -> None:
-    """R-C5: only an explicit, well-typed approve runs the tool."""
+    """Only a well-typed `Approve` runs a tool."""
 
-    async def story() -> None:
-        place = make_objects()
-        await store_suspended_run(place, make_wait())
+    async def scenario() -> None:
+        objects = make_objects()
+        await store_suspended_run(objects, make_wait())
 
         with pytest.raises(DecisionRefused) as caught:
-            await decide_wait(place, verdict)
+            await decide_wait(objects, verdict)
 
         assert (RUN, make_wait_id()) == (caught.value.run_id, caught.value.wait_id)
-        await assert_undecided(place)
+        await assert_undecided(objects)
         # And the wait can still be decided
-        assert "approve" == (await decide_wait(place, APPROVE)).kind
+        assert "approve" == (await decide_wait(objects, APPROVE)).kind
 
-    run_async(story())
+    run_async(scenario())
 
 
 @pytest.mark.parametrize("verdict", INVALID_DECISIONS)
@@ -474,27 +476,27 @@ def test_invalid_decision_is_refused_and_not_recorded(
 def test_invalid_decision_after_the_end_is_refused(
     verdict: object, kind: str, *, left: bool
 ) -> None:
-    """R-C5: it is told what stands; it never counts as the same Yes."""
+    """An invalid decision never counts as a repeat of the recorded one."""
 
-    async def story() -> None:
-        place = make_objects()
-        await store_suspended_run(place, make_wait())
+    async def scenario() -> None:
+        objects = make_objects()
+        await store_suspended_run(objects, make_wait())
         if kind in ("approve", "deny"):
-            await decide_wait(place, Approve() if kind == "approve" else Deny())
+            await decide_wait(objects, Approve() if kind == "approve" else Deny())
         else:
             end = next(rival for rival in RIVALS if rival.kind == kind)
-            await end.end_wait(place, make_wait())
+            await end.end_wait(objects, make_wait())
         if left:
-            await waits.create(place, [make_wait()])
-        stands = await read_decision(place, make_wait_id())
+            await waits.create(objects, [make_wait()])
+        recorded = await read_decision(objects, make_wait_id())
 
         errors_told = (AlreadyDecided, DecisionRefused, WaitExpired, Cancelled)
         with pytest.raises(errors_told):
-            await decide_wait(place, verdict, ulid_number=2)
+            await decide_wait(objects, verdict, ulid_number=2)
 
-        assert stands == await read_decision(place, make_wait_id())
+        assert recorded == await read_decision(objects, make_wait_id())
 
-    run_async(story())
+    run_async(scenario())
 
 
 # Edits ------------------------------------------------------------------------
@@ -513,26 +515,26 @@ def test_invalid_decision_after_the_end_is_refused(
         ({"to": "x" * 100_000}, '{"to":"' + "x" * 100_000 + '"}'),
     ],
 )
-def test_edited_arguments_are_kept_as_they_were_given(
+def test_edited_arguments_are_recorded_unchanged(
     arguments: dict[str, Any], stored: str
 ) -> None:
-    """R-C10, R-I2: explicit `{}` is a real edit."""
+    """Empty arguments are an edit too."""
 
-    async def story() -> None:
-        place = make_objects()
-        await store_suspended_run(place, make_wait())
+    async def scenario() -> None:
+        objects = make_objects()
+        await store_suspended_run(objects, make_wait())
 
-        await decide_wait(place, Approve(arguments=arguments))
+        await decide_wait(objects, Approve(arguments=arguments))
 
-        made = await read_decision(place, make_wait_id())
+        made = await read_decision(objects, make_wait_id())
         assert made is not None
         assert stored == made.arguments
 
-    run_async(story())
+    run_async(scenario())
 
 
 def nested_mapping(levels: int) -> dict[str, Any]:
-    """Return a mapping nested so deep."""
+    """Return a mapping with some levels."""
     value: dict[str, Any] = {}
     for _ in range(levels):
         value = {"to": value}
@@ -540,7 +542,7 @@ def nested_mapping(levels: int) -> dict[str, Any]:
 
 
 def cyclic_mapping() -> dict[str, Any]:
-    """Return a mapping that holds itself."""
+    """Return a mapping that contains itself."""
     value: dict[str, Any] = {}
     value["to"] = value
     return value
@@ -578,59 +580,59 @@ def cyclic_mapping() -> dict[str, Any]:
 def test_invalid_edit_leaves_the_wait_open(
     arguments: dict[str, Any],
 ) -> None:
-    """R-C10: re-validated against the stored schema, not recorded, decide again."""
+    """Edited arguments are validated against the stored schema."""
 
-    async def story() -> None:
-        place = make_objects()
-        await store_suspended_run(place, make_wait())
+    async def scenario() -> None:
+        objects = make_objects()
+        await store_suspended_run(objects, make_wait())
 
         with pytest.raises(DecisionRefused):
-            await decide_wait(place, Approve(arguments=arguments))
+            await decide_wait(objects, Approve(arguments=arguments))
 
-        await assert_undecided(place)
+        await assert_undecided(objects)
         assert (
             "approve"
-            == (await decide_wait(place, Approve(arguments={"cents": 1}))).kind
+            == (await decide_wait(objects, Approve(arguments={"cents": 1}))).kind
         )
 
-    run_async(story())
+    run_async(scenario())
 
 
-def test_a_refused_edit_does_not_tell_its_values() -> None:
-    """An error's text may end in a log."""
+def test_error_of_an_invalid_edit_hides_its_values() -> None:
+    """Error messages are logged."""
 
-    async def story() -> None:
-        place = make_objects()
-        await store_suspended_run(place, make_wait())
+    async def scenario() -> None:
+        objects = make_objects()
+        await store_suspended_run(objects, make_wait())
         with pytest.raises(DecisionRefused) as caught:
-            await decide_wait(place, Approve(arguments={"cents": "my secret"}))
+            await decide_wait(objects, Approve(arguments={"cents": "my secret"}))
 
         assert "cents" in str(caught.value)
         assert "my secret" not in str(caught.value)
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_edits_are_checked_against_the_schema_of_the_wait() -> None:
-    """R-H2: the schema that was stored at the suspension, not one of today."""
+    """The schema is the one that was stored at the suspension."""
 
-    async def story() -> None:
-        place = make_objects()
+    async def scenario() -> None:
+        objects = make_objects()
         strict = replace(
             make_wait(),
             schema_json='{"type":"object","required":["euros"],"properties":'
             '{"euros":{"type":"integer","maximum":10}}}',
         )
-        await store_suspended_run(place, strict)
+        await store_suspended_run(objects, strict)
         for arguments in ({}, {"cents": 1}, {"euros": 11}, {"euros": "1"}):
             with pytest.raises(DecisionRefused):
-                await decide_wait(place, Approve(arguments=arguments))
-        await assert_undecided(place)
+                await decide_wait(objects, Approve(arguments=arguments))
+        await assert_undecided(objects)
 
-        made = await decide_wait(place, Approve(arguments={"euros": 10}))
+        made = await decide_wait(objects, Approve(arguments={"euros": 10}))
         assert '{"euros":10}' == made.arguments
 
-    run_async(story())
+    run_async(scenario())
 
 
 @pytest.mark.parametrize(
@@ -646,32 +648,32 @@ def test_edits_are_checked_against_the_schema_of_the_wait() -> None:
 def test_edit_must_be_json_mapping_even_if_the_schema_allows_all(
     arguments: object, why: str
 ) -> None:
-    """R-C5, R-C10: what a call cannot be given is refused by us, and says why."""
+    """Arguments that cannot be stored are refused with the reason."""
 
-    async def story() -> None:
-        place = make_objects()
-        await store_suspended_run(place, replace(make_wait(), schema_json="{}"))
+    async def scenario() -> None:
+        objects = make_objects()
+        await store_suspended_run(objects, replace(make_wait(), schema_json="{}"))
 
         with pytest.raises(DecisionRefused, match=why):
-            await decide_wait(place, invalid_approval(arguments=arguments))
+            await decide_wait(objects, invalid_approval(arguments=arguments))
 
-        await assert_undecided(place)
+        await assert_undecided(objects)
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_recorded_edit_does_not_change_with_the_callers_dict() -> None:
-    async def story() -> None:
-        place = make_objects()
-        await store_suspended_run(place, make_wait())
+    async def scenario() -> None:
+        objects = make_objects()
+        await store_suspended_run(objects, make_wait())
         arguments = {"cents": 1}
-        made = await decide_wait(place, Approve(arguments=arguments))
+        made = await decide_wait(objects, Approve(arguments=arguments))
         arguments["cents"] = 10**9
 
-        assert made == await read_decision(place, make_wait_id())
+        assert made == await read_decision(objects, make_wait_id())
         assert '{"cents":1}' == made.arguments
 
-    run_async(story())
+    run_async(scenario())
 
 
 # Unknown outcomes -----------------------------------------------------------------
@@ -698,53 +700,53 @@ UNKNOWN = make_wait_id(1, "unknown")
     ],
 )
 def test_any_json_value_answers_an_unknown_outcome(value: object, stored: str) -> None:
-    """R-C5, A6: false, zero, nothing and the empty text are answers, told apart."""
+    """False, zero, null and the empty text are different values."""
 
-    async def story() -> None:
-        place = make_objects()
-        loaded = await store_suspended_run(place, make_wait(1, "unknown"))
+    async def scenario() -> None:
+        objects = make_objects()
+        loaded = await store_suspended_run(objects, make_wait(1, "unknown"))
 
-        await decide_wait(place, Answer(value, by="kim"), wait=UNKNOWN)
+        await decide_wait(objects, Answer(value, by="kim"), wait=UNKNOWN)
 
-        came = (await read_arrivals(place, loaded.state)).decisions
+        came = (await read_arrivals(objects, loaded.state)).decisions
         assert stored == came[UNKNOWN].value
         assert ("answer", "kim") == (came[UNKNOWN].kind, came[UNKNOWN].by)
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_similar_answers_are_different_decisions() -> None:
     values: list[object] = [False, 0, "", None, "0", "false", "null", [], {}, 0.0]
 
-    async def story(first: object, second: object) -> None:
-        place = make_objects()
-        await store_suspended_run(place, make_wait(1, "unknown"))
-        stands = await decide_wait(place, Answer(first), wait=UNKNOWN)
+    async def scenario(first: object, second: object) -> None:
+        objects = make_objects()
+        await store_suspended_run(objects, make_wait(1, "unknown"))
+        recorded = await decide_wait(objects, Answer(first), wait=UNKNOWN)
         with pytest.raises(AlreadyDecided) as caught:
-            await decide_wait(place, Answer(second), wait=UNKNOWN, ulid_number=2)
-        assert stands == caught.value.decision
-        assert stands == await decide_wait(
-            place, Answer(first), wait=UNKNOWN, ulid_number=3
+            await decide_wait(objects, Answer(second), wait=UNKNOWN, ulid_number=2)
+        assert recorded == caught.value.decision
+        assert recorded == await decide_wait(
+            objects, Answer(first), wait=UNKNOWN, ulid_number=3
         )
 
     for first in values:
         for second in values:
             if (type(first), first) != (type(second), second):
-                run_async(story(first, second))
+                run_async(scenario(first, second))
 
 
 @pytest.mark.parametrize("verdict", [APPROVE, DENY, Approve(), Deny()])
-def test_an_unknown_outcome_may_be_run_again_or_left(verdict: Verdict) -> None:
-    """R-A6: it did not happen, run it; it did not happen, leave it."""
+def test_unknown_outcome_may_be_approved_or_denied(verdict: Verdict) -> None:
+    """`Approve` runs the call again; `Deny` does not."""
 
-    async def story() -> None:
-        place = make_objects()
-        await store_suspended_run(place, make_wait(1, "unknown"))
-        made = await decide_wait(place, verdict, wait=UNKNOWN)
+    async def scenario() -> None:
+        objects = make_objects()
+        await store_suspended_run(objects, make_wait(1, "unknown"))
+        made = await decide_wait(objects, verdict, wait=UNKNOWN)
 
-        assert made == await read_decision(place, UNKNOWN)
+        assert made == await read_decision(objects, UNKNOWN)
 
-    run_async(story())
+    run_async(scenario())
 
 
 @pytest.mark.parametrize(
@@ -767,15 +769,15 @@ def test_an_unknown_outcome_may_be_run_again_or_left(verdict: Verdict) -> None:
     ],
 )
 def test_invalid_decision_of_an_unknown_outcome_is_refused(verdict: object) -> None:
-    async def story() -> None:
-        place = make_objects()
-        await store_suspended_run(place, make_wait(1, "unknown"))
+    async def scenario() -> None:
+        objects = make_objects()
+        await store_suspended_run(objects, make_wait(1, "unknown"))
         with pytest.raises(DecisionRefused):
-            await decide_wait(place, verdict, wait=UNKNOWN)
+            await decide_wait(objects, verdict, wait=UNKNOWN)
 
-        await assert_undecided(place, UNKNOWN)
+        await assert_undecided(objects, UNKNOWN)
 
-    run_async(story())
+    run_async(scenario())
 
 
 # Deadlines ------------------------------------------------------------------------
@@ -786,59 +788,61 @@ def test_invalid_decision_of_an_unknown_outcome_is_refused(verdict: object) -> N
 def test_decide_after_the_deadline_raises_wait_expired(
     verdict: Verdict, seconds: float, *, late: int
 ) -> None:
-    """R-F4: a late approve is told so, and records nothing."""
+    """A late approval is an error, and nothing is recorded."""
 
-    async def story() -> None:
-        place = make_objects()
-        await store_suspended_run(place, make_wait(deadline=seconds_after_start(60)))
+    async def scenario() -> None:
+        objects = make_objects()
+        await store_suspended_run(objects, make_wait(deadline=seconds_after_start(60)))
         if not late:
-            await decide_wait(place, verdict, now=seconds_after_start(seconds))
+            await decide_wait(objects, verdict, now=seconds_after_start(seconds))
             return
         with pytest.raises(WaitExpired) as caught:
-            await decide_wait(place, verdict, now=seconds_after_start(seconds))
+            await decide_wait(objects, verdict, now=seconds_after_start(seconds))
         assert (RUN, make_wait_id()) == (caught.value.run_id, caught.value.wait_id)
-        await assert_undecided(place)
+        await assert_undecided(objects)
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_wait_without_deadline_never_expires() -> None:
-    """R-F5."""
+    """A wait may stay open without a limit."""
 
-    async def story() -> None:
-        place = make_objects()
-        await store_suspended_run(place, make_wait())
+    async def scenario() -> None:
+        objects = make_objects()
+        await store_suspended_run(objects, make_wait())
         made = await decide_wait(
-            place, APPROVE, now=seconds_after_start(20 * 365 * 86400)
+            objects, APPROVE, now=seconds_after_start(20 * 365 * 86400)
         )
 
         assert "approve" == made.kind
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_late_repeat_gets_the_recorded_decision_after_a_crash() -> None:
-    """R-A2, R-F4: its approve stands and will run; nobody is told that it expired."""
+    """The recorded approval counts, also after the deadline."""
 
-    async def story() -> None:
-        # Given a decider that died after the decision, before the wait's delete
-        place = make_objects()
+    async def scenario() -> None:
+        # Given a decider that crashed after the decision, before the delete
+        objects = make_objects()
         wait = make_wait(deadline=seconds_after_start(60))
-        await store_suspended_run(place, wait)
-        stands = await decide_wait(place, APPROVE)
-        await waits.create(place, [wait])
+        await store_suspended_run(objects, wait)
+        recorded = await decide_wait(objects, APPROVE)
+        await waits.create(objects, [wait])
 
-        # When the client asks again, after the deadline
+        # When the client repeats the decision after the deadline
         again = await decide_wait(
-            place, APPROVE, ulid_number=2, now=seconds_after_start(3600)
+            objects, APPROVE, ulid_number=2, now=seconds_after_start(3600)
         )
 
-        # Then it is the decision that stands
-        assert stands == again
+        # Then it gets the recorded decision
+        assert recorded == again
         with pytest.raises(AlreadyDecided):
-            await decide_wait(place, DENY, ulid_number=3, now=seconds_after_start(3600))
+            await decide_wait(
+                objects, DENY, ulid_number=3, now=seconds_after_start(3600)
+            )
 
-    run_async(story())
+    run_async(scenario())
 
 
 @pytest.mark.parametrize("rival", RIVALS, ids=lambda rival: rival.kind)
@@ -846,43 +850,43 @@ def test_late_repeat_gets_the_recorded_decision_after_a_crash() -> None:
 def test_decide_on_an_ended_wait_raises_the_matching_error(
     rival: Rival, verdict: Verdict
 ) -> None:
-    """R-F4, R-F6: expiry and cancel are terminal states of their own."""
+    """Expiry and cancellation have errors of their own."""
 
-    async def story() -> None:
-        place = make_objects()
+    async def scenario() -> None:
+        objects = make_objects()
         wait = make_wait()
-        await store_suspended_run(place, wait)
-        await rival.end_wait(place, wait)
+        await store_suspended_run(objects, wait)
+        await rival.end_wait(objects, wait)
 
         with pytest.raises(rival.error):
-            await decide_wait(place, verdict)
-        assert await find_open_wait(place, wait.id) is None
+            await decide_wait(objects, verdict)
+        assert await find_open_wait(objects, wait.id) is None
 
-    run_async(story())
+    run_async(scenario())
 
 
-def test_a_decision_that_came_first_outlives_the_deadline_and_the_cancel() -> None:
-    """The one who closes is told that a person was first."""
+def test_expiry_and_cancel_keep_an_earlier_decision() -> None:
+    """The process that closes the wait gets the earlier decision."""
 
-    async def story() -> None:
-        place = make_objects()
+    async def scenario() -> None:
+        objects = make_objects()
         wait = make_wait(deadline=seconds_after_start(60))
-        await store_suspended_run(place, wait)
-        stands = await decide_wait(place, APPROVE)
+        await store_suspended_run(objects, wait)
+        recorded = await decide_wait(objects, APPROVE)
 
         for kind in ("expire", "cancel"):
             end = next(rival for rival in RIVALS if rival.kind == kind)
-            assert stands == await end.end_wait(place, wait)
+            assert recorded == await end.end_wait(objects, wait)
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_close_leaves_no_marker_and_no_wait_object() -> None:
-    async def story() -> None:
-        place = make_objects()
-        await store_suspended_run(place, make_wait())
+    async def scenario() -> None:
+        objects = make_objects()
+        await store_suspended_run(objects, make_wait())
         made = await close_wait(
-            place,
+            objects,
             make_wait(),
             "cancel",
             now=seconds_after_start(1),
@@ -891,48 +895,48 @@ def test_close_leaves_no_marker_and_no_wait_object() -> None:
         )
 
         assert ("cancel", "enough", None) == (made.kind, made.reason, made.marker)
-        assert [] == await all_keys(place, layout.WAITS_PREFIX) + await all_keys(
-            place, layout.MARKERS_PREFIX
+        assert [] == await all_keys(objects, layout.WAITS_PREFIX) + await all_keys(
+            objects, layout.MARKERS_PREFIX
         )
 
-    run_async(story())
+    run_async(scenario())
 
 
 # Waits that are not there -----------------------------------------------------------
 
 
-def test_a_wait_whose_object_was_not_made_is_decided_by_its_version() -> None:
-    """R-F1: the crash came between the version and the objects that it names."""
+def test_wait_without_object_is_decided_by_its_version() -> None:
+    """A crash came between the version and the object of its wait."""
 
-    async def story() -> None:
-        place = make_objects()
-        await store_suspended_run(place, make_wait(), announce_waits=False)
+    async def scenario() -> None:
+        objects = make_objects()
+        await store_suspended_run(objects, make_wait(), announce_waits=False)
 
-        made = await decide_wait(place, Approve(arguments={"cents": 1}))
+        made = await decide_wait(objects, Approve(arguments={"cents": 1}))
 
-        assert made == await read_decision(place, make_wait_id())
-        assert [] == await all_keys(place, layout.WAITS_PREFIX)
+        assert made == await read_decision(objects, make_wait_id())
+        assert [] == await all_keys(objects, layout.WAITS_PREFIX)
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_find_recreates_a_missing_wait_object() -> None:
-    async def story() -> None:
-        place = make_objects()
-        await store_suspended_run(place, make_wait(), announce_waits=False)
+    async def scenario() -> None:
+        objects = make_objects()
+        await store_suspended_run(objects, make_wait(), announce_waits=False)
 
-        assert make_wait() == await find_open_wait(place, make_wait_id())
+        assert make_wait() == await find_open_wait(objects, make_wait_id())
         assert [layout.wait_key(make_wait_id())] == await all_keys(
-            place, layout.WAITS_PREFIX
+            objects, layout.WAITS_PREFIX
         )
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_find_does_not_recreate_a_decided_wait() -> None:
-    """R-F9: the decision comes right before any request of whoever looks."""
+    """The decision comes right before any request of the search."""
 
-    async def story(number: int) -> int:
+    async def scenario(number: int) -> int:
         inner = MemoryStore()
         await store_suspended_run(Objects(inner), make_wait(), announce_waits=False)
         store = InterleavingStore(
@@ -944,18 +948,18 @@ def test_find_does_not_recreate_a_decided_wait() -> None:
             assert [] == await all_keys(Objects(inner), layout.WAITS_PREFIX)
         return store.request_count
 
-    for number in range(run_async(story(0)) + 1):
-        run_async(story(number))
+    for number in range(run_async(scenario(0)) + 1):
+        run_async(scenario(number))
 
 
 @pytest.mark.parametrize("verdict", [APPROVE, DENY, None, "true"])
 def test_unknown_wait_id_raises_wait_not_found(verdict: object) -> None:
-    """R-B4, R-B7: never applied by position, never dropped silently."""
+    """A decision is never applied by position, and never ignored."""
 
-    async def story() -> None:
-        place = make_objects()
-        await store_suspended_run(place, make_wait(1))
-        before = await all_keys(place)
+    async def scenario() -> None:
+        objects = make_objects()
+        await store_suspended_run(objects, make_wait(1))
+        before = await all_keys(objects)
         for name in (
             make_wait_id(2),
             make_wait_id(1, "unknown"),
@@ -967,54 +971,55 @@ def test_unknown_wait_id_raises_wait_not_found(verdict: object) -> None:
             "../../x",
         ):
             with pytest.raises(WaitNotFound):
-                await decide_wait(place, verdict, wait=name or "x")
+                await decide_wait(objects, verdict, wait=name or "x")
 
-        assert before == await all_keys(place)
+        assert before == await all_keys(objects)
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_decide_on_a_damaged_run_raises_corrupt() -> None:
-    """R-E7: "no such wait" would be a guess."""
+    """A damaged run is not "no such wait"."""
 
-    async def story() -> None:
-        place = make_objects()
-        await place.create(layout.version_key(RUN, 1), b"")
+    async def scenario() -> None:
+        objects = make_objects()
+        await objects.create(layout.version_key(RUN, 1), b"")
         with pytest.raises(Corrupt):
-            await decide_wait(place, APPROVE)
+            await decide_wait(objects, APPROVE)
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_a_wait_that_a_newer_version_no_longer_has_is_gone() -> None:
-    async def story() -> None:
-        place = make_objects()
-        loaded = await store_suspended_run(place, make_wait(1), announce_waits=False)
-        await Versions(place, RUN).append(loaded, make_state(make_wait(2)), at=MOMENT)
+    async def scenario() -> None:
+        objects = make_objects()
+        loaded = await store_suspended_run(objects, make_wait(1), announce_waits=False)
+        await Versions(objects, RUN).append(loaded, make_state(make_wait(2)), at=MOMENT)
 
         with pytest.raises(WaitNotFound):
-            await decide_wait(place, APPROVE)
+            await decide_wait(objects, APPROVE)
         assert (
-            "approve" == (await decide_wait(place, APPROVE, wait=make_wait_id(2))).kind
+            "approve"
+            == (await decide_wait(objects, APPROVE, wait=make_wait_id(2))).kind
         )
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_each_of_several_waits_is_decided_by_its_own_id() -> None:
-    """R-B6: in any order, in separate processes."""
+    """Decisions may come in any order and from several processes."""
 
-    async def story() -> None:
-        place = make_objects()
+    async def scenario() -> None:
+        objects = make_objects()
         group = [make_wait(number) for number in range(1, 6)]
-        loaded = await store_suspended_run(place, *group)
+        loaded = await store_suspended_run(objects, *group)
         for number in (3, 1, 5):
             verdict = Approve(by=str(number)) if number != 1 else Deny(by="1")
             await decide_wait(
-                place, verdict, wait=make_wait_id(number), ulid_number=number
+                objects, verdict, wait=make_wait_id(number), ulid_number=number
             )
 
-        came = (await read_arrivals(place, loaded.state)).decisions
+        came = (await read_arrivals(objects, loaded.state)).decisions
         assert {
             make_wait_id(n): (k, str(n)) for n, k in ((1, "deny"), (3, "approve"))
         } | {make_wait_id(5): ("approve", "5")} == {
@@ -1023,24 +1028,24 @@ def test_each_of_several_waits_is_decided_by_its_own_id() -> None:
         assert {
             layout.wait_key(make_wait_id(2)),
             layout.wait_key(make_wait_id(4)),
-        } == set(await all_keys(place, layout.WAITS_PREFIX))
+        } == set(await all_keys(objects, layout.WAITS_PREFIX))
 
-    run_async(story())
-
-
-# What it costs, and in which order -------------------------------------------------
+    run_async(scenario())
 
 
-def test_a_decision_is_a_read_two_creates_and_a_delete() -> None:
-    """R-G2: no listing; the marker is there before the decision."""
+# Requests and their order -------------------------------------------------------
 
-    async def story() -> None:
+
+def test_decide_costs_a_read_two_creates_and_a_delete() -> None:
+    """There is no listing, and the marker is created before the decision."""
+
+    async def scenario() -> None:
         store = FaultyStore(MemoryStore())
-        place = Objects(store)
-        await store_suspended_run(place, make_wait())
+        objects = Objects(store)
+        await store_suspended_run(objects, make_wait())
         store.operations.clear()
 
-        made = await decide_wait(place, Approve(arguments={"cents": 1}))
+        made = await decide_wait(objects, Approve(arguments={"cents": 1}))
 
         assert [
             ("read", layout.wait_key(make_wait_id())),
@@ -1049,61 +1054,61 @@ def test_a_decision_is_a_read_two_creates_and_a_delete() -> None:
             ("delete", layout.wait_key(make_wait_id())),
         ] == [(each.verb, each.key) for each in store.operations]
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_a_redelivery_writes_nothing() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         store = FaultyStore(MemoryStore())
-        place = Objects(store)
-        await store_suspended_run(place, make_wait())
-        await decide_wait(place, APPROVE)
+        objects = Objects(store)
+        await store_suspended_run(objects, make_wait())
+        await decide_wait(objects, APPROVE)
         store.operations.clear()
-        await decide_wait(place, APPROVE, ulid_number=2)
+        await decide_wait(objects, APPROVE, ulid_number=2)
 
         verbs = Counter(each.verb for each in store.operations)
         assert verbs.keys() == {"read"}
         assert verbs["read"] <= 3
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_the_marker_is_due_at_once_and_names_the_wait() -> None:
-    async def story() -> None:
-        place = make_objects()
-        await store_suspended_run(place, make_wait())
-        made = await decide_wait(place, APPROVE, now=seconds_after_start(5))
+    async def scenario() -> None:
+        objects = make_objects()
+        await store_suspended_run(objects, make_wait())
+        made = await decide_wait(objects, APPROVE, now=seconds_after_start(5))
         marker = layout.parse_marker(made.marker or "")
 
         assert marker is not None
         assert ("d", make_ulid(1), RUN) == (marker.kind, marker.target, marker.run_id)
         assert int(seconds_after_start(5).timestamp() * 1000) == marker.due_ms
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_a_refused_decision_makes_no_marker() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         store = FaultyStore(MemoryStore())
-        place = Objects(store)
-        await store_suspended_run(place, make_wait(deadline=seconds_after_start(60)))
+        objects = Objects(store)
+        await store_suspended_run(objects, make_wait(deadline=seconds_after_start(60)))
         store.operations.clear()
         for verdict, now in ((None, MOMENT), (APPROVE, seconds_after_start(61))):
             with pytest.raises((DecisionRefused, WaitExpired)):
-                await decide_wait(place, verdict, now=now)
+                await decide_wait(objects, verdict, now=now)
 
         assert {"read"} == {each.verb for each in store.operations}
 
-    run_async(story())
+    run_async(scenario())
 
 
 # A store that fails ----------------------------------------------------------------
 
 
 def test_failed_delete_of_the_wait_object_keeps_the_decision() -> None:
-    """The wait's object could not be removed: the decision is recorded all the same."""
+    """The decision is recorded, although the wait is still listed."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         inner = MemoryStore()
         await store_suspended_run(Objects(inner), make_wait())
         store = FaultyStore(inner, on("delete", refused(), prefix=layout.WAITS_PREFIX))
@@ -1114,7 +1119,7 @@ def test_failed_delete_of_the_wait_object_keeps_the_decision() -> None:
         assert made == await decide_wait(Objects(inner), APPROVE, ulid_number=2)
         assert [] == await all_keys(Objects(inner), layout.WAITS_PREFIX)
 
-    run_async(story())
+    run_async(scenario())
 
 
 @pytest.mark.parametrize("prefix", [layout.MARKERS_PREFIX, layout.arrivals_prefix(RUN)])
@@ -1122,12 +1127,12 @@ def test_failed_delete_of_the_wait_object_keeps_the_decision() -> None:
     ("error", "named"),
     [(errors.Unavailable, StoreUnavailable), (errors.Denied, StoreDenied)],
 )
-def test_a_store_that_refuses_records_nothing(
+def test_store_error_records_nothing(
     prefix: str, error: type[errors.StorageError], named: type[Exception]
 ) -> None:
-    """R-E2: only success is success; decide again."""
+    """The decision can be repeated."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         inner = MemoryStore()
         await store_suspended_run(Objects(inner), make_wait())
         store = FaultyStore(inner, on("create", refused(error), prefix=prefix))
@@ -1137,13 +1142,13 @@ def test_a_store_that_refuses_records_nothing(
         assert await read_decision(Objects(inner), make_wait_id()) is None
         assert "deny" == (await decide_wait(Objects(inner), DENY, ulid_number=2)).kind
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_decide_with_lost_reply_is_inconclusive_and_repeatable() -> None:
-    """R-E1: never a false conflict; the same decision again finds itself."""
+    """The repeated decision recognises itself."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         inner = MemoryStore()
         await store_suspended_run(Objects(inner), make_wait())
         prefix = layout.arrivals_prefix(RUN)
@@ -1155,58 +1160,58 @@ def test_decide_with_lost_reply_is_inconclusive_and_repeatable() -> None:
         assert make_ulid(1) == again.id
         assert [again.marker] == await all_keys(Objects(inner), layout.MARKERS_PREFIX)
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_denied_read_of_a_wait_raises_store_denied() -> None:
-    """R-E5."""
+    """A denied read is not a missing wait."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         inner = MemoryStore()
         await store_suspended_run(Objects(inner), make_wait())
         store = FaultyStore(inner, on("read", refused(errors.Denied)))
         with pytest.raises(StoreDenied):
             await decide_wait(Objects(store), APPROVE)
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_damaged_decision_is_not_overwritten() -> None:
-    """R-E7."""
+    """The error names the damaged object."""
 
-    async def story() -> None:
-        place = make_objects()
-        await store_suspended_run(place, make_wait())
-        await place.create(layout.decision_key(make_wait_id()), b"damaged")
+    async def scenario() -> None:
+        objects = make_objects()
+        await store_suspended_run(objects, make_wait())
+        await objects.create(layout.decision_key(make_wait_id()), b"damaged")
         for verdict in (APPROVE, DENY, None):
             with pytest.raises(ContinuationsError):
-                await decide_wait(place, verdict)
+                await decide_wait(objects, verdict)
 
-        assert b"damaged" == await place.read(layout.decision_key(make_wait_id()))
+        assert b"damaged" == await objects.read(layout.decision_key(make_wait_id()))
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_close_works_over_a_damaged_decision() -> None:
-    async def story() -> None:
-        place = make_objects()
-        await store_suspended_run(place, make_wait())
-        await place.create(layout.decision_key(make_wait_id()), b"")
+    async def scenario() -> None:
+        objects = make_objects()
+        await store_suspended_run(objects, make_wait())
+        await objects.create(layout.decision_key(make_wait_id()), b"")
         damaged = layout.decision_key(make_wait_id())
         made = await close_wait(
-            place, make_wait(), "cancel", now=MOMENT, decision_id=make_ulid(1)
+            objects, make_wait(), "cancel", now=MOMENT, decision_id=make_ulid(1)
         )
 
         assert "cancel" == made.kind
-        assert b"" == await place.read(damaged)
+        assert b"" == await objects.read(damaged)
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_decide_during_an_erase_raises() -> None:
-    """The decision that was first is gone when it is read: nothing stands."""
+    """The first decision is deleted before it is read."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         inner = MemoryStore()
         await store_suspended_run(Objects(inner), make_wait())
         await decide_wait(Objects(inner), DENY, ulid_number=9)
@@ -1218,12 +1223,12 @@ def test_decide_during_an_erase_raises() -> None:
             for key in await inner.keys(""):
                 await inner.delete(key)
 
-        # The requests are: read the wait, marker, decision, read what was first
+        # The requests are: read the wait, marker, decision, read the first decision
         with pytest.raises(ContinuationsError):
             await decide_wait(Objects(InterleavingStore(inner, 4, erase)), APPROVE)
         assert ["erased"] == requests
 
-    run_async(story())
+    run_async(scenario())
 
 
 # The pure part ----------------------------------------------------------------------
@@ -1267,11 +1272,11 @@ print(made.kind, *[name for name in dear if name in sys.modules])
 def test_decide_in_a_new_process_imports_no_heavy_modules(
     tmp_path: Path, arguments: dict[str, Any] | None, loaded: list[str]
 ) -> None:
-    """R-G2: no model, no agents, no library for either; a schema for edits only."""
-    # Given a run in files that stands at a wait
-    place = Objects(FileStore(tmp_path))
+    """Deciding needs no model client; only an edit needs a schema validator."""
+    # Given a run in files with an open wait
+    objects = Objects(FileStore(tmp_path))
     wait = make_wait()
-    run_async(store_suspended_run(place, wait))
+    run_async(store_suspended_run(objects, wait))
 
     # When another process decides it
     code = COLD_PROCESS_SCRIPT.format(
@@ -1279,9 +1284,9 @@ def test_decide_in_a_new_process_imports_no_heavy_modules(
     )
     done = run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
-    # Then it is decided, and that process loaded only what it needed
+    # Then it is decided, and that process imported only what it needs
     assert ["approve", *loaded] == done.stdout.split()
-    made = run_async(read_decision(place, wait.id))
+    made = run_async(read_decision(objects, wait.id))
     assert made is not None
     assert ("approve", "kim") == (made.kind, made.by)
 
@@ -1303,12 +1308,14 @@ print(made.id)
 """
 
 
-def test_of_opposite_decisions_in_processes_exactly_one_stands(tmp_path: Path) -> None:
-    """R-A1: on files, where nothing is shared but the folder."""
+def test_exactly_one_of_opposite_decisions_in_processes_is_recorded(
+    tmp_path: Path,
+) -> None:
+    """The processes share only a folder."""
     # Given six processes that are about to decide
     wait = make_wait()
-    place = Objects(FileStore(tmp_path))
-    run_async(store_suspended_run(place, wait))
+    objects = Objects(FileStore(tmp_path))
+    run_async(store_suspended_run(objects, wait))
     store = f"file:{tmp_path}"
     racers = [
         Popen(
@@ -1334,12 +1341,12 @@ def test_of_opposite_decisions_in_processes_exactly_one_stands(tmp_path: Path) -
         racer.stdin.flush()
     said = [racer.communicate(timeout=20)[0].split() for racer in racers]
 
-    # Then one decision stands, and each of them knows which
-    stands = run_async(read_decision(place, wait.id))
-    assert stands is not None
-    assert sorted([[stands.id], *[["lost", stands.id]] * 5]) == sorted(said)
-    assert [stands.marker] == run_async(all_keys(place, layout.MARKERS_PREFIX))
-    assert [] == run_async(all_keys(place, layout.WAITS_PREFIX))
+    # Then one decision is recorded, and each process gets it
+    recorded = run_async(read_decision(objects, wait.id))
+    assert recorded is not None
+    assert sorted([[recorded.id], *[["lost", recorded.id]] * 5]) == sorted(said)
+    assert [recorded.marker] == run_async(all_keys(objects, layout.MARKERS_PREFIX))
+    assert [] == run_async(all_keys(objects, layout.WAITS_PREFIX))
 
 
 RUNNER_SCRIPT = """
@@ -1356,7 +1363,7 @@ print(made.kind, *[name for name in dear if name in sys.modules])
 
 
 def test_runner_decide_imports_no_heavy_modules(tmp_path: Path) -> None:
-    """R-G2."""
+    """Deciding with a `Runner` imports no more than deciding without one."""
     wait = make_wait()
     run_async(store_suspended_run(Objects(FileStore(tmp_path)), wait))
 

@@ -1,4 +1,4 @@
-"""The doctor names what is damaged, and a repair goes on from what is not."""
+"""The doctor names damaged objects, and a repair continues from whole ones."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ LENGTH = 13
 
 
 class CountingUlids:
-    """ULIDs that count from a number that no other test's do."""
+    """ULIDs with numbers that no other test uses."""
 
     def __init__(self, first: int = 900_000) -> None:
         self._next = first
 
     def __call__(self) -> str:
-        """Return the next one."""
+        """Return the next ULID."""
         self._next += 1
         return make_ulid(self._next, seconds_after_start(60))
 
@@ -105,7 +105,7 @@ def damaged_keys(found: IntegrityReport) -> list[str]:
 def expected_last_good(
     length: int, bad: set[int], roots: tuple[int, ...] = (1,)
 ) -> int:
-    """Return what the answer must be, from the tree of deltas alone."""
+    """Return the expected number, from the tree of deltas alone."""
     good = 0
     for number in range(1, length + 1):
         root = max(root for root in roots if root <= number)
@@ -114,19 +114,19 @@ def expected_last_good(
     return good
 
 
-# Which objects, and which version -------------------------------------------
+# Findings and the last good version -----------------------------------------
 
 
 @pytest.mark.parametrize("way", DAMAGES)
 def test_every_damage_of_every_version_is_named(way: str) -> None:
-    """R-E7: exactly that key; and the last good version follows from the tree."""
+    """The report has exactly that key and the last good version of the tree."""
 
     async def scenario() -> None:
         store = MemoryStore()
         await append_states(store, history(1, LENGTH))
         for number in range(1, LENGTH + 1):
             whole = await damage_object(store, version_key(number), way)
-            gone = way == "missing" and number == LENGTH  # nobody can know of it
+            gone = way == "missing" and number == LENGTH  # cannot be noticed
             found = await check_integrity(make_objects(store), RUN)
 
             assert ([] if gone else [version_key(number)]) == damaged_keys(found)
@@ -156,9 +156,9 @@ def test_every_damage_of_every_version_is_named(way: str) -> None:
 def test_any_set_of_damaged_versions_is_named(
     bad: set[int], way: str, seed: int
 ) -> None:
-    """R-E7, PA-09; and what the doctor calls good, everybody can load."""
+    """A version that the doctor calls good can be loaded."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         tables = list(history(seed, LENGTH))
         await append_states(store, tables)
@@ -180,14 +180,14 @@ def test_any_set_of_damaged_versions_is_named(
             with pytest.raises(FormatError):
                 await Versions(make_objects(store), RUN).load(number)
 
-    run_async(story())
+    run_async(scenario())
 
 
 @pytest.mark.parametrize("number", range(1, LENGTH + 1))
 def test_another_version_in_its_place_is_named(number: int) -> None:
-    """R-E7: an older one put back, one of another run; and two that were swapped."""
+    """An older version, one of another run, and two swapped versions are found."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         store, foreign = MemoryStore(), MemoryStore()
         await append_states(store, history(2, LENGTH))
         others = (replace(t, run=replace(t.run, id="other")) for t in history(2, 13))
@@ -211,7 +211,7 @@ def test_another_version_in_its_place_is_named(number: int) -> None:
         )
         assert expected_last_good(LENGTH, {number, swapped}) == found.last_good_number
 
-    run_async(story())
+    run_async(scenario())
 
 
 async def append_states_as(
@@ -226,9 +226,9 @@ async def append_states_as(
 
 @pytest.mark.parametrize("number", range(1, LENGTH + 1))
 def test_version_of_another_history_is_found_by_its_dependents(number: int) -> None:
-    """R-E7: whole by itself, of this run and number, from an older generation."""
+    """A version of an earlier history of the run is whole by itself."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         store, copy = MemoryStore(), MemoryStore()
         tables = list(history(3, LENGTH))
         await append_states(store, tables)
@@ -245,14 +245,14 @@ def test_version_of_another_history_is_found_by_its_dependents(number: int) -> N
         assert sorted(map(version_key, children)) == damaged_keys(found)
         assert max(set(range(1, LENGTH + 1)) - through) == found.last_good_number
 
-    run_async(story())
+    run_async(scenario())
 
 
 @pytest.mark.parametrize("root", [2, 4, 5])
 def test_version_with_an_invalid_root_blocks_no_other_version(root: int) -> None:
-    """R-E7: rightly signed, rightly counted; those after it are what they were."""
+    """Its digest is right; later versions stay readable."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         tables = list(history(4, 7))
         await append_states(store, tables)
@@ -278,13 +278,13 @@ def test_version_with_an_invalid_root_blocks_no_other_version(root: int) -> None
         assert ([version_key(5)] if base else []) == damaged_keys(found)
         assert (7, True) == (found.last_good_number, found.is_resumable)
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_damage_of_unneeded_versions_does_not_block_the_run() -> None:
-    """R-E7: version 8 is a full copy; the past is damaged, the run is not."""
+    """Version 8 is a full copy, so damage before it is no problem for the run."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         await append_states(store, history(4, 8))
         await damage_object(store, version_key(5), "zero-filled")
@@ -297,11 +297,11 @@ def test_damage_of_unneeded_versions_does_not_block_the_run() -> None:
         assert 8 == same.number
         assert 8 == await Versions(make_objects(store), RUN).newest_number()
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_examine_and_repair_of_a_missing_run_raise_run_not_found() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         for work in (check_integrity(make_objects(store), RUN), repair_run(store)):
             with pytest.raises(RunNotFound):
@@ -314,7 +314,7 @@ def test_examine_and_repair_of_a_missing_run_raise_run_not_found() -> None:
         assert ([version_key(1)], 0) == (damaged_keys(found), found.last_good_number)
         assert not found.is_resumable
 
-    run_async(story())
+    run_async(scenario())
 
 
 # Keys that nobody of ours made -----------------------------------------------
@@ -324,38 +324,38 @@ def test_examine_and_repair_of_a_missing_run_raise_run_not_found() -> None:
 def test_foreign_version_with_a_high_number_keeps_examination_short(
     newest: int,
 ) -> None:
-    """R-E7: garbage under a high number; the next number comes after it."""
+    """A repair uses the number after the foreign one."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         await append_states(store, history(5, 5))
         await store.create(version_key(newest), b"garbage")
 
         found = await check_integrity(make_objects(store), RUN)
-        planted = await repair_run(store)
+        repaired = await repair_run(store)
 
         assert (5, newest) == (found.last_good_number, found.newest_number)
         assert len(found.findings) <= 102
         assert {version_key(6), version_key(newest)} <= set(damaged_keys(found))
-        assert newest + 1 == planted.number
+        assert newest + 1 == repaired.number
         assert (
-            planted.state
+            repaired.state
             == (await Versions(make_objects(store), RUN).load_newest()).state
         )
         assert b"garbage" == await store.read(version_key(newest))
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_repair_at_the_last_version_number_is_refused() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         await append_states(store, history(5, 5))
         await store.create(version_key(layout.MAX_VERSIONS), b"garbage")
         with pytest.raises(Corrupt, match="no number is left after"):
             await repair_run(store)
 
-    run_async(story())
+    run_async(scenario())
 
 
 @pytest.mark.parametrize(
@@ -363,29 +363,29 @@ def test_repair_at_the_last_version_number_is_refused() -> None:
     [(".lock", True), ("0", True), ("9999999999", False), ("zzz", False)],
 )
 def test_foreign_keys_among_versions_are_named(name: str, *, blocks: bool) -> None:
-    """R-E7: one that sorts first keeps everybody from the newest version."""
+    """A foreign key that sorts first hides the newest version."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         await append_states(store, history(5, 5))
-        stranger = layout.versions_prefix(RUN) + name
-        await store.create(stranger, b"?")
+        foreign_key = layout.versions_prefix(RUN) + name
+        await store.create(foreign_key, b"?")
 
         found = await check_integrity(make_objects(store), RUN)
 
-        assert [stranger] == damaged_keys(found)
+        assert [foreign_key] == damaged_keys(found)
         assert (5, not blocks) == (found.last_good_number, found.is_resumable)
         if blocks:
             with pytest.raises(Corrupt, match=r"Remove that object"):
                 await repair_run(store)
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_newer_format_is_not_damage_and_blocks_repair() -> None:
-    """R-H: an old doctor must not undo what a newer version of ours did."""
+    """An old release must not undo the work of a newer one."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         await append_states(store, history(5, 5))
         body = await store.read(version_key(5))
@@ -400,7 +400,7 @@ def test_newer_format_is_not_damage_and_blocks_repair() -> None:
             await repair_run(store)
         assert before == await all_objects(store)
 
-    run_async(story())
+    run_async(scenario())
 
 
 # Repair ------------------------------------------------------------------------
@@ -413,7 +413,7 @@ def state_with_waits(*numbers: int) -> RunState:
 async def store_run_with_lost_versions(
     store: Store, state: RunState, lost: int = 2
 ) -> LoadedVersion:
-    """Put a run into a store whose last versions are damaged."""
+    """Store a run whose last versions are damaged."""
     good = await append_states(store, [state])
     await append_states(store, [with_message(state, f"{n}") for n in range(lost)], good)
     for number in range(2, lost + 2):
@@ -422,9 +422,9 @@ async def store_run_with_lost_versions(
 
 
 def test_repair_appends_a_usable_root_and_keeps_damaged_objects() -> None:
-    """R-E7, PA-11: later versions count from it, and are whole to everybody."""
+    """Later versions count from the new root."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         tables = list(history(6, 20))
         await append_states(store, tables[:7])
@@ -432,13 +432,13 @@ def test_repair_appends_a_usable_root_and_keeps_damaged_objects() -> None:
             await damage_object(store, version_key(number), "a bit of the body flipped")
         before = await all_objects(store)
 
-        planted = await repair_run(store)
-        assert (8, 8) == (planted.number, planted.root)
+        repaired = await repair_run(store)
+        assert (8, 8) == (repaired.number, repaired.root)
         loaded = await Versions(make_objects(store), RUN).load_newest()
-        assert planted.state == loaded.state
+        assert repaired.state == loaded.state
         for state in tables[7:]:
             loaded = await Versions(make_objects(store), RUN).append(
-                loaded, replace(state, run=planted.state.run), at=MOMENT
+                loaded, replace(state, run=repaired.state.run), at=MOMENT
             )
             again = await Versions(make_objects(store), RUN).load_newest()
             assert (loaded.state, 8) == (again.state, again.root)
@@ -449,20 +449,20 @@ def test_repair_appends_a_usable_root_and_keeps_damaged_objects() -> None:
         found = await check_integrity(make_objects(store), RUN)
         assert sorted(map(version_key, (4, 6, 7))) == damaged_keys(found)
         assert found.is_resumable
-        # And damage above the new root leads to another one.
+        # And damage after the new root leads to another root.
         await damage_object(store, version_key(21), "zero-filled")
         bad = {4, 6, 7, 21}
         again_found = await check_integrity(make_objects(store), RUN)
         assert expected_last_good(21, bad, (1, 8)) == again_found.last_good_number
         assert 22 == (await repair_run(store, 990_000)).number
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_repair_counts_possibly_started_calls_as_started() -> None:
-    """R-A: ready calls, and waiting ones that were approved and can not be repeated."""
+    """These are ready calls, and approved calls that must not be repeated."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         ready, yes, no, open_, edited = (make_wait(number) for number in range(1, 6))
         state = make_state(ready, yes, no, open_, edited)
@@ -471,31 +471,33 @@ def test_repair_counts_possibly_started_calls_as_started() -> None:
         waits_ = {k: w for k, w in state.waits.items() if k != ready.id}
         state = replace(state, calls=calls, waits=waits_)
         await store_run_with_lost_versions(store, state)
-        place = make_objects(store)
+        objects = make_objects(store)
         for wait in (yes, no, open_, edited):
-            await place.create(layout.wait_key(wait.id), encode_wait(wait))
+            await objects.create(layout.wait_key(wait.id), encode_wait(wait))
         await decide_wait(store, yes.id, Approve(by="kim"))
         await decide_wait(store, no.id, Deny(by="kim"))
         await decide_wait(store, edited.id, Approve(by="kim", arguments={"cents": 5}))
 
-        planted = (await repair_run(store)).state
+        repaired = (await repair_run(store)).state
 
-        assert None is find_violation(planted)
-        states = {key: row.state for key, row in planted.calls.items()}
+        assert None is find_violation(repaired)
+        states = {key: row.state for key, row in repaired.calls.items()}
         for wait in (ready, yes, edited):
             assert Started() == states[wait.call_id]
         assert Waiting(no.id) == states[no.call_id]
-        assert '{"cents":5}' == planted.calls[edited.call_id].arguments
-        assert edited.arguments_json == planted.calls[edited.call_id].original_arguments
-        fresh = planted.waits[states[open_.call_id].wait_id]  # type: ignore[union-attr]
+        assert '{"cents":5}' == repaired.calls[edited.call_id].arguments
+        assert (
+            edited.arguments_json == repaired.calls[edited.call_id].original_arguments
+        )
+        fresh = repaired.waits[states[open_.call_id].wait_id]  # type: ignore[union-attr]
         assert fresh.id != open_.id
         assert "may have been made" in (fresh.note or "")
         assert replace(fresh, id=open_.id, note=None) == open_
-        assert [layout.wait_key(fresh.id)] == await all_keys(place, "waits/")
-        assert planted.run.history_lost
-        assert planted.run.next_id > 1000 + 2 * 2**20
+        assert [layout.wait_key(fresh.id)] == await all_keys(objects, "waits/")
+        assert repaired.run.history_lost
+        assert repaired.run.next_id > 1000 + 2 * 2**20
 
-    run_async(story())
+    run_async(scenario())
 
 
 async def decide_wait(store: Store, wait_id: str, verdict: Approve | Deny) -> None:
@@ -509,22 +511,22 @@ async def decide_wait(store: Store, wait_id: str, verdict: Approve | Deny) -> No
 
 
 def test_repair_keeps_the_approval_of_a_repeatable_call() -> None:
-    """R-C: with its edits and its digest; not started behind the approver's back."""
+    """The approval keeps its edits and its digest."""
     wait = make_wait(1)
     state = make_state(wait)
     call = replace(state.calls[wait.call_id], repeatable=True)
     state = replace(state, calls={call.id: call})
 
-    async def story() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         await store_run_with_lost_versions(store, state)
         await make_objects(store).create(layout.wait_key(wait.id), encode_wait(wait))
         await decide_wait(store, wait.id, Approve(arguments={"cents": 5}))
-        planted = (await repair_run(store)).state
-        assert Waiting(wait.id) == planted.calls[call.id].state
-        assert {wait.id: wait} == planted.waits
+        repaired = (await repair_run(store)).state
+        assert Waiting(wait.id) == repaired.calls[call.id].state
+        assert {wait.id: wait} == repaired.waits
 
-    run_async(story())
+    run_async(scenario())
 
 
 @pytest.mark.parametrize("way", sorted(set(DAMAGES) - {"missing"}))
@@ -532,50 +534,50 @@ def test_repair_keeps_the_approval_of_a_repeatable_call() -> None:
 def test_repair_asks_again_if_a_decision_is_unreadable(
     way: str, *, repeatable: bool
 ) -> None:
-    """R-C8: it may have been a no, and the call may have been made: ask again."""
+    """The decision may have been a denial, and the call may have been made."""
     wait = make_wait(1)
     state = make_state(wait)
     call = replace(state.calls[wait.call_id], repeatable=repeatable)
     state = replace(state, calls={call.id: call})
 
-    async def story() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         await store_run_with_lost_versions(store, state)
         await make_objects(store).create(layout.wait_key(wait.id), encode_wait(wait))
         await decide_wait(store, wait.id, Deny())
         await damage_object(store, layout.decision_key(wait.id), way)
         bytes_before = await store.read(layout.decision_key(wait.id))
-        planted = (await repair_run(store)).state
-        (again,) = planted.waits.values()
+        repaired = (await repair_run(store)).state
+        (again,) = repaired.waits.values()
         assert wait.id != again.id
         assert "cannot be read" in (again.note or "")
-        assert Waiting(again.id) == planted.calls[call.id].state
+        assert Waiting(again.id) == repaired.calls[call.id].state
         assert bytes_before == await store.read(layout.decision_key(wait.id))
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_an_unknown_outcome_stays_unknown_under_a_new_id() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         wait = make_wait(1, "unknown")
         store = MemoryStore()
         await store_run_with_lost_versions(store, make_state(wait))
-        planted = (await repair_run(store)).state
-        (again,) = planted.waits.values()
-        assert Unknown(again.id) == planted.calls[wait.call_id].state
+        repaired = (await repair_run(store)).state
+        (again,) = repaired.waits.values()
+        assert Unknown(again.id) == repaired.calls[wait.call_id].state
         assert ("unknown", True) == (again.kind, again.id != wait.id)
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_an_ended_run_stays_ended() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         state = make_state(status="finished")
         await store_run_with_lost_versions(store, state)
         assert state == (await repair_run(store)).state
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_ids_of_lost_versions_are_not_given_again() -> None:
@@ -590,10 +592,10 @@ def test_ids_of_lost_versions_are_not_given_again() -> None:
 
 @pytest.mark.parametrize("what", ["decision", "wait"])
 @pytest.mark.parametrize("way", ["empty", "zero-filled", "foreign", "cut in half"])
-def test_a_wait_that_cannot_be_decided_gets_a_new_id(what: str, way: str) -> None:
-    """R-E7: nothing of the run was lost, so nothing else changes."""
+def test_wait_with_damaged_objects_gets_a_new_id(what: str, way: str) -> None:
+    """No version was lost, so nothing else changes."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         bad, good = make_wait(1), make_wait(2)
         state = make_state(bad, good)
@@ -610,33 +612,33 @@ def test_a_wait_that_cannot_be_decided_gets_a_new_id(what: str, way: str) -> Non
         body = await store.read(key)
 
         found = await check_integrity(make_objects(store), RUN)
-        planted = await repair_run(store)
+        repaired = await repair_run(store)
 
         assert ([key], [bad.id]) == (damaged_keys(found), list(found.damaged_waits))
         assert (1, False) == (found.last_good_number, found.is_resumable)
-        assert (2, False) == (planted.number, planted.state.run.history_lost)
-        (again,) = planted.state.waits.keys() - {good.id}
-        assert Waiting(again) == planted.state.calls[bad.call_id].state
+        assert (2, False) == (repaired.number, repaired.state.run.history_lost)
+        (again,) = repaired.state.waits.keys() - {good.id}
+        assert Waiting(again) == repaired.state.calls[bad.call_id].state
         assert body == await store.read(key)
-        stands = await decide(
+        recorded = await decide(
             make_objects(store),
             again,
             Deny(),
             now=seconds_after_start(70),
             decision_id=make_ulid(5),
         )
-        assert "deny" == stands.kind
+        assert "deny" == recorded.kind
 
-    run_async(story())
+    run_async(scenario())
 
 
 @pytest.mark.parametrize(
     "key", [layout.cancel_request_key(RUN), layout.inbox_message_key(RUN, 1)]
 )
 def test_repair_refuses_a_damaged_cancel_request_or_message(key: str) -> None:
-    """R-E7: a wish to cancel, a message: neither may be passed over."""
+    """A repair must not ignore either of them."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         await append_states(store, [state_with_waits(1)])
         await store.create(key, b"")
@@ -647,24 +649,24 @@ def test_repair_refuses_a_damaged_cancel_request_or_message(key: str) -> None:
             await repair_run(store)
         assert before == await all_objects(store)
 
-    run_async(story())
+    run_async(scenario())
 
 
 # Others at work ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("where", ["good", "stranded"])
-def test_a_live_claim_is_respected(where: str) -> None:
-    """R-A: also one in a version that is whole and cannot be rebuilt."""
+def test_repair_during_a_live_claim_raises_run_busy(where: str) -> None:
+    """This holds also if the version with the claim cannot be rebuilt."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         claim = Claim(worker="w", until=seconds_after_start(90), attempt=1)
         state = state_with_waits(1)
         held = replace(state, run=replace(state.run, status="running", claim=claim))
         tables = [held, state] if where == "good" else [state, state, state, held]
         if where == "stranded":
-            # 6 is built on 4; of 5 and 6, which is whole, 6 says that it is held.
+            # The base of 6 is 4. Version 6 is whole, and has the claim.
             tables = [state, state, held]
         await append_states(store, tables)
         if where == "good":
@@ -684,11 +686,11 @@ def test_a_live_claim_is_respected(where: str) -> None:
         )
         assert "suspended" == late.state.run.status
 
-    run_async(story())
+    run_async(scenario())
 
 
 async def overwrite_with_stranded_version(store: Store, held: RunState) -> None:
-    """Put a whole version 3 that is built on version 2, which is damaged."""
+    """Store a whole version 3 whose base, version 2, is damaged."""
     copy = MemoryStore()
     versions = Versions(make_objects(copy), RUN)
     loaded = None
@@ -696,14 +698,14 @@ async def overwrite_with_stranded_version(store: Store, held: RunState) -> None:
         loaded = await versions.append(
             loaded, with_message(held, str(number)), at=seconds_after_start(number)
         )
-    # 3 is built on 2, so a run of three has one that is stranded.
+    # The base of 3 is 2, so one of three versions is whole without a base.
     await overwrite(store, version_key(3), await copy.read(version_key(3)))
 
 
-def test_of_two_repairs_at_once_one_wins_and_the_other_is_told() -> None:
-    """R-A: whoever of them comes in before whichever request of the other."""
+def test_one_of_two_concurrent_repairs_succeeds() -> None:
+    """Each repair comes before each request of the other in turn."""
 
-    async def story(number: int) -> bool:
+    async def scenario(number: int) -> bool:
         inner = MemoryStore()
         await store_run_with_lost_versions(inner, state_with_waits(1, 2))
         winner: list[LoadedVersion] = []
@@ -714,7 +716,7 @@ def test_of_two_repairs_at_once_one_wins_and_the_other_is_told() -> None:
         visited = InterleavingStore(inner, number, visitor)
         with suppress(StaleRun):
             ours = await repair_run(visited)
-            # It came before the other, or so late that it found the run repaired.
+            # It was the first, or it began when the run was repaired.
             assert 4 == ours.number
             assert (
                 ours.state
@@ -731,16 +733,16 @@ def test_of_two_repairs_at_once_one_wins_and_the_other_is_told() -> None:
         return bool(winner)
 
     number = 1
-    while run_async(story(number)):
+    while run_async(scenario(number)):
         number += 1
     assert number > 10
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_second_repair_completes_after_any_crash(moment: str) -> None:
-    """R-E10: it finds the run as it was, or repaired; no wait stays half made."""
+    """After a crash, the run is unchanged or repaired; no wait stays incomplete."""
 
-    async def story(number: int) -> bool:
+    async def scenario(number: int) -> bool:
         inner = MemoryStore()
         first, second = make_wait(1), make_wait(2, deadline=seconds_after_start(600))
         await store_run_with_lost_versions(inner, make_state(first, second))
@@ -772,7 +774,7 @@ def test_second_repair_completes_after_any_crash(moment: str) -> None:
             if "-e-" in key
         ]
         assert 1 == len(dues)
-        # A wait of the past tells its decider so, and records nothing.
+        # A decision of an old wait raises an error and records nothing.
         for wait in (first, second):
             with pytest.raises((Cancelled, AlreadyDecided)):
                 await decide_wait(inner, wait.id, Approve(by="late"))
@@ -783,15 +785,15 @@ def test_second_repair_completes_after_any_crash(moment: str) -> None:
         return died
 
     number = 1
-    while run_async(story(number)):
+    while run_async(scenario(number)):
         number += 1
     assert number > 10
 
 
-def test_a_decision_that_comes_in_between_is_not_lost() -> None:
-    """R-A, R-C: before any request of the repair; it is heeded, or refused."""
+def test_decision_during_a_repair_is_not_lost() -> None:
+    """The decision comes before each request of the repair in turn."""
 
-    async def story(number: int) -> bool:
+    async def scenario(number: int) -> bool:
         inner = MemoryStore()
         wait = make_wait(1)
         await store_run_with_lost_versions(inner, make_state(wait))
@@ -806,19 +808,19 @@ def test_a_decision_that_comes_in_between_is_not_lost() -> None:
             else:
                 came.append(True)
 
-        planted = (await repair_run(InterleavingStore(inner, number, visitor))).state
-        state = planted.calls[wait.call_id].state
+        repaired = (await repair_run(InterleavingStore(inner, number, visitor))).state
+        state = repaired.calls[wait.call_id].state
         assert (Started() == state) == (came == [True])
         return bool(came)
 
     number = 1
-    while run_async(story(number)):
+    while run_async(scenario(number)):
         number += 1
     assert number > 10
 
 
 def test_denied_read_is_not_reported_as_damage() -> None:
-    """R-E5: nothing is given up because it cannot be read just now."""
+    """An object that cannot be read now is not given up."""
 
     class Refusing(InterleavingStore):
         async def read(self, key: str) -> bytes:
@@ -829,7 +831,7 @@ def test_denied_read_is_not_reported_as_damage() -> None:
     async def nobody() -> None:
         return None
 
-    async def story() -> None:
+    async def scenario() -> None:
         inner = MemoryStore()
         await append_states(inner, history(7, 3))
         store = Refusing(inner, 0, nobody)
@@ -840,4 +842,4 @@ def test_denied_read_is_not_reported_as_damage() -> None:
             await repair_run(store)
         assert before == await all_objects(inner)
 
-    run_async(story())
+    run_async(scenario())

@@ -1,4 +1,4 @@
-"""Laws of the tree of deltas, for every number up to five thousand."""
+"""Properties of the tree of deltas, for every number up to five thousand."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_the_base_of_a_version_is_what_the_design_says(number: int, below: int) 
 
 
 @pytest.mark.parametrize("root", ROOTS)
-def test_a_version_is_rebuilt_from_few_objects(root: int) -> None:
+def test_version_is_rebuilt_from_few_objects(root: int) -> None:
     """At most log2(n) + 1, counted from the root."""
     for number in range(root, MAX_NUMBER + 1):
         assert len(chain(number, root)) <= (number - root + 1).bit_length()

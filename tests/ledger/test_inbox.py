@@ -1,4 +1,4 @@
-"""Messages to a run in dense numbers, and the one wish to cancel it."""
+"""The inbox messages of a run in dense numbers, and its cancel request."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.ledger.runs import (
 
 
 def make_inbox_message(number: int) -> InboxMessage:
-    """Return a letter that is about to be posted."""
+    """Return an inbox message without a number."""
     message = said.user_message(f"letter {number}")
     return InboxMessage(
         id=make_ulid(number), number=0, at=MOMENT, message=message, by="kim"
@@ -38,7 +38,7 @@ def make_inbox_message(number: int) -> InboxMessage:
 
 
 def make_cancel_request(number: int, reason: str = "enough") -> CancelRequest:
-    """Return a wish to cancel."""
+    """Return a cancel request."""
     return CancelRequest(id=make_ulid(number), at=MOMENT, by="kim", reason=reason)
 
 
@@ -47,72 +47,72 @@ def make_cancel_request(number: int, reason: str = "enough") -> CancelRequest:
 
 def test_posted_messages_get_consecutive_numbers() -> None:
     async def scenario() -> None:
-        place = make_objects()
+        objects = make_objects()
         for number in range(1, 12):
-            posted = await post(place, RUN, make_inbox_message(number))
+            posted = await post(objects, RUN, make_inbox_message(number))
             assert number == posted.number
-        assert 1 == (await post(place, "another", make_inbox_message(1))).number
+        assert 1 == (await post(objects, "another", make_inbox_message(1))).number
 
     run_async(scenario())
 
 
 def test_posted_message_is_read_back_equal() -> None:
-    async def story() -> None:
-        place = make_objects()
-        loaded = await store_suspended_run(place)
-        posted = await post(place, RUN, make_inbox_message(1))
+    async def scenario() -> None:
+        objects = make_objects()
+        loaded = await store_suspended_run(objects)
+        posted = await post(objects, RUN, make_inbox_message(1))
 
-        assert (posted,) == (await read_arrivals(place, loaded.state)).inbox_messages
+        assert (posted,) == (await read_arrivals(objects, loaded.state)).inbox_messages
         assert replace(make_inbox_message(1), number=1, marker=posted.marker) == posted
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_racing_posters_get_dense_numbers_and_nothing_is_lost() -> None:
-    """Create the next, or try again; never clock-sorted names."""
+    """Numbers come from creates and not from clocks."""
 
-    async def story() -> None:
-        place = make_objects()
-        loaded = await store_suspended_run(place)
+    async def scenario() -> None:
+        objects = make_objects()
+        loaded = await store_suspended_run(objects)
 
         # When forty processes post at once
         posted = await asyncio.gather(
-            *(post(place, RUN, make_inbox_message(number)) for number in range(40))
+            *(post(objects, RUN, make_inbox_message(number)) for number in range(40))
         )
 
-        # Then each has a number of its own, and every word is there
+        # Then each message has its own number, and none is lost
         assert list(range(1, 41)) == sorted(each.number for each in posted)
-        came = (await read_arrivals(place, loaded.state)).inbox_messages
+        came = (await read_arrivals(objects, loaded.state)).inbox_messages
         assert {f"letter {n}" for n in range(40)} == {m.message.content for m in came}
 
-        # And each has the marker that it names; those who lost a number left none
+        # And each has its marker; no other marker is left
         assert {each.marker for each in posted} == set(
-            await all_keys(place, "markers/")
+            await all_keys(objects, "markers/")
         )
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_concurrent_posts_of_one_message_keep_its_marker() -> None:
-    """R-A2: the same letter, with its own id and time."""
+    """The same message has the same id and time."""
 
-    async def story() -> None:
-        place = make_objects()
-        loaded = await store_suspended_run(place)
+    async def scenario() -> None:
+        objects = make_objects()
+        loaded = await store_suspended_run(objects)
         posted = await asyncio.gather(
-            *(post(place, RUN, make_inbox_message(1)) for _ in range(5))
+            *(post(objects, RUN, make_inbox_message(1)) for _ in range(5))
         )
 
-        came = (await read_arrivals(place, loaded.state)).inbox_messages
-        standing = await all_keys(place, "markers/")
+        came = (await read_arrivals(objects, loaded.state)).inbox_messages
+        standing = await all_keys(objects, "markers/")
         assert {each.number for each in came} == {each.number for each in posted}
         assert {each.marker for each in came} == set(standing)
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_marker_is_created_before_the_message() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         store = FaultyStore(MemoryStore())
         posted = await post(Objects(store), RUN, make_inbox_message(1))
 
@@ -120,11 +120,11 @@ def test_marker_is_created_before_the_message() -> None:
         assert [posted.marker, layout.inbox_message_key(RUN, 1)] == made
         assert 3 == len(store.operations)
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_the_marker_is_due_when_it_was_posted() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         posted = await post(
             make_objects(),
             RUN,
@@ -137,11 +137,11 @@ def test_the_marker_is_due_when_it_was_posted() -> None:
         assert int(seconds_after_start(5).timestamp() * 1000) == marker.due_ms
         assert ("m", "1", RUN) == (marker.kind, marker.target, marker.run_id)
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_post_to_an_unavailable_store_creates_no_message() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         inner = MemoryStore()
         prefix = layout.arrivals_prefix(RUN)
         store = FaultyStore(inner, on("create", refused(Unavailable), prefix=prefix))
@@ -151,14 +151,14 @@ def test_post_to_an_unavailable_store_creates_no_message() -> None:
         assert [] == await inner.keys(layout.arrivals_prefix(RUN))
         assert 1 == (await post(Objects(inner), RUN, make_inbox_message(2))).number
 
-    run_async(story())
+    run_async(scenario())
 
 
 def store_with_rival(rival: bytes | None) -> tuple[MemoryStore, InterleavingStore]:
-    """Return a store in which message 1 is put there by another, and how it looks.
+    """Return a store in which a rival creates message 1, and the expected inbox.
 
-    What the rival puts there comes right before our create; with `None` it comes and
-    is erased with its run before we can look at it.
+    The rival acts right before our create. With `None`, its message is erased with the
+    run before it can be read.
     """
     inner = MemoryStore()
     key = layout.inbox_message_key(RUN, 1)
@@ -174,32 +174,32 @@ def store_with_rival(rival: bytes | None) -> tuple[MemoryStore, InterleavingStor
 
 
 def test_post_does_not_overwrite_a_damaged_message() -> None:
-    """R-E7: what stands under our number cannot be read, so nobody knows whose it is.
+    """A message under our number that cannot be read is an error.
 
-    No marker of ours is left, which would have the run looked at for nothing.
+    No marker of ours is left.
     """
 
-    async def story() -> None:
+    async def scenario() -> None:
         inner, visits = store_with_rival(b"damaged")
         with pytest.raises(FormatError):
             await post(Objects(visits), RUN, make_inbox_message(1))
 
-        place = Objects(inner)
-        assert [layout.inbox_message_key(RUN, 1)] == await all_keys(place)
+        objects = Objects(inner)
+        assert [layout.inbox_message_key(RUN, 1)] == await all_keys(objects)
         assert b"damaged" == await inner.read(layout.inbox_message_key(RUN, 1))
         # The next one gets the next number.
-        assert 2 == (await post(place, RUN, make_inbox_message(1))).number
+        assert 2 == (await post(objects, RUN, make_inbox_message(1))).number
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_post_to_a_run_erased_meanwhile_raises_run_not_found() -> None:
-    """R-E9: it is not told as a success, nor as somebody else's message.
+    """The post is not reported as a success.
 
-    No marker is left of it either, which every sweep would look at for ever.
+    No marker is left, which every later sweep would read.
     """
 
-    async def story() -> None:
+    async def scenario() -> None:
         inner, visits = store_with_rival(None)
         with pytest.raises(RunNotFound, match="erased") as caught:
             await post(Objects(visits), RUN, make_inbox_message(1))
@@ -207,48 +207,48 @@ def test_post_to_a_run_erased_meanwhile_raises_run_not_found() -> None:
         assert RUN == caught.value.run_id
         assert [] == await all_keys(Objects(inner))
 
-    run_async(story())
+    run_async(scenario())
 
 
 # Cancelling ---------------------------------------------------------------------
 
 
 def test_concurrent_cancel_requests_all_get_the_first() -> None:
-    """R-F6: idempotent, create-only."""
+    """A cancel request is created once."""
 
-    async def story() -> None:
-        place = make_objects()
-        told = await asyncio.gather(
+    async def scenario() -> None:
+        objects = make_objects()
+        reading = await asyncio.gather(
             *(
                 record_cancel_request(
-                    place, RUN, make_cancel_request(number, f"reason {number}")
+                    objects, RUN, make_cancel_request(number, f"reason {number}")
                 )
                 for number in range(9)
             )
         )
 
-        first = await read_cancel_request(place, RUN)
+        first = await read_cancel_request(objects, RUN)
         assert first is not None
-        assert [first] * 9 == told
-        assert [first.marker] == await all_keys(place, "markers/")
+        assert [first] * 9 == reading
+        assert [first.marker] == await all_keys(objects, "markers/")
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_cancel_request_keeps_person_and_reason() -> None:
-    async def story() -> None:
-        place = make_objects()
-        made = await record_cancel_request(place, RUN, make_cancel_request(1))
+    async def scenario() -> None:
+        objects = make_objects()
+        made = await record_cancel_request(objects, RUN, make_cancel_request(1))
 
         assert replace(make_cancel_request(1), marker=made.marker) == made
-        assert made == await read_cancel_request(place, RUN)
-        assert await read_cancel_request(place, "another") is None
+        assert made == await read_cancel_request(objects, RUN)
+        assert await read_cancel_request(objects, "another") is None
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_marker_is_created_before_the_cancel_request() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         store = FaultyStore(MemoryStore())
         made = await record_cancel_request(Objects(store), RUN, make_cancel_request(1))
 
@@ -257,18 +257,18 @@ def test_marker_is_created_before_the_cancel_request() -> None:
             ("create", layout.cancel_request_key(RUN)),
         ] == [(each.verb, each.key) for each in store.operations]
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_repeated_cancel_request_keeps_its_marker() -> None:
-    """R-A2: the same wish, with its own id and time."""
+    """The same request has the same id and time."""
 
-    async def story() -> None:
-        place = make_objects()
-        first = await record_cancel_request(place, RUN, make_cancel_request(1))
-        again = await record_cancel_request(place, RUN, make_cancel_request(1))
+    async def scenario() -> None:
+        objects = make_objects()
+        first = await record_cancel_request(objects, RUN, make_cancel_request(1))
+        again = await record_cancel_request(objects, RUN, make_cancel_request(1))
 
         assert first == again
-        assert [first.marker] == await all_keys(place, "markers/")
+        assert [first.marker] == await all_keys(objects, "markers/")
 
-    run_async(story())
+    run_async(scenario())

@@ -1,4 +1,4 @@
-"""Every object key, spelled in one place: legal everywhere, sorted as promised."""
+"""Object keys: valid in every store, in the promised order."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_legal_run_id_is_returned_as_it_is(run_id: str) -> None:
         "jane ",
         "ja ne",
         "jané",
-        "jan\u0435",  # a Cyrillic letter that looks like ours
+        "jan\u0435",  # a Cyrillic letter that looks like "e"
         "\uff11",  # a full-width digit
         "٣",
         "jane@1",
@@ -67,7 +67,7 @@ def test_invalid_run_id_is_refused(run_id: object) -> None:
 
 
 def one_key_of_each_kind(run_id: str) -> list[str]:
-    """Return one key of each kind, as long as they get."""
+    """Return the longest key of each kind."""
     approval = layout.build_wait_id("approval", ULID, run_id)
     most = layout.MAX_VERSIONS
     due = 9_999_999_999_999
@@ -119,7 +119,7 @@ def test_no_key_of_a_run_lies_under_the_prefix_of_another(one: str, two: str) ->
         )
 
 
-# Versions and letters --------------------------------------------------------
+# Versions and arrivals -------------------------------------------------------
 
 
 @given(st.integers(1, 9_999_999_998), st.integers(1, 9_999_999_998))
@@ -247,9 +247,9 @@ MARKER_LETTERS = st.sampled_from("demcgr")
 @given(DUE_TIMES, DUE_TIMES, MARKER_LETTERS, MARKER_LETTERS, RUN_IDS)
 @SETTINGS
 def test_markers_sort_by_the_time_that_they_are_due(
-    one: int, two: int, letter: str, other: str, run_id: str
+    one: int, two: int, message: str, other: str, run_id: str
 ) -> None:
-    first = Marker(one, letter, "1", "n1", run_id)
+    first = Marker(one, message, "1", "n1", run_id)
     second = Marker(two, other, "1", "n2", "zzz")
 
     if one != two:
@@ -302,27 +302,27 @@ def test_a_deadline_in_the_far_future_is_not_due_today() -> None:
     assert marker.key == found.key
 
 
-@pytest.mark.parametrize("letter", "demcgr")
-def test_is_pause_accepts_only_pause_markers(letter: str) -> None:
-    """What goes with the pause that is over is no marker of anything else."""
-    key = Marker(1, letter, "1", "n1", "jane").key
+@pytest.mark.parametrize("kind", "demcgr")
+def test_is_pause_accepts_only_pause_markers(kind: str) -> None:
+    """A marker of another kind is not the marker of a pause."""
+    key = Marker(1, kind, "1", "n1", "jane").key
 
-    assert (letter == "r") == layout.is_pause_marker(key)
-    assert not layout.is_pause_marker(f"{layout.MARKERS_PREFIX}1-{letter}")
+    assert (kind == "r") == layout.is_pause_marker(key)
+    assert not layout.is_pause_marker(f"{layout.MARKERS_PREFIX}1-{kind}")
 
 
 def test_redated_marker_counts_its_tries() -> None:
-    """Section 5 "Markers": it stays the marker of the same thing, and is due later."""
+    """A marker with a later due time guards the same thing."""
     first = Marker(1, "g", "7", make_ulid(1)[-layout.NONCE_LENGTH :], "jane")
 
-    # Given a marker that is re-dated again and again, each time by somebody else
+    # Given a marker that is re-dated again and again, each time by another process
     seen = [first]
     for due in range(2, 60):
         read = layout.parse_marker(seen[-1].postponed(due).key)
         assert read is not None
         seen.append(read)
 
-    # Then it counts, up to a bound, and says what it said
+    # Then it counts up to a limit, and its target stays the same
     assert [0, 1, 2, 3] == [each.tries for each in seen[:4]]
     assert 20 == max(each.tries for each in seen)
     assert list(range(1, 60)) == [each.due_ms for each in seen]
@@ -331,5 +331,5 @@ def test_redated_marker_counts_its_tries() -> None:
 
 
 def test_marker_with_a_long_nonce_has_no_tries() -> None:
-    """What stands after the nonce and is no number counts nothing."""
+    """Other characters after the nonce are not a number of tries."""
     assert 0 == Marker(1, "d", "x", f"{'n' * layout.NONCE_LENGTH}abc", "jane").tries

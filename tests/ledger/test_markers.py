@@ -1,4 +1,4 @@
-"""Markers: made before the thing they guard, listed by time, dropped when done."""
+"""Markers: created before the guarded object, listed by time, deleted when done."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 NONCE = make_ulid(7)
 
 
-async def due_markers(place: Objects, now: datetime) -> list[Marker]:
+async def due_markers(objects: Objects, now: datetime) -> list[Marker]:
     """Return the markers that are due at a time."""
-    return [marker async for marker in markers.list_due(place, now)]
+    return [marker async for marker in markers.list_due(objects, now)]
 
 
 # Making and listing ---------------------------------------------------------
@@ -50,7 +50,7 @@ async def due_markers(place: Objects, now: datetime) -> list[Marker]:
         (markers.for_cancel_request(RUN, MOMENT, NONCE), "c", "0"),
     ],
 )
-def test_a_marker_says_when_why_and_which_run(
+def test_marker_key_has_time_kind_target_and_run(
     marker: Marker, kind: str, target: str
 ) -> None:
     assert (kind, target, RUN) == (marker.kind, marker.target, marker.run_id)
@@ -68,16 +68,16 @@ def test_two_markers_of_one_reason_and_moment_are_two() -> None:
 def test_due_markers_come_in_the_order_of_their_time() -> None:
     async def scenario() -> None:
         # Given markers that were made in any order
-        place = make_objects()
+        objects = make_objects()
         for seconds in (30, -5, 0, 31, -3600, 29.999, 30.001):
             await markers.create(
-                place, markers.guard(RUN, 2, seconds_after_start(seconds), NONCE)
+                objects, markers.guard(RUN, 2, seconds_after_start(seconds), NONCE)
             )
 
         # When a sweep looks half a minute from now
-        found = await due_markers(place, seconds_after_start(30))
+        found = await due_markers(objects, seconds_after_start(30))
 
-        # Then it sees those that are due then, the oldest first
+        # Then it sees the markers that are due, the oldest first
         begin = int(MOMENT.timestamp() * 1000)
         assert [-3_600_000, -5000, 0, 29_999, 30_000] == [
             marker.due_ms - begin for marker in found
@@ -87,104 +87,104 @@ def test_due_markers_come_in_the_order_of_their_time() -> None:
 
 
 def test_a_marker_is_due_at_its_very_millisecond() -> None:
-    async def story() -> None:
-        place = make_objects()
+    async def scenario() -> None:
+        objects = make_objects()
         marker = markers.guard(RUN, 2, MOMENT, NONCE)
-        await markers.create(place, marker)
+        await markers.create(objects, marker)
 
-        assert [] == await due_markers(place, seconds_after_start(-0.001))
-        assert [marker] == await due_markers(place, MOMENT)
+        assert [] == await due_markers(objects, seconds_after_start(-0.001))
+        assert [marker] == await due_markers(objects, MOMENT)
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_every_due_marker_is_found_among_thousands() -> None:
-    """R-E9: also when a page is full, and while they are being dropped."""
+    """This holds also if a page is full, and while markers are deleted."""
 
-    async def story() -> None:
-        place = make_objects()
+    async def scenario() -> None:
+        objects = make_objects()
         count = 2 * PAGE_SIZE + 7
         for number in range(count):
             marker = markers.guard(
                 f"run-{number}", 1, seconds_after_start(number - count), NONCE
             )
-            await markers.create(place, marker)
+            await markers.create(objects, marker)
         await markers.create(
-            place, markers.guard("later", 1, seconds_after_start(9), NONCE)
+            objects, markers.guard("later", 1, seconds_after_start(9), NONCE)
         )
 
         seen = 0
-        async for marker in markers.list_due(place, MOMENT):
+        async for marker in markers.list_due(objects, MOMENT):
             seen += 1
-            await place.delete(marker.key)
+            await objects.delete(marker.key)
 
         assert count == seen
-        assert 1 == len(await all_keys(place))
+        assert 1 == len(await all_keys(objects))
 
-    run_async(story())
+    run_async(scenario())
 
 
-def test_only_the_due_ones_are_listed() -> None:
+def test_only_due_markers_are_listed() -> None:
     """A million timers of next year cost a sweep one page."""
 
-    async def story() -> None:
-        place = make_objects()
-        await markers.create(place, markers.guard(RUN, 1, MOMENT, NONCE))
+    async def scenario() -> None:
+        objects = make_objects()
+        await markers.create(objects, markers.guard(RUN, 1, MOMENT, NONCE))
         for number in range(PAGE_SIZE):
             marker = markers.guard(
                 RUN, number + 2, seconds_after_start(1e6 + number), NONCE
             )
-            await markers.create(place, marker)
+            await markers.create(objects, marker)
 
-        assert 1 == len(await due_markers(place, MOMENT))
+        assert 1 == len(await due_markers(objects, MOMENT))
 
-    run_async(story())
+    run_async(scenario())
 
 
 @pytest.mark.parametrize(
     "name", ["x", ".DS_Store", "0000000000001-g-abc-n@jane", "1-g-1-n@jane"]
 )
 def test_a_foreign_key_among_the_markers_is_passed_over(name: str) -> None:
-    async def story() -> None:
-        place = make_objects()
-        await place.create(f"markers/{name}", b"")
+    async def scenario() -> None:
+        objects = make_objects()
+        await objects.create(f"markers/{name}", b"")
         marker = markers.guard(RUN, 1, MOMENT, NONCE)
-        await markers.create(place, marker)
+        await markers.create(objects, marker)
 
-        assert [marker] == await due_markers(place, MOMENT)
+        assert [marker] == await due_markers(objects, MOMENT)
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_make_returns_the_store_time() -> None:
-    async def story() -> None:
-        place = make_objects(MemoryStore(lambda: seconds_after_start(3)))
+    async def scenario() -> None:
+        objects = make_objects(MemoryStore(lambda: seconds_after_start(3)))
         marker = markers.guard(RUN, 1, MOMENT, NONCE)
 
-        assert seconds_after_start(3) == await markers.create(place, marker)
+        assert seconds_after_start(3) == await markers.create(objects, marker)
 
-    run_async(story())
+    run_async(scenario())
 
 
-def test_make_is_idempotent() -> None:
-    """R-A2: a redelivery with its own id at its own time makes the same key."""
+def test_create_is_idempotent() -> None:
+    """A repeat with the same id and time has the same key."""
 
-    async def story() -> None:
-        place = make_objects()
+    async def scenario() -> None:
+        objects = make_objects()
         marker = markers.for_decision(make_wait_id(), MOMENT, NONCE)
-        await markers.create(place, marker)
-        await markers.create(place, marker)
+        await markers.create(objects, marker)
+        await markers.create(objects, marker)
 
-        assert [marker.key] == await all_keys(place)
+        assert [marker.key] == await all_keys(objects)
 
-    run_async(story())
+    run_async(scenario())
 
 
 # Whether one stands ---------------------------------------------------------
 
 
 def run_at_wait(status: RunStatus = "suspended", *, inbox: int = 0) -> RunState:
-    """Return a run that stands at wait 1 and has heard some messages."""
+    """Return a run with open wait 1 that has read some messages."""
     state = make_state(make_wait(1), status=status)
     return replace(state, run=replace(state.run, last_inbox_number=inbox))
 
@@ -195,48 +195,50 @@ def marker_of(kind: str, target: str) -> Marker:
 
 
 @pytest.mark.parametrize(
-    ("marker", "number", "run_state", "stands"),
+    ("marker", "number", "run_state", "needed"),
     [
-        # A guard stands until its number is taken, and while the run is claimed.
+        # A guard is needed until its number exists, and while the run is claimed.
         (marker_of("g", "5"), 4, run_at_wait(), True),
         (marker_of("g", "5"), 5, run_at_wait(), False),
         (marker_of("g", "5"), 6, run_at_wait(), False),
         (marker_of("g", "5"), 4, run_at_wait("running"), True),
         (marker_of("g", "5"), 5, run_at_wait("running"), True),
         (marker_of("g", "5"), 9, run_at_wait("running"), True),
-        # Those of a wait stand while the wait is open.
+        # The markers of a wait are needed while the wait is open.
         (marker_of("d", make_ulid(1)), 2, run_at_wait(), True),
         (marker_of("d", make_ulid(2)), 2, run_at_wait(), False),
         (marker_of("e", make_ulid(1)), 2, run_at_wait(), True),
         (marker_of("e", make_ulid(2)), 2, run_at_wait(), False),
         (marker_of("d", make_ulid(1)), 2, run_at_wait("running"), True),
-        # Those of a message stand until it was heard.
+        # The marker of a message is needed until the message is read.
         (marker_of("m", "1"), 2, run_at_wait(), True),
         (marker_of("m", "3"), 2, run_at_wait(inbox=2), True),
         (marker_of("m", "2"), 2, run_at_wait(inbox=2), False),
         (marker_of("m", "1"), 2, run_at_wait(inbox=2), False),
-        # Of a cancellation and of "resume it": until the run has ended.
+        # The marker of a cancel request is needed until the run has ended.
         (marker_of("c", "0"), 2, run_at_wait(), True),
         (marker_of("r", "2"), 1, run_at_wait(), True),
         (marker_of("r", "2"), 2, run_at_wait(), True),
         (marker_of("r", "2"), 3, run_at_wait(), False),
     ],
 )
-def test_stands_for_each_kind_of_marker(
-    marker: Marker, number: int, run_state: RunState, *, stands: bool
+def test_is_needed_for_each_kind_of_marker(
+    marker: Marker, number: int, run_state: RunState, *, needed: bool
 ) -> None:
-    assert stands == markers.is_needed(marker, number, run_state)
+    assert needed == markers.is_needed(marker, number, run_state)
 
 
 @pytest.mark.parametrize("status", sorted(ENDED_STATUSES))
 @pytest.mark.parametrize("kind", "demcgr")
-def test_no_marker_stands_after_the_run_has_ended(status: RunStatus, kind: str) -> None:
+def test_no_marker_is_needed_after_the_run_has_ended(
+    status: RunStatus, kind: str
+) -> None:
     marker = marker_of(kind, "9" if kind in "gm" else make_ulid(1))
 
     assert not markers.is_needed(marker, 2, run_at_wait(status))
 
 
 @pytest.mark.parametrize("kind", "demcgr")
-def test_every_marker_stands_while_the_run_has_no_version(kind: str) -> None:
-    """Its starter is about to write it, or died before."""
+def test_every_marker_is_needed_while_the_run_has_no_version(kind: str) -> None:
+    """The process that starts the run will write version 1, or has crashed."""
     assert markers.is_needed(marker_of(kind, "1"), 0, None)

@@ -1,4 +1,4 @@
-"""What goes wrong with a store gets a name of ours, and answers stay answers."""
+"""The errors of a store become errors of this library."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class CustomStoreError(theirs.StorageError):
-    """An error that somebody's own store adds."""
+    """An error class of a third-party store."""
 
 
 TRANSLATIONS: list[tuple[type[theirs.StorageError], type[Exception]]] = [
@@ -45,7 +45,7 @@ VERBS: tuple[Verb, ...] = ("create", "read", "keys", "delete", "probe")
 
 
 def request_of(objects: Objects, verb: Verb) -> Coroutine[Any, Any, object]:
-    """Return a verb's coroutine."""
+    """Return the coroutine of a verb."""
     verbs: dict[Verb, Coroutine[Any, Any, object]] = {
         "create": objects.create("a/b", b"x"),
         "read": objects.read("a/b"),
@@ -64,11 +64,11 @@ def request_of(objects: Objects, verb: Verb) -> Coroutine[Any, Any, object]:
 def test_storage_errors_are_translated_for_every_verb(
     verb: Verb, error: type[theirs.StorageError], named: type[Exception]
 ) -> None:
-    """R-E2, R-E5: only success is success; forbidden is not missing."""
-    place = Objects(FaultyStore(MemoryStore(), on(verb, refused(error))))
+    """A denied request is not a missing object."""
+    objects = Objects(FaultyStore(MemoryStore(), on(verb, refused(error))))
 
     with pytest.raises(named) as caught:
-        run_async(request_of(place, verb))
+        run_async(request_of(objects, verb))
 
     assert named is type(caught.value)
     assert isinstance(caught.value, ours.ContinuationsError)
@@ -92,20 +92,20 @@ def test_translation_table_covers_all_storage_errors() -> None:
 
 def test_already_exists_and_not_found_are_not_translated() -> None:
     async def scenario() -> None:
-        place = make_objects()
-        await place.create("a/b", b"1")
+        objects = make_objects()
+        await objects.create("a/b", b"1")
         with pytest.raises(AlreadyExists):
-            await place.create("a/b", b"2")
+            await objects.create("a/b", b"2")
         with pytest.raises(NotFound):
-            await place.read("a/c")
-        assert b"1" == await place.read("a/b")
+            await objects.read("a/c")
+        assert b"1" == await objects.read("a/b")
 
     run_async(scenario())
 
 
 def test_a_crash_is_not_translated() -> None:
     class Gone(BaseException):
-        """The process ends."""
+        """The end of the process."""
 
     def gone(_: Operation, /) -> None:
         raise Gone
@@ -118,16 +118,16 @@ def test_a_crash_is_not_translated() -> None:
     "count", [0, 1, PAGE_SIZE - 1, PAGE_SIZE, PAGE_SIZE + 1, 2 * PAGE_SIZE]
 )
 def test_all_keys_iterates_over_every_page(count: int) -> None:
-    """R-E9: listings of more than a thousand keys are whole."""
+    """Listings of more than a thousand keys are complete."""
 
-    async def story() -> list[str]:
+    async def scenario() -> list[str]:
         store = MemoryStore()
         for number in range(count):
             await store.create(f"a/{number:05d}", b"")
         await store.create("b", b"")
         return await all_keys(Objects(store), "a/")
 
-    assert [f"a/{number:05d}" for number in range(count)] == run_async(story())
+    assert [f"a/{number:05d}" for number in range(count)] == run_async(scenario())
 
 
 def test_unknown_store_url_raises_invalid_input() -> None:

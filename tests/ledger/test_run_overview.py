@@ -1,4 +1,4 @@
-"""What one listing shows of a run: all that came, its end, its newest version."""
+"""One listing of a run: its arrivals, its cancel request and its newest version."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class TimedListingStore(MemoryStore):
-    """A store that says when it listed, and counts its listings."""
+    """A store that returns its time, and counts its listings."""
 
     listings = 0
 
@@ -57,9 +57,9 @@ def test_overview_of_a_missing_run_is_empty() -> None:
 
 @pytest.mark.parametrize("came", [0, 1, 99])
 def test_overview_of_a_missing_run_costs_one_listing(came: int) -> None:
-    """Section 9: one answer that is not full shows all that there is."""
+    """A page that is not full is complete."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         store = TimedListingStore()
         for number in range(came):
             await store.create(layout.inbox_message_key(RUN, number + 1), b"")
@@ -72,78 +72,80 @@ def test_overview_of_a_missing_run_costs_one_listing(came: int) -> None:
             store.listings,
         )
 
-    run_async(story())
+    run_async(scenario())
 
 
 @pytest.mark.parametrize("came", [0, 1, 98, 99, 100, 101, 2500])
 def test_overview_holds_all_arrivals_and_the_newest_version(came: int) -> None:
-    """In one request, as long as one answer holds it; in more, nothing is missed."""
+    """One request is enough if one page holds all keys."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         store = TimedListingStore()
-        place = Objects(store)
-        await store_suspended_run(place, make_wait())
-        letters = [layout.inbox_message_key(RUN, number + 1) for number in range(came)]
-        for key in letters:
+        objects = Objects(store)
+        await store_suspended_run(objects, make_wait())
+        messages = [layout.inbox_message_key(RUN, number + 1) for number in range(came)]
+        for key in messages:
             await store.create(key, b"")
-        # Neighbours, before and behind
+        # Runs whose ids sort before and after
         for other in (f"{RUN}-", f"{RUN}.x", f"{RUN}0"):
             await store.create(layout.inbox_message_key(other, 1), b"")
             await store.create(layout.version_key(other, 9), b"")
         store.listings = 0
 
-        seen = await read_overview(place, RUN)
+        seen = await read_overview(objects, RUN)
 
-        told: datetime | None = MOMENT
+        reading: datetime | None = MOMENT
         assert (
-            RunOverview(newest_number=1, arrival_keys=tuple(letters), store_time=told)
+            RunOverview(
+                newest_number=1, arrival_keys=tuple(messages), store_time=reading
+            )
             == seen
         )
         assert (1 if came < 100 else 3 + came // 1000) == store.listings
 
-    run_async(story())
+    run_async(scenario())
 
 
-@pytest.mark.parametrize("strangers", [[], ["stop0", "zzz"], ["n1", "o"], ["n1"]])
+@pytest.mark.parametrize("foreign_keys", [[], ["stop0", "zzz"], ["n1", "o"], ["n1"]])
 @pytest.mark.parametrize("cancelled", [False, True])
 def test_overview_after_claim_holds_cancel_request_and_newest_version(
-    strangers: list[str], *, cancelled: bool
+    foreign_keys: list[str], *, cancelled: bool
 ) -> None:
-    """R-F6: nothing that strangers put there hides one; at worst it is looked for."""
+    """Foreign keys do not hide a cancel request."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         store = TimedListingStore()
-        place = Objects(store)
-        await store_suspended_run(place, make_wait())
+        objects = Objects(store)
+        await store_suspended_run(objects, make_wait())
         await store.create(layout.inbox_message_key(RUN, 1), b"")
         await store.create(layout.version_key(RUN, 7), b"")
         if cancelled:
-            await record_cancel_request(place, RUN, make_cancel_request())
-        for name in strangers:
+            await record_cancel_request(objects, RUN, make_cancel_request())
+        for name in foreign_keys:
             await store.create(layout.arrivals_prefix(RUN) + name, b"")
         store.listings = 0
 
-        progress = await read_progress(place, RUN)
+        progress = await read_progress(objects, RUN)
 
         assert 7 == progress.newest_number
-        if len(strangers) <= 1:
+        if len(foreign_keys) <= 1:
             assert cancelled == progress.may_be_cancelled
         assert progress.may_be_cancelled or not cancelled
         assert store.listings <= 2
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_foreign_key_among_versions_is_named() -> None:
-    """R-E7."""
+    """The error has the foreign key."""
 
-    async def story() -> None:
-        place = make_objects()
-        await store_suspended_run(place, make_wait())
-        await place.create(f"{layout.versions_prefix(RUN)}0readme", b"")
+    async def scenario() -> None:
+        objects = make_objects()
+        await store_suspended_run(objects, make_wait())
+        await objects.create(f"{layout.versions_prefix(RUN)}0readme", b"")
 
         for look in (read_overview, read_progress):
             with pytest.raises(Corrupt, match="0readme"):
-                await look(place, RUN)
+                await look(objects, RUN)
 
-    run_async(story())
+    run_async(scenario())

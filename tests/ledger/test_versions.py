@@ -1,4 +1,4 @@
-"""Numbered states: what was appended is what is loaded, or it is refused by name."""
+"""Versions: a state is loaded as it was appended, or an error names the object."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 async def append_all(versions: Versions, tables: Iterable[RunState]) -> LoadedVersion:
-    """Append states one after the other, and return the last version."""
+    """Append states in turn; return the last version."""
     loaded: LoadedVersion | None = None
     for state in tables:
         loaded = await versions.append(loaded, state, at=MOMENT)
@@ -60,7 +60,7 @@ async def append_all(versions: Versions, tables: Iterable[RunState]) -> LoadedVe
 
 
 def states_with_messages(count: int, *, run_id: str = RUN) -> list[RunState]:
-    """Return states of a run in which one message after the other was said."""
+    """Return states of a run, each with one more message."""
     tables = [make_state(run_id=run_id)]
     for number in range(1, count):
         tables.append(with_message(tables[-1], f"message {number} of {run_id}"))
@@ -76,11 +76,11 @@ def test_every_version_of_a_long_history_loads_as_it_was_appended(seed: int) -> 
 
     async def scenario() -> None:
         # Given a run of hundreds of versions, made by one writer
-        place = make_objects()
-        await append_all(Versions(place, RUN), tables)
+        objects = make_objects()
+        await append_all(Versions(objects, RUN), tables)
 
         # When another process loads each of them
-        versions = Versions(place, RUN)
+        versions = Versions(objects, RUN)
         for number, state in enumerate(tables, 1):
             loaded = await versions.load(number)
 
@@ -95,12 +95,12 @@ def test_every_version_of_a_long_history_loads_as_it_was_appended(seed: int) -> 
 
 @pytest.mark.parametrize("seed", [4, 5])
 def test_any_process_can_append_after_any_version(seed: int) -> None:
-    """A writer that loaded n writes what the one that appended n would have."""
+    """A process that loaded version n appends the same as the one that wrote it."""
     tables = list(history(seed, 90))
 
-    async def story() -> None:
-        place, other = make_objects(), make_objects()
-        await append_all(Versions(place, RUN), tables)
+    async def scenario() -> None:
+        objects, other = make_objects(), make_objects()
+        await append_all(Versions(objects, RUN), tables)
         loaded = await Versions(other, RUN).append(None, tables[0], at=MOMENT)
         for number, (before, after) in enumerate(zip(tables, tables[1:]), 1):  # noqa: B905, RUF007 - one shorter
             # Given a process that knows version n from the store alone
@@ -115,7 +115,7 @@ def test_any_process_can_append_after_any_version(seed: int) -> None:
         for number, state in enumerate(tables, 1):
             assert state == (await Versions(other, RUN).load(number)).state
 
-    run_async(story())
+    run_async(scenario())
 
 
 @settings(max_examples=25, deadline=None, derandomize=True)
@@ -123,7 +123,7 @@ def test_any_process_can_append_after_any_version(seed: int) -> None:
 def test_state_after_every_event_loads_equal(
     choices: list[int],
 ) -> None:
-    """R-E10, PA-13: a version is a whole state, whatever the state."""
+    """A version holds a whole state, whatever event came before."""
     tables: list[RunState] = [first_state(choices)]
 
     def watch(_: RunState, __: Event, after: RunState) -> None:
@@ -131,40 +131,40 @@ def test_state_after_every_event_loads_equal(
 
     run_schedule(tables[0], choices, watch)
 
-    async def story() -> None:
-        place = make_objects()
-        versions = Versions(place, tables[0].run.id)
+    async def scenario() -> None:
+        objects = make_objects()
+        versions = Versions(objects, tables[0].run.id)
         await append_all(versions, tables)
         for number, state in enumerate(tables, 1):
             loaded = await versions.load(number)
             assert state == loaded.state
             assert set(state.runnable) == set(loaded.state.runnable)
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_a_log_that_was_rewritten_keeps_nothing_of_another_history() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         # Given a run whose messages were replaced by as many others
-        place = make_objects()
+        objects = make_objects()
         first = with_message(with_message(make_state(), "old 1"), "old 2")
         log = first.logs[ROOT_FRAME_ID]
         fresh = replace(log, id=log.id + 1, messages=log.messages[:1])
         second = replace(first, logs={ROOT_FRAME_ID: fresh})
         second = with_message(with_message(second, "new 1"), "new 2")
-        await append_all(Versions(place, RUN), [first, second, second])
+        await append_all(Versions(objects, RUN), [first, second, second])
 
         # When the version after it is loaded
-        loaded = await Versions(place, RUN).load(3)
+        loaded = await Versions(objects, RUN).load(3)
 
-        # Then it says what the new history says
+        # Then it has the new messages
         assert second.logs == loaded.state.logs
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_the_header_and_the_markers_come_back() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         versions = Versions(make_objects(), RUN)
         made = await versions.append(
             None, make_state(), at=seconds_after_start(1), marker_keys=("m/1",)
@@ -186,59 +186,59 @@ def test_the_header_and_the_markers_come_back() -> None:
         assert ("m/1",) == header.markers == made.marker_keys
         assert ("m/1",) == (await versions.load_newest()).marker_keys
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_append_returns_the_store_time() -> None:
-    async def story() -> None:
-        place = make_objects(MemoryStore(lambda: seconds_after_start(7)))
-        made = await Versions(place, RUN).append(None, make_state(), at=MOMENT)
+    async def scenario() -> None:
+        objects = make_objects(MemoryStore(lambda: seconds_after_start(7)))
+        made = await Versions(objects, RUN).append(None, make_state(), at=MOMENT)
 
         assert seconds_after_start(7) == made.store_time
-        assert (await Versions(place, RUN).load_newest()).store_time is None
+        assert (await Versions(objects, RUN).load_newest()).store_time is None
 
-    run_async(story())
+    run_async(scenario())
 
 
 # Costs ------------------------------------------------------------------------
 
 
 def test_bytes_and_reads_grow_with_the_logarithm() -> None:
-    """R-E8: save cost does not grow quadratically with turns."""
+    """The cost of a run does not grow with the square of its turns."""
     count = 400
     text = "x" * 400
 
-    async def story() -> None:
+    async def scenario() -> None:
         store = FaultyStore(MemoryStore())
-        place = Objects(store)
+        objects = Objects(store)
         tables = [make_state()]
         for number in range(1, count):
             tables.append(with_message(tables[-1], f"{number} {text}"))
-        await append_all(Versions(place, RUN), tables)
+        await append_all(Versions(objects, RUN), tables)
         bodies = [
             await store.inner.read(key)
             for key in await store.inner.keys(layout.versions_prefix(RUN))
         ]
         copies = sum(len(text) * number for number in range(1, count + 1))
 
-        # One message stands in at most log2(n) + 1 objects; the rest is the row
-        # of the run and the outside of each object, at most 400 bytes.
+        # One message is in at most log2(n) + 1 objects. The rest of an object is
+        # the row of the run and the envelope, at most 400 bytes.
         most = count * (len(text) + 60) * (log2(count) + 1) + count * 400
         assert sum(map(len, bodies)) < most
         assert sum(map(len, bodies)) < copies / 8
 
         for number in (1, 2, 3, 255, 256, 383, 399, 400):
             store.operations.clear()
-            await Versions(place, RUN).load(number)
+            await Versions(objects, RUN).load(number)
             reads = [each.key for each in store.operations]
             assert len(reads) == len(set(reads)) <= log2(number) + 1
             assert {"read"} == {each.verb for each in store.operations}
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_the_newest_version_is_one_listing_of_one_key() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         store = FaultyStore(MemoryStore())
         await append_all(Versions(Objects(store), RUN), states_with_messages(20))
         store.operations.clear()
@@ -246,36 +246,36 @@ def test_the_newest_version_is_one_listing_of_one_key() -> None:
         assert 20 == await Versions(Objects(store), RUN).newest_number()
         assert ["keys"] == [each.verb for each in store.operations]
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_appending_is_one_create() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         store = FaultyStore(MemoryStore())
         await append_all(Versions(Objects(store), RUN), states_with_messages(50))
 
         assert ["create"] * 50 == [each.verb for each in store.operations]
 
-    run_async(story())
+    run_async(scenario())
 
 
 # Losing -----------------------------------------------------------------------
 
 
 def test_one_of_racing_appends_succeeds() -> None:
-    """R-A12, R-E1, PA-12: the others are told so, and wrote nothing."""
+    """The others get `StaleRun` and wrote nothing."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         # Given ten processes that have loaded the same version
-        place = make_objects()
-        await append_all(Versions(place, RUN), states_with_messages(5))
-        loaded = [await Versions(place, RUN).load_newest() for _ in range(10)]
-        before = await all_keys(place)
+        objects = make_objects()
+        await append_all(Versions(objects, RUN), states_with_messages(5))
+        loaded = [await Versions(objects, RUN).load_newest() for _ in range(10)]
+        before = await all_keys(objects)
 
         # When all of them append the next
         results = await asyncio.gather(
             *(
-                Versions(place, RUN).append(
+                Versions(objects, RUN).append(
                     each, with_message(each.state, f"writer {number}"), at=MOMENT
                 )
                 for number, each in enumerate(loaded)
@@ -283,41 +283,41 @@ def test_one_of_racing_appends_succeeds() -> None:
             return_exceptions=True,
         )
 
-        # Then one did, and the run is what that one wrote
+        # Then one succeeds, and the run has its state
         won = [each for each in results if not isinstance(each, BaseException)]
         lost = [each for each in results if isinstance(each, StaleRun)]
         assert (1, 9) == (len(won), len(lost))
-        assert won[0].state == (await Versions(place, RUN).load_newest()).state
-        assert [layout.version_key(RUN, 6), *before] == await all_keys(place)
+        assert won[0].state == (await Versions(objects, RUN).load_newest()).state
+        assert [layout.version_key(RUN, 6), *before] == await all_keys(objects)
         assert all(each.run_id == RUN and "version 5" in str(each) for each in lost)
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_one_of_racing_first_versions_succeeds() -> None:
-    async def story() -> None:
-        place = make_objects()
+    async def scenario() -> None:
+        objects = make_objects()
         results = await asyncio.gather(
             *(
-                Versions(place, RUN).append(None, make_state(), at=MOMENT)
+                Versions(objects, RUN).append(None, make_state(), at=MOMENT)
                 for _ in "abcd"
             ),
             return_exceptions=True,
         )
 
         assert 3 == sum(isinstance(each, StaleRun) for each in results)
-        assert [layout.version_key(RUN, 1)] == await all_keys(place)
+        assert [layout.version_key(RUN, 1)] == await all_keys(objects)
 
-    run_async(story())
+    run_async(scenario())
 
 
-def test_append_on_an_old_version_is_refused() -> None:
-    """R-A5: late writes of a dead holder are rejected, not merged."""
+def test_append_after_an_old_version_raises_stale_run() -> None:
+    """Late writes of an old holder are not merged."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         # Given a process that was frozen at version 3, while others went on to 9
-        place = make_objects()
-        versions = Versions(place, RUN)
+        objects = make_objects()
+        versions = Versions(objects, RUN)
         await append_all(versions, states_with_messages(3))
         frozen = await versions.load_newest()
         newest = frozen
@@ -326,20 +326,20 @@ def test_append_on_an_old_version_is_refused() -> None:
                 newest, with_message(newest.state, f"message {number}"), at=MOMENT
             )
 
-        # When it thaws and writes
+        # When it resumes and writes
         with pytest.raises(StaleRun):
             await versions.append(frozen, with_message(frozen.state, "late"), at=MOMENT)
 
-        # Then nothing of it is there
+        # Then nothing was written
         assert newest.state == (await versions.load_newest()).state
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_append_with_lost_reply_is_inconclusive_not_stale() -> None:
-    """R-E1: inconclusive is its own answer."""
+    """`Inconclusive` is an error of its own."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         inner = MemoryStore()
         store = FaultyStore(inner, at(1, lost_reply()))
         with pytest.raises(Inconclusive):
@@ -347,15 +347,15 @@ def test_append_with_lost_reply_is_inconclusive_not_stale() -> None:
 
         assert 1 == (await Versions(Objects(inner), RUN).load_newest()).number
 
-    run_async(story())
+    run_async(scenario())
 
 
 @pytest.mark.parametrize("number", [1, 4])
 def test_append_on_an_unlisted_existing_key_is_corrupt(number: int) -> None:
-    """R-E7: nobody moved the run on, so nobody is told to look again, for ever."""
+    """`StaleRun` would make the caller read the run again without an end."""
 
-    async def story() -> None:
-        # Given something under the next number that the store does not show
+    async def scenario() -> None:
+        # Given an object under the next number that the store does not list
         inner = MemoryStore()
         tables = states_with_messages(number)
         before = None
@@ -364,20 +364,20 @@ def test_append_on_an_unlisted_existing_key_is_corrupt(number: int) -> None:
         key = layout.version_key(RUN, number)
         store = FaultyStore(inner, on("create", refused(AlreadyExists), prefix=key))
 
-        # When a writer comes to it
+        # When a writer appends a version
         with pytest.raises(Corrupt, match=key) as caught:
             await Versions(Objects(store), RUN).append(before, tables[-1], at=MOMENT)
 
-        # Then it is told what stands there, and can go on once that is put away
+        # Then it gets the key, and can go on once the object is moved away
         assert RUN == caught.value.run_id
         await Versions(Objects(inner), RUN).append(before, tables[-1], at=MOMENT)
         assert number == await Versions(Objects(inner), RUN).newest_number()
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_unavailable_store_is_not_reported_as_damage() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         inner = MemoryStore()
         await append_all(Versions(Objects(inner), RUN), states_with_messages(7))
         for skip in range(3):
@@ -387,19 +387,19 @@ def test_unavailable_store_is_not_reported_as_damage() -> None:
             with pytest.raises(StoreUnavailable):
                 await Versions(Objects(store), RUN).load(7)
 
-    run_async(story())
+    run_async(scenario())
 
 
 # What is not there ------------------------------------------------------------
 
 
 def test_a_run_that_is_not_there_is_not_found() -> None:
-    async def story() -> None:
-        place = make_objects()
+    async def scenario() -> None:
+        objects = make_objects()
         await append_all(
-            Versions(place, "jane-12"), states_with_messages(1, run_id="jane-12")
+            Versions(objects, "jane-12"), states_with_messages(1, run_id="jane-12")
         )
-        versions = Versions(place, RUN)
+        versions = Versions(objects, RUN)
 
         assert 0 == await versions.newest_number()
         assert await versions.newest_header() is None
@@ -407,50 +407,50 @@ def test_a_run_that_is_not_there_is_not_found() -> None:
             await versions.load_newest()
         assert RUN == caught.value.run_id
 
-    run_async(story())
+    run_async(scenario())
 
 
 @pytest.mark.parametrize("number", [-(2**40), -1, 0, 8, 99, 10**10, 10**20])
 def test_missing_version_number_raises_run_not_found(number: int) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         versions = Versions(make_objects(), RUN)
         await append_all(versions, states_with_messages(7))
         with pytest.raises(RunNotFound) as caught:
             await versions.load(number)
         assert str(number) in str(caught.value)
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_deleted_version_is_corrupt() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         await append_all(Versions(Objects(store), RUN), states_with_messages(7))
         await store.delete(layout.version_key(RUN, 5))
         await assert_refused(store, RUN, 5, 5)
 
-    run_async(story())
+    run_async(scenario())
 
 
 @pytest.mark.parametrize("name", [".DS_Store", "99999999999", "12", "x" * 10])
 def test_a_foreign_key_among_the_versions_is_refused_by_name(name: str) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         await store.create(f"runs/{RUN}/v/{name}", b"")
         with pytest.raises(ContinuationsError) as caught:
             await Versions(Objects(store), RUN).load_newest()
         assert RUN in str(caught.value)
 
-    run_async(story())
+    run_async(scenario())
 
 
-# Damage, theft and time travel ------------------------------------------------
+# Damaged and swapped objects --------------------------------------------------
 
 
 async def assert_refused(
     store: MemoryStore, run_id: str, number: int, damaged: int
 ) -> None:
-    """Check that a version is refused by name, and nothing is overwritten."""
+    """Check that a load raises an error with the key, and changes nothing."""
     everything = {key: await store.read(key) for key in await store.keys("")}
 
     with pytest.raises(FormatError) as caught:
@@ -461,10 +461,10 @@ async def assert_refused(
 
 
 @pytest.mark.parametrize("damaged", [4, 6])
-def test_a_version_whose_chain_lacks_an_object_is_corrupt(damaged: int) -> None:
-    """R-E7: version 7 is rebuilt from 7, 6 and 4."""
+def test_version_with_a_missing_base_is_corrupt(damaged: int) -> None:
+    """Version 7 is rebuilt from 7, 6 and 4."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         tables = states_with_messages(7)
         await append_all(Versions(Objects(store), RUN), tables)
@@ -475,30 +475,30 @@ def test_a_version_whose_chain_lacks_an_object_is_corrupt(damaged: int) -> None:
             loaded = await Versions(Objects(store), RUN).load(number)
             assert tables[number - 1] == loaded.state
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_error_names_the_missing_base_not_the_whole_version() -> None:
-    """R-E7: who repairs is told which object to restore, and not the wrong one."""
+    """The error says which object to restore."""
 
-    async def story() -> None:
-        place = make_objects()
-        await append_all(Versions(place, RUN), states_with_messages(7))
+    async def scenario() -> None:
+        objects = make_objects()
+        await append_all(Versions(objects, RUN), states_with_messages(7))
 
-        # Given nothing known to be whole, 7 stands on 6
+        # Given no base, 7 needs 6
         with pytest.raises(
             Corrupt, match=r"its base, version 6, is damaged or missing"
         ):
-            await Versions(place, RUN).rebuild(7, {})
+            await Versions(objects, RUN).rebuild(7, {})
 
-        # And 4, a full copy, on nothing
-        assert 4 == (await Versions(place, RUN).rebuild(4, {})).number
+        # And 4 is a full copy and needs no base
+        assert 4 == (await Versions(objects, RUN).rebuild(4, {})).number
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_versions_that_are_not_needed_may_be_gone() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         tables = states_with_messages(7)
         await append_all(Versions(Objects(store), RUN), tables)
@@ -507,44 +507,44 @@ def test_versions_that_are_not_needed_may_be_gone() -> None:
 
         assert tables[6] == (await Versions(Objects(store), RUN).load_newest()).state
 
-    run_async(story())
+    run_async(scenario())
 
 
-def flip_bit(body: bytes, place: int) -> bytes:
-    """Return a body with one bit turned."""
-    return body[:place] + bytes([body[place] ^ 4]) + body[place + 1 :]
+def flip_bit(body: bytes, objects: int) -> bytes:
+    """Return a body with one changed bit."""
+    return body[:objects] + bytes([body[objects] ^ 4]) + body[objects + 1 :]
 
 
 @pytest.mark.parametrize("damaged", [4, 6, 7])
-def test_a_damaged_object_is_refused_and_never_overwritten(damaged: int) -> None:
-    """R-E7: empty, zero-filled, cut at any byte, one bit wrong, something else."""
+def test_damaged_object_is_corrupt_and_kept(damaged: int) -> None:
+    """Empty, zeroed, truncated, changed and foreign bodies are found."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         await append_all(Versions(Objects(store), RUN), states_with_messages(7))
         key = layout.version_key(RUN, damaged)
         good = await store.read(key)
         bad = [b"", b"\0" * len(good), b"hello", b"{}", good + b"\0", good[1:]]
         bad += [good[:end] for end in range(1, len(good), 17)]
-        bad += [flip_bit(good, place) for place in range(0, len(good), 11)]
+        bad += [flip_bit(good, objects) for objects in range(0, len(good), 11)]
         for body in bad:
             await store.delete(key)
             await store.create(key, body)
             await assert_refused(store, RUN, 7, damaged)
 
-        # And with the object restored, all is well
+        # And with the object restored, the run can be loaded
         await store.delete(key)
         await store.create(key, good)
         await Versions(Objects(store), RUN).load(7)
 
-    run_async(story())
+    run_async(scenario())
 
 
 @pytest.mark.parametrize("number", [1, 4, 6, 7])
-def test_an_object_of_another_run_is_refused(number: int) -> None:
-    """R-C8: the object of run A under run B's key."""
+def test_object_of_another_run_is_corrupt(number: int) -> None:
+    """The object of one run under the key of another is not used."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         await append_all(Versions(Objects(store), RUN), states_with_messages(7))
         await append_all(
@@ -560,14 +560,14 @@ def test_an_object_of_another_run_is_refused(number: int) -> None:
             store, "kim-1", max(number, 7 if number > 1 else 1), number
         )
 
-    run_async(story())
+    run_async(scenario())
 
 
 @pytest.mark.parametrize(("source", "target"), [(3, 4), (4, 6), (6, 7), (7, 6), (1, 7)])
-def test_an_object_of_another_number_is_refused(source: int, target: int) -> None:
-    """R-C8: version 3 copied to the key of version 4."""
+def test_object_of_another_number_is_corrupt(source: int, target: int) -> None:
+    """Version 3 under the key of version 4 is not used."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         await append_all(Versions(Objects(store), RUN), states_with_messages(7))
         keys = layout.version_key(RUN, source), layout.version_key(RUN, target)
@@ -575,15 +575,15 @@ def test_an_object_of_another_number_is_refused(source: int, target: int) -> Non
 
         await assert_refused(store, RUN, 7, target)
 
-    run_async(story())
+    run_async(scenario())
 
 
 @pytest.mark.parametrize("changed", [4, 6])
-def test_base_of_another_history_is_refused(changed: int) -> None:
-    """R-C8: an object that once stood under this very key, of the same run."""
+def test_base_of_another_history_is_corrupt(changed: int) -> None:
+    """An earlier object of the same run and key is not used."""
 
-    async def story() -> None:
-        # Given two histories of a run that part at a version
+    async def scenario() -> None:
+        # Given two histories of a run that differ from a version on
         store, other = MemoryStore(), MemoryStore()
         tables = states_with_messages(7)
         await append_all(Versions(Objects(store), RUN), tables)
@@ -593,20 +593,20 @@ def test_base_of_another_history_is_refused(changed: int) -> None:
         ]
         await append_all(Versions(Objects(other), RUN), parted)
 
-        # When the object of the one is put in the place of the other
+        # When an object of one replaces the object of the other
         key = layout.version_key(RUN, changed)
         await store.delete(key)
         await store.create(key, await other.read(key))
 
-        # Then what was built on the first is not read with the second
+        # Then a version with the first as its base is not read with the second
         with pytest.raises(Corrupt):
             await Versions(Objects(store), RUN).load(7)
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_a_header_of_another_run_is_refused() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         await append_all(Versions(Objects(store), RUN), states_with_messages(1))
         await copy_object(
@@ -615,13 +615,13 @@ def test_a_header_of_another_run_is_refused() -> None:
         with pytest.raises(Corrupt):
             await Versions(Objects(store), "kim-1").newest_header()
 
-    run_async(story())
+    run_async(scenario())
 
 
-def test_rows_that_do_not_fit_together_are_refused() -> None:
-    """A version of ours whose rows no run can have."""
+def test_rows_that_do_not_fit_together_are_corrupt() -> None:
+    """The object is ours, but no run can have these rows."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         state = make_state()
         headless = replace(state, frames={}, logs={})
@@ -629,7 +629,7 @@ def test_rows_that_do_not_fit_together_are_refused() -> None:
 
         await assert_refused(store, RUN, 1, 1)
 
-    run_async(story())
+    run_async(scenario())
 
 
 # Roots ------------------------------------------------------------------------
@@ -638,7 +638,7 @@ def test_rows_that_do_not_fit_together_are_refused() -> None:
 async def write_with_root(
     store: MemoryStore, tables: list[RunState], root: int
 ) -> list[RunState]:
-    """Write a run by hand whose tree of deltas counts from `root`."""
+    """Write a run whose tree of deltas counts from `root`."""
     states = dict(enumerate(tables, 1))
     digests: dict[int, bytes] = {}
     for number, state in states.items():
@@ -661,8 +661,8 @@ async def write_with_root(
 
 @pytest.mark.parametrize("root", [2, 3, 6, 8, 13])
 def test_a_run_whose_root_is_not_its_first_version_loads(root: int) -> None:
-    async def story() -> None:
-        # Given a run that began a new tree at a later version
+    async def scenario() -> None:
+        # Given a run with a second tree from a later version on
         store = MemoryStore()
         tables = await write_with_root(store, list(history(9, 24)), root)
 
@@ -680,14 +680,14 @@ def test_a_run_whose_root_is_not_its_first_version_loads(root: int) -> None:
             loaded = await Versions(Objects(store), RUN).load_newest()
             assert (number, root, state) == (loaded.number, loaded.root, loaded.state)
 
-    run_async(story())
+    run_async(scenario())
 
 
 @pytest.mark.parametrize("root", [3, 8, 13])
 def test_versions_before_the_root_are_not_read(root: int) -> None:
-    """Repair after damage: the new tree stands by itself."""
+    """After a repair, the new tree needs no older version."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         tables = await write_with_root(store, list(history(9, 24)), root)
         for number in range(1, root):
@@ -699,12 +699,12 @@ def test_versions_before_the_root_are_not_read(root: int) -> None:
             loaded = await Versions(Objects(store), RUN).load(number)
             assert tables[number - 1] == loaded.state
 
-    run_async(story())
+    run_async(scenario())
 
 
 @pytest.mark.parametrize("root", [0, 8, 9_999_999_999])
 def test_invalid_root_is_corrupt(root: int) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
         state = make_state()
         header = VersionHeader(
@@ -721,26 +721,26 @@ def test_invalid_root_is_corrupt(root: int) -> None:
 
         await assert_refused(store, RUN, 7, 7)
 
-    run_async(story())
+    run_async(scenario())
 
 
-def test_a_base_of_another_tree_is_corrupt() -> None:
-    """Each object of a chain names the same root."""
+def test_base_of_another_tree_is_corrupt() -> None:
+    """All objects of a chain have the same root."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         # Given two trees of one run, over the same states
         store, other = MemoryStore(), MemoryStore()
         tables = list(history(9, 12))
         await write_with_root(store, tables, 5)
         await write_with_root(other, tables, 1)
 
-        # When an object of the one stands in the other
+        # When an object of one tree is in the other
         key = layout.version_key(RUN, 8)
         await store.delete(key)
         await store.create(key, await other.read(key))
 
-        # Then what is built on it is refused (11 is rebuilt from it, counted from 5)
+        # Then a version with it as its base is corrupt (11 needs it, counted from 5)
         assert 8 in fenwick.chain(11, 5)
         await assert_refused(store, RUN, 11, 8)
 
-    run_async(story())
+    run_async(scenario())

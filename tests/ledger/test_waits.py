@@ -1,4 +1,4 @@
-"""Wait objects: made from a version by anyone, shown only while they are open."""
+"""Wait objects: any process can create them again; only open waits are listed."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from continuations.core.waits import WaitSummary
 
 
-async def listed_waits(place: Objects) -> list[WaitSummary]:
-    """Return what is listed as open."""
-    return [summary async for summary in waits.list_open(place)]
+async def listed_waits(objects: Objects) -> list[WaitSummary]:
+    """Return the listed waits."""
+    return [summary async for summary in waits.list_open(objects)]
 
 
 # Making -------------------------------------------------------------------------
@@ -42,51 +42,51 @@ async def listed_waits(place: Objects) -> list[WaitSummary]:
 
 def test_a_wait_comes_back_as_it_was_announced() -> None:
     async def scenario() -> None:
-        place = make_objects()
+        objects = make_objects()
         one, two = (
             make_wait(1, deadline=seconds_after_start(60)),
             make_wait(2, "unknown"),
         )
-        await waits.create(place, [one, two])
+        await waits.create(objects, [one, two])
 
-        assert one == await waits.read(place, one.id)
-        assert two == await waits.read(place, two.id)
-        assert await waits.read(place, make_wait_id(3)) is None
+        assert one == await waits.read(objects, one.id)
+        assert two == await waits.read(objects, two.id)
+        assert await waits.read(objects, make_wait_id(3)) is None
 
     run_async(scenario())
 
 
-def test_announcing_again_changes_nothing() -> None:
-    """R-F2, EF-21: re-notify is possible and idempotent, with the same wait id."""
+def test_second_create_of_a_wait_changes_nothing() -> None:
+    """The wait keeps its id."""
 
-    async def story() -> None:
-        place = make_objects()
+    async def scenario() -> None:
+        objects = make_objects()
         wait = make_wait()
-        await waits.create(place, [wait])
-        before = await place.read(layout.wait_key(wait.id))
-        await waits.create(place, [wait, make_wait(2)])
-        await waits.recreate_missing(place, [wait, make_wait(2)])
+        await waits.create(objects, [wait])
+        before = await objects.read(layout.wait_key(wait.id))
+        await waits.create(objects, [wait, make_wait(2)])
+        await waits.recreate_missing(objects, [wait, make_wait(2)])
 
-        assert before == await place.read(layout.wait_key(wait.id))
-        assert 2 == len(await all_keys(place))
+        assert before == await objects.read(layout.wait_key(wait.id))
+        assert 2 == len(await all_keys(objects))
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_withdrawing_is_idempotent() -> None:
-    async def story() -> None:
-        place = make_objects()
-        await waits.create(place, [make_wait(1), make_wait(2)])
-        await waits.delete(place, [make_wait_id(1), make_wait_id(3)])
-        await waits.delete(place, [make_wait_id(1)])
+    async def scenario() -> None:
+        objects = make_objects()
+        await waits.create(objects, [make_wait(1), make_wait(2)])
+        await waits.delete(objects, [make_wait_id(1), make_wait_id(3)])
+        await waits.delete(objects, [make_wait_id(1)])
 
-        assert [layout.wait_key(make_wait_id(2))] == await all_keys(place)
+        assert [layout.wait_key(make_wait_id(2))] == await all_keys(objects)
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_empty_list_of_waits_makes_no_request() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         store = FaultyStore(MemoryStore())
         await waits.create(Objects(store), [])
         await waits.recreate_missing(Objects(store), [])
@@ -94,56 +94,56 @@ def test_empty_list_of_waits_makes_no_request() -> None:
 
         assert [] == store.operations
 
-    run_async(story())
+    run_async(scenario())
 
 
 # Mending ------------------------------------------------------------------------
 
 
 def test_mend_creates_missing_wait_objects() -> None:
-    async def story() -> None:
-        place = make_objects()
+    async def scenario() -> None:
+        objects = make_objects()
         state = [make_wait(1), make_wait(2), make_wait(3)]
-        await waits.create(place, state[:1])
-        await waits.recreate_missing(place, state)
+        await waits.create(objects, state[:1])
+        await waits.recreate_missing(objects, state)
 
         assert [wait.id for wait in state] == [
-            each.id for each in await listed_waits(place)
+            each.id for each in await listed_waits(objects)
         ]
 
-    run_async(story())
+    run_async(scenario())
 
 
-def test_mend_does_not_list_a_decided_wait() -> None:
-    """R-F9."""
+def test_recreate_missing_does_not_list_a_decided_wait() -> None:
+    """The decision came before the call."""
 
-    async def story() -> None:
-        place = make_objects()
+    async def scenario() -> None:
+        objects = make_objects()
         open_wait, decided = make_wait(1), make_wait(2)
-        await store_suspended_run(place, open_wait, decided)
-        await decide(place, decided.id, Deny(), now=MOMENT, decision_id=make_ulid(1))
+        await store_suspended_run(objects, open_wait, decided)
+        await decide(objects, decided.id, Deny(), now=MOMENT, decision_id=make_ulid(1))
 
-        await waits.recreate_missing(place, [open_wait, decided])
+        await waits.recreate_missing(objects, [open_wait, decided])
 
-        assert [open_wait.id] == [each.id for each in await listed_waits(place)]
+        assert [open_wait.id] == [each.id for each in await listed_waits(objects)]
 
-    run_async(story())
+    run_async(scenario())
 
 
-def test_mend_interleaved_with_decide_lists_no_decided_wait() -> None:
-    """R-F9: the decision comes between any two requests of whoever mends."""
+def test_recreate_missing_interleaved_with_decide_lists_no_decided_wait() -> None:
+    """The decision comes between any two requests."""
 
-    async def story(number: int) -> int:
-        # Given a wait whose object a crash kept from being made
+    async def scenario(number: int) -> int:
+        # Given a wait without an object after a crash
         inner = MemoryStore()
         wait = make_wait()
         await store_suspended_run(Objects(inner), wait, announce_waits=False)
 
-        # When it is decided right before a request of somebody who mends
+        # When it is decided right before a request of the repair
         async def visitor() -> None:
-            place = Objects(inner)
+            objects = Objects(inner)
             await decide(
-                place, wait.id, Approve(), now=MOMENT, decision_id=make_ulid(1)
+                objects, wait.id, Approve(), now=MOMENT, decision_id=make_ulid(1)
             )
 
         store = InterleavingStore(inner, number, visitor)
@@ -151,18 +151,18 @@ def test_mend_interleaved_with_decide_lists_no_decided_wait() -> None:
         if number == 0:
             await visitor()
 
-        # Then it is not shown
+        # Then it is not listed
         assert [] == await listed_waits(Objects(inner))
         return store.request_count
 
-    requests = run_async(story(0))
+    requests = run_async(scenario(0))
     assert requests >= 2
     for number in range(1, requests + 1):
-        run_async(story(number))
+        run_async(scenario(number))
 
 
 def test_two_interleaved_mends_list_the_wait() -> None:
-    async def story(number: int) -> int:
+    async def scenario(number: int) -> int:
         inner = MemoryStore()
         wait = make_wait()
         await store_suspended_run(Objects(inner), wait, announce_waits=False)
@@ -175,25 +175,26 @@ def test_two_interleaved_mends_list_the_wait() -> None:
         assert [wait.id] == [each.id for each in await listed_waits(Objects(inner))]
         return store.request_count
 
-    for number in range(run_async(story(0)) + 1):
-        run_async(story(number))
+    for number in range(run_async(scenario(0)) + 1):
+        run_async(scenario(number))
 
 
 # Listing ------------------------------------------------------------------------
 
 
 def test_open_waits_are_listed_from_keys_alone() -> None:
-    """R-F3: with kind, run and age, and without reading one of them."""
+    """The list has kind, run and age, and reads no object."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         store = FaultyStore(MemoryStore())
-        place = Objects(store)
+        objects = Objects(store)
         await waits.create(
-            place, [make_wait(1), make_wait(2, "unknown"), make_wait(3, run_id="a.b-c")]
+            objects,
+            [make_wait(1), make_wait(2, "unknown"), make_wait(3, run_id="a.b-c")],
         )
         store.operations.clear()
 
-        listed = await listed_waits(place)
+        listed = await listed_waits(objects)
 
         assert {
             (make_wait_id(1), RUN, "approval"),
@@ -203,12 +204,12 @@ def test_open_waits_are_listed_from_keys_alone() -> None:
         assert {MOMENT} == {each.created_at for each in listed}
         assert ["keys"] == [each.verb for each in store.operations]
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_waits_of_one_kind_are_listed_by_age() -> None:
-    async def story() -> None:
-        place = make_objects()
+    async def scenario() -> None:
+        objects = make_objects()
         names: list[str] = []
         for hours in (3, 1, 2):
             at = MOMENT + timedelta(hours=hours)
@@ -216,29 +217,29 @@ def test_waits_of_one_kind_are_listed_by_age() -> None:
                 "approval", make_ulid(hours, at), f"run-{9 - hours}"
             )
             names.append(name)
-            await place.create(layout.wait_key(name), b"")
+            await objects.create(layout.wait_key(name), b"")
 
-        listed = await listed_waits(place)
+        listed = await listed_waits(objects)
 
         assert sorted(names) == [each.id for each in listed]
         assert [1, 2, 3] == [
             (each.created_at - MOMENT).seconds // 3600 for each in listed
         ]
 
-    run_async(story())
+    run_async(scenario())
 
 
-def test_more_than_a_page_is_listed() -> None:
-    """R-E9."""
+def test_waits_on_several_pages_are_listed() -> None:
+    """The list is complete."""
 
-    async def story() -> None:
-        place = make_objects()
+    async def scenario() -> None:
+        objects = make_objects()
         for number in range(PAGE_SIZE + 5):
-            await place.create(layout.wait_key(make_wait_id(number)), b"")
+            await objects.create(layout.wait_key(make_wait_id(number)), b"")
 
-        assert PAGE_SIZE + 5 == len(await listed_waits(place))
+        assert PAGE_SIZE + 5 == len(await listed_waits(objects))
 
-    run_async(story())
+    run_async(scenario())
 
 
 @pytest.mark.parametrize(
@@ -253,74 +254,74 @@ def test_more_than_a_page_is_listed() -> None:
     ],
 )
 def test_a_foreign_key_is_passed_over(name: str) -> None:
-    async def story() -> None:
-        place = make_objects()
-        await place.create(layout.WAITS_PREFIX + name, b"")
-        await waits.create(place, [make_wait(1)])
+    async def scenario() -> None:
+        objects = make_objects()
+        await objects.create(layout.WAITS_PREFIX + name, b"")
+        await waits.create(objects, [make_wait(1)])
 
-        assert [make_wait_id(1)] == [each.id for each in await listed_waits(place)]
+        assert [make_wait_id(1)] == [each.id for each in await listed_waits(objects)]
 
-    run_async(story())
+    run_async(scenario())
 
 
 # Reading ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("run_id", [RUN, "kim-1"])
-def test_another_waits_object_under_its_key_is_refused(run_id: str) -> None:
-    """R-C8: what people are shown is what they decide."""
+def test_object_of_another_wait_is_corrupt(run_id: str) -> None:
+    """People see the wait that they decide."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
-        place = Objects(store)
+        objects = Objects(store)
         small, large = make_wait(1), make_wait(2, run_id=run_id)
-        await store_suspended_run(place, small)
+        await store_suspended_run(objects, small)
         await copy_object(store, layout.wait_key(small.id), layout.wait_key(large.id))
 
         with pytest.raises(Corrupt):
-            await waits.read(place, large.id)
-        before = await all_keys(place)
+            await waits.read(objects, large.id)
+        before = await all_keys(objects)
         with pytest.raises(Corrupt):
             await decide(
-                place, large.id, Approve(), now=MOMENT, decision_id=make_ulid(1)
+                objects, large.id, Approve(), now=MOMENT, decision_id=make_ulid(1)
             )
-        assert before == await all_keys(place)
+        assert before == await all_keys(objects)
 
-    run_async(story())
+    run_async(scenario())
 
 
-def test_a_wait_of_the_same_name_in_another_run_is_refused() -> None:
-    """R-C8: also where all but the run in the id is the same."""
+def test_wait_of_another_run_is_corrupt() -> None:
+    """The run is compared, also if the rest of the id is equal."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         store = MemoryStore()
-        place = Objects(store)
-        await waits.create(place, [make_wait(1, run_id="kim-1")])
+        objects = Objects(store)
+        await waits.create(objects, [make_wait(1, run_id="kim-1")])
         await copy_object(
             store,
             layout.wait_key(make_wait_id(1, run_id="kim-1")),
             layout.wait_key(make_wait_id(1)),
         )
         with pytest.raises(Corrupt):
-            await waits.read(place, make_wait_id(1))
+            await waits.read(objects, make_wait_id(1))
 
-    run_async(story())
+    run_async(scenario())
 
 
 @pytest.mark.parametrize("body", [b"", b"\0" * 90, b"{}"])
-def test_a_damaged_wait_is_refused_by_name(body: bytes) -> None:
-    """R-E7: never "no such wait"."""
+def test_damaged_wait_is_corrupt(body: bytes) -> None:
+    """A damaged wait is not "no such wait"."""
 
-    async def story() -> None:
-        place = make_objects()
+    async def scenario() -> None:
+        objects = make_objects()
         key = layout.wait_key(make_wait_id(1))
-        await place.create(key, body)
+        await objects.create(key, body)
         with pytest.raises(FormatError) as caught:
-            await waits.read(place, make_wait_id(1))
+            await waits.read(objects, make_wait_id(1))
         assert key in str(caught.value)
-        assert body == await place.read(key)
+        assert body == await objects.read(key)
 
-    run_async(story())
+    run_async(scenario())
 
 
 def test_read_with_invalid_wait_id_raises_wait_not_found() -> None:

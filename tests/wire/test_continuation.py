@@ -59,15 +59,15 @@ def state_with_messages(*messages: Message) -> RunState:
 @pytest.mark.parametrize("state", STATES, ids=lambda s: type(s).__name__)
 def test_every_state_comes_back_equal(state: Any) -> None:
     run_state = state_with_call_in(state)
-    whole = Continuation(run_state, 3)
+    continuation = Continuation(run_state, 3)
 
-    again = Continuation.from_bytes(whole.to_bytes())
+    decoded = Continuation.from_bytes(continuation.to_bytes())
 
-    assert whole == again
-    assert run_state == again.run_state
-    assert set(run_state.runnable) == set(again.run_state.runnable)
-    assert 3 == again.version
-    assert hash(whole) == hash(again)
+    assert continuation == decoded
+    assert run_state == decoded.run_state
+    assert set(run_state.runnable) == set(decoded.run_state.runnable)
+    assert 3 == decoded.version
+    assert hash(continuation) == hash(decoded)
 
 
 def test_decoded_continuation_encodes_to_the_same_bytes() -> None:
@@ -117,17 +117,17 @@ def test_three_consecutive_waits_in_one_sub_agent() -> None:
 
 def test_properties_of_a_continuation() -> None:
     state = apply_events(new_state(), reply_with_text("welcome"))
-    whole = Continuation(state, 5)
+    continuation = Continuation(state, 5)
 
     assert (RUN, 5, "finished", "welcome") == (
-        whole.run_id,
-        whole.version,
-        whole.status,
-        whole.output,
+        continuation.run_id,
+        continuation.version,
+        continuation.status,
+        continuation.output,
     )
-    assert whole.failure is None
-    assert Usage(requests=1, input_tokens=10, output_tokens=2) == whole.usage
-    assert ("hr", ROOT_FRAME_ID) == (whole.root.agent, whole.root.id)
+    assert continuation.failure is None
+    assert Usage(requests=1, input_tokens=10, output_tokens=2) == continuation.usage
+    assert ("hr", ROOT_FRAME_ID) == (continuation.root.agent, continuation.root.id)
 
 
 def test_waits_are_sorted_by_creation_time() -> None:
@@ -143,11 +143,11 @@ def test_waits_are_sorted_by_creation_time() -> None:
 
 
 def test_repr_and_header_show_no_message() -> None:
-    whole = Continuation(state_with_messages(user_message("my secret")), 4)
+    continuation = Continuation(state_with_messages(user_message("my secret")), 4)
 
-    assert "<Continuation of jane-1, version 4: running>" == repr(whole)
+    assert "<Continuation of jane-1, version 4: running>" == repr(continuation)
     assert {"kind": "continuation", "run": RUN, "version": 4} == decode_object_header(
-        whole.to_bytes(), "it"
+        continuation.to_bytes(), "it"
     )
 
 
@@ -157,19 +157,19 @@ def test_repr_and_header_show_no_message() -> None:
 def test_thousand_nested_frames_can_be_encoded_and_walked() -> None:
     """repr, ==, bytes and JSON work under the default recursion limit."""
     assert 1000 == sys.getrecursionlimit()
-    whole = Continuation(nested_agents(1000), 2)
+    continuation = Continuation(nested_agents(1000), 2)
 
-    again = Continuation.from_bytes(whole.to_bytes())
+    decoded = Continuation.from_bytes(continuation.to_bytes())
 
-    assert whole == again
-    assert repr(whole) == repr(again)
-    assert hash(whole) == hash(again)
-    assert 1000 == len(json.loads(again.to_json())["frames"])
-    call, levels = again.root.calls[0], 1
+    assert continuation == decoded
+    assert repr(continuation) == repr(decoded)
+    assert hash(continuation) == hash(decoded)
+    assert 1000 == len(json.loads(decoded.to_json())["frames"])
+    call, levels = decoded.root.calls[0], 1
     while call.frame is not None:
         call, levels = call.frame.calls[0], levels + 1
     assert 1000 == levels
-    assert call.wait == again.waits[0]
+    assert call.wait == decoded.waits[0]
     assert repr(call)
 
 
@@ -196,9 +196,11 @@ def test_to_json_accepts_the_deepest_allowed_message() -> None:
         deep = [deep]
     message = Message.from_mapping({"role": "user", "content": "x", "deep": deep})
 
-    whole = round_trip(state_with_messages(message))
+    continuation = round_trip(state_with_messages(message))
 
-    assert json.loads(whole.to_json())["frames"][0]["messages"][0]["deep"] == deep
+    assert (
+        json.loads(continuation.to_json())["frames"][0]["messages"][0]["deep"] == deep
+    )
 
 
 # Invalid bytes ----------------------------------------------------------------
@@ -299,9 +301,9 @@ def test_to_json_shows_rows_messages_and_waits() -> None:
 def test_to_json_shows_falsy_arguments(arguments: str) -> None:
     state = state_with_call_in(Ready())
     call = replace(state.calls["c3"], arguments=arguments)
-    whole = Continuation(replace(state, calls={**state.calls, "c3": call}))
+    continuation = Continuation(replace(state, calls={**state.calls, "c3": call}))
 
-    report = json.loads(whole.to_json())
+    report = json.loads(continuation.to_json())
 
     assert json.loads(arguments) == report["calls"][0]["arguments"]
 
@@ -322,8 +324,9 @@ def record(event, args):
         seen.append(event)
 sys.addaudithook(record)
 for _ in range(3):
-    whole = Continuation.from_bytes(data)
-    whole.to_json(), repr(whole), whole.waits, whole.root.messages
+    continuation = Continuation.from_bytes(data)
+    continuation.to_json(), repr(continuation)
+    continuation.waits, continuation.root.messages
 print(seen, sorted(set(sys.modules) - modules))
 """
 

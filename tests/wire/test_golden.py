@@ -39,8 +39,8 @@ def load_golden(data: bytes) -> tuple[object, Callable[[], bytes]]:
     """Return the decoded value of an object, and a function that encodes it again."""
     match decode_object_header(data, "golden")["kind"]:
         case "continuation":
-            whole = Continuation.from_bytes(data)
-            return whole, whole.to_bytes
+            continuation = Continuation.from_bytes(data)
+            return continuation, continuation.to_bytes
         case "version":
             # Deltas omit the fields of a run that never change.
             base = decode_header(data, "golden").base

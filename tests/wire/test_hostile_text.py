@@ -102,9 +102,9 @@ def test_hostile_text_comes_back_equal(text: str) -> None:
 
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: ascii(text[:12]))
 def test_to_json_is_valid_utf_8(text: str) -> None:
-    whole = Continuation(state_with_messages(user_message(text)))
+    continuation = Continuation(state_with_messages(user_message(text)))
 
-    report = json.loads(whole.to_json().encode("utf-8"))
+    report = json.loads(continuation.to_json().encode("utf-8"))
 
     assert text == report["frames"][0]["messages"][0]["content"]
 

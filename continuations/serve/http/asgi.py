@@ -111,10 +111,11 @@ async def _read_body(request: requests.Request, max_bytes: int) -> bytes | None:
 
 
 def _to_starlette(response: Response, method: str) -> responses.Response:
+    is_head = method == "HEAD"
     outgoing = responses.Response(
-        response.body, response.status, dict(response.headers)
+        "" if is_head else response.body, response.status, dict(response.headers)
     )
-    if method == "HEAD":
+    if is_head:
         # Starlette would send 0, which is not the length of GET's body (RFC 9110, 8.6).
         del outgoing.headers["content-length"]
     return outgoing

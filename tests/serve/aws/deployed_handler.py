@@ -1,6 +1,6 @@
-"""The handler that the tests deploy: the office of `tests.engine`, set up by its world.
+"""The handler that the tests deploy: the sample application, set up by its environment.
 
-STORE, WAKE, MARGIN and LEASE say the rest; who asks is believed from a header.
+STORE, AGENTS, WAKE, MARGIN and LEASE are options of the handler.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def verify(request: Request) -> str | None:
-    """Believe a header: who can forge it is not the matter of these tests."""
+    """Return the name in a header, which is enough for these tests."""
     return request.headers.get("x-who")
 
 
@@ -32,6 +32,6 @@ handle = handler(
 
 
 def handle_and_report(event: object, context: LambdaContext) -> dict[str, Any]:
-    """Answer, and tell which process did so and what it had to import."""
-    answer = handle(event, context)
-    return {"answer": answer, "pid": os.getpid(), "modules": sorted(sys.modules)}
+    """Return the result, the process and the imported modules."""
+    result = handle(event, context)
+    return {"result": result, "pid": os.getpid(), "modules": sorted(sys.modules)}

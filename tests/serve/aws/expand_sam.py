@@ -1,7 +1,7 @@
-"""AWS's own translator makes CloudFormation of `examples/lambda_app/template.yaml`.
+"""Translate `examples/lambda_app/template.yaml` to CloudFormation.
 
-The emulator needs that, and the translator does not get along with our pydantic, so
-what it made is kept beside this file. After a change of the template:
+The emulator needs CloudFormation. The translator needs another version of pydantic than
+the SDK, so its output is stored beside this file. After a change of the template, run:
 
     python -m venv sam && sam/bin/pip install aws-sam-translator pyyaml
     sam/bin/python tests/serve/aws/expand_sam.py
@@ -25,10 +25,10 @@ CODE = "s3://code/lambda_app.zip"
 
 
 class _Loader(yaml.SafeLoader):
-    """Reads the short forms of CloudFormation's functions."""
+    """Load the short forms of CloudFormation's functions."""
 
     def function(self, name: str, node: yaml.Node) -> dict[str, Any]:
-        """Return a function in its long form."""
+        """Return the long form of a function."""
         value: Any
         if isinstance(node, yaml.ScalarNode):
             value = self.construct_scalar(node)
@@ -40,33 +40,33 @@ class _Loader(yaml.SafeLoader):
         return {f"Fn::{name}": value.split(".", 1) if name == "GetAtt" else value}
 
 
-# Its stub does not say what it takes.
+# The stub has no types for the parameters.
 cast("Any", _Loader).add_multi_constructor("!", _Loader.function)
 
 
 def load_template() -> dict[str, Any]:
-    """Return the template, with the functions in their long form."""
-    found: dict[str, Any] = yaml.load(TEMPLATE.read_text(), _Loader)  # noqa: S506 - safe
-    return found
+    """Return the template, with functions in their long form."""
+    template: dict[str, Any] = yaml.load(TEMPLATE.read_text(), _Loader)  # noqa: S506 - safe
+    return template
 
 
 def template_digest() -> str:
-    """Return what the template's text hashes to."""
+    """Return the SHA-256 of the template's text."""
     return hashlib.sha256(TEMPLATE.read_bytes()).hexdigest()
 
 
 def main() -> None:
-    """Expand the template."""
+    """Translate the template and store the result."""
     translator: Any = import_module("samtranslator.translator.transform")
     os.environ["AWS_DEFAULT_REGION"] = "us-east-1"
-    given = load_template()
-    given["Globals"]["Function"]["CodeUri"] = CODE
-    names = {
-        name: each.get("Default", "") for name, each in given["Parameters"].items()
+    template = load_template()
+    template["Globals"]["Function"]["CodeUri"] = CODE
+    parameters = {
+        name: each.get("Default", "") for name, each in template["Parameters"].items()
     }
-    made = translator.transform(given, names, SimpleNamespace(load=dict))
-    kept = {"of": template_digest(), "template": made}
-    EXPANDED.write_text(json.dumps(kept, indent=1) + "\n")
+    expanded = translator.transform(template, parameters, SimpleNamespace(load=dict))
+    stored = {"of": template_digest(), "template": expanded}
+    EXPANDED.write_text(json.dumps(stored, indent=1) + "\n")
 
 
 if __name__ == "__main__":

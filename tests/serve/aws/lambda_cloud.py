@@ -1,7 +1,7 @@
-"""A cloud for one test: S3 and SQS by ministack, and cold functions of AWS's client.
+"""An AWS account for one test: S3 and SQS from ministack, and functions.
 
-The Runtime API that the functions ask is in `examples.local_cloud`: one for each
-process, and a fresh process for each event unless a test says otherwise.
+A function is a process with the runtime client of AWS (`examples.local_cloud`). Each
+event has a new process, unless a test keeps one.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ REPORTING_HANDLER = "tests.serve.aws.deployed_handler.handle_and_report"
 
 
 def make_bucket(url: str) -> None:
-    """Make the bucket; a request that needs no signature here."""
+    """Create the bucket; the emulator needs no signature."""
     request = urllib.request.Request(f"{url}/{BUCKET}", method="PUT")  # noqa: S310
     urllib.request.urlopen(request).close()  # noqa: S310 -- our own loopback
 
 
 @dataclass(frozen=True)
 class LambdaTestCloud:
-    """One store with its ledgers, one queue, and the functions that use them."""
+    """One store, one queue, the functions that use them, and their effect logs."""
 
     url: str
     folder: Path
@@ -48,12 +48,12 @@ class LambdaTestCloud:
 
     @property
     def store(self) -> str:
-        """The URL of the store, as the functions see it."""
+        """The URL of the store."""
         return f"s3://{BUCKET}/{self.folder.name}"
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a function has in its environment."""
+        """The environment variables of a function."""
         return {
             "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'storage'}",
             "AWS_ENDPOINT_URL": self.url,
@@ -67,7 +67,7 @@ class LambdaTestCloud:
     def with_settings(
         self, *, script: Script | None = None, **settings: str
     ) -> LambdaTestCloud:
-        """Return the same cloud, with functions that are set up in another way."""
+        """Return the same account with other settings of the functions."""
         if script is not None:
             settings["TEST_SCRIPT"] = json.dumps(script)
         return LambdaTestCloud(
@@ -85,7 +85,7 @@ class LambdaTestCloud:
         )
 
     def invoke(self, event: object, **more: Any) -> Any:
-        """Have a cold function answer one event, and end it."""
+        """Process one event in a cold function; return its result."""
         with self.start_environment(**more) as environment:
             environment.send_event(event)
             return environment.result()
@@ -93,44 +93,44 @@ class LambdaTestCloud:
     def http_request(
         self, method: str, path: str, body: object = None, *, who: str = "kim"
     ) -> tuple[int, Any]:
-        """Have a cold function answer a request; returns the status and the body."""
+        """Send a request to a cold function; return the status and the body."""
         event = local_cloud.url_event(method, path, body, **{"x-who": who})
-        answer = self.invoke(event)
-        return answer["statusCode"], json.loads(answer["body"])
+        response = self.invoke(event)
+        return response["statusCode"], json.loads(response["body"])
 
     def start(self, run_id: str = "r-1") -> list[dict[str, Any]]:
-        """Start a run with the task "go", over HTTP; returns what it waits for."""
-        status, told = self.http_request(
+        """Start a run with the task "go" over HTTP; return its waits."""
+        status, outcome = self.http_request(
             "POST", "/runs", {"input": "go", "run_id": run_id}
         )
-        assert 200 == status, told
-        waits: list[dict[str, Any]] = told["waits"]
+        assert 200 == status, outcome
+        waits: list[dict[str, Any]] = outcome["waits"]
         return waits
 
     def approve(self, wait: dict[str, Any]) -> tuple[int, Any]:
-        """Say yes to a wait, over HTTP."""
+        """Approve a wait over HTTP."""
         return self.decide(wait, {"decision": "approve"})
 
     def decide(self, wait: dict[str, Any], body: object) -> tuple[int, Any]:
-        """Decide a wait, over HTTP."""
+        """Decide a wait over HTTP."""
         return self.http_request("POST", f"/waits/{wait['id']}/decision", body)
 
     # The queue ---------------------------------------------------------------
 
     def with_queue(self) -> LambdaTestCloud:
-        """Return the same cloud, with a queue of its own that runs are woken by."""
-        answer = self._sqs("CreateQueue", QueueName=self.folder.name)
-        url: str = answer["QueueUrl"].replace("http://localhost", "http://127.0.0.1")
+        """Return the same account with a queue, from which runs are resumed."""
+        response = self._sqs("CreateQueue", QueueName=self.folder.name)
+        url: str = response["QueueUrl"].replace("http://localhost", "http://127.0.0.1")
         wake = {"WAKE": f"sqs:{url}"}
         return LambdaTestCloud(self.url, self.folder, url, {**self.settings, **wake})
 
     def receive_messages(self) -> list[str]:
-        """Take all messages out of the queue."""
-        answer = self._sqs("ReceiveMessage", MaxNumberOfMessages=10)
-        found = answer.get("Messages", [])
-        for message in found:
+        """Receive and delete all messages of the queue."""
+        response = self._sqs("ReceiveMessage", MaxNumberOfMessages=10)
+        messages = response.get("Messages", [])
+        for message in messages:
             self._sqs("DeleteMessage", ReceiptHandle=message["ReceiptHandle"])
-        return [message["Body"] for message in found]
+        return [message["Body"] for message in messages]
 
     def _sqs(self, action: str, **fields: Any) -> dict[str, Any]:
         if self.queue:
@@ -143,19 +143,19 @@ class LambdaTestCloud:
                 "x-amz-target": f"AmazonSQS.{action}",
             },
         )
-        with urllib.request.urlopen(request) as answer:  # noqa: S310
-            found: dict[str, Any] = json.loads(answer.read() or b"{}")
-            return found
+        with urllib.request.urlopen(request) as response:  # noqa: S310
+            result: dict[str, Any] = json.loads(response.read() or b"{}")
+            return result
 
-    # What happened -----------------------------------------------------------
+    # Results -----------------------------------------------------------
 
     def effects(self) -> list[str]:
-        """Return what the tools did, in order."""
+        """Return the effects of the tools, in order."""
         lines = effect_log.read_lines(self.folder / "effects")
         return [f"{line['tool']} {line['what']}" for line in lines]
 
     def turns(self) -> list[tuple[str, int]]:
-        """Return what the model was asked, in order."""
+        """Return the turns of the models, in order."""
         lines = effect_log.read_lines(self.folder / "turns")
         return [(line["task"], line["turn"]) for line in lines]
 
@@ -164,15 +164,15 @@ class LambdaTestCloud:
         return [line["pid"] for line in effect_log.read_lines(self.folder / "effects")]
 
     def log(self) -> str:
-        """Return what all functions logged."""
+        """Return the log of all functions."""
         return (self.folder / "continuations.log").read_text()
 
 
-# Lambda's own API ---------------------------------------------------------------
+# The API of Lambda ---------------------------------------------------------------
 
 
 class InvocationApi:
-    """Takes what is invoked without waiting, as the API of Lambda does."""
+    """Record asynchronous invocations, like the API of Lambda."""
 
     def __init__(self) -> None:
         self.received: list[tuple[str, str, Any]] = []
@@ -181,7 +181,7 @@ class InvocationApi:
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def serve(self) -> None:
-        """Answer until `close`."""
+        """Serve until `close`."""
         self._server.serve_forever(0.01)
 
     def close(self) -> None:
@@ -208,7 +208,7 @@ class _InvocationHandler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its name
-        """Say nothing."""
+        """Log nothing."""
 
 
 @contextmanager

@@ -1,8 +1,8 @@
-"""`examples/lambda_app/`, deployed: its template, in an emulator that enforces IAM.
+"""`examples/lambda_app/`, deployed to an emulator that enforces IAM.
 
-Roles, queues, secrets, the Function URL and the event source mapping are those of the
-template, made by CloudFormation; the handler is the example's own. Only the agents are
-the tests', because a script says what their model says and a ledger what they did.
+CloudFormation creates the roles, queues, secrets, Function URL and event source mapping
+of the template, and the handler is that of the example. Only the agents are those of
+the sample application, with scripted models and recorded effects.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class DeployedStack:
-    """The stack of the example, in an account of its own."""
+    """The deployed stack of the example."""
 
     url: str
     folder: Path
@@ -57,7 +57,7 @@ class DeployedStack:
     mails: str
 
     def client(self, service: str) -> Any:
-        """Return a client of the account's owner."""
+        """Return a boto3 client of the account's owner."""
         return client(self.url, service)
 
     def http_request(
@@ -68,21 +68,21 @@ class DeployedStack:
         host: str | None = None,
         **headers: str,
     ) -> tuple[int, str]:
-        """Ask the desk, or the function of another host, through its Function URL."""
+        """Send a request to a Function URL, by default that of the API function."""
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         request = urllib.request.Request(  # noqa: S310 -- our own loopback
             self.url + path,
             data=None if body is None else data,
             method=method,
             headers={
-                "host": host or urlsplit(self.outputs["DeskUrl"]).netloc,
+                "host": host or urlsplit(self.outputs["ApiUrl"]).netloc,
                 "content-type": "application/json",
                 **headers,
             },
         )
         try:
-            with urllib.request.urlopen(request) as answer:  # noqa: S310
-                return answer.status, answer.read().decode()
+            with urllib.request.urlopen(request) as response:  # noqa: S310
+                return response.status, response.read().decode()
         except urllib.error.HTTPError as error:
             with error:
                 return error.code, error.read().decode()
@@ -90,13 +90,13 @@ class DeployedStack:
     def api_request(
         self, method: str, path: str, body: object = None
     ) -> tuple[int, Any]:
-        """Ask the desk as a program that has the token."""
+        """Send a request to the API function with the token."""
         bearer = {"authorization": f"Bearer {self.token}"}
         status, text = self.http_request(method, path, body, **bearer)
         return status, json.loads(text)
 
     def start(self, run_id: str) -> None:
-        """Start a run without waiting for it."""
+        """Start a run with an asynchronous invocation."""
         event = {"start": {"input": "go", "run_id": run_id}}
         self.client("lambda").invoke(
             FunctionName=self.outputs["WorkerName"],
@@ -105,51 +105,51 @@ class DeployedStack:
         )
 
     def wait_for_open_wait(self, run_id: str) -> dict[str, Any]:
-        """Return what a run waits for, as soon as it does."""
+        """Wait until a run has an open wait; return it."""
 
-        def found() -> dict[str, Any] | None:
+        def find_wait() -> dict[str, Any] | None:
             _, listed = self.api_request("GET", "/waits")
             waits: list[dict[str, Any]] = listed["waits"]
             return next((each for each in waits if each["run_id"] == run_id), None)
 
-        return wait_for_value(found)
+        return wait_for_value(find_wait)
 
     def wait_until_finished(self, run_id: str) -> bool:
-        """Wait until a run came to its end."""
+        """Wait until a run is finished."""
         path = f"/runs/{run_id}"
         return wait_for_value(
             lambda: bool(self.api_request("GET", path)[1].get("output") == "all done")
         )
 
     def effects(self) -> list[tuple[str, str]]:
-        """Return what the tools did, by run."""
+        """Return the effects of the tools, with their runs."""
         lines = effect_log.read_lines(self.folder / "effects")
         return [(line["run"], f"{line['tool']} {line['what']}") for line in lines]
 
 
 def wait_for_value(read_value: Callable[[], T | None]) -> T:
-    """Return what is true at last."""
+    """Return the first true value."""
     until = time.monotonic() + TIMEOUT_SECONDS
     while time.monotonic() < until:
         if value := read_value():
             return value
         time.sleep(0.1)
-    raise AssertionError(f"not within {TIMEOUT_SECONDS} s")
+    raise AssertionError(f"no value within {TIMEOUT_SECONDS} s")
 
 
 def client(url: str, service: str) -> Any:
-    """Return a client of boto3's."""
-    boto3: Any = import_module("boto3")  # its stub knows only what the SDK uses
+    """Return a boto3 client."""
+    boto3: Any = import_module("boto3")  # the stub has only the names of the SDK
     session = boto3.Session(
         aws_access_key_id="test",
-        aws_secret_access_key="test",  # noqa: S106 - nobody's
+        aws_secret_access_key="test",  # noqa: S106 - for the emulator
         region_name="us-east-1",
     )
     return session.client(service, endpoint_url=url)
 
 
 def zip_source(files: dict[str, str]) -> bytes:
-    """Return the code of a function."""
+    """Return the zip file of a function."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for name, text in files.items():
@@ -158,7 +158,7 @@ def zip_source(files: dict[str, str]) -> bytes:
 
 
 def deploy(url: str) -> dict[str, str]:
-    """Make the stack; returns its outputs."""
+    """Create the stack; return its outputs."""
     handler = (expand_sam.TEMPLATE.parent / "handler.py").read_text()
     code = zip_source({"handler.py": handler, "agents.py": AGENTS_SOURCE})
     s3 = client(url, "s3")
@@ -167,12 +167,12 @@ def deploy(url: str) -> dict[str, str]:
     secrets = client(url, "secretsmanager")
     secrets.create_secret(Name="model-key", SecretString="sk-test")
     template = json.loads(expand_sam.EXPANDED.read_text())["template"]
-    # It lets nobody in without TLS, which loopback does not speak.
+    # It requires TLS, which the emulator does not offer.
     del template["Resources"]["BucketPolicy"]
     text = json.dumps(template)
-    # The emulator does not turn a parameter of type Number into one.
-    text = text.replace('{"Ref": "MostRunsAtOnce"}', "10")
-    given = {"ApproverEmail": "kim@example.com", "ModelKeySecret": "model-key"}
+    # The emulator passes a parameter of type Number as a string.
+    text = text.replace('{"Ref": "MaxConcurrentRuns"}', "10")
+    parameters = {"ApproverEmail": "kim@example.com", "ModelKeySecret": "model-key"}
     cloudformation = client(url, "cloudformation")
     cloudformation.create_stack(
         StackName="demo",
@@ -180,27 +180,27 @@ def deploy(url: str) -> dict[str, str]:
         Capabilities=["CAPABILITY_IAM"],
         Parameters=[
             {"ParameterKey": key, "ParameterValue": value}
-            for key, value in given.items()
+            for key, value in parameters.items()
         ],
     )
 
-    def made() -> dict[str, Any] | None:
+    def find_stack() -> dict[str, Any] | None:
         [stack] = cloudformation.describe_stacks(StackName="demo")["Stacks"]
         return None if stack["StackStatus"].endswith("IN_PROGRESS") else stack
 
-    stack = wait_for_value(made)
+    stack = wait_for_value(find_stack)
     assert "CREATE_COMPLETE" == stack["StackStatus"], stack
     return {each["OutputKey"]: each["OutputValue"] for each in stack["Outputs"]}
 
 
 def subscribe_mail_queue(url: str) -> str:
-    """Have the mails to the approver come to a queue as well; returns its URL."""
+    """Subscribe a queue to the mails of the approver; return its URL."""
     sqs, sns = client(url, "sqs"), client(url, "sns")
     queue: str = sqs.create_queue(QueueName="mails")["QueueUrl"]
     [topic] = sns.list_topics()["Topics"]
     name = {"QueueUrl": queue, "AttributeNames": ["QueueArn"]}
     arn = sqs.get_queue_attributes(**name)["Attributes"]["QueueArn"]
-    allowed = {
+    policy = {
         "Version": "2012-10-17",
         "Statement": {
             "Effect": "Allow",
@@ -209,17 +209,17 @@ def subscribe_mail_queue(url: str) -> str:
             "Resource": arn,
         },
     }
-    sqs.set_queue_attributes(QueueUrl=queue, Attributes={"Policy": json.dumps(allowed)})
+    sqs.set_queue_attributes(QueueUrl=queue, Attributes={"Policy": json.dumps(policy)})
     sns.subscribe(TopicArn=topic["TopicArn"], Protocol="sqs", Endpoint=arn)
     return queue
 
 
 @pytest.fixture(scope="module")
 def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeployedStack]:
-    """The example in an emulator of its own."""
+    """Deploy the example to an emulator of its own."""
     pytest.importorskip("ministack")
     folder = tmp_path_factory.mktemp("deployed")
-    ours = {
+    settings = {
         "PYTHONPATH": f"{ROOT}:{ROOT / 'storage'}",
         "AUTH": "true",  # IAM is enforced
         "TEST_SCRIPT": json.dumps(SCRIPT),
@@ -231,7 +231,7 @@ def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeployedStack
     services = (
         "s3,sqs,sns,lambda,iam,sts,secretsmanager,cloudformation,events,scheduler,logs"
     )
-    with local_cloud.serving(folder, services, **ours) as url:
+    with local_cloud.serving(folder, services, **settings) as url:
         outputs = deploy(url)
         secrets = client(url, "secretsmanager")
         secret = {"SecretId": outputs["ApiTokenSecret"]}
@@ -246,15 +246,19 @@ def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeployedStack
 def test_run_is_started_decided_and_resumed_through_the_queue(
     deployed: DeployedStack,
 ) -> None:
-    """SL-11, SL-13, R-F1: the whole way, with no right but those in the template."""
+    """Every step works with the rights of the template."""
     deployed.start("r-1")
     wait = deployed.wait_for_open_wait("r-1")
     assert [] == deployed.effects()
 
     path = f"/waits/{wait['id']}/decision"
-    status, answer = deployed.api_request("POST", path, {"decision": "approve"})
+    status, recorded = deployed.api_request("POST", path, {"decision": "approve"})
 
-    assert (200, True, "api") == (status, answer["woken"], answer["decision"]["by"])
+    assert (200, True, "api") == (
+        status,
+        recorded["woken"],
+        recorded["decision"]["by"],
+    )
     assert deployed.wait_until_finished("r-1")
     assert ("r-1", "pay x") in deployed.effects()
 
@@ -267,19 +271,19 @@ def test_request_without_the_token_is_rejected(deployed: DeployedStack) -> None:
 
 
 def test_link_in_the_mail_decides_once(deployed: DeployedStack) -> None:
-    """R-F1, R-G1, R-G3: sent once the wait is durable; looking decides nothing."""
+    """Opening the link decides nothing; only the first decision is recorded."""
     deployed.start("r-2")
     sqs = deployed.client("sqs")
 
     def link() -> str | None:
-        got = sqs.receive_message(QueueUrl=deployed.mails, WaitTimeSeconds=1)
-        for message in got.get("Messages", []):
-            found = re.search(r"/d/[A-Za-z0-9_-]+", message["Body"])
+        received = sqs.receive_message(QueueUrl=deployed.mails, WaitTimeSeconds=1)
+        for message in received.get("Messages", []):
+            path = re.search(r"/d/[A-Za-z0-9_-]+", message["Body"])
             sqs.delete_message(
                 QueueUrl=deployed.mails, ReceiptHandle=message["ReceiptHandle"]
             )
-            if found is not None and "r-2" in deployed.http_request("GET", found[0])[1]:
-                return found[0]
+            if path is not None and "r-2" in deployed.http_request("GET", path[0])[1]:
+                return path[0]
         return None
 
     path = wait_for_value(link)
@@ -291,7 +295,7 @@ def test_link_in_the_mail_decides_once(deployed: DeployedStack) -> None:
     kind = {"content-type": "application/x-www-form-urlencoded"}
     assert 200 == deployed.http_request("POST", path, form, **kind)[0]
     assert deployed.wait_until_finished("r-2")
-    # Once more, as browsers do; and otherwise, as people do
+    # The same form again, and then another decision
     assert 200 == deployed.http_request("POST", path, form, **kind)[0]
     other = urlencode({"decision": "deny"}).encode()
     assert 409 == deployed.http_request("POST", path, other, **kind)[0]
@@ -299,7 +303,7 @@ def test_link_in_the_mail_decides_once(deployed: DeployedStack) -> None:
 
 
 def test_scheduled_sweep_resumes_a_decided_run(deployed: DeployedStack) -> None:
-    """R-F3: decided by another program, beside the desk."""
+    """Another program decided the wait in the store."""
     deployed.start("r-3")
     wait = deployed.wait_for_open_wait("r-3")
     store = S3Store(deployed.bucket, "runs", client=deployed.client("s3"))
@@ -344,19 +348,19 @@ TRUST = {
 def create_self_invoking_function(
     deployed: DeployedStack, name: str, script: Script
 ) -> str:
-    """Make a function that may invoke itself and nothing else; returns its ARN."""
+    """Create a function that may invoke only itself; return its ARN."""
     arn = f"arn:aws:lambda:us-east-1:000000000000:function:{name}"
     bucket = f"arn:aws:s3:::{deployed.bucket}"
-    rights = {
+    actions_by_resource = {
         f"{bucket}/{name}/*": ["s3:GetObject", "s3:PutObject", "s3:DeleteObject"],
         bucket: ["s3:ListBucket"],
         arn: ["lambda:InvokeFunction"],
     }
-    allowed = [
+    statements = [
         {"Effect": "Allow", "Action": actions, "Resource": resource}
-        for resource, actions in rights.items()
+        for resource, actions in actions_by_resource.items()
     ]
-    policy = {"Version": "2012-10-17", "Statement": allowed}
+    policy = {"Version": "2012-10-17", "Statement": statements}
     iam = deployed.client("iam")
     trust = json.dumps(TRUST)
     role = iam.create_role(RoleName=name, AssumeRolePolicyDocument=trust)
@@ -383,49 +387,49 @@ def create_self_invoking_function(
 def test_function_invokes_itself_until_a_long_run_has_ended(
     deployed: DeployedStack,
 ) -> None:
-    """R-F8: by asynchronous invocation, in some invocations of eight seconds."""
+    """Each invocation has eight seconds; the run needs several of them."""
     event = {"start": {"input": "go", "run_id": "r-4"}}
-    begun = deployed.client("lambda").invoke(
-        FunctionName=create_self_invoking_function(deployed, "itself", LONG),
+    response = deployed.client("lambda").invoke(
+        FunctionName=create_self_invoking_function(deployed, "self-invoking", LONG),
         Payload=json.dumps(event).encode(),
     )
-    told = json.loads(begun["Payload"].read())
-    assert ("suspended", True) == (told["status"], told["paused"])
+    outcome = json.loads(response["Payload"].read())
+    assert ("suspended", True) == (outcome["status"], outcome["paused"])
 
-    store = S3Store(deployed.bucket, "itself", client=deployed.client("s3"))
-    desk = Runner([], store=store)
-    wait_for_value(lambda: desk.look("r-4").status == "finished")
+    store = S3Store(deployed.bucket, "self-invoking", client=deployed.client("s3"))
+    reader = Runner([], store=store)
+    wait_for_value(lambda: reader.look("r-4").status == "finished")
 
-    done = [effect for run, effect in deployed.effects() if run == "r-4"]
-    assert [f"act {number}" for number in range(6)] == done
+    effects = [effect for run, effect in deployed.effects() if run == "r-4"]
+    assert [f"act {number}" for number in range(6)] == effects
 
 
 def test_start_and_decision_delivered_twice_run_once(deployed: DeployedStack) -> None:
-    """SL-11, R-G3: one function does it all, and wakes itself after the decision."""
+    """One function starts, decides and resumes by invoking itself."""
     script: Script = {"go": [[["pay", {"what": "x"}]], "all done"]}
-    name = create_self_invoking_function(deployed, "door", script)
+    name = create_self_invoking_function(deployed, "all-in-one", script)
     config = deployed.client("lambda").create_function_url_config(
         FunctionName=name, AuthType="NONE"
     )
     host: str = urlsplit(str(config["FunctionUrl"])).netloc
 
-    def asked(method: str, path: str, body: object = None) -> tuple[int, Any]:
-        who = {"x-who": "kim"}
-        status, text = deployed.http_request(method, path, body, host, **who)
+    def request(method: str, path: str, body: object = None) -> tuple[int, Any]:
+        identity = {"x-who": "kim"}
+        status, text = deployed.http_request(method, path, body, host, **identity)
         return status, json.loads(text)
 
-    # Given a run that was begun by a request, delivered twice
-    begin = {"input": "go", "run_id": "r-5"}
-    begun = [asked("POST", "/runs", begin) for _ in range(2)]
-    assert ["suspended"] * 2 == [told["status"] for _, told in begun]
-    assert 401 == deployed.http_request("POST", "/runs", begin, host)[0]
-    [wait] = begun[0][1]["waits"]
+    # Given a run that was started by a repeated request
+    start = {"input": "go", "run_id": "r-5"}
+    started = [request("POST", "/runs", start) for _ in range(2)]
+    assert ["suspended"] * 2 == [outcome["status"] for _, outcome in started]
+    assert 401 == deployed.http_request("POST", "/runs", start, host)[0]
+    [wait] = started[0][1]["waits"]
 
-    # When its decision is delivered twice
+    # When its decision is repeated
     path = f"/waits/{wait['id']}/decision"
-    answers = [asked("POST", path, {"decision": "approve"}) for _ in range(2)]
+    responses = [request("POST", path, {"decision": "approve"}) for _ in range(2)]
 
-    # Then it ends, and the call ran once
-    assert [200, 200] == [status for status, _ in answers]
-    wait_for_value(lambda: asked("GET", "/runs/r-5")[1].get("output") == "all done")
+    # Then the run ends, and the call ran once
+    assert [200, 200] == [status for status, _ in responses]
+    wait_for_value(lambda: request("GET", "/runs/r-5")[1].get("output") == "all done")
     assert ["pay x"] == [effect for run, effect in deployed.effects() if run == "r-5"]

@@ -1,6 +1,6 @@
-"""Runs in AWS Lambda: every event in a cold process of AWS's own runtime client.
+"""Runs in AWS Lambda: every event in a cold process with the runtime client of AWS.
 
-The store is an S3, the queue an SQS. What happened outside is told by ledgers in files.
+S3 and SQS are emulated. The tools and models record their calls in files.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ WAKE_UP = '{"resume": "r-1"}'
 
 @pytest.fixture(scope="session")
 def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """S3 with a bucket, and SQS; their URL."""
+    """Serve S3 with a bucket, and SQS; return their URL."""
     pytest.importorskip("ministack")
     pytest.importorskip("awslambdaric")
     with local_cloud.serving(tmp_path_factory.mktemp("ministack")) as url:
@@ -52,39 +52,39 @@ def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def cloud(aws: str, tmp_path: Path) -> LambdaTestCloud:
-    """A store and functions of their own."""
+    """Return an account with a store of its own."""
     return LambdaTestCloud(aws, tmp_path).with_settings(script=NESTED)
 
 
 def is_finished(cloud: LambdaTestCloud) -> bool:
-    """Tell whether the run came to its end, from a cold function."""
+    """Return whether the run is finished, from a cold function."""
     status, run = cloud.http_request("GET", "/runs/r-1")
     return (200, "finished", "all done") == (status, run["status"], run["output"])
 
 
-# A run's life -------------------------------------------------------------------
+# Start, decide, resume ----------------------------------------------------------
 
 
 def test_run_is_started_decided_and_resumed_in_cold_processes(
     cloud: LambdaTestCloud,
 ) -> None:
-    """SL-11, SL-12, SL-13, SL-19, R-F3: the store is all that there is in between."""
+    """Between the events the run is only in the store."""
     cloud = cloud.with_queue()
 
-    # Given a run that waits for a person, three agents deep
+    # Given a run that waits for an approval, three agents deep
     [wait] = cloud.start()
     assert ["boss", "left", "clerk", "pay"] == wait["path"]
     status, listed = cloud.http_request("GET", "/waits")
     assert (200, [wait["id"]]) == (status, [each["id"] for each in listed["waits"]])
 
-    # When the webhook decides it, nothing runs but a wake-up is under way
-    status, answer = cloud.approve(wait)
-    assert (200, True) == (status, answer["woken"])
-    assert "kim" == answer["decision"]["by"]
+    # When the wait is decided over HTTP, nothing runs yet, but a message is sent
+    status, recorded = cloud.approve(wait)
+    assert (200, True) == (status, recorded["woken"])
+    assert "kim" == recorded["decision"]["by"]
     assert [] == cloud.effects()
     [message] = cloud.receive_messages()
 
-    # Then whoever takes that resumes the run
+    # Then the function that gets the message resumes the run
     assert {"batchItemFailures": []} == cloud.invoke(queue_event(message))
     assert is_finished(cloud)
     assert ["pay x"] == cloud.effects()
@@ -94,15 +94,15 @@ def test_run_is_started_decided_and_resumed_in_cold_processes(
 def test_inline_wake_resumes_in_the_same_invocation(cloud: LambdaTestCloud) -> None:
     [wait] = cloud.start()
 
-    status, answer = cloud.approve(wait)
+    status, recorded = cloud.approve(wait)
 
-    assert (200, True) == (status, answer["woken"])
+    assert (200, True) == (status, recorded["woken"])
     assert ["pay x"] == cloud.effects()
     assert is_finished(cloud)
 
 
 def test_invoke_wake_resumes_by_invoking_itself(cloud: LambdaTestCloud) -> None:
-    """The function is named by its ARN, so that an alias stays an alias."""
+    """The function's ARN contains its alias."""
     with serve_invocation_api() as api:
         cloud = cloud.with_settings(WAKE="invoke", AWS_ENDPOINT_URL_LAMBDA=api.url)
         [wait] = cloud.start()
@@ -124,41 +124,41 @@ def test_cancel_and_scheduled_sweep_events_are_handled(cloud: LambdaTestCloud) -
 
     status, problem = cloud.approve(wait)
     assert (410, "cancelled") == (status, problem["type"].rpartition(":")[2])
-    swept = cloud.invoke({"source": "aws.events", "detail-type": "Scheduled Event"})
-    assert {} == swept["failed"]
-    assert_matches_schema("sweep_result", swept)
+    result = cloud.invoke({"source": "aws.events", "detail-type": "Scheduled Event"})
+    assert {} == result["failed"]
+    assert_matches_schema("sweep_result", result)
     assert [] == cloud.effects()
 
 
 def test_start_without_run_id_is_idempotent(
     cloud: LambdaTestCloud,
 ) -> None:
-    """R-G3: an invocation that nobody waits for is repeated under the same id."""
+    """Lambda retries an asynchronous invocation with the same request id."""
     event = {"start": {"input": "go"}}
     for _ in range(2):
         with cloud.start_environment() as environment:
             environment.send_event(event, request_id="11111111-2222")
-            told = environment.result()
-        assert ("11111111-2222", 1) == (told["run_id"], len(told["waits"]))
-        assert_matches_schema("outcome", told)
+            outcome = environment.result()
+        assert ("11111111-2222", 1) == (outcome["run_id"], len(outcome["waits"]))
+        assert_matches_schema("outcome", outcome)
 
     assert 1 == len(cloud.http_request("GET", "/waits")[1]["waits"])
 
 
-# Cold ---------------------------------------------------------------------------
+# Imports ------------------------------------------------------------------------
 
 
 def imported_modules(cloud: LambdaTestCloud, event: object) -> set[str]:
-    """Return what a cold function imported to answer an event."""
-    told = cloud.invoke(event, handler=REPORTING_HANDLER)
-    assert "statusCode" not in told["answer"] or told["answer"]["statusCode"] == 200
-    return set(told["modules"])
+    """Return the modules that a cold function imported for an event."""
+    report = cloud.invoke(event, handler=REPORTING_HANDLER)
+    assert report["result"].get("statusCode", 200) == 200
+    return set(report["modules"])
 
 
 def test_deciding_imports_neither_openai_nor_the_application(
     cloud: LambdaTestCloud,
 ) -> None:
-    """R-G2: a wake-up by a queue costs no more than the client that sends it."""
+    """A message to a queue needs only the client that sends it."""
     cloud = cloud.with_queue()
     [wait] = cloud.start()
     path = f"/waits/{wait['id']}/decision"
@@ -181,13 +181,14 @@ def test_deciding_on_files_imports_no_client(
         STORE=f"file:{cloud.folder / 'store'}", AGENTS="nowhere:at_all"
     )
     path = "/waits/approval-01m7z8mgzx2yn0x7x9gkpfj8nc@r-1/decision"
-    told = cloud.invoke(
+    report = cloud.invoke(
         url_event("POST", path, {"decision": "approve"}, **{"x-who": "kim"}),
         handler=REPORTING_HANDLER,
     )
 
-    assert 404 == told["answer"]["statusCode"]
-    assert set() == {"botocore", "boto3", "openai", "pydantic"} & set(told["modules"])
+    assert 404 == report["result"]["statusCode"]
+    heavy = {"botocore", "boto3", "openai", "pydantic"}
+    assert set() == heavy & set(report["modules"])
 
 
 DECIDING_PROGRAM = """
@@ -206,38 +207,38 @@ assert handle(event, Context())["statusCode"] == 200
 
 
 def shortest_duration(command: list[str], environment: dict[str, str]) -> float:
-    """Return how long a cold process takes at least."""
-    taken: list[float] = []
+    """Return the shortest of three durations of a cold process, in seconds."""
+    durations: list[float] = []
     for _ in range(3):
-        begun = time.monotonic()
-        done = [sys.executable, "-c", *command]
-        subprocess.run(done, env=environment, check=True, capture_output=True)
-        taken.append(time.monotonic() - begun)
-    return min(taken)
+        started = time.monotonic()
+        program = [sys.executable, "-c", *command]
+        subprocess.run(program, env=environment, check=True, capture_output=True)
+        durations.append(time.monotonic() - started)
+    return min(durations)
 
 
-def test_a_cold_decision_on_files_is_cheaper_than_the_models_client(
+def test_cold_decision_on_files_costs_less_than_importing_openai(
     cloud: LambdaTestCloud,
 ) -> None:
-    """R-G2, as a ratio in one run. A third where nothing else runs, as measured."""
+    """The ratio is about a third on an idle machine."""
     cloud = cloud.with_settings(STORE=f"file:{cloud.folder / 'store'}")
     [wait] = cloud.start()
-    # The code is not there, so nobody is woken; to say yes again is no dearer.
-    alone = cloud.with_settings(AGENTS="nowhere:at_all").environment
+    # There is no code, so nothing is resumed. A repeated decision costs the same.
+    without_code = cloud.with_settings(AGENTS="nowhere:at_all").environment
     path = f"/waits/{wait['id']}/decision"
 
-    decision = shortest_duration([DECIDING_PROGRAM, path], alone)
-    openai = shortest_duration(["import openai"], alone)
+    decision = shortest_duration([DECIDING_PROGRAM, path], without_code)
+    openai = shortest_duration(["import openai"], without_code)
 
     assert decision < openai / 2
 
 
-# Broken off and delivered twice -------------------------------------------------
+# Killed and delivered twice -----------------------------------------------------
 
 
 @pytest.mark.parametrize("tool", ["act", "push"])
 def test_killed_call_is_unknown_or_repeated(cloud: LambdaTestCloud, tool: str) -> None:
-    """R-F8, R-A6: the outcome is unknown, or the call is repeated, as was declared."""
+    """An idempotent call is repeated; the outcome of another call is unknown."""
     script: Script = {
         "go": [
             [["pay", {"what": "first"}]],
@@ -252,15 +253,15 @@ def test_killed_call_is_unknown_or_repeated(cloud: LambdaTestCloud, tool: str) -
     with pytest.raises(FunctionError, match="-9"):
         cloud.invoke(queue_event(message))
 
-    # When it is delivered again too early, and then swept when the claim is over
+    # When the message is delivered again too early, and the run is result later
     again = cloud.invoke(queue_event(message))
     assert {"batchItemFailures": [{"itemIdentifier": "m-0"}]} == again
     time.sleep(LEASE)
-    [told] = cloud.invoke({"sweep": True})["resumed"]
+    [resumed] = cloud.invoke({"sweep": True})["resumed"]
 
     # Then
     if tool == "push":
-        assert "finished" == told["status"]
+        assert "finished" == resumed["status"]
         assert ["pay first", "push x", "push x"] == cloud.effects()
         return
     assert ["pay first", "act x"] == cloud.effects()
@@ -273,7 +274,7 @@ def test_killed_call_is_unknown_or_repeated(cloud: LambdaTestCloud, tool: str) -
 
 
 def test_timed_out_invocation_leaves_an_unknown_call(cloud: LambdaTestCloud) -> None:
-    """R-F8: no margin helps a tool that is longer than it; a person is asked."""
+    """A call that is longer than the margin becomes an unknown outcome."""
     script: Script = {"go": [[["act", {"what": "x", "then": "sleep:60"}]], "all done"]}
     cloud = cloud.with_settings(script=script, LEASE=str(LEASE), MARGIN="0.5")
     with pytest.raises(FunctionTimedOut):
@@ -289,16 +290,16 @@ def test_timed_out_invocation_leaves_an_unknown_call(cloud: LambdaTestCloud) -> 
 
 
 def test_message_delivered_twice_resumes_once(cloud: LambdaTestCloud) -> None:
-    """R-G3: in one batch, at the same time, and after the end: one resume counts."""
+    """In one batch, at the same time, and after the end: one resume makes progress."""
     cloud = cloud.with_queue()
     [wait] = cloud.start()
     cloud.approve(wait)
 
     twice = queue_event(WAKE_UP, WAKE_UP)
     with ThreadPoolExecutor(3) as pool:
-        told = list(pool.map(cloud.invoke, [twice, twice, twice]))
+        results = list(pool.map(cloud.invoke, [twice, twice, twice]))
 
-    assert {"batchItemFailures": []} in told
+    assert {"batchItemFailures": []} in results
     assert {"batchItemFailures": []} == cloud.invoke(twice)
     assert ["pay x"] == cloud.effects()
     assert len(cloud.turns()) == len(set(cloud.turns()))
@@ -306,39 +307,39 @@ def test_message_delivered_twice_resumes_once(cloud: LambdaTestCloud) -> None:
 
 
 def test_decision_delivered_twice_is_recorded_once(cloud: LambdaTestCloud) -> None:
-    """R-G3: the same answer at the same time, later, and after the end."""
+    """At the same time, later, and after the end."""
     cloud = cloud.with_queue()
     [wait] = cloud.start()
     with ThreadPoolExecutor(3) as pool:
-        told = list(pool.map(cloud.approve, [wait] * 3))
-    told.append(cloud.approve(wait))
+        responses = list(pool.map(cloud.approve, [wait] * 3))
+    responses.append(cloud.approve(wait))
     for message in cloud.receive_messages():
         cloud.invoke(queue_event(message))
-    told.append(cloud.approve(wait))
+    responses.append(cloud.approve(wait))
 
-    assert [200] * 5 == [status for status, _ in told]
-    assert 1 == len({answer["decision"]["id"] for _, answer in told})
+    assert [200] * 5 == [status for status, _ in responses]
+    assert 1 == len({body["decision"]["id"] for _, body in responses})
     assert ["pay x"] == cloud.effects()
     status, problem = cloud.decide(wait, {"decision": "deny"})
     assert (409, "approve") == (status, problem["decision"]["kind"])
 
 
 def test_decision_is_recorded_if_the_wake_fails(cloud: LambdaTestCloud) -> None:
-    """R-F2's like: the queue is gone, the decision stands, the sweep finds it."""
+    """The queue does not exist; the next sweep resumes the run."""
     [wait] = cloud.start()
     lost = cloud.with_settings(WAKE=f"sqs:{cloud.url}/000000000000/no-such-queue")
 
-    status, answer = lost.approve(wait)
+    status, recorded = lost.approve(wait)
 
-    assert (200, False) == (status, answer["woken"])
+    assert (200, False) == (status, recorded["woken"])
     assert "was not resumed" in cloud.log()
-    [told] = lost.invoke({"sweep": True})["resumed"]
-    assert "finished" == told["status"]
+    [resumed] = lost.invoke({"sweep": True})["resumed"]
+    assert "finished" == resumed["status"]
     assert ["pay x"] == cloud.effects()
 
 
 def test_unusable_messages_are_not_retried(cloud: LambdaTestCloud) -> None:
-    """Only what may do better later; a message that names nothing spoils no batch."""
+    """Only a message that can succeed later is delivered again."""
     event = queue_event(
         WAKE_UP, '{"resume": "no-such-run"}', '{"resume": 1}', "hunter2"
     )
@@ -350,7 +351,7 @@ def test_unusable_messages_are_not_retried(cloud: LambdaTestCloud) -> None:
 
 
 def test_agents_import_error_fails_the_invocation(cloud: LambdaTestCloud) -> None:
-    """Every message of the batch comes again then, until the code is mended."""
+    """Every message of the batch is delivered again, until the code is corrected."""
     broken = cloud.with_settings(AGENTS="tests.sample_app:no_such_name")
 
     with pytest.raises(FunctionError, match="no_such_name"):
@@ -368,15 +369,15 @@ LONG: Script = {
 
 
 def test_long_run_continues_in_several_invocations(cloud: LambdaTestCloud) -> None:
-    """R-F8: shortly before its time is up it suspends and wakes itself."""
+    """Before its time is up, the function pauses the run and sends a message."""
     cloud = cloud.with_settings(script=LONG, MARGIN="3").with_queue()
     event: dict[str, Any] = {"start": {"input": "go", "run_id": "r-1"}}
     invoked = 0
     while event:
-        answer = cloud.invoke(event, timeout=6.0)
+        result = cloud.invoke(event, timeout=6.0)
         invoked += 1
-        assert answer.get("status", "suspended") in {"suspended", "finished"}
-        assert [] == answer.get("batchItemFailures", [])
+        assert result.get("status", "suspended") in {"suspended", "finished"}
+        assert [] == result.get("batchItemFailures", [])
         messages = cloud.receive_messages()
         assert len(messages) <= 1
         event = queue_event(*messages) if messages else {}
@@ -390,17 +391,17 @@ def test_long_run_continues_in_several_invocations(cloud: LambdaTestCloud) -> No
 
 def test_sweep_continues_a_paused_run(cloud: LambdaTestCloud) -> None:
     cloud = cloud.with_settings(script=LONG, MARGIN="3")
-    told = cloud.invoke({"start": {"input": "go", "run_id": "r-1"}}, timeout=6.0)
-    assert (True, []) == (told["paused"], told["waits"])
+    outcome = cloud.invoke({"start": {"input": "go", "run_id": "r-1"}}, timeout=6.0)
+    assert (True, []) == (outcome["paused"], outcome["waits"])
 
-    swept = cloud.invoke({"sweep": True})
+    result = cloud.invoke({"sweep": True})
 
-    assert ["finished"] == [each["status"] for each in swept["resumed"]]
+    assert ["finished"] == [each["status"] for each in result["resumed"]]
     assert [f"act {number}" for number in range(6)] == cloud.effects()
 
 
 def test_margin_above_the_timeout_still_makes_progress(cloud: LambdaTestCloud) -> None:
-    """Each invocation uses half of its time at least: waking itself costs money."""
+    """Each invocation uses at least half of its time."""
     cloud = cloud.with_settings(script=LONG, MARGIN="900")
 
     cloud.invoke({"start": {"input": "go", "run_id": "r-1"}}, timeout=10.0)
@@ -412,7 +413,7 @@ def test_margin_above_the_timeout_still_makes_progress(cloud: LambdaTestCloud) -
 
 
 def test_frozen_environment_continues_after_the_thaw(cloud: LambdaTestCloud) -> None:
-    """Clients and loop are kept; a connection that was closed meanwhile is replaced."""
+    """Clients and the event loop are kept; closed connections are replaced."""
     cloud = cloud.with_queue()
     proxy = local_cloud.RequestCounter(cloud.url)
     cloud = cloud.with_settings(AWS_ENDPOINT_URL_S3=proxy.url)
@@ -423,7 +424,7 @@ def test_frozen_environment_continues_after_the_thaw(cloud: LambdaTestCloud) -> 
         proxy.close_connections()
         time.sleep(0.3)
         environment.thaw()
-        [wait] = first["answer"]["waits"]
+        [wait] = first["result"]["waits"]
         path = f"/waits/{wait['id']}/decision"
         body = {"decision": "approve"}
         environment.send_event(url_event("POST", path, body, **{"x-who": "kim"}))
@@ -432,23 +433,23 @@ def test_frozen_environment_continues_after_the_thaw(cloud: LambdaTestCloud) -> 
         third = environment.result()
 
     assert first["pid"] == second["pid"] == third["pid"]
-    assert 200 == second["answer"]["statusCode"]
+    assert 200 == second["result"]["statusCode"]
     assert is_finished(cloud)
     proxy.close()
 
 
-# Nothing but errors with a name -------------------------------------------------
+# Errors -------------------------------------------------------------------------
 
 
-def test_a_broken_request_is_answered_and_an_unknown_event_is_refused(
+def test_malformed_request_gets_a_response_and_unknown_event_raises(
     cloud: LambdaTestCloud,
 ) -> None:
-    """R-G4: 4xx and never a traceback."""
+    """A malformed request gets a 4xx; an unknown event raises a typed error."""
     with cloud.start_environment() as environment:
         environment.send_event({"requestContext": {}, "body": "hunter2"})
-        answer = environment.result()
-        assert 400 == answer["statusCode"]
-        assert "malformed" in json.loads(answer["body"])["type"]
+        response = environment.result()
+        assert 400 == response["statusCode"]
+        assert "malformed" in json.loads(response["body"])["type"]
         environment.send_event({"hunter2": 1})
         with pytest.raises(FunctionError) as unknown:
             environment.result()

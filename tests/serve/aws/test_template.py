@@ -1,4 +1,4 @@
-"""`examples/lambda_app/template.yaml`: what it allows, keeps and runs."""
+"""The rights, resources and handler of `examples/lambda_app/template.yaml`."""
 
 from __future__ import annotations
 
@@ -55,60 +55,60 @@ RUNS_STATEMENTS = {
         arn("Bucket"),
         Condition={"StringLike": {"s3:prefix": "runs/*"}},
     ),
-    "Wake": allow("sqs:SendMessage", arn("Wakes")),
+    "SendWakeUps": allow("sqs:SendMessage", arn("WakeQueue")),
 }
 ROLES = {
-    "DeskRole": {"Log": allow(LOG, arn("DeskLog"))},
+    "ApiRole": {"WriteLogs": allow(LOG, arn("ApiLog"))},
     "WorkerRole": {
-        "BeWoken": allow(
+        "ReceiveWakeUps": allow(
             ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"],
-            arn("Wakes"),
+            arn("WakeQueue"),
         ),
-        "GiveUp": allow("sqs:SendMessage", arn("Dead")),
-        "Ask": allow("sns:Publish", {"Ref": "Approvers"}),
-        "Log": allow(LOG, arn("WorkerLog")),
+        "SendDeadLetters": allow("sqs:SendMessage", arn("DeadLetterQueue")),
+        "NotifyApprovers": allow("sns:Publish", {"Ref": "Approvers"}),
+        "WriteLogs": allow(LOG, arn("WorkerLog")),
     },
 }
 
 
 def test_runs_policy_equals_the_documented_policy() -> None:
-    """R-E5: the rights to a bucket are documented, minimal, and the same everywhere."""
-    given = statements(properties("Runs")["PolicyDocument"])
+    """The template grants the minimal rights that docs/s3.md documents."""
+    granted = statements(properties("RunsPolicy")["PolicyDocument"])
     page = (ROOT / "docs" / "s3.md").read_text()
     found = re.search(r"```json\n(\{\s*\"Version\".*?)```", page, re.DOTALL)
     assert found is not None
     text = found[1].replace("PREFIX", "runs").replace("BUCKET", "demo")
     documented = json.loads(text)["Statement"]
 
-    assert RUNS_STATEMENTS == given
+    assert RUNS_STATEMENTS == granted
     known = {"Fn::Sub": "arn:aws:s3:::demo/runs/*"}, "arn:aws:s3:::demo"
     ours = [
-        {**given["Objects"], "Resource": known[0]["Fn::Sub"]},
-        {**given["Listing"], "Resource": known[1]},
+        {**granted["Objects"], "Resource": known[0]["Fn::Sub"]},
+        {**granted["Listing"], "Resource": known[1]},
     ]
     assert documented == ours
 
 
 @pytest.mark.parametrize("role", ROLES)
 def test_each_role_has_exactly_its_statements(role: str) -> None:
-    given = properties(role)
-    inline = [each["PolicyDocument"] for each in given["Policies"]]
+    role_properties = properties(role)
+    inline = [each["PolicyDocument"] for each in role_properties["Policies"]]
 
-    assert [{"Ref": "Runs"}] == given["ManagedPolicyArns"]
+    assert [{"Ref": "RunsPolicy"}] == role_properties["ManagedPolicyArns"]
     assert ROLES[role] == statements(*inline)
 
 
 def test_every_function_has_an_explicit_role() -> None:
-    """A function without a role of its own would get policies of SAM's choice."""
+    """Without a role, SAM would add policies of its own."""
     roles = {
         name: each["Properties"]["Role"]
         for name, each in RESOURCES.items()
         if each["Type"] == "AWS::Serverless::Function"
     }
 
-    assert roles == {"Desk": arn("DeskRole"), "Worker": arn("WorkerRole")}
+    assert roles == {"Api": arn("ApiRole"), "Worker": arn("WorkerRole")}
     stars = [each for each in json.dumps(RESOURCES).split('"') if each == "*"]
-    assert ["*"] == stars, "only the bucket's Deny is about everybody"
+    assert ["*"] == stars, "only the bucket's Deny has a wildcard"
 
 
 def test_bucket_is_private_versioned_and_retained() -> None:
@@ -122,12 +122,12 @@ def test_bucket_is_private_versioned_and_retained() -> None:
 
 
 def test_queue_and_schedule_fit_the_handler() -> None:
-    worker, queue = properties("Worker"), properties("Wakes")
+    worker, queue = properties("Worker"), properties("WakeQueue")
     wake, sweep = (worker["Events"][name]["Properties"] for name in ("Wake", "Sweep"))
 
     assert ["ReportBatchItemFailures"] == wake["FunctionResponseTypes"]
     assert queue["VisibilityTimeout"] >= 6 * worker["Timeout"]
-    assert arn("Dead") == queue["RedrivePolicy"]["deadLetterTargetArn"]
+    assert arn("DeadLetterQueue") == queue["RedrivePolicy"]["deadLetterTargetArn"]
     assert {"sweep": True} == json.loads(sweep["Input"])
 
 
@@ -138,7 +138,7 @@ def test_handler_and_agents_of_the_template_can_be_imported() -> None:
     given = {
         **TEMPLATE["Globals"]["Function"]["Environment"]["Variables"],
         **properties("Worker")["Environment"]["Variables"],
-        **properties("Desk")["Environment"]["Variables"],
+        **properties("Api")["Environment"]["Variables"],
     }
     values = dict.fromkeys(given, "https://example.com/" + "x" * 32)
     code = (
@@ -162,7 +162,7 @@ def python_path() -> dict[str, str]:
 
 
 def test_expanded_template_is_up_to_date() -> None:
-    """If not: how to make it again stands in `expand_sam.py`."""
+    """If not, run `expand_sam.py` (see its docstring)."""
     kept = json.loads(expand_sam.EXPANDED.read_text())
 
     assert expand_sam.template_digest() == kept["of"]

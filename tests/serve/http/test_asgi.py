@@ -56,6 +56,38 @@ def test_asgi_app_carries_a_decision() -> None:
     run_async(scenario())
 
 
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "OPTIONS", "DELETE"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(
+            "/",
+            "/waits",
+            "/waits/",
+            "/waits//decision",
+            "/waits/x/decision",
+            "/nothing",
+        ),
+        *("/runs", "/runs/none", "/runs/../resume", "/healthz", "/healthz/", "/d/x"),
+        *("/d/", "/d/x/y", "//waits", "/openapi.json", "/sweep", "/runs/a b/cancel"),
+    ],
+)
+def test_starlette_and_http_api_route_alike(method: str, path: str) -> None:
+    """AWS Lambda routes with `HttpApi.handle`, ASGI with Starlette."""
+
+    async def scenario() -> None:
+        fixture = ApiFixture()
+        connection = AsgiConnection(body_part(b"", more_body=False))
+
+        expected = await fixture.request(method, path)
+        await connection.request(asgi.app(fixture.api), method, path)
+
+        assert expected.status == connection.sent[0]["status"]
+        assert expected.body.encode() == connection.sent[1].get("body", b"")
+
+    run_async(scenario())
+
+
 @pytest.mark.parametrize("prefix", ["", "/agents", "/a/b"])
 def test_mounted_in_fastapi_under_a_prefix(prefix: str) -> None:
     async def scenario() -> None:
@@ -133,11 +165,16 @@ class AsgiConnection:
         self.sent.append(message)
 
     async def post(self, app: ASGIApp, path: str, **headers: str) -> None:
-        """Send a POST request to an application."""
-        named = [
-            (b"authorization", b"Bearer kim"),
-            (b"content-type", b"application/json"),
-        ]
+        """Send a POST request with a JSON body to an application."""
+        await self.request(
+            app, "POST", path, content_type="application/json", **headers
+        )
+
+    async def request(
+        self, app: ASGIApp, method: str, path: str, **headers: str
+    ) -> None:
+        """Send a request to an application."""
+        named = [(b"authorization", b"Bearer kim")]
         named += [
             (k.replace("_", "-").encode(), v.encode()) for k, v in headers.items()
         ]
@@ -145,7 +182,7 @@ class AsgiConnection:
             "type": "http",
             "asgi": {"version": "3.0"},
             "http_version": "1.1",
-            "method": "POST",
+            "method": method,
             "path": path,
             "raw_path": path.encode(),
             "query_string": b"",

@@ -11,6 +11,7 @@ import jsonschema_rs
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
+from openapi_spec_validator import OpenAPIV31SpecValidator
 from schemathesis.specs.openapi import checks
 
 from continuations import AgentChanged, AsyncRunner, ModelError, RunErased
@@ -24,6 +25,7 @@ from continuations.serve.http.routes import ROUTES
 from continuations_storage import MemoryStore
 from continuations_storage import errors as storage
 from tests.ledger.runs import make_wait
+from tests.present.schema_check import load_schema
 from tests.serve.http.api_fixture import (
     BASE_URL,
     ApiFixture,
@@ -72,6 +74,22 @@ def test_document_contains_exactly_the_routes_of_the_api() -> None:
         if DOCUMENT["paths"][path][method].get("security") == []
     }
     assert open_paths == unsecured
+
+
+def test_document_is_valid_openapi() -> None:
+    OpenAPIV31SpecValidator(DOCUMENT).validate()
+
+
+def test_schemas_of_the_document_are_those_of_the_published_schema() -> None:
+    """Only the form of a link page is not JSON, so only the document has it."""
+    published = json.dumps(load_schema()["$defs"])
+    components = dict(DOCUMENT["components"]["schemas"])
+
+    del components["link_form"]
+
+    assert json.loads(published.replace("#/$defs/", "#/components/schemas/")) == (
+        components
+    )
 
 
 def test_enums_of_the_document_equal_those_of_core() -> None:

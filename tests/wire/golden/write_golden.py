@@ -287,8 +287,8 @@ def golden_objects() -> dict[str, GoldenObject]:
     """Return every golden object by its name."""
     objects: dict[str, GoldenObject] = {}
     for make in (running, waiting, unknown, edited, cancelled, finished, bounded):
-        whole = Continuation(make(), 12)
-        objects[make.__name__] = GoldenObject(whole.to_bytes(), whole)
+        continuation = Continuation(make(), 12)
+        objects[make.__name__] = GoldenObject(continuation.to_bytes(), continuation)
     for name, made_version in (
         ("version-full", make_version(None, state_with_call_in(Started()))),
         ("version-delta", version_with_changed_logs()),

@@ -1,4 +1,4 @@
-"""The commands in tests/README.md print what the page shows."""
+"""The pages about the simulation are true: commands, laws, numbers."""
 
 from __future__ import annotations
 
@@ -6,14 +6,19 @@ import re
 import shlex
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.docs.replay import ROOT, matches
+from tests.simulation.laws import LAWS
 from tests.simulation.mutants.registry import MUTANTS
+from tests.simulation.mutants.seeds import SEEDS
 from tests.simulation.simulate import main
 
 if TYPE_CHECKING:
-    import pytest
+    from pathlib import Path
 
 PAGE = ROOT / "tests" / "README.md"
+GUARANTEES = ROOT / "docs" / "guarantees.md"
 COMMAND = "python -m tests.simulation.simulate "
 
 
@@ -40,3 +45,21 @@ def test_page_names_every_folder_and_the_number_of_mutants() -> None:
 
     assert [] == [name for name in sorted(folders) if f"`{name}`" not in text]
     assert f"holds {len(MUTANTS)} bugs" in text
+
+
+def test_guarantees_page_names_every_law_and_no_other() -> None:
+    """A law that was renamed is renamed on the page too."""
+    text = GUARANTEES.read_text(encoding="utf-8")
+    names = set(re.findall(r"`([a-z]+(?:_[a-z]+)+)`", text))
+
+    assert set(LAWS) == names
+    assert f"So {len(MUTANTS)} *mutants*" in text
+    assert max(seed for seed, _ in SEEDS.values()) < 2300
+
+
+@pytest.mark.parametrize("page", [PAGE, GUARANTEES], ids=lambda page: page.name)
+def test_links_of_the_pages_lead_to_files(page: Path) -> None:
+    """A reader can follow every link."""
+    links = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8"))
+
+    assert [] == [link for link in links if not (page.parent / link).exists()]
