@@ -1272,7 +1272,7 @@ print(made.kind, *[name for name in dear if name in sys.modules])
 def test_decide_in_a_new_process_imports_no_heavy_modules(
     tmp_path: Path, arguments: dict[str, Any] | None, loaded: list[str]
 ) -> None:
-    """Deciding needs no model client and no agents; only an edit needs a JSON schema."""
+    """Deciding needs no model client; only an edit needs a schema validator."""
     # Given a run in files with an open wait
     objects = Objects(FileStore(tmp_path))
     wait = make_wait()
