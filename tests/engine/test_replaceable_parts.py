@@ -107,7 +107,7 @@ def test_store_retry_and_policy_are_replaced_alone() -> None:
     runner.decide(outcome.waits[0].id, Approve())
     end = runner.resume("r")
 
-    # Then the failed attempts left nothing behind (EF-24)
+    # Then the failed attempts left nothing behind
     assert isinstance(end, Finished)
     assert "Paid." == end.output
     roles = [message["role"] for message in end.continuation.root.messages]
