@@ -64,8 +64,8 @@ class ApprovalPolicy:
             raise _option_error("name", "a string", name)
         if type(self.strict) is not bool:
             raise _option_error("strict", "True or False", self.strict)
-        for period in (self.expires_after, self.valid_for):
-            to_seconds(period)
+        for option in ("expires_after", "valid_for"):
+            to_seconds(getattr(self, option), f"ApprovalPolicy: {option}")
         if (to_seconds(self.valid_for) or 1) < 1:
             raise _option_error("valid_for", "at least 1 second", self.valid_for)
         for option in ("on_denied", "on_expired"):
@@ -146,13 +146,13 @@ class ApprovalPolicy:
         except BaseException as error:
             if callables.is_task_cancellation(error):
                 raise
-            msg = f"the approval policy raised {type(error).__name__}; nothing ran"
+            msg = f"the approval policy raised {type(error).__name__}; nothing ran."
             raise PolicyFailed(msg) from error
         if isinstance(verdict, bool):
             return verdict
         msg = (
             f"the approval policy returned a value of type {type(verdict).__name__}"
-            " instead of True or False; nothing ran"
+            " instead of True or False; nothing ran."
         )
         raise PolicyFailed(msg)
 
@@ -162,7 +162,7 @@ def _option_error(option: str, wanted: str, value: object) -> InvalidInput:
     return InvalidInput(f"ApprovalPolicy: {option} must be {wanted}, got {got}.")
 
 
-def to_seconds(duration: object) -> float | None:
+def to_seconds(duration: object, option: str = "a duration") -> float | None:
     """Return a duration in seconds; raises `InvalidInput` for any other value."""
     if duration is None:
         return None
@@ -174,7 +174,7 @@ def to_seconds(duration: object) -> float | None:
         seconds = math.nan
     if math.isfinite(seconds) and seconds > 0:
         return seconds
-    msg = f"a duration must be a timedelta or seconds above 0, got {duration!r}."
+    msg = f"{option} must be a timedelta or seconds above 0, got {duration!r}."
     raise InvalidInput(msg)
 
 

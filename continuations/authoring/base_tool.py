@@ -52,7 +52,7 @@ class BaseTool(ABC):
         self.approval = ApprovalPolicy.from_option(approval)
         self.read_only = read_only
         self.idempotent = idempotent
-        self.timeout = to_seconds(timeout)
+        self.timeout = to_seconds(timeout, f"tool {name}: timeout")
         self.verify = verify
         self.version = version
         self._check_type("version", version, str, None)
