@@ -43,8 +43,10 @@ test: .venv/installed .venv/azurite/package.json
 # processes or a server (S3, Azure, Lambda), kill processes, fuzz bytes, build deep
 # stacks, or run the pages and examples; the simulation runs 100 schedules, not 5,000.
 SLOW_TESTS := \
+	tests/authoring/test_schema_tool.py \
 	tests/cli/test_command_processes.py \
 	tests/cli/test_deep_stack.py \
+	tests/cli/test_programs.py \
 	tests/cli/test_unknown_outcomes.py \
 	tests/core/test_laws.py \
 	tests/docs/test_pages.py \
@@ -58,6 +60,8 @@ SLOW_TESTS := \
 	tests/engine/test_random_schedules.py \
 	tests/engine/test_serve_forever.py \
 	tests/engine/test_sigkill.py \
+	tests/engine/test_storeless.py \
+	tests/errors \
 	tests/examples \
 	tests/hostile \
 	tests/on_s3 \
@@ -66,12 +70,14 @@ SLOW_TESTS := \
 	tests/serve/aws/test_s3_example.py \
 	tests/serve/http/test_openapi.py \
 	tests/simulation/test_mutants.py \
+	tests/simulation/test_repairs.py \
 	tests/storage/test_conformance.py \
 	tests/storage/test_files_crash.py \
 	tests/storage/test_google_and_azure.py \
 	tests/storage/test_obstore.py \
 	tests/storage/test_s3.py \
 	tests/storage/test_s3_conformance.py \
+	tests/test_model_server.py \
 	tests/torture \
 	tests/wire/test_envelope.py \
 	tests/wire/test_versions.py
@@ -93,7 +99,7 @@ docs: .venv/docs
 bench: .venv/installed
 	$(BIN)/python -m benchmarks
 
-# SEEDS is a range. The simulation saves its progress and continues where it stopped.
+# SEEDS is a range. To continue a stopped search, call the module with --progress-file.
 SEEDS ?= 0:5000
 simulate: .venv/installed
 	$(BIN)/python -m tests.simulation.simulate --seeds $(SEEDS)

@@ -45,21 +45,6 @@ class AgentRegistry:
         )
         raise AgentChanged(msg)
 
-    def agent_at_path(self, path: Sequence[str]) -> Agent:
-        """Return the agent at the end of a path; raises `AgentChanged`.
-
-        A path is the root agent's name and then tool names. To go down a stack frame
-        by frame, use `sub_agent`: it looks up each name once.
-        """
-        agent = self.root_agent(path[0])
-        for tool_name in path[1:]:
-            agent = self.sub_agent(agent, tool_name)
-        return agent
-
-    def tool_at_path(self, path: Sequence[str]) -> ToolProtocol:
-        """Return the tool at the end of a path; raises `AgentChanged`."""
-        return self.tool(self.agent_at_path(path[:-1]), path[-1])
-
     def sub_agent(self, agent: Agent, tool_name: str) -> Agent:
         """Return the agent that a tool of an agent starts; raises `AgentChanged`."""
         sub_agent = self.tool(agent, tool_name).sub_agent

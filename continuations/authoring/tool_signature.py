@@ -161,10 +161,10 @@ def _check_defaults(model: type[BaseModel], names: Mapping[str, str]) -> None:
             text = defaults.model_dump_json(
                 include={field}, by_alias=True, warnings="error"
             )
-            wrong = _is_rejected(model, text, info.alias)
+            is_invalid = _is_rejected(model, text, info.alias)
         except (PydanticSerializationError, ValueError):
-            wrong = True
-        if wrong:
+            is_invalid = True
+        if is_invalid:
             msg = (
                 f"the default of {names[field]} is not a value of its type. Change the"
                 " default or the annotation."

@@ -110,8 +110,8 @@ def doctor(
         typer.Option(
             "--repair",
             help="Continue from the last good version. A call that may have run in a "
-            "lost version is not repeated on a guess: a person is asked. Damaged objects "
-            "are not changed.",
+            "lost version is not repeated on a guess: a person is asked. Damaged "
+            "objects are not changed.",
         ),
     ] = False,
     json: Json = False,

@@ -89,9 +89,9 @@ class ScriptedModel:
     async def reply(self, request: ModelRequest) -> ModelReply:
         """Return the scripted reply for the conversation; see `Model.reply`."""
         self.requests.append(request)
-        fault = transcript.find_violation(request.messages)
-        if fault is not None:
-            text = f"the conversation is not valid: {fault}"
+        violation = transcript.find_violation(request.messages)
+        if violation is not None:
+            text = f"the conversation is not valid: {violation}"
             raise self._model_error(request, text, status=400)
         turn = sum(message.role == "assistant" for message in request.messages)
         script = self._script_of(request)

@@ -21,13 +21,12 @@ HR = Agent("hr", tools=[ACCOUNTS, ACCOUNTS.as_tool("books"), balance])
 REGISTRY = AgentRegistry([HR, Agent("other")])
 
 
-def test_registry_finds_agents_and_tools_by_path() -> None:
+def test_registry_finds_agents_and_tools_by_name() -> None:
     assert HR is REGISTRY.root_agent("hr")
-    assert HR is REGISTRY.agent_at_path(["hr"])
-    assert ACCOUNTS is REGISTRY.agent_at_path(["hr", "books"])
+    assert HR is REGISTRY.find_root_agent("hr")
     assert ACCOUNTS is REGISTRY.sub_agent(HR, "accounts")
-    assert balance is REGISTRY.tool_at_path(("hr", "accounts", "balance"))
-    assert balance is REGISTRY.tool(HR, "balance")
+    assert ACCOUNTS is REGISTRY.sub_agent(HR, "books")
+    assert balance is REGISTRY.tool(ACCOUNTS, "balance")
 
 
 def test_two_root_agents_of_one_name_are_rejected() -> None:
@@ -40,38 +39,25 @@ def test_two_sub_agents_may_share_a_name() -> None:
     root = Agent("root", tools=[one.as_tool("left"), other.as_tool("right")])
     registry = AgentRegistry([root])
 
-    assert one is registry.agent_at_path(["root", "left"])
-    assert other is registry.agent_at_path(["root", "right"])
+    assert one is registry.sub_agent(root, "left")
+    assert other is registry.sub_agent(root, "right")
 
 
 def test_missing_root_agent_error_names_the_known_ones() -> None:
-    with pytest.raises(
-        AgentChanged, match=r"no root agent gone \(root agents: hr, other\)"
-    ):
+    assert REGISTRY.find_root_agent("gone") is None
+    expected = r"no root agent gone \(root agents: hr, other\)"
+    with pytest.raises(AgentChanged, match=expected):
         REGISTRY.root_agent("gone")
     with pytest.raises(AgentChanged, match="root agents: none"):
         AgentRegistry([]).root_agent("gone")
 
 
 def test_missing_tool_error_names_the_agent_and_its_tools() -> None:
-    expected = (
-        r"agent accounts has no tool gone \(its tools: balance\)\. Restore the tool"
-    )
+    expected = r"agent accounts has no tool gone \(its tools: balance\)\. Restore"
     with pytest.raises(AgentChanged, match=expected):
-        REGISTRY.tool_at_path(["hr", "accounts", "gone"])
+        REGISTRY.tool(ACCOUNTS, "gone")
 
 
 def test_function_where_an_agent_is_expected_is_an_error() -> None:
-    with pytest.raises(AgentChanged, match="the tool balance of agent hr was an"):
-        REGISTRY.agent_at_path(["hr", "balance"])
-
-
-def test_path_of_a_thousand_levels_is_resolved() -> None:
-    agent = Agent("leaf", tools=[balance])
-    for _ in range(1_000):
-        agent = Agent("level", tools=[agent.as_tool("down")])
-    registry = AgentRegistry([agent])
-
-    found = registry.tool_at_path(["level", *["down"] * 1_000, "balance"])
-
-    assert balance is found
+    with pytest.raises(AgentChanged, match="the tool balance of agent hr was an agent"):
+        REGISTRY.sub_agent(HR, "balance")

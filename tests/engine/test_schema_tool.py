@@ -221,6 +221,38 @@ def test_reworded_schema_of_a_pending_call_resumes_with_a_reported_change(
     assert ["pay 5 kim"] == environment.effect_names()
 
 
+class OwnTool:
+    """A tool of an application: it has the members of the protocol, no base class."""
+
+    def __init__(self, inner: SchemaTool) -> None:
+        self.name = inner.name
+        self.description = inner.description
+        self.parameters = inner.parameters
+        self.schema_json = inner.schema_json
+        self.contract_digest = inner.contract_digest
+        self.description_digest = inner.description_digest
+        self.version = inner.version
+        self.approval = inner.approval
+        self.read_only = self.repeatable = self.verifiable = False
+        self.timeout = inner.timeout
+        self.sub_agent = inner.sub_agent
+        self.effective_arguments = inner.effective_arguments
+        self.needs_approval = inner.needs_approval
+        self.invoke = inner.invoke
+        self.verify_call = inner.verify_call
+
+
+def test_own_implementation_of_the_protocol_waits_and_runs(
+    environment: RunEnvironment,
+) -> None:
+    own = OwnTool(make_pay_tool(approval=True))
+    runner = Runner(make_boss(SCRIPT, own), store=MemoryStore())
+    runner.decide(start_and_get_wait(runner).id, Approve())
+
+    assert isinstance(runner.resume("r1"), Finished)
+    assert ["pay 5 kim"] == environment.effect_names()
+
+
 def test_schema_tool_whose_result_has_no_json_form_is_an_error_for_the_model() -> None:
     def broken_pay(_arguments: dict[str, Any]) -> object:
         return object()

@@ -1,4 +1,4 @@
-"""A real S3, a bucket of one's own in it, and a world of processes that share it."""
+"""A local S3 server, an empty bucket for each test, and processes that share it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A real server; its URL."""
+    """The URL of a local server."""
     pytest.importorskip("ministack")
     with ministack.run_server(tmp_path_factory.mktemp("ministack")) as url:
         yield url
@@ -26,7 +26,7 @@ def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def bucket(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """An empty bucket; credentials of nobody, and nothing of this machine's own."""
+    """The name of an empty bucket; test credentials only."""
     for name, value in ministack.ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("AWS_PROFILE", raising=False)
@@ -40,7 +40,7 @@ def bucket(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
 def environment(
     tmp_path: Path, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> RunEnvironment:
-    """A world whose processes share the bucket."""
+    """Processes that share the bucket."""
     monkeypatch.setenv(effect_log.EFFECTS_VARIABLE, str(tmp_path / "effects"))
     monkeypatch.setenv(effect_log.TURNS_VARIABLE, str(tmp_path / "turns"))
     monkeypatch.setenv("TEST_FOLDER", str(tmp_path))

@@ -1,4 +1,4 @@
-"""Whole runs in a bucket: what they cost, who may die, race, or lose a request."""
+"""Runs in a bucket: billed requests, crashes, races and lost requests."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ PRICE_PER_THOUSAND = {
 MOMENTS: tuple[Moment, ...] = ("before", "after")
 
 
-# What it costs --------------------------------------------------------------
+# Cost -----------------------------------------------------------------------
 
 
 Driver = Literal["boto3", "obstore"]
@@ -67,7 +67,7 @@ def test_approval_cycle_needs_14_or_15_billed_requests(
     monkeypatch: pytest.MonkeyPatch,
     driver: Driver,
 ) -> None:
-    """Section 9: counted on the wire; 14 from the suspension to the end."""
+    """Counted by a proxy: 14 from the suspension to the end."""
     monkeypatch.delenv("AWS_ENDPOINT_URL_S3")
     counts: list[Counter[str]] = []
     with S3Proxy(RealServer(s3_server)) as front:
@@ -95,11 +95,16 @@ def test_approval_cycle_needs_14_or_15_billed_requests(
         since()
 
     _, start, decide, resume = counts
-    guard = 0 if driver == "boto3" else 1  # no time is told, so it is asked for
-    assert {"PUT": 4, "LIST": 2, "GET": 1, "DELETE": 1} == start  # one GET: "proved"
+    guard = 0 if driver == "boto3" else 1  # obstore has no store time
+    assert {
+        "PUT": 4,
+        "LIST": 2,
+        "GET": 1,
+        "DELETE": 1,
+    } == start  # one GET: the recorded probe
     assert {"PUT": 2, "GET": 1, "DELETE": 1} == decide
     assert {"PUT": 3 + guard, "LIST": 2, "GET": 3} == resume - Counter(DELETE=9)
-    # Beginning a run is a marker, a version and a look; the rest is the suspension.
+    # To begin a run is a marker, a version and a listing; the rest is the suspension.
     suspending = billed_requests(start) - 1 - 3
     assert 14 + guard == suspending + billed_requests(decide) + billed_requests(resume)
     dollars = sum(
@@ -111,12 +116,12 @@ def test_approval_cycle_needs_14_or_15_billed_requests(
 
 
 def billed_requests(counts: Counter[str]) -> int:
-    """Return the requests that S3 takes money for."""
+    """Return the number of requests that S3 bills."""
     return sum(number for kind, number in counts.items() if PRICE_PER_THOUSAND[kind])
 
 
 def test_ten_thousand_waits_are_listed_in_at_most_11_requests(bucket: str) -> None:
-    """R-F3, section 9: at most 11 listings, and not one object is read."""
+    """The list needs no read of an object."""
     behind = FakeS3()
     ids = [
         f"approval-{ulid.encode_ulid(n, bytes(10))}@r-{n % 7}" for n in range(10_000)
@@ -133,7 +138,7 @@ def test_ten_thousand_waits_are_listed_in_at_most_11_requests(bucket: str) -> No
     assert front.counts["LIST"] <= 11
 
 
-# Who may die ----------------------------------------------------------------
+# Crashes --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
@@ -143,7 +148,7 @@ def test_run_recovers_from_a_crash_at_every_storage_call(
     monkeypatch: pytest.MonkeyPatch,
     moment: Moment,
 ) -> None:
-    """Promise 4, R-A3, R-E10, SL-19: others end the run, by sweeps alone."""
+    """Promise 4 (crash anywhere): sweeps of another process end the run."""
     monkeypatch.setenv("TEST_SCRIPT", json.dumps(SCRIPT))
     for number in range(1, 60):
         (environment.folder / "effects").unlink(missing_ok=True)
@@ -169,7 +174,7 @@ def test_run_recovers_from_a_crash_at_every_storage_call(
 def start_and_sweep_to_end(
     runner: Runner, clock: ManualClock, environment: RunEnvironment
 ) -> Outcome:
-    """Start the run if need be; then decide, and let sweeps move it on."""
+    """Start the run if needed, decide, and sweep until the end."""
     runner.start("go", run_id="r1")
     for _ in range(6):
         for summary in list(runner.waiting()):
@@ -182,13 +187,13 @@ def start_and_sweep_to_end(
     return runner.resume("r1")
 
 
-# Who may race ---------------------------------------------------------------
+# Races ----------------------------------------------------------------------
 
 
 def test_one_resumer_and_one_decider_of_many_processes_win(
     environment: RunEnvironment,
 ) -> None:
-    """R-A1, R-A12, X-05: fresh interpreters that share the bucket and nothing else."""
+    """The processes share only the bucket."""
     wait = environment.start(SCRIPT)["waits"][0]
     deciders = [
         environment.spawn(
@@ -197,15 +202,15 @@ def test_one_resumer_and_one_decider_of_many_processes_win(
         for n, kind in enumerate(["approve", "deny"] * 4)
     ]
     answers = [process.wait_for_result() for process in deciders]
-    stood = {told.get("decided") or told["raised"] for told in answers}
-    assert 1 == sum("decided" in told for told in answers)
+    stood = {result.get("decided") or result["raised"] for result in answers}
+    assert 1 == sum("decided" in result for result in answers)
     assert 2 == len(stood)
     assert "AlreadyDecided" in stood
 
     resumers = [environment.spawn("resume", "r1", script=SCRIPT) for _ in range(4)]
-    told = [process.wait_for_result() for process in resumers]
+    results = [process.wait_for_result() for process in resumers]
 
-    kinds = {each.get("kind") or each["raised"] for each in told}
+    kinds = {each.get("kind") or each["raised"] for each in results}
     assert "Finished" in kinds
     assert kinds <= {"Finished", "RunBusy", "StaleRun"}
     (decided,) = stood - {"AlreadyDecided"}
@@ -213,7 +218,7 @@ def test_one_resumer_and_one_decider_of_many_processes_win(
     assert ["A 0", "A 1", "go 0", "go 1"] == sorted(environment.turns())
 
 
-# What may be lost -----------------------------------------------------------
+# Lost requests --------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -224,7 +229,7 @@ def test_run_over_an_unreliable_connection_executes_once(
     monkeypatch: pytest.MonkeyPatch,
     seed: int,
 ) -> None:
-    """R-E1, R-E2, R-E3: lost, late, doubled, cut off, told to fail: one in five."""
+    """One request in five is lost, delayed, doubled, truncated or fails."""
     monkeypatch.setenv("TEST_SCRIPT", json.dumps(SCRIPT))
     hurried = RetryPolicy(max_attempts=12, first_delay=0.001, max_delay=0.01)
     with S3Proxy(RealServer(s3_server), random_faults(seed, 0.2)) as front:

@@ -60,7 +60,6 @@ class Process:
         self.clock_offset = self._draw_clock_offset()
         self._draws = 0
         self._frozen_for = 0.0
-        self._thaws_at = 0.0
         self._started_at = environment.loop.time()
 
     def _draw_clock_offset(self) -> float:

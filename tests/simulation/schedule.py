@@ -8,12 +8,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from continuations.wire.fields import to_milliseconds
 from tests.simulation import actors
 from tests.simulation.actors import Actor
 from tests.simulation.agents import TREES
 from tests.simulation.evidence import Evidence
 from tests.simulation.fault_schedule import FAULT_KINDS, FaultSchedule
 from tests.simulation.laws import broken_laws
+from tests.simulation.processes import EPOCH
 from tests.simulation.sim_environment import SimEnvironment
 from tests.simulation.virtual_loop import NO_PROCESS
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     Role = Callable[[Actor], Coroutine[Any, Any, None]]
 
 HORIZON_SECONDS = 240.0
+_EPOCH_MS = to_milliseconds(EPOCH)
 
 
 @dataclass(frozen=True)
@@ -255,10 +258,7 @@ def _advance_time(environment: SimEnvironment, seconds: float) -> None:
 
 def _seconds_to_next_marker(environment: SimEnvironment) -> float | None:
     """Return the seconds until the next future marker is due, if there is one."""
-    now = int((environment.loop.time()) * 1000) + EPOCH_MS
+    now = int((environment.loop.time()) * 1000) + _EPOCH_MS
     due_times = [int(key[8:21]) for key in environment.store.keys("markers/")]
     future = [due for due in due_times if due > now]
     return (min(future) - now) / 1000 + 1 if future else None
-
-
-EPOCH_MS = 1_893_456_000_000

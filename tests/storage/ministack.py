@@ -1,4 +1,4 @@
-"""ministack, a real S3 on loopback: started, used, and stopped by its pid."""
+"""ministack, a local S3 server: started, used, and stopped by its process id."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ENVIRONMENT", "make_bucket", "run_server"]
 
-# What a process needs to be let in; nothing of this machine's own is looked at.
+# Credentials of the test server, and no settings of this machine.
 ENVIRONMENT: Mapping[str, str] = {
     "AWS_ACCESS_KEY_ID": "test",
     "AWS_SECRET_ACCESS_KEY": "test",
@@ -34,11 +34,11 @@ _SECONDS = 20.0
 
 @contextmanager
 def run_server(folder: Path) -> Generator[str]:
-    """Run the server and tell its URL; its log and its files stay in the folder."""
+    """Run the server and yield its URL; its log and files stay in the folder."""
     port = _free_port()
     environment = {
         **os.environ,
-        "BIND_HOST": "127.0.0.1",  # without it every address of the machine
+        "BIND_HOST": "127.0.0.1",  # by default, every address of the machine
         "GATEWAY_PORT": str(port),
         "SERVICES": "s3",
         "IOT_MTLS_ENABLED": "0",
@@ -69,7 +69,7 @@ def run_server(folder: Path) -> Generator[str]:
 
 
 def make_bucket(url: str, bucket: str, *, versioned: bool = False) -> None:
-    """Make a bucket; a request that needs no signature here."""
+    """Make a bucket; ministack needs no signature for this request."""
     _put(f"{url}/{bucket}")
     if versioned:
         status = b"<Status>Enabled</Status>"

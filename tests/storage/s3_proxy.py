@@ -1,14 +1,14 @@
-"""An HTTP server that stands before an S3 and spoils what it is told to spoil.
+"""A proxy before an S3 server that makes requests fail by a plan.
 
-Behind it is a small S3 of its own, `Bucket`, or a real server, `Upstream`. Every
-request is counted by kind, as S3 bills it, and a *plan* says what goes wrong::
+Behind it is a small fake, `FakeS3`, or a real server, `RealServer`. It counts requests
+by kind, as S3 bills them. A *plan* returns the fault of each request::
 
-    with S3Front(Bucket(), script(lost_reply(), refused(503, "SlowDown"))) as front:
-        store = S3Store("bucket", endpoint=front.url)
+    with S3Proxy(FakeS3(), fault_sequence(lost_reply(), error_response(503))) as proxy:
+        store = S3Store("bucket", endpoint=proxy.url)
         …
-        assert {"PUT": 3} == front.counts
+        assert {"PUT": 3} == proxy.counts
 
-As a proxy it makes the requests of any store countable, also those of other processes.
+The proxy also counts the requests of other processes.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ SERVER_DATE = "Sat, 21 Nov 2026 12:00:00 GMT"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One request as it came over the wire; kind is how S3 counts it."""
+    """One request; `kind` is how S3 counts it."""
 
     number: int
     kind: str  # PUT, GET, HEAD, LIST, DELETE
@@ -76,7 +76,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What goes back; `sent` of the body's bytes, then silence or the end."""
+    """One reply; `sent` is how many bytes of the body are sent."""
 
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -88,7 +88,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """What goes wrong with one request."""
+    """The failure of one request."""
 
     forwarded: bool = True
     times: int = 1
@@ -99,39 +99,39 @@ Plan: TypeAlias = "Callable[[Request], Fault]"
 
 
 class Backend(Protocol):
-    """What answers when nothing goes wrong."""
+    """The server that replies if there is no fault."""
 
     def handle(self, request: Request) -> Reply:
-        """Do what is asked."""
+        """Handle a request."""
         ...
 
     def close(self) -> None:
-        """Let go of whatever is open; nobody asks any more."""
+        """Close all connections."""
         ...
 
 
-# What can go wrong ------------------------------------------------------------
+# Faults ----------------------------------------------------------------------
 
 
 def no_fault() -> Fault:
-    """Let it go well."""
+    """Reply without a fault."""
     return Fault()
 
 
 def lost_request() -> Fault:
-    """Hang up before anything was done."""
+    """Close the connection before the request is handled."""
     return Fault(forwarded=False, reply=lambda _: Reply(hang_up=True))
 
 
 def lost_reply() -> Fault:
-    """Do it, and hang up."""
+    """Handle the request, then close the connection."""
     return Fault(reply=lambda _: Reply(hang_up=True))
 
 
 def error_response(
     status: int, code: str = "", *, landed: bool = False, **headers: str
 ) -> Fault:
-    """Answer with an error of S3's, in spite of having done it if `landed`."""
+    """Reply with an error; with `landed`, handle the request first."""
     text = f"<Error><Code>{code}</Code><Message>as told</Message></Error>"
     sent = {name.replace("_", "-"): value for name, value in headers.items()}
     reply = Reply(status=status, headers=sent, body=text.encode() if code else b"")
@@ -139,13 +139,13 @@ def error_response(
 
 
 def fixed_body(body: bytes, **headers: str) -> Fault:
-    """Answer with 200 and anything."""
+    """Reply with the status 200 and a given body."""
     sent = {name.replace("_", "-"): value for name, value in headers.items()}
     return Fault(forwarded=False, reply=lambda _: Reply(headers=sent, body=body))
 
 
 def truncated_body(sent: int, stall: float = 0.0) -> Fault:
-    """Do it and send so many bytes of the body, then wait and hang up."""
+    """Handle the request and send only a part of the body."""
 
     def reply(real: Reply) -> Reply:
         return Reply(
@@ -160,15 +160,15 @@ def truncated_body(sent: int, stall: float = 0.0) -> Fault:
 
 
 def fault_sequence(*faults: Fault) -> Plan:
-    """Plan these faults for the first requests; afterwards all goes well."""
+    """Return a plan with these faults for the first requests, then none."""
     left = list(faults)
     return lambda _: left.pop(0) if left else Fault()
 
 
 def random_faults(seed: int, rate: float) -> Plan:
-    """Spoil such a share of all requests, by the number of the request alone.
+    """Return a plan with random faults for a part of all requests.
 
-    A request or its reply is lost, comes late or twice, or ends in a 500 or 503.
+    A request or its reply is lost, delayed or doubled, or the status is 500 or 503.
     """
 
     def plan(request: Request) -> Fault:
@@ -196,11 +196,11 @@ def _late(real: Reply, seconds: float) -> Reply:
     return real
 
 
-# What stands behind -----------------------------------------------------------
+# Backends ---------------------------------------------------------------------
 
 
 class FakeS3:
-    """A small S3 with one bucket of any name; `honours` the condition or overwrites."""
+    """A small S3 with one bucket of any name, with or without put-if-absent."""
 
     def __init__(self, *, honors_conditions: bool = True) -> None:
         self.bodies: dict[str, bytes] = {}
@@ -209,7 +209,7 @@ class FakeS3:
         self._lock = threading.Lock()
 
     def handle(self, request: Request) -> Reply:
-        """Do what is asked, one request at a time."""
+        """Handle one request at a time."""
         with self._lock:
             match request.kind:
                 case "PUT":
@@ -223,7 +223,7 @@ class FakeS3:
                     return self._get(request.key)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: the fake has no connections."""
 
     def _put(self, request: Request) -> Reply:
         conditional = request.headers.get("if-none-match") == "*"
@@ -260,31 +260,31 @@ class FakeS3:
 
 
 class RealServer:
-    """A real server; requests pass through with their signatures."""
+    """A real server; requests are passed on with their signatures."""
 
     def __init__(self, url: str) -> None:
         self._place = urlsplit(url).netloc
         self._idle: list[http.client.HTTPConnection] = []
 
     def handle(self, request: Request) -> Reply:
-        """Ask the server behind."""
+        """Pass the request to the real server."""
         try:
-            line = self._idle.pop()
+            proxy = self._idle.pop()
         except IndexError:
-            line = http.client.HTTPConnection(self._place)
+            proxy = http.client.HTTPConnection(self._place)
         method = "GET" if request.kind == "LIST" else request.kind
-        line.request(method, request.target, request.body, dict(request.headers))
-        answer = line.getresponse()
-        body = answer.read()
-        self._idle.append(line)
+        proxy.request(method, request.target, request.body, dict(request.headers))
+        response = proxy.getresponse()
+        body = response.read()
+        self._idle.append(proxy)
         dropped = {"connection", "transfer-encoding", "content-length"}
-        headers = {k: v for k, v in answer.getheaders() if k.lower() not in dropped}
+        headers = {k: v for k, v in response.getheaders() if k.lower() not in dropped}
         if method == "HEAD":
-            headers["Content-Length"] = answer.getheader("content-length", "0")
-        return Reply(status=answer.status, headers=headers, body=body)
+            headers["Content-Length"] = response.getheader("content-length", "0")
+        return Reply(status=response.status, headers=headers, body=body)
 
     def close(self) -> None:
-        """Close the connections to the server behind."""
+        """Close the connections to the real server."""
         while self._idle:
             self._idle.pop().close()
 
@@ -303,11 +303,11 @@ def _etag(body: bytes) -> str:
     return f'"{md5(body).hexdigest()}"'  # noqa: S324 -- as S3 does
 
 
-# The wire ---------------------------------------------------------------------
+# The server -------------------------------------------------------------------
 
 
 class S3Proxy:
-    """The server; `plan` may be replaced at any time, `counts` cleared."""
+    """The proxy; `plan` and `counts` may be changed at any time."""
 
     def __init__(self, backend: Backend, plan: Plan | None = None) -> None:
         self.backend = backend
@@ -337,14 +337,14 @@ class S3Proxy:
         self.backend.close()
 
     def reset(self, backend: Backend, *faults: Fault) -> None:
-        """Forget what was, and go on with another backend and script."""
+        """Clear the counts, and go on with another backend and plan."""
         with self._noting:
             self.backend, self.plan = backend, fault_sequence(*faults)
             self.requests.clear()
             self.counts.clear()
 
     def handle(self, kind: str, handler: _Handler) -> Reply:
-        """Note one request and return what is to be sent back."""
+        """Record a request and return the reply."""
         headers = {name.lower(): value for name, value in handler.headers.items()}
         body = handler.rfile.read(int(headers.get("content-length", 0)))
         with self._noting:
@@ -364,7 +364,7 @@ class S3Proxy:
         return fault.reply(replies[0])
 
     def wait(self, seconds: float) -> None:
-        """Wait, but not beyond the end of the server."""
+        """Wait, but not longer than the server runs."""
         self._server.closing.wait(seconds)
 
 
@@ -380,7 +380,7 @@ class _Server(ThreadingHTTPServer):
         self._all_gone = threading.Condition()
 
     def server_bind(self) -> None:
-        # HTTPServer's own asks the name service who 127.0.0.1 is.
+        # The method of HTTPServer looks up the name of 127.0.0.1.
         TCPServer.server_bind(self)
         self.server_name, self.server_port = "127.0.0.1", self.server_address[1]
 
@@ -397,7 +397,7 @@ class _Server(ThreadingHTTPServer):
             self._all_gone.notify_all()
 
     def hang_up(self) -> None:
-        """End every connection and wait until its thread has let go of it."""
+        """Close every connection and wait for its thread."""
         self.closing.set()
         with self._all_gone:
             for request in self._open:
@@ -406,7 +406,7 @@ class _Server(ThreadingHTTPServer):
             self._all_gone.wait_for(lambda: not self._open, timeout=5)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        # A client that goes away is a test's business; anything else is a fault here.
+        # A client may close its connection; anything else is an error of the test.
         if not isinstance(sys.exc_info()[1], ConnectionError):
             super().handle_error(request, client_address)
 
@@ -414,7 +414,7 @@ class _Server(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
-    wbufsize = -1  # head and body in one packet
+    wbufsize = -1  # headers and body in one packet
 
     def do_PUT(self) -> None:
         self._do("PUT")
@@ -442,7 +442,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         self.send_response_only(reply.status)
         headers = {"Date": SERVER_DATE, "Content-Length": str(len(reply.body))}
-        # With capitals, as servers written in Go send every name.
+        # In title case, as servers written in Go send names.
         sent = {name.title(): value for name, value in reply.headers.items()}
         for name, value in (headers | sent).items():
             self.send_header(name, value)
@@ -455,4 +455,4 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its name
-        """Say nothing: what came is `S3Front.requests`."""
+        """Write no log; `S3Proxy.requests` has the requests."""

@@ -1,4 +1,4 @@
-"""Every store of ours keeps the contract."""
+"""Every store of this package passes the conformance suite."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class TestFileStore(SharedStoreContract):
 
 
 class TestFaultyStoreWithoutFaults(StoreContract):
-    """The wrapper itself changes nothing that it was not told to change."""
+    """A wrapper without a plan changes nothing."""
 
     def make(self) -> Store:
         return FaultyStore(MemoryStore())
 
 
 class CheckThenAct(MemoryStore):
-    """Looks first and writes later, as some emulators of S3 do."""
+    """Looks first and writes later, like some emulators of S3."""
 
     async def create(self, key: str, body: bytes) -> datetime | None:
         if await self.keys(key, limit=1) == [key]:

@@ -1,4 +1,4 @@
-"""Errors tell the person at 3 a.m. what happened, to which key, and what to do."""
+"""Errors say what failed, for which key, why, and what to do next."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ERRORS_WITH_KEY = [
 
 
 @pytest.mark.parametrize("error", ERRORS_WITH_KEY)
-def test_the_text_names_the_key_the_reason_and_the_next_step(
+def test_error_text_has_key_cause_and_next_step(
     error: type[errors.StorageError],
 ) -> None:
     raised = error("runs/a/1", "because")
@@ -33,7 +33,7 @@ def test_the_text_names_the_key_the_reason_and_the_next_step(
     assert raised.next_step
 
 
-def test_an_error_without_a_key_speaks_of_the_store() -> None:
+def test_error_without_a_key_names_the_store() -> None:
     raised = errors.Throttled()
 
     assert raised.key is None
@@ -41,7 +41,7 @@ def test_an_error_without_a_key_speaks_of_the_store() -> None:
 
 
 @pytest.mark.parametrize("error", [*ERRORS_WITH_KEY, errors.Unsupported])
-def test_an_error_survives_pickling(error: type[errors.StorageError]) -> None:
+def test_error_survives_pickling(error: type[errors.StorageError]) -> None:
     raised = error("runs/a/1", "because")
     again = pickle.loads(pickle.dumps(raised))  # noqa: S301 -- our own bytes
 

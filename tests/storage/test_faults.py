@@ -1,4 +1,4 @@
-"""The faulty store fails as it was planned, when it was planned, and tells it."""
+"""The faulty store fails where the plan says, and records every operation."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ asyncio.run(story())
 def test_every_operation_is_numbered_and_recorded() -> None:
     store = FaultyStore(MemoryStore())
 
-    async def story() -> None:
+    async def scenario() -> None:
         await store.create("a", b"")
         await store.read("a")
         await store.keys("prefix/")
         await store.delete("a")
         await store.probe()
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
     assert [
         Operation(number=1, verb="create", key="a"),
@@ -84,7 +84,7 @@ def test_refused_fails_before_the_effect() -> None:
 
 
 @pytest.mark.parametrize("error", [Inconclusive, Unavailable])
-def test_a_lost_reply_hides_an_effect_that_landed(
+def test_lost_reply_keeps_the_effect(
     error: type[Inconclusive | Unavailable],
 ) -> None:
     store = FaultyStore(MemoryStore(), on("create", lost_reply(error)))
@@ -103,7 +103,7 @@ def test_lost_reply_hides_an_error_too() -> None:
     assert isinstance(lost.value.__context__, AlreadyExists)
 
 
-def test_a_plan_picks_verb_prefix_and_turns() -> None:
+def test_plan_selects_verb_prefix_and_calls() -> None:
     plan = on("create", refused(), prefix="runs/", skip=1, times=2)
     store = FaultyStore(MemoryStore(), plan)
 
@@ -114,14 +114,14 @@ def test_a_plan_picks_verb_prefix_and_turns() -> None:
             return False
         return True
 
-    async def story() -> list[bool]:
+    async def scenario() -> list[bool]:
         keys = ("other/1", "runs/1", "other/2", "runs/2", "runs/3", "runs/4")
         return [await landed(key) for key in keys]
 
-    assert [True, True, True, False, False, True] == asyncio.run(story())
+    assert [True, True, True, False, False, True] == asyncio.run(scenario())
 
 
-def test_of_several_plans_the_first_fault_counts() -> None:
+def test_first_fault_of_several_plans_is_used() -> None:
     plan = first_of(at(2, refused(Throttled)), on("read", refused(), times=2))
     store = FaultyStore(MemoryStore(), plan)
 
@@ -130,7 +130,7 @@ def test_of_several_plans_the_first_fault_counts() -> None:
             asyncio.run(store.read("a"))
 
 
-def test_a_delay_delays() -> None:
+def test_delay_postpones_the_operation() -> None:
     store = FaultyStore(MemoryStore(), at(1, delayed(0.02)))
     began = time.monotonic()
 
@@ -143,52 +143,52 @@ def test_a_delay_delays() -> None:
 def test_crashed_store_does_nothing(moment: Moment, left: list[str]) -> None:
     store = FaultyStore(MemoryStore(), at(2, crashed(moment)))
 
-    async def story() -> None:
+    async def scenario() -> None:
         await store.create("1", b"")
         with pytest.raises(Crash):
             await store.create("2", b"")
         with pytest.raises(Crash, match="has crashed"):
             await store.delete("1")
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
     assert left == asyncio.run(store.inner.keys(""))
     assert 2 == len(store.operations)
 
 
-def test_a_crash_takes_the_other_tasks_along() -> None:
+def test_crash_also_ends_the_other_tasks() -> None:
     plan = first_of(at(1, delayed(0.01)), at(2, crashed("before")))
     store = FaultyStore(MemoryStore(), plan)
 
-    async def story() -> list[BaseException | None]:
+    async def scenario() -> list[BaseException | None]:
         works = [store.delete("1"), store.delete("2")]
         return await asyncio.gather(*works, return_exceptions=True)
 
-    assert [Crash, Crash] == [type(end) for end in asyncio.run(story())]
+    assert [Crash, Crash] == [type(end) for end in asyncio.run(scenario())]
 
 
-def test_a_crash_is_not_caught_by_except_exception() -> None:
+def test_except_exception_does_not_catch_a_crash() -> None:
     assert not issubclass(Crash, Exception)
 
 
-def test_a_stale_listing_lags_and_catches_up() -> None:
+def test_stale_listing_shows_keys_later() -> None:
     stale = [StaleListing(prefix="runs/", operations=2)]
     store = FaultyStore(MemoryStore(), stale_listings=stale)
 
-    async def story() -> list[list[str]]:
+    async def scenario() -> list[list[str]]:
         await store.create("runs/1", b"")
         await store.create("waits/1", b"")
         await store.create("runs/2", b"")
         return [await store.keys("", limit=2) for _ in range(3)]
 
-    # Operation 4 does not see what 2 and 3 made under runs/, operation 6 does.
+    # Operation 4 does not list the keys of 2 and 3 under runs/, operation 6 does.
     assert [["runs/1", "waits/1"], ["runs/1", "waits/1"], ["runs/1", "runs/2"]] == (
-        asyncio.run(story())
+        asyncio.run(scenario())
     )
 
 
 @pytest.mark.parametrize(("moment", "left"), [("before", ["1"]), ("after", ["1", "2"])])
-def test_the_process_is_killed_where_it_was_planned(
+def test_process_is_killed_at_the_planned_operation(
     moment: Moment, left: list[str], tmp_path: Path
 ) -> None:
     done = subprocess.run(

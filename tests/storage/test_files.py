@@ -1,4 +1,4 @@
-"""What the file store does besides keeping the contract."""
+"""The file store, beyond the contract."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def create(store: FileStore, key: str, body: bytes = b"body") -> None:
     asyncio.run(store.create(key, body))
 
 
-# where things are
+# paths
 
 
 def test_a_body_is_a_plain_file_at_its_key(store: FileStore, tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_a_body_is_a_plain_file_at_its_key(store: FileStore, tmp_path: Path) -> 
     assert [] == list((tmp_path / TEMPORARY_FOLDER).iterdir())
 
 
-def test_a_new_root_is_made_with_its_parents_for_its_owner(tmp_path: Path) -> None:
+def test_new_root_has_access_for_its_owner_only(tmp_path: Path) -> None:
     root = tmp_path / "made" / "by" / "us"
 
     create(FileStore(root), "a")
@@ -62,26 +62,26 @@ def test_a_new_root_is_made_with_its_parents_for_its_owner(tmp_path: Path) -> No
 def test_read_list_and_delete_create_no_folder(tmp_path: Path) -> None:
     store = FileStore(tmp_path / "root")
 
-    async def story() -> None:
+    async def scenario() -> None:
         assert [] == await store.keys("")
         with pytest.raises(NotFound):
             await store.read("a")
         await store.delete("a")
 
-    asyncio.run(story())
+    asyncio.run(scenario())
     assert [] == list(tmp_path.iterdir())
 
 
 def test_create_returns_the_time_of_the_file_system(
     store: FileStore, tmp_path: Path
 ) -> None:
-    told = asyncio.run(store.create("a", b""))
+    delays = asyncio.run(store.create("a", b""))
 
-    assert datetime.fromtimestamp((tmp_path / "a").stat().st_mtime, UTC) == told
-    assert UTC == told.tzinfo
+    assert datetime.fromtimestamp((tmp_path / "a").stat().st_mtime, UTC) == delays
+    assert UTC == delays.tzinfo
 
 
-def test_a_root_that_is_a_file_is_not_a_store(tmp_path: Path) -> None:
+def test_root_that_is_a_file_is_unavailable(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     store = FileStore(tmp_path / "file")
 
@@ -113,13 +113,13 @@ def test_read_of_a_pipe_does_not_block(store: FileStore, tmp_path: Path) -> None
 
 @settings(deadline=None)  # the disk may be busy
 @given(st.sets(KEYS, max_size=12), KEYS, KEYS, st.integers(1, 5))
-def test_listing_equals_that_of_the_memory_store(
+def test_listing_equals_the_listing_of_the_memory_store(
     keys: set[str], prefix: str, after: str, limit: int
 ) -> None:
     with tempfile.TemporaryDirectory() as root:
         files, memory = FileStore(root), MemoryStore()
 
-        async def story() -> None:
+        async def scenario() -> None:
             for key in sorted(keys):
                 assert await outcome(memory, key) == await outcome(files, key)
             for start in ("", prefix, f"{prefix}/"):
@@ -138,14 +138,14 @@ def test_listing_equals_that_of_the_memory_store(
             except InvalidKey:
                 return ["refused"]
 
-        asyncio.run(story())
+        asyncio.run(scenario())
 
 
 # folders
 
 
 @pytest.mark.parametrize(("first", "second"), [("a/b", "a"), ("a", "a/b/c")])
-def test_a_key_is_not_the_folder_of_another(
+def test_key_that_is_a_folder_of_another_key_is_rejected(
     first: str, second: str, store: FileStore
 ) -> None:
     create(store, first)
@@ -155,7 +155,7 @@ def test_a_key_is_not_the_folder_of_another(
     assert [first] == asyncio.run(store.keys(""))
 
 
-def test_a_key_below_a_key_is_not_found(store: FileStore) -> None:
+def test_read_below_a_key_raises_not_found(store: FileStore) -> None:
     create(store, "a")
 
     with pytest.raises(NotFound):
@@ -164,9 +164,7 @@ def test_a_key_below_a_key_is_not_found(store: FileStore) -> None:
     assert [] == asyncio.run(store.keys("a/b/"))
 
 
-def test_an_empty_folder_does_not_keep_a_key_from_its_place(
-    store: FileStore, tmp_path: Path
-) -> None:
+def test_key_replaces_an_empty_folder(store: FileStore, tmp_path: Path) -> None:
     (tmp_path / "runs" / "a").mkdir(parents=True)
 
     create(store, "runs/a")
@@ -174,7 +172,7 @@ def test_an_empty_folder_does_not_keep_a_key_from_its_place(
     assert b"body" == asyncio.run(store.read("runs/a"))
 
 
-def test_emptied_folders_go_but_the_first_level_stays(
+def test_empty_folders_are_removed_except_the_first_level(
     store: FileStore, tmp_path: Path
 ) -> None:
     create(store, "runs/a/v/1")
@@ -186,7 +184,7 @@ def test_emptied_folders_go_but_the_first_level_stays(
     assert [] == list((tmp_path / "runs").iterdir())
 
 
-def test_a_folder_that_vanishes_under_a_create_is_made_again(
+def test_create_makes_a_removed_folder_again(
     store: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, vanished = os.link, list[bool]()
@@ -212,18 +210,18 @@ def test_concurrent_creates_and_deletes_in_one_folder_work(
             await store.create(f"runs/a/{name}", b"")
             await store.delete(f"runs/a/{name}")
 
-    async def story() -> list[str]:
+    async def scenario() -> list[str]:
         await asyncio.gather(*(come_and_go(name) for name in "abcd"))
         return await store.keys("")
 
-    assert [] == asyncio.run(story())
+    assert [] == asyncio.run(scenario())
 
 
-# links
+# symbolic links
 
 
-def test_links_do_not_lead_out_of_the_root(tmp_path: Path) -> None:
-    """R-E6."""
+def test_symbolic_links_do_not_lead_out_of_the_root(tmp_path: Path) -> None:
+    """No verb follows a symbolic link below the root."""
     outside, root = tmp_path / "outside", tmp_path / "root"
     outside.mkdir()
     root.mkdir()
@@ -247,8 +245,8 @@ def test_links_do_not_lead_out_of_the_root(tmp_path: Path) -> None:
     assert b"secret" == (outside / "secret").read_bytes()
 
 
-def test_a_dangling_link_is_not_written_through(tmp_path: Path) -> None:
-    """R-E6."""
+def test_create_does_not_write_through_a_dangling_link(tmp_path: Path) -> None:
+    """A create never writes outside the root."""
     root = tmp_path / "root"
     root.mkdir()
     (root / "a").symlink_to(tmp_path / "nowhere")
@@ -258,7 +256,7 @@ def test_a_dangling_link_is_not_written_through(tmp_path: Path) -> None:
     assert not (tmp_path / "nowhere").exists()
 
 
-def test_the_root_itself_may_be_a_link(tmp_path: Path) -> None:
+def test_root_may_be_a_symbolic_link(tmp_path: Path) -> None:
     (tmp_path / "disk").mkdir()
     (tmp_path / "root").symlink_to(tmp_path / "disk")
 
@@ -267,24 +265,24 @@ def test_the_root_itself_may_be_a_link(tmp_path: Path) -> None:
     assert b"body" == (tmp_path / "disk" / "a").read_bytes()
 
 
-# stray temporary files
+# temporary files
 
 
 def test_old_temporary_files_are_removed_and_never_listed(
     store: FileStore, tmp_path: Path
 ) -> None:
-    """R-E6."""
-    desk = tmp_path / TEMPORARY_FOLDER
-    desk.mkdir()
+    """A crash leaves at most a temporary file for an hour."""
+    temporary_folder = tmp_path / TEMPORARY_FOLDER
+    temporary_folder.mkdir()
     two_hours_ago = time.time() - 7200
     for name, age in (("old", two_hours_ago), ("young", time.time())):
-        (desk / name).write_bytes(b"half a bo")
-        os.utime(desk / name, (age, age))
+        (temporary_folder / name).write_bytes(b"half a bo")
+        os.utime(temporary_folder / name, (age, age))
 
     assert [] == asyncio.run(store.keys(""))
     with pytest.raises(InvalidKey):
         asyncio.run(store.keys(f"{TEMPORARY_FOLDER}/"))
     create(store, "a")
 
-    assert ["young"] == [each.name for each in desk.iterdir()]
+    assert ["young"] == [each.name for each in temporary_folder.iterdir()]
     assert ["a"] == asyncio.run(store.keys(""))

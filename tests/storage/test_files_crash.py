@@ -1,4 +1,4 @@
-"""Kill the writer at every system call: the whole body is there, or nothing is."""
+"""Kill the writer at every system call: the body is whole or absent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from continuations_storage import AlreadyExists, FileStore
 
 BODY = b"whole" * 10_000
 
-# The call that dies is counted in the writer itself, so the kill is exact.
+# The writer counts its own calls, so it is killed at an exact call.
 WRITER = """
 import asyncio, os, signal, sys
 from continuations_storage import FileStore
@@ -39,7 +39,8 @@ setattr(os, name, dying)
 asyncio.run(FileStore(root).create("runs/a/1", b"whole" * 10_000))
 """
 
-# mkdir: root, desk, runs, runs/a; fsync: above root, body, root, runs, runs/a.
+# mkdir: root, temporary folder, runs, runs/a.
+# fsync: folder above the root, body, root, runs, runs/a.
 CRASHES_BEFORE_LINK = [
     *[("mkdir", number, "after") for number in (1, 2, 3, 4)],
     *[("fsync", number, "before") for number in (1, 2, 3, 4)],
@@ -68,19 +69,19 @@ def kill_writer(root: Path, name: str, number: int, moment: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "number", "moment"), CRASHES_BEFORE_LINK)
-def test_before_the_link_nothing_is_there_and_the_key_is_free(
+def test_crash_before_the_link_leaves_the_key_absent(
     name: str, number: int, moment: str, tmp_path: Path
 ) -> None:
     root = tmp_path / "root"
     kill_writer(root, name, number, moment)
     store = FileStore(root)
 
-    async def story() -> bytes:
+    async def scenario() -> bytes:
         assert [] == await store.keys("")
         await store.create("runs/a/1", b"next")
         return await store.read("runs/a/1")
 
-    assert b"next" == asyncio.run(story())
+    assert b"next" == asyncio.run(scenario())
 
 
 @pytest.mark.parametrize(("name", "number", "moment"), CRASHES_AFTER_LINK)
@@ -91,10 +92,10 @@ def test_crash_after_the_link_leaves_the_complete_body(
     kill_writer(root, name, number, moment)
     store = FileStore(root)
 
-    async def story() -> bytes:
+    async def scenario() -> bytes:
         assert ["runs/a/1"] == await store.keys("")
         with pytest.raises(AlreadyExists):
             await store.create("runs/a/1", b"next")
         return await store.read("runs/a/1")
 
-    assert BODY == asyncio.run(story())
+    assert BODY == asyncio.run(scenario())

@@ -1,4 +1,4 @@
-"""The file store against an operating system that says no, lies, or is slow."""
+"""The file store with failing, lost and slow system calls."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def temporary_files(tmp_path: Path) -> list[Path]:
     return list((tmp_path / "root" / TEMPORARY_FOLDER).iterdir())
 
 
-# the system says no
+# errors of the system
 
 
 @pytest.mark.parametrize("call", ["write", "fsync", "link"])
@@ -64,7 +64,7 @@ def temporary_files(tmp_path: Path) -> list[Path]:
         (errno.EACCES, Denied),
     ],
 )
-def test_a_create_that_fails_is_typed_and_leaves_nothing(
+def test_failed_create_raises_a_typed_error_and_leaves_nothing(
     call: str,
     number: int,
     expected: type[StorageError],
@@ -72,15 +72,15 @@ def test_a_create_that_fails_is_typed_and_leaves_nothing(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """R-E6."""
+    """After the error, the key is absent and no file is left."""
     create(store, "runs/a/0")
     with monkeypatch.context() as patch:
         patch.setattr(os, call, failing_call(number))
-        with pytest.raises(expected, match=errno.errorcode[number]) as refusal:
+        with pytest.raises(expected, match=errno.errorcode[number]) as raised:
             create(store, "runs/a/1")
 
-    assert "runs/a/1" == refusal.value.key
-    assert os.strerror(number) in str(refusal.value)
+    assert "runs/a/1" == raised.value.key
+    assert os.strerror(number) in str(raised.value)
     assert [] == temporary_files(tmp_path)
     assert ["runs/a/0"] == asyncio.run(store.keys(""))
     create(store, "runs/a/1")
@@ -123,9 +123,9 @@ def test_os_errors_of_read_list_and_delete_are_typed(
         (store.keys("runs/"), "runs/"),
         (store.delete("runs/a"), "runs/a"),
     ):
-        with pytest.raises(expected) as refusal:
+        with pytest.raises(expected) as raised:
             asyncio.run(work)
-        assert key == refusal.value.key
+        assert key == raised.value.key
 
 
 def test_short_writes_are_completed(
@@ -143,7 +143,7 @@ def test_short_writes_are_completed(
     assert b"0123456789" * 5 == asyncio.run(store.read("a"))
 
 
-def test_a_folder_that_vanishes_for_ever_is_given_up(
+def test_folder_that_is_always_removed_is_unavailable(
     store: FileStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "link", failing_call(errno.ENOENT))
@@ -152,7 +152,7 @@ def test_a_folder_that_vanishes_for_ever_is_given_up(
         create(store, "a")
 
 
-def test_the_folder_above_the_root_need_not_be_readable(
+def test_folder_above_the_root_may_be_unreadable(
     store: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = os.open
@@ -169,11 +169,11 @@ def test_the_folder_above_the_root_need_not_be_readable(
     assert ["a", "b"] == asyncio.run(store.keys(""))
 
 
-# the reply to link() is lost
+# a lost reply to link()
 
 
 @pytest.mark.parametrize("number", [errno.EEXIST, errno.EIO, errno.ETIMEDOUT])
-def test_our_own_link_is_recognised_behind_a_lost_reply(
+def test_own_link_is_recognised_after_a_lost_reply(
     number: int, store: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = os.link
@@ -211,7 +211,7 @@ def test_unclear_outcome_of_link_is_inconclusive(
 
 
 class SyncRecorder:
-    """Writes down, in order, what was flushed and when the key was linked."""
+    """Records the order of flushes and links."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.events: list[str | int] = []
@@ -233,10 +233,10 @@ def inode(folder: Path) -> int:
     return folder.stat().st_ino
 
 
-def test_every_new_folder_is_flushed_before_and_the_last_after_the_link(
+def test_new_folders_are_flushed_before_the_link_and_the_last_after_it(
     store: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """R-E6."""
+    """A body is durable only in durable folders."""
     recorder = SyncRecorder(monkeypatch)
     create(store, "runs/a/1")
 
@@ -287,7 +287,7 @@ def test_old_folders_are_not_flushed_again(
 def test_already_exists_is_raised_after_a_flush(
     store: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """R-E6."""
+    """The existing body is durable when the error is raised."""
     create(store, "runs/a")
     recorder = SyncRecorder(monkeypatch)
     with pytest.raises(AlreadyExists):
@@ -296,10 +296,10 @@ def test_already_exists_is_raised_after_a_flush(
     assert inode(tmp_path / "root" / "runs") == recorder.events[-1]
 
 
-def test_a_folder_that_cannot_be_flushed_leaves_the_create_inconclusive(
+def test_create_is_inconclusive_if_its_folder_cannot_be_flushed(
     store: FileStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """R-E6."""
+    """The body is stored, but may be lost in a power cut."""
     real = os.link
 
     def link(*args: Any, **kwargs: Any) -> None:
@@ -313,7 +313,7 @@ def test_a_folder_that_cannot_be_flushed_leaves_the_create_inconclusive(
     assert b"body" == asyncio.run(store.read("a"))
 
 
-def test_creates_flush_at_the_same_time(
+def test_concurrent_creates_flush_in_parallel(
     store: FileStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create(store, "0")
@@ -322,14 +322,14 @@ def test_creates_flush_at_the_same_time(
 
     def fsync(descriptor: int) -> None:
         if stat.S_ISREG(os.fstat(descriptor).st_mode):
-            together.wait(timeout=10)  # breaks unless eight are here at once
+            together.wait(timeout=10)  # fails unless eight wait at once
         real(descriptor)
 
-    async def story() -> None:
+    async def scenario() -> None:
         await asyncio.gather(*(store.create(f"{n}", b"") for n in range(1, 9)))
 
     monkeypatch.setattr(os, "fsync", fsync)
-    asyncio.run(story())
+    asyncio.run(scenario())
 
     assert 9 == len(asyncio.run(store.keys("")))
 
@@ -344,11 +344,11 @@ def test_event_loop_runs_while_a_create_flushes(
         assert go_on.wait(timeout=10)
         real(descriptor)
 
-    async def story() -> None:
+    async def scenario() -> None:
         creating = asyncio.create_task(store.create("a", b""))
         assert [] == await store.keys("")
-        go_on.set()  # never reached if the create held the loop
+        go_on.set()  # not reached if the create blocks the loop
         await creating
 
     monkeypatch.setattr(os, "fsync", fsync)
-    asyncio.run(story())
+    asyncio.run(scenario())

@@ -1,4 +1,4 @@
-"""Each process has its own of what must not be shared."""
+"""Each process has its own connections and locks."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_failed_creation_is_retried() -> None:
     assert "made" == value()
 
 
-# From Python 3.12 on; that a thread is in the middle of it is what is tried here.
+# Python 3.12 warns about a fork with threads, which this test needs.
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
 def test_forked_child_creates_its_own_value() -> None:
     value = PerProcess(os.getpid)
@@ -72,7 +72,7 @@ def test_forked_child_creates_its_own_value() -> None:
 
     child = os.fork()
     if child == 0:
-        over.set()  # the child's copy of it; the lock of the parent's slot stays held
+        over.set()  # the copy of the child; the lock of the parent's slot stays held
         refused = False
         try:
             first.check_process()

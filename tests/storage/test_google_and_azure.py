@@ -78,7 +78,7 @@ class TestGoogleFake(SharedStoreContract):
     rounds = 25
 
     @pytest.fixture(autouse=True)
-    def place(self, proxy: S3Proxy) -> None:
+    def folder(self, proxy: S3Proxy) -> None:
         proxy.reset(FakeGcs())
         self.url = proxy.url
 
@@ -199,10 +199,10 @@ def test_google_denied_names_the_permissions_of_google(proxy: S3Proxy) -> None:
     """The error about a denied request names no permission of S3."""
     proxy.reset(FakeGcs(), error_response(403, "AccessDenied"))
 
-    with pytest.raises(Denied, match=r"storage\.objects\.create") as refusal:
+    with pytest.raises(Denied, match=r"storage\.objects\.create") as raised:
         asyncio.run(store_without_delays(proxy).read("a"))
 
-    assert "s3:" not in str(refusal.value)
+    assert "s3:" not in str(raised.value)
 
 
 # Azure Blob Storage -----------------------------------------------------------
@@ -228,7 +228,7 @@ if azurite.is_installed():
         rounds = 25
 
         @pytest.fixture(autouse=True)
-        def place(self, azure_server: str) -> None:
+        def folder(self, azure_server: str) -> None:
             self.endpoint = azure_server
 
         def opener(self) -> Callable[[], Store]:
@@ -248,10 +248,10 @@ if azurite.is_installed():
         monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", "c2VjcmV0")
         store = open_azure(azure_server, "az://box")
 
-        with pytest.raises(Denied, match="Storage Blob Data Contributor") as refusal:
+        with pytest.raises(Denied, match="Storage Blob Data Contributor") as raised:
             asyncio.run(store.read("a"))
 
-        assert "c2VjcmV0" not in str(refusal.value)
+        assert "c2VjcmV0" not in str(raised.value)
 
     def test_azure_account_and_endpoint_of_the_environment_are_used(
         azure_server: str, monkeypatch: pytest.MonkeyPatch
@@ -313,7 +313,7 @@ def test_invalid_url_or_option_is_unsupported(
 @pytest.mark.parametrize("url", ["az://box/p?sig=c2VjcmV0", "gs://kim:c2VjcmV0@bucket"])
 def test_url_with_credentials_is_refused_and_not_repeated(url: str) -> None:
     """Error messages are logged, so they do not quote such a URL."""
-    with pytest.raises(Unsupported, match="environment") as refusal:
+    with pytest.raises(Unsupported, match="environment") as raised:
         open_store(url)
 
-    assert "c2VjcmV0" not in f"{refusal.value} {refusal.value!r}"
+    assert "c2VjcmV0" not in f"{raised.value} {raised.value!r}"

@@ -1,4 +1,4 @@
-"""What is a legal key, a legal prefix, and nothing else."""
+"""Valid keys, prefixes and limits."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ LEGAL = set(string.ascii_letters + string.digits + "._@=~-")
 NEARLY_KEYS = st.text(st.sampled_from("aZ09._@=~-/+ \\\0\näé😀"), max_size=12)
 
 
-def is_legal(key: str) -> bool:
-    """Say the rule again in other words."""
+def is_valid_key(key: str) -> bool:
+    """Return the expected result, written in another way."""
     segments = key.split("/")
     return len(key.encode()) <= MAX_KEY_LENGTH and all(
         segment not in {"", ".", ".."}
@@ -40,17 +40,17 @@ def is_legal(key: str) -> bool:
 @example("a/" * 449 + "aaa")
 @example("a\n")
 @example("...")
-def test_check_key_accepts_exactly_the_legal_keys(key: str) -> None:
-    if is_legal(key):
+def test_split_key_accepts_exactly_the_valid_keys(key: str) -> None:
+    if is_valid_key(key):
         assert key == "/".join(split_key(key))
         return
-    with pytest.raises(InvalidKey) as refusal:
+    with pytest.raises(InvalidKey) as raised:
         check_key(key)
-    assert key == refusal.value.key
+    assert key == raised.value.key
 
 
-@given(NEARLY_KEYS.filter(is_legal), st.integers(min_value=0))
-def test_every_beginning_of_a_key_is_a_prefix(key: str, cut: int) -> None:
+@given(NEARLY_KEYS.filter(is_valid_key), st.integers(min_value=0))
+def test_every_beginning_of_a_key_is_a_valid_prefix(key: str, cut: int) -> None:
     prefix = key[: cut % (len(key) + 1)]
 
     folders, start = split_prefix(prefix)
@@ -64,12 +64,12 @@ def test_invalid_prefix_is_rejected(prefix: str) -> None:
         check_prefix(prefix)
 
 
-def test_the_refusal_says_what_is_legal() -> None:
+def test_error_of_an_invalid_key_has_the_rule() -> None:
     with pytest.raises(InvalidKey, match=r"segment '\.\.'.*joined by '/'"):
         check_key("runs/../etc")
 
 
-def test_a_limit_is_at_least_one() -> None:
+def test_limit_below_one_is_rejected() -> None:
     check_limit(1)
     with pytest.raises(ValueError, match="at least 1, got 0"):
         check_limit(0)

@@ -1,4 +1,4 @@
-"""What the memory store does besides keeping the contract."""
+"""The memory store, beyond the contract."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def test_key_that_is_a_folder_of_another_key_is_rejected(
 ) -> None:
     store = MemoryStore()
 
-    async def story() -> list[str]:
+    async def scenario() -> list[str]:
         await store.create(first, b"")
         with pytest.raises(InvalidKey, match="folder"):
             await store.create(second, b"")
         return await store.keys("")
 
-    assert [first] == asyncio.run(story())
+    assert [first] == asyncio.run(scenario())

@@ -1,4 +1,4 @@
-"""The same contract through obstore, which has ways of its own to be talked out of."""
+"""The S3 store with obstore."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class TestObstoreOnS3(SharedStoreContract):
     rounds = 25
 
     @pytest.fixture(autouse=True)
-    def place(self, s3_server: str) -> None:
+    def folder(self, s3_server: str) -> None:
         self.url = s3_server
 
     def opener(self) -> Callable[[], Store]:
@@ -80,22 +80,22 @@ class TestObstoreOnS3(SharedStoreContract):
 def test_exactly_one_creator_wins_over_an_unreliable_connection(
     s3_server: str, seed: int
 ) -> None:
-    class BadLine(SharedStoreContract):
+    class UnreliableConnection(SharedStoreContract):
         racers = 6
         rounds = 12
 
         def opener(self) -> Callable[[], Store]:
-            patience = RetryPolicy(max_attempts=20, first_delay=0.005, max_delay=0.02)
+            policy = RetryPolicy(max_attempts=20, first_delay=0.005, max_delay=0.02)
             url = f"s3://{BUCKET}/{random_prefix()}"
-            return partial(ObjectStore, url, endpoint=line.url, retry_policy=patience)
+            return partial(ObjectStore, url, endpoint=server.url, retry_policy=policy)
 
-    with S3Proxy(RealServer(s3_server), random_faults(seed, 0.2)) as line:
-        BadLine().test_exactly_one_of_racing_processes_creates_a_key()
-        BadLine().test_exactly_one_of_racing_tasks_creates_a_key()
-        BadLine().test_prefix_may_end_inside_a_segment()
+    with S3Proxy(RealServer(s3_server), random_faults(seed, 0.2)) as server:
+        UnreliableConnection().test_exactly_one_of_racing_processes_creates_a_key()
+        UnreliableConnection().test_exactly_one_of_racing_tasks_creates_a_key()
+        UnreliableConnection().test_prefix_may_end_inside_a_segment()
 
 
-# What the answers mean
+# Responses
 
 
 @pytest.fixture(scope="module")
@@ -108,9 +108,9 @@ def store_without_delays(proxy: S3Proxy) -> ObjectStore:
     async def at_once(_: float) -> None:
         await asyncio.sleep(0)
 
-    patience = RetryPolicy(max_attempts=4, sleep=at_once)
+    policy = RetryPolicy(max_attempts=4, sleep=at_once)
     return ObjectStore(
-        "s3://bucket/p", endpoint=proxy.url, retry_policy=patience, timeout=0.5
+        "s3://bucket/p", endpoint=proxy.url, retry_policy=policy, timeout=0.5
     )
 
 
@@ -146,7 +146,7 @@ def test_create_maps_each_response(
     expected: object,
     expected_requests: dict[str, int],
 ) -> None:
-    """R-E1, R-E2, R-E3."""
+    """A create keeps the contract after every response."""
     bucket = FakeS3()
     proxy.reset(bucket, *faults)
     store = store_without_delays(proxy)
@@ -184,7 +184,7 @@ READS: list[tuple[tuple[Fault, ...], object]] = [
 def test_read_maps_each_response(
     proxy: S3Proxy, faults: tuple[Fault, ...], expected: object
 ) -> None:
-    """R-E2, R-E5, R-E7."""
+    """A read returns the whole body or raises the matching error."""
     bucket = FakeS3()
     bucket.bodies["p/a"], bucket.metadata["p/a"] = BODY, {}
     proxy.reset(bucket, *faults)
@@ -200,7 +200,7 @@ def test_read_maps_each_response(
 
 
 @pytest.mark.parametrize("broken", [b"<ListBucketResult><IsTrunc", b"hotel", b""])
-def test_a_broken_listing_is_not_an_empty_one(proxy: S3Proxy, broken: bytes) -> None:
+def test_broken_listing_is_unavailable(proxy: S3Proxy, broken: bytes) -> None:
     proxy.reset(FakeS3(), *[fixed_body(broken)] * MANY)
 
     with pytest.raises(Unavailable):
@@ -221,14 +221,14 @@ def test_objects_with_invalid_names_are_not_listed(proxy: S3Proxy) -> None:
 def test_tokens_in_error_texts_are_redacted() -> None:
     url = "http://127.0.0.1:9/account/box/a?sv=2024&sig=c2VjcmV0%3D&se=2027"
 
-    with pytest.raises(AttemptFailed) as setback, classified_errors():
+    with pytest.raises(AttemptFailed) as failure, classified_errors():
         raise RuntimeError(f"Error performing PUT {url}")
 
-    assert "c2VjcmV0" not in setback.value.detail
-    assert "c2VjcmV0" not in "".join(traceback.format_exception(setback.value))
+    assert "c2VjcmV0" not in failure.value.detail
+    assert "c2VjcmV0" not in "".join(traceback.format_exception(failure.value))
 
 
-# What it costs
+# Cost
 
 
 def test_each_verb_costs_one_request(proxy: S3Proxy) -> None:
@@ -237,7 +237,7 @@ def test_each_verb_costs_one_request(proxy: S3Proxy) -> None:
     proxy.reset(bucket)
     store = store_without_delays(proxy)
 
-    async def story() -> None:
+    async def scenario() -> None:
         await store.create("a", BODY)
         await store.read("a")
         assert ["many/0000"] == await store.keys("many/", limit=1)
@@ -245,7 +245,7 @@ def test_each_verb_costs_one_request(proxy: S3Proxy) -> None:
         assert ["many/2400"] == await store.keys("many/24", limit=1)
         await store.delete("a")
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
     assert {"PUT": 1, "GET": 1, "LIST": 3, "DELETE": 1} == Counter(proxy.counts)
 
@@ -302,16 +302,16 @@ def run_python(code: str, *arguments: str) -> str:
     ).stdout
 
 
-def test_opening_loads_nothing() -> None:
+def test_opening_imports_no_client() -> None:
     assert "<ObjectStore s3://bucket/prefix> []\n" == run_python(OPENING)
 
 
-def test_a_missing_obstore_is_named() -> None:
+def test_missing_obstore_error_names_the_pip_command() -> None:
     """Opening a store that needs obstore names the command that installs it."""
     assert "True\n" * 4 == run_python(WITHOUT_OBSTORE)
 
 
-def test_a_fork_is_refused_by_name(proxy: S3Proxy) -> None:
+def test_use_in_a_forked_child_is_unavailable(proxy: S3Proxy) -> None:
     proxy.reset(FakeS3())
 
     assert "0 b'parent'\n" == run_python(AFTER_A_FORK, proxy.url)
@@ -327,7 +327,7 @@ asyncio.run(ObjectStore("s3://bucket/p", endpoint=sys.argv[1]).create(sys.argv[2
 def test_short_process_exits_cleanly(proxy: S3Proxy) -> None:
     proxy.reset(FakeS3())
 
-    # With obstore's own coroutines one in twelve aborted on its way out.
+    # With obstore's own coroutines, one process in twelve aborted at exit.
     for number in range(12):
         assert not run_python(ONE_CREATE, proxy.url, str(number))
     assert {"PUT": 12} == Counter(proxy.counts)
@@ -352,7 +352,7 @@ def test_options_of_open_store_are_used(proxy: S3Proxy) -> None:
     assert "aws:kms" == request.headers["x-amz-server-side-encryption"]
 
 
-def test_the_environment_names_the_endpoint(
+def test_endpoint_of_the_environment_is_used(
     proxy: S3Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     proxy.reset(FakeS3())
@@ -363,10 +363,10 @@ def test_the_environment_names_the_endpoint(
     assert ["/bucket/p/a"] == [each.target for each in proxy.requests]
 
 
-def test_an_endpoint_that_the_environment_overrules_is_refused(
+def test_endpoint_that_differs_from_the_environment_is_rejected(
     proxy: S3Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """obstore goes where AWS_ENDPOINT_URL_S3 says, whatever else it is told."""
+    """obstore prefers AWS_ENDPOINT_URL_S3 to its own option."""
     proxy.reset(FakeS3())
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1")
     store = open_store("s3://bucket/p", driver="obstore", endpoint=proxy.url)
@@ -390,7 +390,7 @@ def test_invalid_url_or_option_is_unsupported(
         open_store(url, driver="obstore", **options)
 
 
-def test_a_wrong_option_is_named_on_first_use() -> None:
+def test_unknown_configuration_is_named_on_first_use() -> None:
     with pytest.raises(Unavailable, match="colour"):
         asyncio.run(ObjectStore("s3://bucket", colour="red").create("a", b""))
 

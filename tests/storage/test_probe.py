@@ -1,4 +1,4 @@
-"""The probe tells a store that honours put-if-absent from one that does not."""
+"""The probe accepts only stores that honour put-if-absent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class OverwritingStore(MemoryStore):
-    """Ignores If-None-Match, like some look-alikes of S3."""
+    """Ignores If-None-Match, like some servers with the S3 protocol."""
 
     async def create(self, key: str, body: bytes) -> datetime | None:
         await self.delete(key)
@@ -24,7 +24,7 @@ class OverwritingStore(MemoryStore):
 
 
 class ReportingOverwritingStore(OverwritingStore):
-    """Answers "exists already" and overwrites all the same."""
+    """Raises `AlreadyExists` but overwrites."""
 
     async def create(self, key: str, body: bytes) -> datetime | None:
         known = key in await self.keys(key)
@@ -48,7 +48,7 @@ class ReportingOverwritingStore(OverwritingStore):
         ),
     ],
 )
-def test_an_unsafe_store_is_refused_and_left_clean(
+def test_unsafe_store_is_rejected_and_left_clean(
     store: MemoryStore | FaultyStore, reason: str
 ) -> None:
     with pytest.raises(Unsafe, match=reason):
@@ -58,7 +58,7 @@ def test_an_unsafe_store_is_refused_and_left_clean(
     assert [] == asyncio.run(left.keys(""))
 
 
-def test_a_later_probe_costs_one_read() -> None:
+def test_later_probe_costs_one_read() -> None:
     inner = MemoryStore()
     asyncio.run(prove_put_if_absent(inner))
 
@@ -70,7 +70,7 @@ def test_a_later_probe_costs_one_read() -> None:
     ]
 
 
-def test_two_processes_may_prove_at_the_same_time() -> None:
+def test_concurrent_probes_both_pass() -> None:
     store = MemoryStore()
     late = FaultyStore(store, on("create", refused(AlreadyExists), prefix=PASSED_KEY))
 

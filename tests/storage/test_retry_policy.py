@@ -1,4 +1,4 @@
-"""Waits grow, are drawn at random, and end."""
+"""Waits between attempts double, are random, and end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from continuations_storage.retry_policy import RetryPolicy
 
 @dataclass
 class RecordedDelays:
-    """A clock that only sleeping moves, and dice that show what they are told."""
+    """A clock that only `sleep` advances, and fixed random numbers."""
 
     dice: float = 1.0
     now: float = 0.0
@@ -31,14 +31,14 @@ class RecordedDelays:
 
 
 def count_attempts(retry_policy: RetryPolicy, retry_after: float = 0.0) -> int:
-    async def story() -> int:
+    async def scenario() -> int:
         tries = retry_policy.begin()
         made = 1
         while await tries.wait_for_retry(retry_after):
             made += 1
         return made
 
-    return asyncio.run(story())
+    return asyncio.run(scenario())
 
 
 def test_delays_double_up_to_a_limit() -> None:

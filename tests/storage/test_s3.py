@@ -1,4 +1,4 @@
-"""What an S3 store is told, what it sends, and what it costs a process."""
+"""The S3 store: options, requests, clients, threads and processes."""
 
 from __future__ import annotations
 
@@ -69,19 +69,19 @@ def run_python(code: str, *arguments: str) -> str:
     ).stdout
 
 
-# What it costs
+# Cost
 
 
 def test_each_verb_needs_one_request(proxy: S3Proxy) -> None:
     store = S3Store("bucket", "p", endpoint=proxy.url)
 
-    async def story() -> None:
+    async def scenario() -> None:
         await store.create("a", b"body")
         await store.read("a")
         await store.keys("")
         await store.delete("a")
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
     assert {"PUT": 1, "GET": 1, "LIST": 1, "DELETE": 1} == Counter(proxy.counts)
 
@@ -112,7 +112,7 @@ for verb in (store.read("a"), store.create("a", b""), store.probe()):
 """
 
 
-def test_a_missing_boto3_is_named() -> None:
+def test_missing_boto3_error_names_the_pip_command() -> None:
     assert "True\n" * 3 == run_python(WITHOUT_BOTO3)
 
 
@@ -125,7 +125,7 @@ def test_listing_and_create_return_the_time_of_s3(proxy: S3Proxy) -> None:
     assert made == page.store_time == datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
-# What it is told
+# Options
 
 
 def create_and_get_request(proxy: S3Proxy, store: S3Store) -> Request:
@@ -148,15 +148,15 @@ def test_put_has_the_required_headers(proxy: S3Proxy) -> None:
 def test_each_create_has_its_own_maker_id(proxy: S3Proxy) -> None:
     store = S3Store("bucket", endpoint=proxy.url)
 
-    async def story() -> None:
+    async def scenario() -> None:
         await asyncio.gather(*(store.create(f"a/{n}", b"") for n in range(20)))
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
     assert 20 == len({each.headers["x-amz-meta-maker"] for each in proxy.requests})
 
 
-def test_bodies_are_encrypted_with_the_key_that_was_given(proxy: S3Proxy) -> None:
+def test_bodies_are_encrypted_with_the_given_key(proxy: S3Proxy) -> None:
     request = create_and_get_request(
         proxy, S3Store("bucket", endpoint=proxy.url, kms_key_id="alias/us")
     )
@@ -189,7 +189,7 @@ def test_path_style_puts_the_bucket_in_the_path(proxy: S3Proxy) -> None:
     assert "/bucket/a" == request.target
 
 
-def test_the_environment_names_the_endpoint(
+def test_endpoint_of_the_environment_is_used(
     proxy: S3Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", proxy.url)
@@ -227,20 +227,20 @@ def test_options_of_open_store_are_used(proxy: S3Proxy) -> None:
 def test_invalid_url_or_option_is_unsupported(
     url: str, options: dict[str, Any], reason: str
 ) -> None:
-    with pytest.raises(Unsupported, match=reason) as refusal:
+    with pytest.raises(Unsupported, match=reason) as raised:
         open_store(url, **options)
 
-    assert url == refusal.value.url
+    assert url == raised.value.url
 
 
-def test_a_bucket_and_a_legal_prefix_are_needed() -> None:
+def test_missing_bucket_and_invalid_prefix_are_rejected() -> None:
     with pytest.raises(ValueError, match="bucket must not be empty"):
         S3Store("")
     with pytest.raises(InvalidKey):
         S3Store("bucket", "/a")
 
 
-def test_secrets_are_never_shown(
+def test_errors_contain_no_secrets(
     proxy: S3Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
@@ -248,13 +248,13 @@ def test_secrets_are_never_shown(
     proxy.plan = lambda _: error_response(403, "SignatureDoesNotMatch")
     store = S3Store("bucket", endpoint=proxy.url)
 
-    with pytest.raises(Denied) as refusal:
+    with pytest.raises(Denied) as raised:
         asyncio.run(store.create("a", b""))
 
-    assert SECRET_KEY not in f"{store!r} {refusal.value} {refusal.value!r}"
+    assert SECRET_KEY not in f"{store!r} {raised.value} {raised.value!r}"
 
 
-# What it finds
+# Environment
 
 
 def unreachable_store() -> S3Store:
@@ -321,7 +321,7 @@ def test_errors_survive_pickling() -> None:
 # Clients, threads and processes
 
 
-def test_a_given_client_may_repeat_a_create_by_itself(proxy: S3Proxy) -> None:
+def test_create_recognises_the_retry_of_a_given_client(proxy: S3Proxy) -> None:
     client = boto3.client(
         "s3", endpoint_url=proxy.url, config=Config(retries={"mode": "standard"})
     )
@@ -329,7 +329,7 @@ def test_a_given_client_may_repeat_a_create_by_itself(proxy: S3Proxy) -> None:
 
     asyncio.run(S3Store("bucket", client=client).create("a", b"body"))
 
-    # boto3 met its own first write and was told 412; the maker's id told us.
+    # boto3 found its own first write (412); the maker id identifies it.
     assert {"PUT": 2, "HEAD": 1} == Counter(proxy.counts)
 
 
@@ -386,14 +386,14 @@ def test_connections_are_reused_and_limited_by_the_threads(
 ) -> None:
     store = S3Store("bucket", endpoint=proxy.url)
 
-    async def story() -> None:
+    async def scenario() -> None:
         for _ in range(3):
             await asyncio.gather(
                 *(store.create(os.urandom(8).hex(), b"") for _ in range(100))
             )
         await asyncio.gather(*(store.read(key) for key in await store.keys("")))
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
     assert 300 == proxy.counts["GET"]
     assert proxy.connections <= 32
@@ -417,14 +417,14 @@ def test_cancelled_create_may_be_written(proxy: S3Proxy) -> None:
     proxy.plan = lambda _: Fault(reply=hold)
     store = S3Store("bucket", endpoint=proxy.url)
 
-    async def story() -> None:
+    async def scenario() -> None:
         creating = asyncio.create_task(store.create("a", b"body"))
         await asyncio.to_thread(seen.wait, 10)
         creating.cancel()
         with pytest.raises(asyncio.CancelledError):
             await creating
 
-    asyncio.run(story())
+    asyncio.run(scenario())
     over.set()
 
     assert b"body" == asyncio.run(store.read("a"))

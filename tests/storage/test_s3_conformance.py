@@ -1,4 +1,4 @@
-"""The S3 store keeps the contract: on a real server, and when the way there is bad."""
+"""The S3 store passes the conformance suite, also over a bad connection."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class TestS3Store(SharedStoreContract):
     rounds = 25
 
     @pytest.fixture(autouse=True)
-    def place(self, s3_server: str) -> None:
+    def folder(self, s3_server: str) -> None:
         self.url = s3_server
 
     def opener(self) -> Callable[[], Store]:
@@ -50,7 +50,7 @@ class TestS3Store(SharedStoreContract):
 
 
 class TestS3StoreOverUnreliableConnection:
-    """R-E1: one request in five is lost, late, doubled, cut off or told to fail."""
+    """One request in five is lost, delayed, doubled, truncated or fails."""
 
     @pytest.fixture(params=range(2))
     def proxy(
@@ -62,40 +62,38 @@ class TestS3StoreOverUnreliableConnection:
     def test_exactly_one_of_racing_processes_creates_a_key(
         self, proxy: S3Proxy
     ) -> None:
-        bad_line = self._contract(proxy)
+        contract = self._contract(proxy)
 
-        bad_line.test_exactly_one_of_racing_processes_creates_a_key()
+        contract.test_exactly_one_of_racing_processes_creates_a_key()
 
     def test_exactly_one_of_racing_tasks_creates_a_key(self, proxy: S3Proxy) -> None:
         self._contract(proxy).test_exactly_one_of_racing_tasks_creates_a_key()
 
     def test_listings_bodies_and_deletes_are_complete(self, proxy: S3Proxy) -> None:
-        bad_line = self._contract(proxy)
+        contract = self._contract(proxy)
 
-        bad_line.test_every_byte_value_and_an_empty_body_are_kept()
-        bad_line.test_keys_are_listed_in_byte_order()
-        bad_line.test_prefix_may_end_inside_a_segment()
-        bad_line.test_delete_is_idempotent_and_keeps_other_keys()
-        bad_line.test_probe_passes_and_is_recorded()
+        contract.test_every_byte_value_and_an_empty_body_are_kept()
+        contract.test_keys_are_listed_in_byte_order()
+        contract.test_prefix_may_end_inside_a_segment()
+        contract.test_delete_is_idempotent_and_keeps_other_keys()
+        contract.test_probe_passes_and_is_recorded()
 
     def _contract(self, proxy: S3Proxy) -> SharedStoreContract:
-        class BadLine(SharedStoreContract):
+        class UnreliableConnection(SharedStoreContract):
             racers = 6
             rounds = 12
 
             def opener(self) -> Callable[[], Store]:
-                patience = RetryPolicy(
-                    max_attempts=20, first_delay=0.005, max_delay=0.02
-                )
+                policy = RetryPolicy(max_attempts=20, first_delay=0.005, max_delay=0.02)
                 return partial(
                     S3Store,
                     BUCKET,
                     random_prefix(),
                     endpoint=proxy.url,
-                    retry_policy=patience,
+                    retry_policy=policy,
                 )
 
-        return BadLine()
+        return UnreliableConnection()
 
 
 @pytest.fixture
@@ -105,7 +103,7 @@ def overwriting_proxy() -> Iterator[S3Proxy]:
 
 
 def test_s3_server_that_overwrites_is_unsafe(overwriting_proxy: S3Proxy) -> None:
-    """R-E4."""
+    """The probe rejects a server that ignores the condition."""
     store = S3Store("bucket", endpoint=overwriting_proxy.url)
 
     with pytest.raises(Unsafe, match="a second create of the same key was accepted"):
@@ -117,8 +115,8 @@ def test_s3_server_that_overwrites_is_unsafe(overwriting_proxy: S3Proxy) -> None
 def test_s3_server_that_reports_conflict_and_overwrites_is_unsafe(
     overwriting_proxy: S3Proxy,
 ) -> None:
-    lie = error_response(412, "PreconditionFailed", landed=True)
-    overwriting_proxy.plan = fault_sequence(no_fault(), no_fault(), lie)
+    false_conflict = error_response(412, "PreconditionFailed", landed=True)
+    overwriting_proxy.plan = fault_sequence(no_fault(), no_fault(), false_conflict)
     store = S3Store("bucket", endpoint=overwriting_proxy.url)
 
     with pytest.raises(Unsafe, match="changed the body"):
@@ -127,27 +125,27 @@ def test_s3_server_that_reports_conflict_and_overwrites_is_unsafe(
     assert [] == asyncio.run(store.keys(""))
 
 
-def test_a_versioned_bucket_is_safe(s3_server: str) -> None:
+def test_versioned_bucket_keeps_the_contract(s3_server: str) -> None:
     ministack.make_bucket(s3_server, "versioned", versioned=True)
     store = S3Store("versioned", endpoint=s3_server)
 
-    async def story() -> tuple[list[str], bytes]:
+    async def scenario() -> tuple[list[str], bytes]:
         await store.probe()
         await store.create("a", b"first")
         with pytest.raises(AlreadyExists):
             await store.create("a", b"second")
         await store.delete("a")
-        await store.create("a", b"third")  # a marker of deletion is no object
+        await store.create("a", b"third")  # a delete marker is not an object
         return await store.keys("a"), await store.read("a")
 
-    assert (["a"], b"third") == asyncio.run(story())
+    assert (["a"], b"third") == asyncio.run(scenario())
 
 
 class TestFakeS3(StoreContract):
-    """It stands in for S3 where a script is needed, so it had better be like one."""
+    """The fake behaves like S3 in the tests that use it."""
 
     @pytest.fixture(autouse=True)
-    def place(self) -> Iterator[None]:
+    def folder(self) -> Iterator[None]:
         with S3Proxy(FakeS3()) as self.front:
             yield
 
@@ -156,20 +154,20 @@ class TestFakeS3(StoreContract):
         return S3Store("bucket", endpoint=self.front.url)
 
     def test_all_keys_iterates_over_every_page(self) -> None:
-        """R-E9: more than a page."""
+        """A listing of several pages is complete."""
         store = self.make()
         bucket = self.front.backend
         assert isinstance(bucket, FakeS3)
         keys = [f"p/{number:04}" for number in range(2001)]
         bucket.bodies.update(dict.fromkeys(keys, b""))
 
-        async def story() -> list[str]:
+        async def scenario() -> list[str]:
             return [key async for key in all_keys(store, "p/")]
 
-        assert keys == asyncio.run(story())
+        assert keys == asyncio.run(scenario())
         assert {"LIST": 3} == self.front.counts
 
-    def test_one_call_may_ask_for_more_than_a_page(self) -> None:
+    def test_limit_may_be_larger_than_a_page(self) -> None:
         store = self.make()
         bucket = self.front.backend
         assert isinstance(bucket, FakeS3)

@@ -1,4 +1,4 @@
-"""Whatever S3 or the way to it answers, each verb says what the contract says."""
+"""Each verb of the S3 store keeps the contract after every response."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ ERROR_BODY_WITH_STATUS_200 = b"<Error><Code>InternalError</Code></Error>"
 
 @dataclass
 class RecordedDelays:
-    """Time that passes only by sleeping."""
+    """A clock that only `sleep` advances."""
 
     now: float = 0.0
     slept: list[float] = field(default_factory=list[float])
@@ -91,7 +91,7 @@ def client(proxy: S3Proxy) -> Iterator[S3Client]:
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """What went wrong in turn, what the verb then says, and what it cost."""
+    """Faults in order, the expected result, and the expected requests."""
 
     name: str
     faults: tuple[Fault, ...] = ()
@@ -109,12 +109,12 @@ def outcome(work: Coroutine[Any, Any, object]) -> tuple[object, str]:
 
 
 def assert_case(case: Case, proxy: S3Proxy, work: Coroutine[Any, Any, object]) -> None:
-    ends, said = outcome(work)
+    result, text = outcome(work)
 
-    assert (case.expected, case.expected_requests) == (ends, Counter(proxy.counts)), (
-        said
+    assert (case.expected, case.expected_requests) == (result, Counter(proxy.counts)), (
+        text
     )
-    assert case.expected_text in said
+    assert case.expected_text in text
 
 
 def case_name(case: Case) -> str:
@@ -127,12 +127,12 @@ CREATED = "made"
 CREATES = [
     Case(name="all well", expected=CREATED, expected_requests={"PUT": 1}),
     Case(
-        name="taken",
+        name="exists",
         key_exists=True,
         expected=AlreadyExists,
         expected_requests={"PUT": 1},
     ),
-    # Lost on the way.
+    # Lost requests and replies.
     Case(
         name="request lost",
         faults=(lost_request(),),
@@ -171,20 +171,20 @@ CREATES = [
         expected_requests={"PUT": 4, "HEAD": 1},
     ),
     Case(
-        name="request lost, then taken by another",
+        name="request lost, then created by another",
         faults=(lost_request(),),
         key_exists=True,
         expected=AlreadyExists,
         expected_requests={"PUT": 2, "HEAD": 1},
     ),
     Case(
-        name="reply lost, then taken, then gone when read back",
+        name="reply lost, then exists, then missing when read back",
         faults=(lost_reply(), no_fault(), error_response(404)),
         expected=Inconclusive,
         expected_requests={"PUT": 2, "HEAD": 1},
     ),
     Case(
-        name="reply lost, then taken, but reading is not permitted",
+        name="reply lost, then exists, but reading is not permitted",
         faults=(lost_reply(), no_fault(), error_response(403)),
         expected=Inconclusive,
         expected_requests={"PUT": 2, "HEAD": 1},
@@ -195,7 +195,7 @@ CREATES = [
         expected=CREATED,
         expected_requests={"PUT": 2, "HEAD": 1},
     ),
-    # 409: another write is under way.
+    # 409: another write is in progress.
     Case(
         name="conflict",
         faults=(error_response(409, "ConditionalRequestConflict"),) * 2,
@@ -203,14 +203,14 @@ CREATES = [
         expected_requests={"PUT": 3},
     ),
     Case(
-        name="conflict, then taken",
+        name="conflict, then exists",
         faults=(error_response(409, "ConditionalRequestConflict"),),
         key_exists=True,
         expected=AlreadyExists,
         expected_requests={"PUT": 2},
     ),
     Case(
-        name="conflict for ever",
+        name="conflict always",
         faults=(error_response(409, "ConditionalRequestConflict"),) * MANY,
         expected=Unavailable,
         expected_requests={"PUT": 4},
@@ -224,7 +224,7 @@ CREATES = [
         expected_requests={"PUT": 2},
     ),
     Case(
-        name="500 after it landed",
+        name="500 after the write was stored",
         faults=(error_response(500, "InternalError", landed=True),),
         expected=CREATED,
         expected_requests={"PUT": 2, "HEAD": 1},
@@ -254,19 +254,19 @@ CREATES = [
         expected_requests={"PUT": 2},
     ),
     Case(
-        name="slow down, for ever",
+        name="slow down, always",
         faults=(error_response(503, "SlowDown"),) * MANY,
         expected=Throttled,
         expected_requests={"PUT": 4},
     ),
     Case(
-        name="429 for ever",
+        name="429 always",
         faults=(error_response(429),) * MANY,
         expected=Throttled,
         expected_requests={"PUT": 4},
     ),
     Case(
-        name="500, then slow down for ever: may have landed",
+        name="500, then slow down always: may be stored",
         faults=(
             error_response(500, "InternalError"),
             *[error_response(503, "SlowDown")] * MANY,
@@ -282,12 +282,12 @@ CREATES = [
         expected_text="checksums='when_required'",
     ),
     Case(
-        name="full",
+        name="store full",
         faults=(error_response(507),),
         expected=Unavailable,
         expected_requests={"PUT": 1},
     ),
-    # Who asks.
+    # Credentials.
     Case(
         name="forbidden",
         faults=(error_response(403, "AccessDenied"),),
@@ -296,20 +296,20 @@ CREATES = [
         expected_text="s3:ListBucket",
     ),
     Case(
-        name="expired",
+        name="expired credentials",
         faults=(error_response(400, "ExpiredToken"),),
         expected=Denied,
         expected_requests={"PUT": 1},
         expected_text="get new ones",
     ),
     Case(
-        name="clock",
+        name="wrong clock",
         faults=(error_response(403, "RequestTimeTooSkewed"),),
         expected=Unavailable,
         expected_requests={"PUT": 1},
         expected_text="clock is wrong",
     ),
-    # Where.
+    # Bucket and request.
     Case(
         name="no bucket",
         faults=(error_response(404, "NoSuchBucket"),),
@@ -338,21 +338,21 @@ CREATES = [
         expected_requests={"PUT": 1},
         expected_text="larger",
     ),
-    # On the way.
+    # Transit.
     Case(
-        name="body broken on the way",
+        name="body damaged in transit",
         faults=(error_response(400, "BadDigest"),),
         expected=CREATED,
         expected_requests={"PUT": 2},
     ),
     Case(
-        name="a hotel's login page",
+        name="a login page of a network",
         faults=(fixed_body(CAPTIVE_PORTAL_PAGE),),
         expected=CREATED,
         expected_requests={"PUT": 2},
     ),
     Case(
-        name="a hotel's login page for ever",
+        name="a login page of a network always",
         faults=(fixed_body(CAPTIVE_PORTAL_PAGE),) * MANY,
         expected=Inconclusive,
         expected_requests={"PUT": 4, "HEAD": 3},
@@ -365,7 +365,7 @@ CREATES = [
 def test_create_maps_each_response(
     case: Case, proxy: S3Proxy, client: S3Client
 ) -> None:
-    """R-E1, R-E2, R-E3: never a false conflict, a false success, a second body."""
+    """No false conflict, no false success, and no second body."""
     bucket = FakeS3()
     if case.key_exists:
         bucket.bodies["p/a"], bucket.metadata["p/a"] = OTHER_BODY, {}
@@ -393,7 +393,7 @@ WRONG_CHECKSUM = {"ETag": '"x"', "x_amz_checksum_crc32": "AAAAAA=="}
 
 
 def truncated_error_response() -> Fault:
-    """A 404 of which only the first bytes come: urllib3's error comes through."""
+    """Return a 404 with a truncated body, so that urllib3 raises an error."""
     whole = error_response(404, "NoSuchKey")
 
     def half(real: Reply) -> Reply:
@@ -418,7 +418,7 @@ READS = [
         expected_text="s3:ListBucket",
     ),
     Case(
-        name="a 404 that is not S3's",
+        name="a 404 of another server",
         faults=(error_response(404),),
         expected=Unavailable,
         expected_requests={"GET": 1},
@@ -430,7 +430,7 @@ READS = [
         expected_requests={"GET": 1},
     ),
     Case(
-        name="half a refusal",
+        name="truncated error",
         faults=(truncated_error_response(),) * 2,
         expected=BODY,
         expected_requests={"GET": 3},
@@ -442,19 +442,19 @@ READS = [
         expected_requests={"GET": 3},
     ),
     Case(
-        name="half a body",
+        name="truncated body",
         faults=(truncated_body(5),),
         expected=BODY,
         expected_requests={"GET": 2},
     ),
     Case(
-        name="half a body for ever",
+        name="truncated body always",
         faults=(truncated_body(5),) * MANY,
         expected=Unavailable,
         expected_requests={"GET": 4},
     ),
     Case(
-        name="a body that stops coming",
+        name="a body that stalls",
         faults=(truncated_body(5, stall=2.0),),
         expected=BODY,
         expected_requests={"GET": 2},
@@ -466,25 +466,25 @@ READS = [
         expected_requests={"GET": 2},
     ),
     Case(
-        name="slow down, for ever",
+        name="slow down, always",
         faults=(error_response(503, "SlowDown"),) * MANY,
         expected=Throttled,
         expected_requests={"GET": 4},
     ),
     Case(
-        name="broken on the way",
+        name="damaged in transit",
         faults=(fixed_body(BODY, **WRONG_CHECKSUM),),
         expected=BODY,
         expected_requests={"GET": 2},
     ),
     Case(
-        name="broken where it lies",
+        name="damaged in the store",
         faults=(fixed_body(BODY, **WRONG_CHECKSUM),) * MANY,
         expected=Damaged,
         expected_requests={"GET": 4},
     ),
     Case(
-        name="a hotel's login page for ever",
+        name="a login page of a network always",
         faults=(fixed_body(CAPTIVE_PORTAL_PAGE),) * MANY,
         expected=Unavailable,
         expected_requests={"GET": 4},
@@ -502,7 +502,7 @@ READS = [
 
 @pytest.mark.parametrize("case", READS, ids=case_name)
 def test_read_maps_each_response(case: Case, proxy: S3Proxy, client: S3Client) -> None:
-    """R-E2, R-E5, R-E7: the whole body or an error, and "missing" only if it is."""
+    """The whole body or an error; `NotFound` only if the key is missing."""
     bucket = FakeS3()
     bucket.bodies["a"], bucket.metadata["a"] = BODY, {}
     proxy.reset(bucket, *case.faults)
@@ -524,19 +524,19 @@ def listing(*keys: str, more: bool = False) -> Fault:
 LISTINGS = [
     Case(name="all well", expected=["a", "b"], expected_requests={"LIST": 1}),
     Case(
-        name="broken off",
+        name="truncated",
         faults=(truncated_body(60), fixed_body(b"<ListBucketResult><IsTrun")),
         expected=["a", "b"],
         expected_requests={"LIST": 3},
     ),
     Case(
-        name="broken off for ever",
+        name="truncated always",
         faults=(fixed_body(b"<ListBucketResult><IsTrun"),) * MANY,
         expected=Unavailable,
         expected_requests={"LIST": 4},
     ),
     Case(
-        name="a hotel's login page is not an empty listing",
+        name="a login page of a network is not an empty listing",
         faults=(fixed_body(CAPTIVE_PORTAL_PAGE),) * MANY,
         expected=Unavailable,
         expected_requests={"LIST": 4},
@@ -555,7 +555,7 @@ LISTINGS = [
         expected_requests={"LIST": 2},
     ),
     Case(
-        name="names that are no keys",
+        name="names that are not keys",
         faults=(listing("p/", "p/a", "p/a b", "p/c/"),),
         expected=["a"],
         expected_requests={"LIST": 1},
@@ -592,7 +592,7 @@ LISTINGS = [
 def test_listing_maps_each_response(
     case: Case, proxy: S3Proxy, client: S3Client
 ) -> None:
-    """R-E2, R-E5, R-E9: what is not listed is not there."""
+    """A failed listing is never an empty one."""
     bucket = FakeS3()
     bucket.bodies.update({"p/a": BODY, "p/b": BODY, "q": BODY})
     proxy.reset(bucket, *case.faults)
@@ -612,7 +612,7 @@ DELETES = [
         expected_requests={"DELETE": 2},
     ),
     Case(
-        name="missing, says a look-alike",
+        name="404 of another server",
         faults=(error_response(404, "NoSuchKey"),),
         expected=None,
         expected_requests={"DELETE": 1},
@@ -658,7 +658,7 @@ REDIRECTS = [
 
 
 @pytest.mark.parametrize("fault", REDIRECTS)
-def test_another_region_is_named_as_the_reason(
+def test_error_of_another_region_names_the_region_option(
     fault: Fault, proxy: S3Proxy, client: S3Client
 ) -> None:
     proxy.reset(FakeS3())
@@ -667,11 +667,11 @@ def test_another_region_is_named_as_the_reason(
         "bucket", client=client, retry_policy=RecordedDelays().retry_policy()
     )
 
-    # botocore looks for the region by itself, so requests are not counted here.
+    # botocore looks up the region, so requests are not counted.
     for work in (store.read("a"), store.create("a", b"")):
-        ends, said = outcome(work)
-        assert Unavailable is ends
-        assert "pass region=" in said
+        result, text = outcome(work)
+        assert Unavailable is result
+        assert "pass region=" in text
 
 
 def test_delays_grow_and_honor_retry_after(proxy: S3Proxy, client: S3Client) -> None:
@@ -701,8 +701,8 @@ def test_retry_after_beyond_the_time_limit_fails_at_once(
 
 
 def test_invalid_date_header_gives_no_time(proxy: S3Proxy, client: S3Client) -> None:
-    for told in ("soon", "", "Sat, 21 Nov 2026 12:00:00 -0000"):
-        proxy.reset(FakeS3(), fixed_body(b"", ETag='"x"', Date=told))
+    for delays in ("soon", "", "Sat, 21 Nov 2026 12:00:00 -0000"):
+        proxy.reset(FakeS3(), fixed_body(b"", ETag='"x"', Date=delays))
         store = S3Store(
             "bucket", client=client, retry_policy=RecordedDelays().retry_policy()
         )

@@ -1,4 +1,4 @@
-"""The sync face: the same verbs, with and without a loop around."""
+"""`SyncStore`: plain calls, with and without a running event loop."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ def test_sync_store_raises_the_same_errors() -> None:
             store.probe()
 
 
-def test_it_works_inside_a_running_loop(tmp_path: Path) -> None:
-    async def story() -> bytes:
+def test_sync_store_works_inside_a_running_loop(tmp_path: Path) -> None:
+    async def scenario() -> bytes:
         with SyncStore(FileStore(tmp_path)) as store:
             store.create("a", b"body")
             return store.read("a")
 
-    assert b"body" == asyncio.run(story())
+    assert b"body" == asyncio.run(scenario())
 
 
 def test_all_keys_iterates_over_every_page() -> None:
@@ -77,7 +77,7 @@ def test_all_keys_iterates_over_every_page() -> None:
         assert keys[1500:] == list(store.all_keys("", after="1499"))
 
 
-def test_closing_ends_the_thread_and_refuses_what_comes_after() -> None:
+def test_close_ends_the_thread_and_later_calls_fail() -> None:
     store = SyncStore(MemoryStore())
     store.keys("")
 
@@ -89,7 +89,7 @@ def test_closing_ends_the_thread_and_refuses_what_comes_after() -> None:
         store.read("a")
 
 
-def test_a_forked_child_can_go_on_using_it(tmp_path: Path) -> None:
+def test_sync_store_works_in_a_forked_child(tmp_path: Path) -> None:
     storage = Path(continuations_storage.__file__).parents[1]
     done = subprocess.run(
         [sys.executable, "-c", AFTER_A_FORK, tmp_path],

@@ -1,4 +1,4 @@
-"""Threads of our own: as many as allowed, kept until the very end of a process."""
+"""The thread pool: limited threads that run until the process ends."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def test_run_returns_the_result_or_raises_the_error() -> None:
     def fail(why: str) -> NoReturn:
         raise LookupError(why)
 
-    async def story() -> None:
+    async def scenario() -> None:
         assert 3 == await threads.run(sum, (1, 2))
         with pytest.raises(LookupError, match="no such thing"):
             await threads.run(fail, "no such thing")
         assert 7 == await threads.run(lambda: 7)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_thread_count_grows_up_to_the_limit() -> None:
@@ -41,7 +41,7 @@ def test_thread_count_grows_up_to_the_limit() -> None:
         gate.wait(10)
         return threading.current_thread().name
 
-    async def story() -> None:
+    async def scenario() -> None:
         await threads.run(time.monotonic)
         await threads.run(time.monotonic)
         assert 1 == running()
@@ -56,7 +56,7 @@ def test_thread_count_grows_up_to_the_limit() -> None:
     def running() -> int:
         return sum(each.name == "test-most" for each in threading.enumerate())
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_cancelled_queued_function_is_not_run() -> None:
@@ -64,7 +64,7 @@ def test_cancelled_queued_function_is_not_run() -> None:
     gate = threading.Event()
     done: list[str] = []
 
-    async def story() -> None:
+    async def scenario() -> None:
         first = asyncio.ensure_future(threads.run(gate.wait, 10))
         second = asyncio.ensure_future(threads.run(done.append, "second"))
         await asyncio.sleep(0.01)
@@ -74,7 +74,7 @@ def test_cancelled_queued_function_is_not_run() -> None:
         assert await first
         await threads.run(done.append, "third")
 
-    asyncio.run(story())
+    asyncio.run(scenario())
     assert ["third"] == done
 
 
@@ -89,7 +89,7 @@ def test_function_runs_inline_if_no_thread_can_start(
     assert 5 == asyncio.run(DaemonThreadPool(4, "test").run(lambda: 5))
 
 
-def test_a_fork_has_threads_of_its_own() -> None:
+def test_forked_child_starts_its_own_threads() -> None:
     script = """
         import asyncio, os
         from continuations_storage.thread_pool import DaemonThreadPool
@@ -106,7 +106,7 @@ def test_a_fork_has_threads_of_its_own() -> None:
 def test_thread_can_store_after_the_main_thread_ended(
     tmp_path: Path,
 ) -> None:
-    """R-A8: the interpreter waits for it, and so does the store."""
+    """The interpreter waits for the thread, and the store still works."""
     script = """
         import asyncio, sys, threading
         from continuations_storage import FileStore
@@ -117,10 +117,10 @@ def test_thread_can_store_after_the_main_thread_ended(
 
         threading.Thread(target=work).start()
     """
-    place = tmp_path / "store"
-    words = [sys.executable, "-c", dedent(script), str(place)]
+    folder = tmp_path / "store"
+    words = [sys.executable, "-c", dedent(script), str(folder)]
 
     done = subprocess.run(words, check=True, timeout=30, capture_output=True)
 
     assert b"" == done.stderr
-    assert b"kept" == (place / "a").read_bytes()
+    assert b"kept" == (folder / "a").read_bytes()

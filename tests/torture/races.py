@@ -153,7 +153,7 @@ def check_one_decision(race_round: Round, replies: Sequence[str]) -> Iterator[st
         yield f"losers got {losers}, but {winners} won"
 
 
-def five_webhooks(race_round: Round) -> Iterator[str]:
+def five_deciders_resume(race_round: Round) -> Iterator[str]:
     """Five deciders of five waits also resume: no decision is left unapplied."""
     ids = wait_ids(race_round.workspace)
     replies = race_round.race(
@@ -309,7 +309,7 @@ RACES: dict[str, tuple[RaceKind, str, int]] = {
     "4 resumers": (four_resumers, "one approval", 2),
     "sweep against resume": (sweep_against_resume, "two turns", 2),
     "50 deciders": (fifty_deciders, "one approval", 1),
-    "5 webhooks": (five_webhooks, "five waits", 1),
+    "5 webhooks": (five_deciders_resume, "five waits", 1),
     "start against start": (starts_with_two_inputs, "two inputs", 0),
     "cancel, decide, expiry": (cancel_decide_expiry, "expiry", 1),
     "frozen at any time": (frozen_at_any_time, "two turns", 2),

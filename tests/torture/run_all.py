@@ -68,15 +68,15 @@ def summary_table(tallies: Iterable[dict[str, Any]]) -> str:
 def all_jobs(options: argparse.Namespace) -> list[tuple[str, ...]]:
     """Return the arguments of `run_module` for all jobs, the longest jobs first."""
     seed = ["--seed", options.seed]
-    limits = (
+    max_trials = (
         [] if options.max_trials is None else ["--max-trials", str(options.max_trials)]
     )
-    limit = [] if options.seconds is None else ["--seconds", str(options.seconds)]
+    time_limit = [] if options.seconds is None else ["--seconds", str(options.seconds)]
     rounds = str(options.rounds)
     scenarios = sorted(SCENARIOS, key=lambda scenario: -len(scenario.steps))
     return [
-        *(("crash_points", s.name, *seed, *limits, *limit) for s in scenarios),
-        *(("races", name, "--rounds", rounds, *seed, *limit) for name in RACES),
+        *(("crash_points", s.name, *seed, *max_trials, *time_limit) for s in scenarios),
+        *(("races", name, "--rounds", rounds, *seed, *time_limit) for name in RACES),
     ]
 
 

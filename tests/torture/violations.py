@@ -90,7 +90,7 @@ def _committed(runner: Runner) -> tuple[set[str], set[str]]:
 def _uncommitted_turns(actor: ProcessActor) -> Iterator[str]:
     """Yield the turns whose request holds messages that no version has.
 
-    Every message must be durable before a model reads it. The only exception are
+    Every message must be durable before a model reads it. The only exceptions are
     results of calls that may be repeated: read-only and idempotent ones.
     """
     committed = {

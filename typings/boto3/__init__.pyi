@@ -1,4 +1,4 @@
-# What is used; boto3 ships no types.
+# The part of boto3 that is used; boto3 has no type hints.
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-# What is used; botocore ships no types.
+# The part of botocore that is used; botocore has no type hints.
 
 class Config:
     def __init__(self, **options: object) -> None: ...

@@ -1,4 +1,4 @@
-# What is used; botocore ships no types.
+# The part of botocore that is used; botocore has no type hints.
 
 class Loader:
     def list_available_services(self, type_name: str) -> list[str]: ...

@@ -1,4 +1,4 @@
-# What is used; botocore ships no types.
+# The part of botocore that is used; botocore has no type hints.
 
 from collections.abc import Callable
 from typing import Any

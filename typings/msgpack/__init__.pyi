@@ -1,4 +1,4 @@
-# The two functions that are used; msgpack ships no types.
+# The part of msgpack that is used; msgpack has no type hints.
 
 from collections.abc import Callable
 from typing import Any

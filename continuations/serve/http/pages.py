@@ -74,7 +74,7 @@ _BUTTONS: Mapping[tuple[str, str], tuple[str, str]] = {
     ),
 }
 _FORM_FIELDS: Mapping[str, str] = {
-    "deny": '<label>Reason for the agent (optional)<textarea name="reason" '
+    "deny": '<label>Reason (optional)<textarea name="reason" '
     'maxlength="4000" rows="2"></textarea></label>',
     "answer": '<label>Result<textarea name="value" maxlength="4000" rows="3">'
     "</textarea></label>",
@@ -84,7 +84,7 @@ _FORM_FIELDS: Mapping[str, str] = {
 def decision_form(wait: Wait, verdict_kinds: Iterable[str]) -> Response:
     """Return the page that shows a wait, with one form for each kind of decision."""
     words = WAIT_WORDS[wait.kind]
-    forms = "".join(_form_html(wait.kind, kind) for kind in verdict_kinds)
+    forms = "".join(_form_html(wait, kind) for kind in verdict_kinds)
     body = (
         f"<p>{escape(words.explanation)}</p>"
         f"{_facts_html(wait_facts(wait))}"
@@ -137,8 +137,10 @@ def _decision_html(decision: Decision, text: str) -> str:
     return f"<p>{_html_text(text)}</p>{_facts_html(facts)}{edited}"
 
 
-def _form_html(wait_kind: str, verdict_kind: str) -> str:
-    button, explanation = _BUTTONS[wait_kind, verdict_kind]
+def _form_html(wait: Wait, verdict_kind: str) -> str:
+    button, explanation = _BUTTONS[wait.kind, verdict_kind]
+    if verdict_kind == "deny" and wait.denial_stops:
+        explanation = "The call does not run, and the run stops."
     # A form without an action posts to its own URL, under every mount prefix.
     return (
         '<form method="post">'

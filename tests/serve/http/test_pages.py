@@ -74,7 +74,9 @@ def test_page_shows_every_field_of_a_wait() -> None:
     for fact in ("transfer", "hr &gt; transfer", "jane-1", wait.id, "new account"):
         assert fact in body
     assert "large sums" in body
-    assert "the run stops" in body
+    assert "<dd>the run stops</dd>" in body
+    assert "The call does not run, and the run stops." in body
+    assert "The agent gets your reason" not in body
     assert "Decide by" in body
     assert "Approve" not in body
 
