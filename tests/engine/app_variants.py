@@ -28,11 +28,11 @@ def versioned_agents() -> list[Agent]:
     prompt = "You are careful." if version == "prompt" else "You are child."
     pay = _pay_in_version(version)
     child = Agent("child", instructions=prompt, tools=[pay], model=model)
-    below: Any = child.as_tool(name="helper" if version == "child" else "child")
+    inner: Any = child.as_tool(name="helper" if version == "child" else "child")
     if version == "no agent":
-        below = tool(name="child")(_pay_in_version("open").function)
+        inner = tool(name="child")(_pay_in_version("open").function)
     name = "chief" if version == "renamed" else "boss"
-    return [Agent(name, tools=[below], model=model)]
+    return [Agent(name, tools=[inner], model=model)]
 
 
 def _pay_in_version(version: str) -> Any:

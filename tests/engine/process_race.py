@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 def run_race(
     environment: RunEnvironment, command: str, count: int, **settings: Any
 ) -> list[str]:
-    """Have so many processes do a thing, and return what each was told."""
+    """Run a command in many processes at once; return what each one got."""
     process = environment.spawn("race", str(count), *command.split(), **settings)
-    told: list[str] = process.wait_for_result()["told"]
-    return told
+    results: list[str] = process.wait_for_result()["results"]
+    return results
 
 
 def run_racer(number: int, command: list[str], runner: Runner) -> str:
-    """Do it once and say what came of it, in short."""
+    """Run the command once and return its result in short."""
     try:
         match command:
             case ["resume"]:
@@ -37,42 +37,42 @@ def run_racer(number: int, command: list[str], runner: Runner) -> str:
             case ["start"]:
                 return type(runner.start("go", run_id="r1")).__name__
             case ["same", wait_id]:
-                found = runner.decide(wait_id, Approve(by="kim"))
+                decision = runner.decide(wait_id, Approve(by="kim"))
             case ["decide", wait_id]:
                 verdict = (Approve if number % 2 else Deny)(by=f"kim{number}")
-                found = runner.decide(wait_id, verdict)
+                decision = runner.decide(wait_id, verdict)
             case _:
                 return f"cannot {command}"
     except AlreadyDecided as error:
-        stands: Any = error.decision
-        return f"AlreadyDecided {stands.kind} {stands.by}"
+        recorded: Any = error.decision
+        return f"AlreadyDecided {recorded.kind} {recorded.by}"
     except ContinuationsError as error:
         return type(error).__name__
-    return f"decided {found.kind} {found.by}"
+    return f"decided {decision.kind} {decision.by}"
 
 
 def fork_racers(count: int, command: list[str]) -> list[str]:
-    """Fork the racers, open the gate, and collect what they were told."""
+    """Fork the racers, open the gate, and collect their results."""
     runner = run_command.make_runner()
-    gate, ready, answers = os.pipe(), os.pipe(), os.pipe()
+    gate, ready, output = os.pipe(), os.pipe(), os.pipe()
     children = [
-        _fork_racer(number, command, runner, gate[0], ready[1], answers[1])
+        _fork_racer(number, command, runner, gate[0], ready[1], output[1])
         for number in range(count)
     ]
-    os.close(answers[1])
+    os.close(output[1])
     arrived = 0
     while arrived < count:
         arrived += len(os.read(ready[0], count))
     os.write(gate[1], b"." * count)
-    with os.fdopen(answers[0]) as lines:
-        told = [json.loads(line) for line in lines]
+    with os.fdopen(output[0]) as lines:
+        results = [json.loads(line) for line in lines]
     codes = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children]
     assert [0] * count == codes
-    return told
+    return results
 
 
 def _fork_racer(
-    number: int, what: list[str], runner: Runner, gate: int, ready: int, answers: int
+    number: int, what: list[str], runner: Runner, gate: int, ready: int, output: int
 ) -> int:
     child = os.fork()
     if child:
@@ -80,8 +80,8 @@ def _fork_racer(
     try:
         os.write(ready, b".")
         os.read(gate, 1)
-        os.write(answers, json.dumps(run_racer(number, what, runner)).encode() + b"\n")
-    except BaseException as error:  # noqa: BLE001 - the child must not go on as a parent
+        os.write(output, json.dumps(run_racer(number, what, runner)).encode() + b"\n")
+    except BaseException as error:  # noqa: BLE001 - the child must not go on as the parent
         sys.stderr.write(f"racer {number}: {error!r}\n")
         os._exit(1)
     os._exit(0)

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 
 def parse_verdict(text: str) -> Verdict:
-    """Return a verdict of its JSON: `{"approve": {"by": "kim"}}`."""
+    """Return the verdict of a JSON text like `{"approve": {"by": "kim"}}`."""
     [(kind, fields)] = json.loads(text).items()
     if kind == "answer":
         return Answer(**fields)
@@ -73,7 +73,7 @@ def wait_to_json(wait: Wait) -> dict[str, Any]:
 def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
     """Return an outcome as JSON values."""
     state = outcome.continuation
-    told: dict[str, Any] = {
+    result: dict[str, Any] = {
         "kind": type(outcome).__name__,
         "run_id": outcome.run_id,
         "version": state.version,
@@ -83,13 +83,13 @@ def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
     }
     match outcome:
         case Finished():
-            told["output"] = outcome.output
+            result["output"] = outcome.output
         case Suspended():
-            told["waits"] = [wait_to_json(wait) for wait in outcome.waits]
-            told["paused"] = outcome.paused
+            result["waits"] = [wait_to_json(wait) for wait in outcome.waits]
+            result["paused"] = outcome.paused
         case Failed():
-            told["error"] = asdict(outcome.error)
-    return told
+            result["error"] = asdict(outcome.error)
+    return result
 
 
 def decision_to_json(decision: Decision) -> dict[str, Any]:
@@ -103,8 +103,8 @@ def load_agents() -> list[Agent]:
     if app == "none":
         return []
     module, _, function = app.partition(":")
-    found: list[Agent] = getattr(importlib.import_module(module), function)()
-    return found
+    agents: list[Agent] = getattr(importlib.import_module(module), function)()
+    return agents
 
 
 def open_test_store() -> Store:
@@ -123,7 +123,7 @@ def open_test_store() -> Store:
 
 
 def make_runner() -> Runner:
-    """Return a runner as the environment says."""
+    """Return the runner that the environment describes."""
     lease = float(os.environ.get("TEST_LEASE", "30"))
     attempts = int(os.environ.get("TEST_ATTEMPTS", "5"))
     ahead = os.environ.get("TEST_AHEAD") or os.environ.get("TEST_SKEWED") or "0"
@@ -137,7 +137,7 @@ def make_runner() -> Runner:
 
 
 def make_should_pause() -> Callable[[], bool] | None:
-    """Return a pause after as many questions as the environment says."""
+    """Return the `should_pause` that the environment describes."""
     questions = os.environ.get("TEST_PAUSE_AFTER")
     return (
         None if questions is None else agent_builders.should_pause_after(int(questions))
@@ -145,19 +145,19 @@ def make_should_pause() -> Callable[[], bool] | None:
 
 
 def tool_results_of_task(runner: Runner, run_id: str, task: str) -> list[str]:
-    """Return the results that one frame's model has read, over all versions."""
-    found: list[str] = []
+    """Return the tool results in one frame, over all versions."""
+    agents: list[str] = []
     for number in range(1, runner.look(run_id).version + 1):
         frames = runner.look(run_id, version=number).run_state.logs.values()
         for log in frames:
             messages = [message.data for message in log.messages]
             if scripts.first_user_message(messages) == task:
-                found += [str(m["content"]) for m in messages if m["role"] == "tool"]
-    return found
+                agents += [str(m["content"]) for m in messages if m["role"] == "tool"]
+    return agents
 
 
 def run_command(command: str, arguments: list[str]) -> dict[str, Any]:  # noqa: C901, PLR0911 - one for each command
-    """Do one command."""
+    """Run one command and return its result."""
     match command, arguments:
         case "start", [run_id, text]:
             return outcome_to_json(
@@ -171,8 +171,12 @@ def run_command(command: str, arguments: list[str]) -> dict[str, Any]:  # noqa: 
             return decision_to_json(
                 make_runner().decide(wait_id, parse_verdict(verdict))
             )
-        case "say", [run_id, task]:
-            return {"said": " ".join(tool_results_of_task(make_runner(), run_id, task))}
+        case "tool-results", [run_id, task]:
+            return {
+                "tool_results": " ".join(
+                    tool_results_of_task(make_runner(), run_id, task)
+                )
+            }
         case "cancel", [run_id]:
             state = make_runner().cancel(run_id, reason="Enough.", by="kim")
             return {"status": state.status}
@@ -202,7 +206,7 @@ def run_command(command: str, arguments: list[str]) -> dict[str, Any]:  # noqa: 
         case "race", [count, *what]:
             from tests.engine import process_race  # noqa: PLC0415 - it imports this module
 
-            return {"told": process_race.fork_racers(int(count), what)}
+            return {"results": process_race.fork_racers(int(count), what)}
         case _:
             return {"raised": f"no command {command}"}
 
@@ -218,13 +222,13 @@ def error_to_json(error: ContinuationsError) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Do the command of the command line and print what it came to."""
+    """Run the command of the command line and print its result."""
     command, *words = sys.argv[1:]
     try:
-        told = run_command(command, words)
+        result = run_command(command, words)
     except ContinuationsError as error:
-        told = error_to_json(error)
-    sys.stdout.write(json.dumps(told) + "\n")
+        result = error_to_json(error)
+    sys.stdout.write(json.dumps(result) + "\n")
 
 
 if __name__ == "__main__":

@@ -131,7 +131,7 @@ def test_budget_is_kept_with_the_run_over_processes(
     assert isinstance(outcome, Suspended)
     Runner([], store=store).decide(outcome.waits[0].id, Approve(by="kim"))
 
-    # What was approved runs; the model is not asked what it says to it
+    # The approved call runs, but the model is not asked again
     ended = Runner(agent, store=store).start("go", run_id="r1")
 
     assert "budget" == assert_failed(ended).error.code
@@ -143,15 +143,15 @@ def test_open_waits_are_closed_when_the_budget_ends_the_run(
 ) -> None:
     """A late approval raises `Cancelled`, and its call does not run."""
     store = MemoryStore()
-    told: list[str] = []
+    notified: list[str] = []
     runner = Runner(
-        make_boss(SCRIPT), store=store, notify=lambda wait: told.append(wait.id)
+        make_boss(SCRIPT), store=store, notify=lambda wait: notified.append(wait.id)
     )
     outcome = runner.start("go", run_id="r1", budget=Budget(requests=4))
 
     assert "budget" == assert_failed(outcome).error.code
     assert [] == list(runner.waiting())
-    for wait_id in told:
+    for wait_id in notified:
         with pytest.raises(Cancelled):
             runner.decide(wait_id, Approve(by="kim"))
     runner.sweep()

@@ -61,20 +61,20 @@ def test_verify_is_not_called_before_the_claim_is_over() -> None:
         assert isinstance(outcome, Suspended)
         await runner().decide(outcome.waits[0].id, Approve(by="kim"))
 
-        # Given a request that is given up on while the money is on its way
+        # Given a request that is cancelled while the payment is in progress
         resuming = asyncio.create_task(runner().resume("r1"))
         await asyncio.to_thread(sending.wait, 10)
         resuming.cancel()
         with pytest.raises(asyncio.CancelledError):
             await resuming
 
-        # When somebody else comes at once, it is told to come later
+        # When another process resumes the run at once, it gets RunBusy
         with pytest.raises(RunBusy):
             await runner().resume("r1")
         assert () == (await runner().sweep()).resumed
         assert [] == asked
 
-        # Then, once the claim is over, the bank knows; it is paid once
+        # Then, after the claim, the bank knows of the payment, and it is paid once
         sent.set()
         await asyncio.to_thread(wait_until, lambda: bank)
         clock.seconds += 31

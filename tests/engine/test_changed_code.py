@@ -24,15 +24,15 @@ def test_change_of_the_pending_call_raises_agent_changed_and_writes_nothing(
     environment.approve(wait)
     before = environment.objects()
 
-    # When it is resumed by code in which it is another call, or none
-    told = environment.run("resume", "r1", app=APP, code=code)
+    # When it is resumed by code in which the call is another one, or missing
+    result = environment.run("resume", "r1", app=APP, code=code)
 
-    # Then that is told by name, and every byte of the store is as it was
-    assert ("AgentChanged", "r1") == (told["raised"], told["run_id"])
+    # Then the error names the run, and the store is unchanged
+    assert ("AgentChanged", "r1") == (result["raised"], result["run_id"])
     assert before == environment.objects()
     assert [] == environment.effects()
 
-    # And a sweep by that code does no harm either
+    # And a sweep with that code changes nothing either
     swept = environment.run("sweep", app=APP, code=code)
     assert {"r1": "AgentChanged"} == swept["failed"]
 
@@ -63,7 +63,7 @@ def test_change_beside_the_pending_call_is_reported_and_resumes(
     """A changed prompt or policy is reported once and does not stop the run."""
     [wait] = environment.run("start", "r1", "go", app=APP)["waits"]
 
-    # When it is only looked at, it still waits: no policy takes a wait back (R-C6)
+    # When it is resumed undecided, it still waits: a new policy closes no wait
     undecided = environment.run("resume", "r1", app=APP, code=code)
     assert "Suspended" == undecided["kind"]
 

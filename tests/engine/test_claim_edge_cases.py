@@ -50,9 +50,9 @@ class SlowStore(MemoryStore):
 
     async def create(self, key: str, body: bytes) -> datetime | None:
         """Put the body, and take long to say so."""
-        told = await super().create(key, body)
+        store_time = await super().create(key, body)
         self._time.seconds += 12
-        return told
+        return store_time
 
 
 def test_slow_store_without_time_keeps_the_rest_of_the_claim(
@@ -91,23 +91,23 @@ def test_second_worker_leaves_no_marker_and_asks_no_model(
         agent = agent_builders.make_boss(SCRIPT)
         other = AsyncRunner(agent, store=store, clock=clock)
 
-        async def comes(other: AsyncRunner = other) -> None:
+        async def interfere(other: AsyncRunner = other) -> None:
             with suppress(ContinuationsError):
                 await other.start("go", run_id="r1")
 
-        visited = InterleavingStore(store, number, comes)
+        interleaved = InterleavingStore(store, number, interfere)
         turns = len(environment.turns())
 
         # When it has come to its end
-        outcome = agent_builders.make_runner(SCRIPT, store=visited, clock=clock).start(
-            "go", run_id="r1"
-        )
+        outcome = agent_builders.make_runner(
+            SCRIPT, store=interleaved, clock=clock
+        ).start("go", run_id="r1")
 
         # Then the model was asked once, and nothing is left to be looked at
         assert isinstance(outcome, Finished), number
         assert turns + 1 == len(environment.turns()), number
         assert [] == asyncio.run(store.keys("markers/")), number
-        if visited.request_count < number:
+        if interleaved.request_count < number:
             assert number > 5
             return
     pytest.fail("it was never left alone")
@@ -129,9 +129,11 @@ def test_worker_with_a_wrong_clock_closes_no_wait(
     store = store_with_time(clock, in_listings=listings)
     runner = make_payment_runner(store=store, clock=clock)
     wait = start_and_get_wait(runner)
-    wished = on("create", crashed("after"), prefix=layout.cancel_request_key("r1"))
+    cancel_requested = on(
+        "create", crashed("after"), prefix=layout.cancel_request_key("r1")
+    )
     with pytest.raises(Crash):
-        Runner([], store=FaultyStore(store, wished), clock=clock).cancel("r1")
+        Runner([], store=FaultyStore(store, cancel_requested), clock=clock).cancel("r1")
     before = asyncio.run(store.keys(""))
 
     # When one comes whose clock is wrong
@@ -205,6 +207,6 @@ def test_every_version_names_the_marker_that_guards_it(*, listings: bool) -> Non
     for number in range(1, last + 1):
         named = asyncio.run(versions.load(number)).marker_keys
         assert 1 == len(named), number
-        # What was made for the decision serves where the store told its time.
+        # The decision's marker is used if the store's listing gives the time.
         serves = listings and number > before
         assert serves == (named == (made.marker,)), number

@@ -68,8 +68,8 @@ def test_a_frozen_worker_that_was_replaced_writes_nothing(
     time.sleep(1.1)
 
     # When another one takes over and settles what is not known
-    told = environment.resume(script, lease="5")
-    [wait] = told["waits"]
+    result = environment.resume(script, lease="5")
+    [wait] = result["waits"]
     assert "unknown" == wait["kind"]
     environment.decide(wait, {"answer": {"value": "paid 1"}})
     assert "Finished" == environment.resume(script, lease="5")["kind"]
@@ -79,7 +79,7 @@ def test_a_frozen_worker_that_was_replaced_writes_nothing(
     frozen.send(signal.SIGCONT)
     woken = frozen.wait_for_result()
 
-    # Then it is told, and has written and called nothing
+    # Then it gets StaleRun, and has written and called nothing
     assert "StaleRun" == woken["raised"]
     after = environment.objects()
     assert {key: stored[key] for key in stored if key in after} == stored
@@ -124,9 +124,9 @@ def test_a_failed_renewal_stops_the_work(environment: RunEnvironment) -> None:
         await asyncio.sleep(0.6)
         return "slept"
 
-    below = MemoryStore()
+    inner = MemoryStore()
     failing = FaultyStore(
-        below, on("create", refused(), prefix="runs/", skip=2, times=9)
+        inner, on("create", refused(), prefix="runs/", skip=2, times=9)
     )
     with pytest.raises(StoreUnavailable):
         Runner(agent_builders.make_boss(script, nap), store=failing, lease=0.6).start(
@@ -134,7 +134,7 @@ def test_a_failed_renewal_stops_the_work(environment: RunEnvironment) -> None:
         )
     assert ["go 0"] == environment.turns()
 
-    runner = Runner(agent_builders.make_boss(script, nap), store=below, lease=5)
+    runner = Runner(agent_builders.make_boss(script, nap), store=inner, lease=5)
     wait_until(lambda: is_claim_over(runner))
     assert isinstance(runner.resume("r"), Finished)
     assert (["nap ", "nap "], ["go 0", "go 1"]) == (

@@ -22,7 +22,7 @@ SCRIPT: Script = {"go": [[call("look")], "end"]}
         # The claim; the reply and the intent to run it; the end.
         ({"read_only": True}, 3),
         ({"idempotent": True}, 3),
-        # Its result, which nobody could get again, before the model is asked.
+        # Its result, which cannot be obtained again, before the model is asked.
         ({}, 4),
     ],
 )

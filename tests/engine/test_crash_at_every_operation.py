@@ -109,27 +109,27 @@ def test_a_crash_at_every_storage_operation(
 ) -> None:
     """Same end, each effect once, no turn asked again, and no key left behind."""
     # Given how the story ends when nothing happens
-    quiet = FaultyStore(MemoryStore())
-    end = run_to_end(environment, ManualClock(), quiet)
+    undisturbed = FaultyStore(MemoryStore())
+    end = run_to_end(environment, ManualClock(), undisturbed)
     assert FULL_SCRIPT_EFFECTS == sorted(environment.effect_names())
-    count = len(quiet.operations)
+    count = len(undisturbed.operations)
     deaths = 0
 
     for number in range(1, count + 1):
         (environment.folder / "effects").unlink()
         (environment.folder / "turns").unlink(missing_ok=True)
         clock = ManualClock()
-        below = MemoryStore(clock.now)
+        inner = MemoryStore(clock.now)
 
         # When the process dies at one operation
-        dying = FaultyStore(below, at(number, crashed(moment)))
+        dying = FaultyStore(inner, at(number, crashed(moment)))
         try:
             run_to_end(environment, clock, dying)
         except Crash:
             deaths += 1
 
         # And another one comes
-        runner = Runner(make_boss(), store=below, clock=clock)
+        runner = Runner(make_boss(), store=inner, clock=clock)
         after = recovery(runner, environment, clock)
         if isinstance(after, Suspended):
             after = resume_to_end(runner, environment, clock)
@@ -149,11 +149,11 @@ def test_a_crash_at_every_storage_operation(
         assert len(repeatable) <= 3, where
         # And a crash makes at most the turns that were under way be asked again
         assert len(environment.turns()) - len(set(environment.turns())) <= 3, where
-        # And a sweep leaves nothing behind that would be looked at for ever
+        # And sweeps leave no marker and no wait object
         for _ in range(3):
             clock.seconds += 3600
             runner.sweep()
-        assert [] == remaining_keys(below), where
+        assert [] == remaining_keys(inner), where
 
     # Parallel frames share commits as they come, so counts differ by a few.
     assert deaths > count * 0.9

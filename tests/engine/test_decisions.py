@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -82,13 +82,13 @@ def test_late_approval_is_rejected_and_the_run_continues(
     wait = start_and_get_wait(runner)
     assert clock.now() + timedelta(seconds=60) == wait.deadline
 
-    # When somebody says yes a moment too late
+    # When a person approves a moment too late
     clock.seconds = 60.001
     with pytest.raises(WaitExpired):
         runner.decide(wait.id, Approve())
     outcome = runner.resume("r1")
 
-    # Then it did not run, and later ones are told so too
+    # Then the call did not run, and later deciders get the same error
     assert isinstance(outcome, Finished)
     assert root_tool_results(outcome)[0].startswith("EXPIRED:")
     assert [] == environment.effects()
@@ -154,7 +154,7 @@ def test_approval_older_than_valid_for_opens_a_new_wait(
     clock.seconds = 61
     again = single_wait(runner.resume("r1"))
 
-    # Then nothing ran and a new wait stands there, and only it
+    # Then nothing ran, and only a new wait is open
     assert (wait.id, []) != (again.id, environment.effects())
     assert [] == environment.effects()
     assert "older than 60 s" in str(again.note)
@@ -166,6 +166,19 @@ def test_approval_older_than_valid_for_opens_a_new_wait(
     runner.decide(again.id, Approve())
     assert isinstance(runner.resume("r1"), Finished)
     assert ["pay 5 kim"] == environment.effect_names()
+
+
+def test_decided_wait_is_not_shown_as_open() -> None:
+    """It is not listed, and reading it raises the decision."""
+    runner = make_payment_runner()
+    wait = start_and_get_wait(runner)
+    runner.decide(wait.id, Approve(by="kim"))
+
+    assert [] == list(runner.waiting())
+    with pytest.raises(AlreadyDecided) as raised:
+        runner.wait(wait.id)
+    recorded: Any = raised.value.decision
+    assert ("approve", "kim") == (recorded.kind, recorded.by)
 
 
 # Cancelling -------------------------------------------------------------------
@@ -182,7 +195,7 @@ def test_cancelling_closes_every_wait_in_the_tree(environment: RunEnvironment) -
 
     @tool
     def free() -> str:
-        """Do what needs nobody."""
+        """Run without an approval."""
         return "free"
 
     model = scripts.scripted_model(script)
@@ -199,7 +212,7 @@ def test_cancelling_closes_every_wait_in_the_tree(environment: RunEnvironment) -
     for _ in range(2):
         assert "cancelled" == blind.cancel("r1", reason="Enough.", by="kim").status
 
-    # Then nothing runs any more, and each late word is told what stands
+    # Then nothing runs any more, and each late decider gets the recorded decision
     ended = runner.resume("r1")
     assert isinstance(ended, Failed)
     assert ("cancelled", "Enough.") == (ended.error.code, ended.error.message)
@@ -211,9 +224,9 @@ def test_cancelling_closes_every_wait_in_the_tree(environment: RunEnvironment) -
     assert [] == list(runner.waiting())
 
     # And what had finished is kept, in a transcript that is whole
-    said = root_tool_results(ended)
+    results = root_tool_results(ended)
     assert ["CANCELLED", "free", "CANCELLED"] == [
-        text.split()[0].strip(":") for text in said
+        text.split()[0].strip(":") for text in results
     ]
 
 
@@ -231,10 +244,10 @@ def test_cancel_stops_a_run_of_another_process_at_its_next_commit(
     holder = environment.spawn("start", "r1", "go", script=script)
     wait_until(environment.effect_names)
 
-    told = environment.run("cancel", "r1", app="none")
+    result = environment.run("cancel", "r1", app="none")
     ended = holder.wait_for_result()
 
-    assert "running" == told["status"]
+    assert "running" == result["status"]
     assert ("Failed", "cancelled") == (ended["kind"], ended["error"]["code"])
     assert ["act 1"] == environment.effect_names()
     assert ["acted 1"] == [

@@ -134,7 +134,7 @@ def test_answer_does_not_decide_an_approval() -> None:
 
 
 class Order(BaseModel):
-    """What is paid."""
+    """The order that is paid."""
 
     cents: int
     target: str = "kim"
@@ -171,7 +171,7 @@ def test_values_that_the_tool_adds_to_an_edit_open_a_new_wait(
         {**whole, "order": {"cents": 2, "target": "jo", "currency": "EUR"}},
     ]
     for edit in edits:
-        # Given a yes to less, or to more, than the tool would make of it
+        # Given an approval of less, or of more, than the tool would run with
         runner.decide(wait.id, Approve(arguments=edit))
         outcome = runner.resume("r1")
 

@@ -101,24 +101,28 @@ def test_a_run_that_ends_while_it_is_cancelled_has_one_end() -> None:
         other = AsyncRunner(
             make_boss(PAY_SCRIPT, make_pay_tool()), store=store, clock=clock
         )
-        visited = InterleavingStore(store, number, partial(other.resume, "r1"))
+        interleaved = InterleavingStore(store, number, partial(other.resume, "r1"))
 
         # When it is cancelled
-        told = Runner([], store=visited, clock=clock).cancel("r1", reason="Enough.")
+        result = Runner([], store=interleaved, clock=clock).cancel(
+            "r1", reason="Enough."
+        )
 
-        # Then all are told of the same end, which is the last version
-        if visited.request_count < number:
+        # Then every process sees the same end, which is the last version
+        if interleaved.request_count < number:
             assert {"cancelled", "finished"} == ends
             return
-        ends.add(told.status)
-        stands = runner.look("r1")
-        assert (stands.status, stands.version) == (told.status, told.version), number
+        ends.add(result.status)
+        newest = runner.look("r1")
+        assert (newest.status, newest.version) == (result.status, result.version), (
+            number
+        )
         statuses = [
             runner.look("r1", version=each).status
-            for each in range(1, stands.version + 1)
+            for each in range(1, newest.version + 1)
         ]
         assert {"running", "suspended"} >= set(statuses[:-1]), number
-        # And nothing of it is left to be looked at, once somebody swept
+        # And a sweep leaves no marker and no wait object
         clock.seconds += 120
         runner.sweep()
         assert [] == asyncio.run(store.keys("markers/"))
@@ -133,7 +137,7 @@ def test_sweep_carries_out_a_recorded_cancel_request(
     """The process may die right after recording it; before that, nothing happens."""
     followed = 0
     for number in range(1, 30):
-        # Given a run at a wait, and somebody who dies while cancelling it
+        # Given a run that waits, and a process that dies while it cancels the run
         store, clock = MemoryStore(), ManualClock()
         runner = make_payment_runner(store=store, clock=clock)
         wait = start_and_get_wait(runner)
@@ -143,14 +147,16 @@ def test_sweep_carries_out_a_recorded_cancel_request(
         if not dying.has_crashed:
             assert followed > 3
             return
-        wished = asyncio.run(read_cancel_request(Objects(store), "r1")) is not None
+        cancel_requested = (
+            asyncio.run(read_cancel_request(Objects(store), "r1")) is not None
+        )
 
         # When only sweeps come
         clock.seconds += 120
         assert {} == runner.sweep().errors
 
         # Then it is cancelled if that was recorded, and can go on as before if not
-        if wished:
+        if cancel_requested:
             followed += 1
             assert "cancelled" == runner.look("r1").status, number
             with pytest.raises(Cancelled):
@@ -179,17 +185,17 @@ def test_wait_that_is_closed_by_cancel_records_the_reason() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "told"),
+    ("reason", "message"),
     [(None, "pay was denied"), ("", "pay was denied"), ("No.", "pay was denied: No.")],
 )
 def test_failed_run_contains_the_reason_of_the_denial(
-    reason: str | None, told: str
+    reason: str | None, message: str
 ) -> None:
-    """Without a reason, the message has none."""
+    """The message invents no reason."""
     runner = make_payment_runner(ApprovalPolicy(on_denied="stop"))
     runner.decide(start_and_get_wait(runner).id, Deny(reason=reason))
 
     outcome = runner.resume("r1")
 
     assert isinstance(outcome, Failed)
-    assert told == outcome.error.message
+    assert message == outcome.error.message

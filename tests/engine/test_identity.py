@@ -124,17 +124,17 @@ def test_child_can_suspend_three_times(environment: RunEnvironment) -> None:
         "go": [[call("left", input="A")], "all"],
         "A": pay_lines("1", "2", "3"),
     }
-    told = environment.start(script)
+    result = environment.start(script)
     ids: list[str] = []
     for done in (["pay 1"], ["pay 1", "pay 2"], ["pay 1", "pay 2", "pay 3"]):
-        [wait] = told["waits"]
+        [wait] = result["waits"]
         ids.append(wait["id"])
         environment.approve(wait)
-        told = environment.resume(script)
+        result = environment.resume(script)
 
         assert done == environment.effect_names()
 
-    assert ("all", 3) == (told["output"], len(set(ids)))
+    assert ("all", 3) == (result["output"], len(set(ids)))
     assert len(set(environment.turns())) == len(environment.turns())
 
 
@@ -157,10 +157,10 @@ def test_two_children_are_decided_in_either_order(
 
     # When one is approved and the run resumed
     environment.approve(waits[first])
-    told = environment.resume(SIBLINGS)
+    result = environment.resume(SIBLINGS)
 
     # Then that child has finished and the other still waits at the same wait
-    assert [waits[second]["id"]] == [wait["id"] for wait in told["waits"]]
+    assert [waits[second]["id"]] == [wait["id"] for wait in result["waits"]]
     assert f"{first.upper()} 1" in environment.turns()
 
     # When the other one is approved too
@@ -196,14 +196,14 @@ def test_a_decision_for_an_unknown_wait_is_refused(environment: RunEnvironment) 
         "../../etc/passwd",
         f"{wait['id']}/..",
     ):
-        told = (
+        result = (
             environment.approve(wrong)
             if wrong == f"{kind}@r2"
             else _try_to_approve(environment, wrong)
         )
 
         # Then it is refused by name and nothing is written
-        assert "WaitNotFound" == told["raised"], wrong
+        assert "WaitNotFound" == result["raised"], wrong
     assert before == environment.objects()
 
 
@@ -230,10 +230,10 @@ def test_wait_of_a_run_in_another_store_is_not_found(
     there.start(script)
 
     # When the wait of a run in another store is decided here
-    told = there.approve(wait)
+    result = there.approve(wait)
 
     # Then it is not found, and that run still waits
-    assert "WaitNotFound" == told["raised"]
+    assert "WaitNotFound" == result["raised"]
     assert "Suspended" == there.resume(script)["kind"]
 
 

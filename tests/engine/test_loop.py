@@ -133,7 +133,7 @@ def test_a_tool_may_run_an_agent_of_its_own() -> None:
 
 
 def endless_script() -> dict[str, Any]:
-    """Return a script that calls the same tool for ever."""
+    """Return a script that calls the same tool in every turn."""
     return {task: [[call("again")]] * 50 for task in ("go", "A")}
 
 
@@ -202,7 +202,7 @@ def test_depth_is_bounded_only_if_asked_for(environment: RunEnvironment) -> None
 
 
 class Order(BaseModel):
-    """What a child is called with."""
+    """The input of a sub-agent."""
 
     item: str
     count: int = 1
@@ -210,7 +210,7 @@ class Order(BaseModel):
 
 @dataclass
 class Receipt:
-    """What an agent ends with."""
+    """The output of an agent."""
 
     total: int
     note: str = ""
@@ -273,7 +273,7 @@ def test_run_is_resumable_after_a_model_error(environment: RunEnvironment) -> No
             and scripts.turn_count(messages) == 1
             and down[0]
         ):
-            # What the other one wants is not begun any more once a model has failed.
+            # After a model failed, the calls of the other agent do not begin any more.
             wait_until(lambda: "work 2" in environment.effect_names())
             return {"status": 400, "body": {"error": {"message": "quota"}}}
         return scripts.server_rule(script)(messages, model)

@@ -96,15 +96,15 @@ def test_sweep_of_another_process_continues_a_paused_run(
     environment: RunEnvironment, questions: int
 ) -> None:
     """A fresh interpreter needs nothing but the store."""
-    told = environment.run(
+    result = environment.run(
         "start", "r1", "go", script=SCRIPT, pause_after=str(questions)
     )
     swept = environment.run("sweep", script=SCRIPT)
 
-    if told["kind"] == "Suspended":
-        assert told["paused"]
-        (told,) = swept["resumed"]
-    assert ("Finished", "end") == (told["kind"], told["output"])
+    if result["kind"] == "Suspended":
+        assert result["paused"]
+        (result,) = swept["resumed"]
+    assert ("Finished", "end") == (result["kind"], result["output"])
     assert sorted(environment.effect_names()) == EXPECTED_EFFECTS
     assert sorted(environment.turns()) == EXPECTED_TURNS
 
@@ -184,9 +184,9 @@ def test_run_recovers_from_a_crash_while_it_pauses(
 def test_suspension_for_an_approval_is_not_paused(environment: RunEnvironment) -> None:
     """`paused` is False if the run waits for a person."""
 
-    told = environment.start({"go": [[call("pay", what="x")], "end"]})
+    result = environment.start({"go": [[call("pay", what="x")], "end"]})
 
-    assert ("Suspended", False) == (told["kind"], told["paused"])
+    assert ("Suspended", False) == (result["kind"], result["paused"])
 
 
 def test_decided_run_without_time_is_paused_and_due(
@@ -202,5 +202,5 @@ def test_decided_run_without_time_is_paused_and_due(
     assert isinstance(outcome, Suspended)
     assert outcome.paused
     assert [] == environment.effect_names()
-    (told,) = environment.run("sweep", script=script)["resumed"]
-    assert ("Finished", ["pay x"]) == (told["kind"], environment.effect_names())
+    (result,) = environment.run("sweep", script=script)["resumed"]
+    assert ("Finished", ["pay x"]) == (result["kind"], environment.effect_names())

@@ -78,7 +78,7 @@ JUNK: list[Any] = [None, 0, 1, "", "no", "false", [], {}, Approve]
 
 
 async def is_negative_async(cents: int) -> bool:
-    """Ask nobody, after a while."""
+    """Return False for ordinary amounts, asynchronously."""
     await asyncio.sleep(0)
     return cents < 0
 

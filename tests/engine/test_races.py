@@ -33,15 +33,15 @@ def test_one_of_four_resuming_processes_finishes_the_run(
     environment.approve(wait)
 
     # When four interpreters resume it
-    told = [
+    results = [
         p.wait_for_result()
         for p in [environment.spawn("resume", "r1", script=SLOW) for _ in "four"]
     ]
 
-    # Then each call ran once, each turn was asked once, and nobody was told nonsense
+    # Then each call ran once, and each turn was asked once
     assert ["pay x", "act y"] == environment.effect_names()
     assert ["go 0", "go 1", "go 2"] == environment.turns()
-    ends = Counter(each.get("raised") or each["kind"] for each in told)
+    ends = Counter(each.get("raised") or each["kind"] for each in results)
     assert ends["Finished"] >= 1
     assert {"Finished", "RunBusy", "StaleRun"} >= set(ends)
 
@@ -53,11 +53,11 @@ def test_one_of_twenty_resuming_processes_finishes_the_run(
     [wait] = environment.start(SLOW)["waits"]
     environment.approve(wait)
 
-    told = process_race.run_race(environment, "resume", 20, script=SLOW)
+    results = process_race.run_race(environment, "resume", 20, script=SLOW)
 
     assert ["pay x", "act y"] == environment.effect_names()
     assert ["go 0", "go 1", "go 2"] == environment.turns()
-    assert {"Finished", "RunBusy", "StaleRun"} >= set(told)
+    assert {"Finished", "RunBusy", "StaleRun"} >= set(results)
 
 
 def test_ten_processes_that_start_one_id_start_one_run(
@@ -66,11 +66,11 @@ def test_ten_processes_that_start_one_id_start_one_run(
     """One run is created, and its tool runs once."""
     script: Script = {"go": [[call("act", what="y", then="sleep:0.3")], "end"]}
 
-    told = process_race.run_race(environment, "start", 10, script=script)
+    results = process_race.run_race(environment, "start", 10, script=script)
 
     assert ["act y"] == environment.effect_names()
-    assert {"Finished", "RunBusy", "StaleRun"} >= set(told)
-    assert "Finished" in told
+    assert {"Finished", "RunBusy", "StaleRun"} >= set(results)
+    assert "Finished" in results
 
 
 def test_one_of_fifty_deciders_wins(environment: RunEnvironment) -> None:
@@ -78,17 +78,19 @@ def test_one_of_fifty_deciders_wins(environment: RunEnvironment) -> None:
     script: Script = {"go": [[call("pay", what="x")], "end"]}
     [wait] = environment.start(script)["waits"]
 
-    # When fifty processes decide at the same moment, half of them with a No
-    told = process_race.run_race(environment, f"decide {wait['id']}", 50, script=script)
+    # When fifty processes decide at the same moment, half of them to deny
+    results = process_race.run_race(
+        environment, f"decide {wait['id']}", 50, script=script
+    )
 
-    # Then exactly one decision stands, and each loser was told that one
-    winners = [each for each in told if each.startswith("decided")]
-    losers = {each for each in told if not each.startswith("decided")}
+    # Then exactly one decision is recorded, and each loser got it
+    winners = [each for each in results if each.startswith("decided")]
+    losers = {each for each in results if not each.startswith("decided")}
     assert 1 == len(winners)
     kind, by = winners[0].removeprefix("decided ").split()
     assert {f"AlreadyDecided {kind} {by}"} == losers
 
-    # And it is what the run does
+    # And the run obeys it
     ended = environment.resume(script)
     assert (["pay x"] if kind == "approve" else []) == environment.effect_names()
     assert "Finished" == ended["kind"]
@@ -101,9 +103,11 @@ def test_same_decision_fifty_times_is_recorded_once(
     script: Script = {"go": [[call("pay", what="x")], "end"]}
     [wait] = environment.start(script)["waits"]
 
-    told = process_race.run_race(environment, f"same {wait['id']}", 50, script=script)
+    results = process_race.run_race(
+        environment, f"same {wait['id']}", 50, script=script
+    )
 
-    assert {"decided approve kim"} == set(told)
+    assert {"decided approve kim"} == set(results)
     environment.resume(script)
     assert ["pay x"] == environment.effect_names()
     # Also after the end
@@ -123,12 +127,12 @@ def test_racing_decide_cancel_and_resume_have_one_end(
         environment.spawn("cancel", "r1", app="none"),
         environment.spawn("resume", "r1", script=script),
     ]
-    told = [process.wait_for_result() for process in spawned]
+    results = [process.wait_for_result() for process in spawned]
 
     # Then the run ends one way, and the effect says the same
     end = environment.resume(script)
-    decided = "decided" in told[0]
-    assert decided or "Cancelled" == told[0]["raised"]
+    decided = "decided" in results[0]
+    assert decided or "Cancelled" == results[0]["raised"]
     assert end["kind"] in {"Finished", "Failed"}
     assert (end["kind"] == "Finished") <= (["pay x"] == environment.effect_names())
     assert len(environment.effect_names()) <= int(decided)
@@ -141,12 +145,12 @@ def test_run_busy_error_names_the_end_of_the_claim(environment: RunEnvironment) 
     try:
         wait_until_tool_runs(environment)
         before = time.monotonic()
-        told = environment.resume(script)
+        result = environment.resume(script)
     finally:
         first.wait()
 
-    assert ("RunBusy", "r1") == (told["raised"], told["run_id"])
-    assert "claim until" in told["message"]
+    assert ("RunBusy", "r1") == (result["raised"], result["run_id"])
+    assert "claim until" in result["message"]
     assert time.monotonic() - before < 30
     assert ["act x"] == environment.effect_names()
 

@@ -83,11 +83,11 @@ def make_nested_runner() -> Runner:
 
 def test_denial_at_the_root_does_not_run_the_call(environment: RunEnvironment) -> None:
     """The denied call of the root agent has no effect."""
-    here = make_runner(ONE_PAYMENT_SCRIPT)
-    [wait] = start_and_get_wait_ids(here)
-    here.decide(wait, Deny())
+    runner = make_runner(ONE_PAYMENT_SCRIPT)
+    [wait] = start_and_get_wait_ids(runner)
+    runner.decide(wait, Deny())
 
-    assert isinstance(here.resume("r"), Finished)
+    assert isinstance(runner.resume("r"), Finished)
     assert [] == environment.effects()
 
 
@@ -96,11 +96,11 @@ def test_each_call_of_a_child_has_its_own_decision(
     environment: RunEnvironment, yes: int
 ) -> None:
     """One call is approved and one denied, in both orders."""
-    here = make_nested_runner()
-    waits = start_and_get_wait_ids(here)
-    here.decide(waits[yes], Approve())
-    here.decide(waits[1 - yes], Deny())
-    here.resume("r")
+    runner = make_nested_runner()
+    waits = start_and_get_wait_ids(runner)
+    runner.decide(waits[yes], Approve())
+    runner.decide(waits[1 - yes], Deny())
+    runner.resume("r")
 
     assert [f"pay {'ab'[yes]}"] == environment.effect_names()
 
@@ -109,9 +109,9 @@ def test_denial_is_reported_to_the_model_which_continues(
     environment: RunEnvironment,
 ) -> None:
     """A denial is a result of its own kind."""
-    here = make_runner(ONE_PAYMENT_SCRIPT)
-    here.decide(start_and_get_wait_ids(here)[0], Deny(reason="Too dear."))
-    outcome = here.resume("r")
+    runner = make_runner(ONE_PAYMENT_SCRIPT)
+    runner.decide(start_and_get_wait_ids(runner)[0], Deny(reason="Too dear."))
+    outcome = runner.resume("r")
 
     assert isinstance(outcome, Finished)
     assert ("end", True) == (
@@ -123,10 +123,10 @@ def test_denial_is_reported_to_the_model_which_continues(
 
 def test_second_resume_runs_nothing_again(environment: RunEnvironment) -> None:
     """A finished run stays as it is."""
-    here = make_runner(ONE_PAYMENT_SCRIPT)
-    here.decide(start_and_get_wait_ids(here)[0], Approve())
+    runner = make_runner(ONE_PAYMENT_SCRIPT)
+    runner.decide(start_and_get_wait_ids(runner)[0], Approve())
     for _ in range(3):
-        assert isinstance(here.resume("r"), Finished)
+        assert isinstance(runner.resume("r"), Finished)
 
     assert ["pay a"] == environment.effect_names()
 
@@ -135,16 +135,16 @@ def test_suspension_during_a_resume_keeps_every_pending_call(
     environment: RunEnvironment,
 ) -> None:
     """The second suspension loses neither calls nor approvals."""
-    here = make_runner(TWO_PAYMENTS_SCRIPT)
-    first, second = start_and_get_wait_ids(here)
-    here.decide(first, Approve())
-    outcome = here.resume("r")
+    runner = make_runner(TWO_PAYMENTS_SCRIPT)
+    first, second = start_and_get_wait_ids(runner)
+    runner.decide(first, Approve())
+    outcome = runner.resume("r")
 
     assert isinstance(outcome, Suspended)
     assert [second] == [wait.id for wait in outcome.waits]
     assert {"returned", "waiting"} == {c.state for c in outcome.continuation.root.calls}
-    here.decide(second, Approve())
-    assert isinstance(here.resume("r"), Finished)
+    runner.decide(second, Approve())
+    assert isinstance(runner.resume("r"), Finished)
     assert ["pay a", "pay b"] == environment.effect_names()
 
 
@@ -179,21 +179,21 @@ def test_tool_exception_becomes_an_error_result() -> None:
 
 def test_any_agent_may_have_a_child_that_suspends() -> None:
     """There is only one kind of agent."""
-    here = make_nested_runner()
-    for wait in start_and_get_wait_ids(here):
-        here.decide(wait, Approve())
+    runner = make_nested_runner()
+    for wait in start_and_get_wait_ids(runner):
+        runner.decide(wait, Approve())
 
-    assert ["A done"] == root_tool_results(here.resume("r"))
+    assert ["A done"] == root_tool_results(runner.resume("r"))
 
 
 def test_edited_arguments_run_and_are_reported(environment: RunEnvironment) -> None:
     """The model reads that the arguments were edited."""
-    here = make_runner(ONE_PAYMENT_SCRIPT)
-    here.decide(start_and_get_wait_ids(here)[0], Approve(arguments={"what": "c"}))
-    [said] = root_tool_results(here.resume("r"))
+    runner = make_runner(ONE_PAYMENT_SCRIPT)
+    runner.decide(start_and_get_wait_ids(runner)[0], Approve(arguments={"what": "c"}))
+    [results] = root_tool_results(runner.resume("r"))
 
     assert ["pay c"] == environment.effect_names()
-    assert "changed its arguments" in said
+    assert "changed its arguments" in results
 
 
 def test_optional_parameters_and_dict_results_are_typed(
@@ -206,10 +206,10 @@ def test_optional_parameters_and_dict_results_are_typed(
         each["type"] for each in schema["properties"]["note"]["anyOf"]
     }
 
-    here = make_runner(ONE_PAYMENT_SCRIPT)
-    here.decide(start_and_get_wait_ids(here)[0], Approve())
-    [said] = root_tool_results(here.resume("r"))
-    assert {"paid": "a", "note": None} == json.loads(said)
+    runner = make_runner(ONE_PAYMENT_SCRIPT)
+    runner.decide(start_and_get_wait_ids(runner)[0], Approve())
+    [results] = root_tool_results(runner.resume("r"))
+    assert {"paid": "a", "note": None} == json.loads(results)
     assert ["pay a"] == environment.effect_names()
 
 
@@ -217,15 +217,15 @@ def test_unknown_wait_id_is_rejected_and_decides_nothing(
     environment: RunEnvironment,
 ) -> None:
     """The real call still waits."""
-    here = make_runner(ONE_PAYMENT_SCRIPT)
-    [wait] = start_and_get_wait_ids(here)
+    runner = make_runner(ONE_PAYMENT_SCRIPT)
+    [wait] = start_and_get_wait_ids(runner)
     with pytest.raises(WaitNotFound):
-        here.decide(f"approval-{'0' * 26}@r", Approve())
+        runner.decide(f"approval-{'0' * 26}@r", Approve())
 
-    here.decide(wait, Approve())
+    runner.decide(wait, Approve())
     with pytest.raises(AlreadyDecided):
-        here.decide(wait, Deny())
-    assert isinstance(here.resume("r"), Finished)
+        runner.decide(wait, Deny())
+    assert isinstance(runner.resume("r"), Finished)
     assert ["pay a"] == environment.effect_names()
 
 
@@ -249,9 +249,9 @@ def test_turns_are_counted_per_run_over_processes() -> None:
 
 def test_decision_records_the_decider() -> None:
     """The record has name and reason, and the loser's error contains it."""
-    here = make_runner(ONE_PAYMENT_SCRIPT)
-    [wait] = start_and_get_wait_ids(here)
-    decision = here.decide(wait, Approve(by="kim@example.com", reason="Fine."))
+    runner = make_runner(ONE_PAYMENT_SCRIPT)
+    [wait] = start_and_get_wait_ids(runner)
+    decision = runner.decide(wait, Approve(by="kim@example.com", reason="Fine."))
 
     assert ("approve", "kim@example.com", "Fine.") == (
         decision.kind,
@@ -259,7 +259,7 @@ def test_decision_records_the_decider() -> None:
         decision.reason,
     )
     with pytest.raises(AlreadyDecided) as raised:
-        here.decide(wait, Deny(by="jo"))
+        runner.decide(wait, Deny(by="jo"))
     assert decision == raised.value.decision
 
 

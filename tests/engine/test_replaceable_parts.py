@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class RecordingStore:
-    """Somebody's own store, around another one: it notes what it creates."""
+    """An application's own store around another one; it records the created keys."""
 
     def __init__(self) -> None:
         self.inner = MemoryStore()
@@ -37,9 +37,9 @@ class RecordingStore:
 
     async def create(self, key: str, body: bytes) -> datetime | None:
         """Put and note."""
-        told = await self.inner.create(key, body)
+        store_time = await self.inner.create(key, body)
         self.created.append(key)
-        return told
+        return store_time
 
     async def read(self, key: str) -> bytes:
         """Read."""
@@ -59,7 +59,7 @@ class RecordingStore:
 
 
 class RetryingModel:
-    """Somebody's own retry, around another model: no part of the loop knows of it."""
+    """A model with its own retries around another model; the loop does not see them."""
 
     name = "patient"
 

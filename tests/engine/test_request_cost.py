@@ -63,12 +63,12 @@ def test_approval_cycle_has_the_documented_request_counts() -> None:
     ended = make_payment_runner(resuming, clock, paid).resume("r1")
 
     assert isinstance(ended, Finished)
-    # A marker, version 1, the suspended version, its wait; a look after each version.
+    # A marker, version 1, the suspended version, its wait; a listing after each.
     assert {"create": 4, "read": 0, "keys": 2} == request_counts(starting)
     # The wait; a marker, the decision.
     assert {"create": 2, "read": 1, "keys": 0} == request_counts(deciding)
-    # A look, the version, the decision; the claim, a look; the result and a question
-    # whether somebody cancelled; the end.
+    # The listing, the version, the decision; the claim, the listing; the result and a
+    # read of the cancel request; the end.
     assert {"create": 3, "read": 3, "keys": 2} == request_counts(resuming)
 
 

@@ -53,22 +53,22 @@ def test_serve_forever_resumes_decided_runs_until_sigterm(
             "end",
         ],
     }
-    # Given a server, and runs that somebody approves
+    # Given a server, and runs that a person approves
     server = environment.spawn("serve", "0.05", script=script)
     waits = [environment.start(script, f"r{n}")["waits"][0] for n in range(3)]
     for wait in waits:
         environment.approve(wait)
 
-    # When it is told to end while their first tools still run
+    # When it gets SIGTERM while the first tools still run
     wait_until(lambda: len(environment.effect_names()) == 3)
     server.send(signal.SIGTERM)
 
-    # Then it ends in order, and leaves each of them whole
+    # Then it ends normally, and every run is suspended
     assert server.wait_for_result() == {"served": True}
     assert ["suspended"] * 3 == statuses(environment)
     assert ["pay 1"] * 3 == environment.effect_names()
 
-    # And another one goes on with them at once, not when a claim is over
+    # And another server continues them at once, without waiting for a claim to end
     other = environment.spawn("serve", "0.05", script=script)
     wait_until(lambda: ["finished"] * 3 == statuses(environment))
     other.send(signal.SIGINT)

@@ -31,19 +31,19 @@ KILL_POINTS_IN_RESUME = [(n, m) for n in (5, 7, 9, 11) for m in ("before", "afte
 
 def recover(environment: RunEnvironment, script: Script) -> dict[str, Any]:
     """Resume, when the claim of the dead is over, and decide until the end."""
-    told = environment.resume(script, ahead="60")
-    if told.get("raised") == "RunNotFound":
-        told = environment.start(script, ahead="60")
-    while told["kind"] == "Suspended":
-        for wait in told["waits"]:
+    result = environment.resume(script, ahead="60")
+    if result.get("raised") == "RunNotFound":
+        result = environment.start(script, ahead="60")
+    while result["kind"] == "Suspended":
+        for wait in result["waits"]:
             effect = f"{wait['tool']} {wait['arguments']['what']}"
             happened = (
                 wait["kind"] == "unknown" and effect in environment.effect_names()
             )
             answer = {"answer": {"value": "it happened"}}
             environment.decide(wait, answer if happened else {"approve": {"by": "kim"}})
-        told = environment.resume(script, ahead="60")
-    return told
+        result = environment.resume(script, ahead="60")
+    return result
 
 
 @pytest.mark.parametrize(("number", "moment"), KILL_POINTS_IN_START)
@@ -58,10 +58,10 @@ def test_run_recovers_from_a_kill_during_start(
     assert KILLED == dead.wait()
 
     # When another one resumes, people decide, and so on
-    told = recover(environment, NESTED)
+    result = recover(environment, NESTED)
 
     # Then the run ends, with every effect, and none twice that must not be
-    assert "all" == told["output"]
+    assert "all" == result["output"]
     assert ALL_EFFECTS == sorted(set(environment.effect_names()))
     assert (
         1
@@ -80,9 +80,9 @@ def test_run_recovers_from_a_kill_during_resume(
 
     dead = environment.spawn("resume", "r1", script=NESTED, fault=f"{number} {moment}")
     assert KILLED == dead.wait()
-    told = recover(environment, NESTED)
+    result = recover(environment, NESTED)
 
-    assert "all" == told["output"]
+    assert "all" == result["output"]
     assert ALL_EFFECTS == sorted(environment.effect_names())
 
 
@@ -97,11 +97,11 @@ def kill_in_tool_and_resume(
         "go": [[call("left", input="A")], "all"],
         "A": [[[tool, {"what": "x", "then": "die-once"}]], "A done"],
     }
-    told = environment.spawn("start", "r1", "go", script=script, lease="1.5")
+    result = environment.spawn("start", "r1", "go", script=script, lease="1.5")
     if tool == "pay":
-        environment.approve(told.wait_for_result()["waits"][0])
-        told = environment.spawn("resume", "r1", script=script, lease="1.5")
-    assert KILLED == told.wait()
+        environment.approve(result.wait_for_result()["waits"][0])
+        result = environment.spawn("resume", "r1", script=script, lease="1.5")
+    assert KILLED == result.wait()
     return script, resume_until_claim_is_over(environment, script, **settings)
 
 
@@ -111,9 +111,9 @@ def resume_until_claim_is_over(
     """Resume as often as it takes until the claim of the dead is over."""
     end = time.monotonic() + 20
     while True:
-        told = environment.resume(script, lease="1.5", **settings)
-        if told.get("raised") != "RunBusy":
-            return told
+        result = environment.resume(script, lease="1.5", **settings)
+        if result.get("raised") != "RunBusy":
+            return result
         assert time.monotonic() < end
         time.sleep(0.2)
 
@@ -133,37 +133,42 @@ def test_an_unknown_outcome_is_settled_by_a_person(
     verdict, effects, said = VERDICT_CASES[kind]
 
     # Given a tool that is not safe to repeat, whose process died in it
-    script, told = kill_in_tool_and_resume(environment, "act")
-    [wait] = told["waits"]
+    script, result = kill_in_tool_and_resume(environment, "act")
+    [wait] = result["waits"]
     assert ("unknown", ["act x"]) == (wait["kind"], environment.effect_names())
     assert ["boss", "left", "act"] == wait["path"]
     assert "died" in wait["note"]
 
     # When it is settled
     environment.decide(wait, verdict)
-    told = environment.resume(script, lease="1.5")
+    result = environment.resume(script, lease="1.5")
 
     # Then the run ends and did what the verdict says
-    assert ("Finished", effects) == (told["kind"], environment.effect_names())
+    assert ("Finished", effects) == (result["kind"], environment.effect_names())
     child = [line for line in environment.turns() if line.startswith("A")]
     assert ["A 0", "A 1"] == child
-    assert said in environment.run("say", "r1", "A", script=script, app="none")["said"]
+    assert (
+        said
+        in environment.run("tool-results", "r1", "A", script=script, app="none")[
+            "tool_results"
+        ]
+    )
 
 
 def test_approved_call_of_a_killed_process_is_unknown(
     environment: RunEnvironment,
 ) -> None:
     """An approval is for one execution, not for two."""
-    script, told = kill_in_tool_and_resume(environment, "pay")
+    script, result = kill_in_tool_and_resume(environment, "pay")
 
-    [wait] = told["waits"]
+    [wait] = result["waits"]
     assert ("unknown", ["pay x"]) == (wait["kind"], environment.effect_names())
 
     # When a person says that it did not happen and is to run after all
     environment.approve(wait)
-    told = environment.resume(script)
+    result = environment.resume(script)
     assert ("Finished", ["pay x", "pay x"]) == (
-        told["kind"],
+        result["kind"],
         environment.effect_names(),
     )
     assert 1 == len({line["key"] for line in environment.effects()})
@@ -177,13 +182,13 @@ def test_verify_settles_a_call_with_unknown_outcome(
     environment: RunEnvironment, finds: str, effects: int
 ) -> None:
     """The tool's `verify` is asked first, a person only if it returns nothing."""
-    _, told = kill_in_tool_and_resume(environment, "book", verify=finds)
+    _, result = kill_in_tool_and_resume(environment, "book", verify=finds)
 
     assert ["book x"] * effects == environment.effect_names()
     if finds in ("none", "raise"):
-        assert ["unknown"] == [wait["kind"] for wait in told["waits"]]
+        assert ["unknown"] == [wait["kind"] for wait in result["waits"]]
     else:
-        assert "Finished" == told["kind"]
+        assert "Finished" == result["kind"]
 
 
 @pytest.mark.parametrize("tool", ["push", "read"])
@@ -191,9 +196,9 @@ def test_repeatable_call_is_repeated_with_the_same_key(
     environment: RunEnvironment, tool: str
 ) -> None:
     """The second attempt has the same key, a larger fence and attempt 2."""
-    _, told = kill_in_tool_and_resume(environment, tool)
+    _, result = kill_in_tool_and_resume(environment, tool)
 
-    assert "Finished" == told["kind"]
+    assert "Finished" == result["kind"]
     first, second = environment.effects()
     assert (first["key"], first["call"]) == (second["key"], second["call"])
     assert (1, 2) == (first["attempt"], second["attempt"])
@@ -235,11 +240,11 @@ def test_a_tool_that_always_kills_its_worker_ends_the_run(
         )
 
     # Then after so many workers it has failed for good
-    told = environment.resume(script, ahead="1000")
-    assert ("Failed", "attempts") == (told["kind"], told["error"]["code"])
+    result = environment.resume(script, ahead="1000")
+    assert ("Failed", "attempts") == (result["kind"], result["error"]["code"])
     assert deaths == len(environment.effects())
     assert 3 <= deaths <= 5
-    assert [] == agent_builders.tool_results(told["messages"])[1:]
+    assert [] == agent_builders.tool_results(result["messages"])[1:]
     assert "Finished" != environment.resume(script, ahead="2000")["kind"]
 
 
@@ -247,7 +252,7 @@ def test_worker_with_a_wrong_clock_claims_nothing(environment: RunEnvironment) -
     """It compares its clock with the store's time before it writes a version."""
     script: Script = {"go": [[call("act", what="x")], "end"]}
 
-    told = environment.start(script, skewed="60")
+    result = environment.start(script, skewed="60")
 
-    assert "ClockOff" == told["raised"]
+    assert "ClockOff" == result["raised"]
     assert ([], []) == (environment.effects(), environment.keys("runs"))

@@ -209,13 +209,13 @@ def test_looking_never_writes(runner: Runner, environment: RunEnvironment) -> No
     """Any version can be read any number of times."""
     del runner
     script: Script = {"go": [[call("pay", what="x")], "end"]}
-    told = environment.start(script)
+    result = environment.start(script)
     before = environment.objects()
     looking = Runner([], store=environment.store)
 
-    versions = [looking.look("r1", version=n) for n in range(1, told["version"] + 1)]
+    versions = [looking.look("r1", version=n) for n in range(1, result["version"] + 1)]
 
     assert before == environment.objects()
     assert ["running", "suspended"] == [versions[0].status, versions[-1].status]
-    assert told["waits"][0]["id"] == looking.look("r1").waits[0].id
+    assert result["waits"][0]["id"] == looking.look("r1").waits[0].id
     assert "pay" == looking.look("r1").root.calls[0].tool

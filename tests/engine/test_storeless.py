@@ -45,8 +45,8 @@ def test_four_processes_pass_a_run_on_as_bytes(environment: RunEnvironment) -> N
     paths = [str(environment.folder / f"{number}.bytes") for number in range(4)]
 
     # Given a stack in bytes
-    told = environment.run("run", "go", paths[0], script=NESTED)
-    waits = {wait["arguments"]["what"]: wait["id"] for wait in told["waits"]}
+    result = environment.run("run", "go", paths[0], script=NESTED)
+    waits = {wait["arguments"]["what"]: wait["id"] for wait in result["waits"]}
 
     def resumed(number: int, answers: dict[str, Any]) -> dict[str, Any]:
         words = (paths[number], json.dumps(answers), paths[number + 1])
@@ -182,8 +182,8 @@ def test_to_json_contains_messages_and_waits(environment: RunEnvironment) -> Non
     """The standard messages array, and each wait with its path."""
     outcome = start_suspended_run("a")
 
-    told = json.loads(outcome.continuation.to_json())
+    result = json.loads(outcome.continuation.to_json())
 
-    assert outcome.continuation.root.messages == told["frames"][0]["messages"]
-    assert [["boss", "pay"]] == [wait["path"] for wait in told["waits"]]
+    assert outcome.continuation.root.messages == result["frames"][0]["messages"]
+    assert [["boss", "pay"]] == [wait["path"] for wait in result["waits"]]
     assert [] == environment.effects()

@@ -82,15 +82,15 @@ def test_sweep_resumes_a_decided_run(environment: RunEnvironment) -> None:
 
 
 def _sweep(environment: RunEnvironment, script: Script) -> tuple[int, list[str]]:
-    told = environment.run("sweep", script=script)
-    assert {} == told["failed"]
-    return told["looked"], [outcome["kind"] for outcome in told["resumed"]]
+    result = environment.run("sweep", script=script)
+    assert {} == result["failed"]
+    return result["looked"], [outcome["kind"] for outcome in result["resumed"]]
 
 
 def test_nothing_is_left_after_an_end() -> None:
     """After ordinary resumes `markers/` and `waits/` are empty at once."""
-    room = StoreAndClock()
-    runner = room.runner()
+    shared = StoreAndClock()
+    runner = shared.runner()
     for run_id in ("a", "b", "c"):
         assert isinstance(runner.start("go", run_id=run_id), Suspended)
         assert isinstance(runner.start("work", run_id=f"{run_id}2"), Finished)
@@ -98,75 +98,75 @@ def test_nothing_is_left_after_an_end() -> None:
         runner.decide(summary.id, Approve())
         assert isinstance(runner.resume(summary.run_id), Finished)
 
-    assert [] == room.remaining_keys()
+    assert [] == shared.remaining_keys()
 
 
 def test_an_abandoned_run_is_taken_over_when_its_claim_is_over(
     environment: RunEnvironment,
 ) -> None:
     """Not before; its call is unknown, and its wait is listed."""
-    room = StoreAndClock()
+    shared = StoreAndClock()
     dying = FaultyStore(
-        room.store, on("create", crashed("before"), prefix="runs/", skip=2)
+        shared.store, on("create", crashed("before"), prefix="runs/", skip=2)
     )
     with pytest.raises(Crash):
-        room.runner(dying).start("work", run_id="r")
+        shared.runner(dying).start("work", run_id="r")
     assert ["work "] == environment.effect_names()
 
     # When it is swept too early, nothing happens
-    room.clock.seconds = 29
-    assert () == room.runner().sweep().resumed
-    # When it is swept late, by somebody who only sweeps
-    room.clock.seconds = 31
-    [outcome] = room.runner().sweep().resumed
+    shared.clock.seconds = 29
+    assert () == shared.runner().sweep().resumed
+    # When it is swept late, by a process that only sweeps
+    shared.clock.seconds = 31
+    [outcome] = shared.runner().sweep().resumed
 
     assert isinstance(outcome, Suspended)
     assert ["unknown"] == [wait.kind for wait in outcome.waits]
     assert [wait.id for wait in outcome.waits] == [
-        s.id for s in room.runner().waiting()
+        s.id for s in shared.runner().waiting()
     ]
     assert ["work "] == environment.effect_names()
 
 
 def test_sweep_resumes_a_run_after_its_deadline(environment: RunEnvironment) -> None:
     """A sweep is the clock of a deadline."""
-    room = StoreAndClock()
-    room.runner().start("go", run_id="r")
+    shared = StoreAndClock()
+    shared.runner().start("go", run_id="r")
 
-    room.clock.seconds = 3599
-    assert () == room.runner().sweep().resumed
-    room.clock.seconds = 3601
-    [outcome] = room.runner().sweep().resumed
+    shared.clock.seconds = 3599
+    assert () == shared.runner().sweep().resumed
+    shared.clock.seconds = 3601
+    [outcome] = shared.runner().sweep().resumed
 
     assert isinstance(outcome, Finished)
     assert root_tool_results(outcome)[0].startswith("EXPIRED")
-    assert [] == room.remaining_keys()
+    assert [] == shared.remaining_keys()
     assert [] == environment.effects()
 
 
 def test_marker_without_a_run_is_examined_less_and_less_often() -> None:
     """A guard without a run costs less and less."""
-    room = StoreAndClock()
-    dying = FaultyStore(room.store, on("create", crashed("before"), prefix="runs/"))
+    shared = StoreAndClock()
+    dying = FaultyStore(shared.store, on("create", crashed("before"), prefix="runs/"))
     with pytest.raises(Crash):
-        room.runner(dying).start("go", run_id="r")
-    assert 1 == len(room.remaining_keys())
+        shared.runner(dying).start("go", run_id="r")
+    assert 1 == len(shared.remaining_keys())
 
     looks = 0
     for _ in range(24 * 60):
-        room.clock.seconds += 60
-        looks += room.runner().sweep().runs_checked
+        shared.clock.seconds += 60
+        looks += shared.runner().sweep().runs_checked
     assert looks < 60
-    assert len(room.remaining_keys()) <= 1
+    assert len(shared.remaining_keys()) <= 1
 
 
 def test_sweep_continues_after_an_error_of_one_run(
     environment: RunEnvironment,
 ) -> None:
     """The error is reported, the run is postponed, and the others progress."""
-    room = StoreAndClock()
+    shared = StoreAndClock()
     script: Script = {"go": SCRIPT["go"], "bad": [[call("pay")], ModelError("down")]}
-    runner = room.runner(script=script)
+    runner = shared.runner(script=script)
     for run_id, text in (("a", "bad"), ("b", "go"), ("c", "bad"), ("d", "go")):
         runner.start(text, run_id=run_id)
     for summary in list(runner.waiting()):
@@ -181,46 +181,46 @@ def test_sweep_continues_after_an_error_of_one_run(
     assert 4 == len(environment.effect_names())
 
     # When the model is back
-    room.clock.seconds += 3600
-    swept = room.runner(script={**SCRIPT, "bad": SCRIPT["go"]}).sweep()
+    shared.clock.seconds += 3600
+    swept = shared.runner(script={**SCRIPT, "bad": SCRIPT["go"]}).sweep()
     assert {"a", "c"} == {outcome.run_id for outcome in swept.resumed}
-    assert (4, []) == (len(environment.effect_names()), room.remaining_keys())
+    assert (4, []) == (len(environment.effect_names()), shared.remaining_keys())
 
 
 def test_a_model_that_stays_down_does_not_pile_up_markers() -> None:
     """A run has few markers, however often it failed."""
-    room = StoreAndClock()
-    runner = room.runner(script={"go": [ModelError("down")]})
+    shared = StoreAndClock()
+    runner = shared.runner(script={"go": [ModelError("down")]})
     with pytest.raises(ModelError):
         runner.start("go", run_id="r")
     for _ in range(10):
-        room.clock.seconds += 3600
+        shared.clock.seconds += 3600
         assert ["r"] == list(runner.sweep().errors)
 
-    assert len(room.remaining_keys()) <= 3
-    assert isinstance(room.runner(script={"go": ["end"]}).resume("r"), Finished)
-    room.clock.seconds += 3600 * 24
-    room.runner().sweep()
-    assert [] == room.remaining_keys()
+    assert len(shared.remaining_keys()) <= 3
+    assert isinstance(shared.runner(script={"go": ["end"]}).resume("r"), Finished)
+    shared.clock.seconds += 3600 * 24
+    shared.runner().sweep()
+    assert [] == shared.remaining_keys()
 
 
 def test_sweep_creates_missing_wait_objects(environment: RunEnvironment) -> None:
     """`decide` is exact at once, the list of waits after a sweep."""
-    room = StoreAndClock()
-    dying = FaultyStore(room.store, on("create", crashed("before"), prefix="waits/"))
+    shared = StoreAndClock()
+    dying = FaultyStore(shared.store, on("create", crashed("before"), prefix="waits/"))
     with pytest.raises(Crash):
-        room.runner(dying).start("go", run_id="r")
-    runner = room.runner()
+        shared.runner(dying).start("go", run_id="r")
+    runner = shared.runner()
     assert [] == list(runner.waiting())
     [wait] = runner.look("r").waits
 
     # When it is swept
-    room.clock.seconds = 60
+    shared.clock.seconds = 60
     runner.sweep()
 
     # Then it is listed, and no marker but its deadline's is left
     assert [wait.id] == [summary.id for summary in runner.waiting()]
-    assert 1 == sum(key.startswith("markers/") for key in room.remaining_keys())
+    assert 1 == sum(key.startswith("markers/") for key in shared.remaining_keys())
     runner.decide(wait.id, Approve())
     assert isinstance(runner.resume("r"), Finished)
     assert ["pay "] == environment.effect_names()
@@ -228,10 +228,10 @@ def test_sweep_creates_missing_wait_objects(environment: RunEnvironment) -> None
 
 def test_a_thousand_runs_are_swept() -> None:
     """Markers may fill more than one page."""
-    room = StoreAndClock()
-    runner = room.runner()
+    shared = StoreAndClock()
+    runner = shared.runner()
     count = 1100
-    store = room.store
+    store = shared.store
     for number in range(count):
         key = f"markers/{number:013d}-r-0-{number:08d}@r{number}"
         assert "" == (store._bodies.setdefault(key, b"").decode())  # pyright: ignore[reportPrivateUsage]

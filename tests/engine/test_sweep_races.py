@@ -47,7 +47,7 @@ class DecisionInProgress:
             await worker.resume("r1")
 
     def sweep(self) -> None:
-        """Let only sweeps come, and somebody who says how it stands."""
+        """Sweep several times, and approve what waits."""
         for _ in range(3):
             self.clock.seconds += 120
             self.runner.sweep()
@@ -63,18 +63,18 @@ def test_a_marker_that_guards_a_claim_outlives_a_sweep(operations: int) -> None:
     whether the marker is needed, another process claims the run and dies.
     """
     for number in range(1, 12):
-        scene = DecisionInProgress()
+        race = DecisionInProgress()
 
-        async def comes(scene: DecisionInProgress = scene) -> None:
-            await scene.decide_and_claim(operations)
+        async def interfere(race: DecisionInProgress = race) -> None:
+            await race.decide_and_claim(operations)
 
-        visited = InterleavingStore(scene.store, number, comes)
-        Runner(scene.agent, store=visited, clock=scene.clock).sweep()
-        if visited.request_count < number:
+        interleaved = InterleavingStore(race.store, number, interfere)
+        Runner(race.agent, store=interleaved, clock=race.clock).sweep()
+        if interleaved.request_count < number:
             assert number > 4
             return
-        scene.sweep()
+        race.sweep()
 
-        assert isinstance(scene.runner.resume("r1"), Finished), number
-        assert [] == asyncio.run(scene.store.keys("markers/")), number
+        assert isinstance(race.runner.resume("r1"), Finished), number
+        assert [] == asyncio.run(race.store.keys("markers/")), number
     pytest.fail("it was never left alone")

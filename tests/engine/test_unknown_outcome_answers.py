@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "expected"),
     [
         ("paid", "paid"),
         ('"paid"', '"paid"'),
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     ],
 )
 def test_an_answer_reaches_the_model_as_a_result_would(
-    environment: RunEnvironment, value: object, told: str
+    environment: RunEnvironment, value: object, expected: str
 ) -> None:
     """A text as it is, another value as JSON; the call does not run again."""
-    # Given a call whose worker died before it could say what came of it
+    # Given a call whose worker died before it recorded the result
     clock = ManualClock()
     store = MemoryStore(clock.now)
     dies = on("create", crashed("before"), prefix="runs/", skip=2)
@@ -47,11 +47,11 @@ def test_an_answer_reaches_the_model_as_a_result_would(
     wait = single_wait(runner.resume("r1"))
     assert "unknown" == wait.kind
 
-    # When somebody says what it was
+    # When a person answers
     runner.decide(wait.id, Answer(value, by="kim"))
     outcome = runner.resume("r1")
 
-    # Then that is what the model reads
+    # Then the model reads the answer
     assert isinstance(outcome, Finished)
-    assert [told] == root_tool_results(outcome)
+    assert [expected] == root_tool_results(outcome)
     assert ["pay 5 kim"] == environment.effect_names()

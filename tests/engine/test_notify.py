@@ -1,0 +1,180 @@
+"""`notify`: called with each new wait once it is stored."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from continuations import (
+    Agent,
+    Approve,
+    AsyncRunner,
+    Deny,
+    Finished,
+    ModelError,
+    Runner,
+    Suspended,
+    tool,
+)
+from continuations_storage import MemoryStore
+from tests import effect_log, scripts
+from tests.engine import agent_builders
+from tests.engine.agent_builders import root_tool_results
+from tests.scripts import call
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from continuations import Wait
+    from tests.run_environment import RunEnvironment
+    from tests.scripts import Script
+
+
+@tool(approval=True)
+def pay() -> str:
+    """Pay."""
+    effect_log.append_effect("pay")
+    return "paid"
+
+
+SCRIPT: Script = {"go": [[call("pay")], "end"]}
+
+
+def recording_notifier(wait_ids: list[str]) -> Callable[[Wait], None]:
+    """Return a notifier that notes the ids."""
+
+    def notify(wait: Wait) -> None:
+        wait_ids.append(wait.id)
+
+    return notify
+
+
+def blocking_notifier(gate: threading.Event) -> Callable[[Wait], None]:
+    """Return a notifier that hangs until a gate opens."""
+
+    def notify(_wait: Wait) -> None:
+        gate.wait(20)
+
+    return notify
+
+
+def test_notify_comes_once_the_wait_is_durable_and_can_be_decided(
+    environment: RunEnvironment,
+) -> None:
+    """A decision that arrives at once is used at once."""
+    store = MemoryStore()
+    notified: list[str] = []
+
+    def notify(wait: Wait) -> None:
+        # Another process, with the store alone
+        other = Runner([], store=store)
+        assert other.wait(wait.id) == wait
+        assert [wait.id] == [summary.id for summary in other.waiting()]
+        assert "suspended" == other.look(wait.run_id).status
+        other.decide(wait.id, Approve(by="kim"))
+        notified.append(wait.id)
+
+    runner = Runner(agent_builders.make_boss(SCRIPT, pay), store=store, notify=notify)
+    outcome = runner.start("go", run_id="r")
+
+    # Then the run did not even suspend, for its caller
+    assert isinstance(outcome, Finished)
+    assert (1, ["pay "]) == (len(notified), environment.effect_names())
+
+
+def test_async_notifier_is_awaited(environment: RunEnvironment) -> None:
+    """`notify` may be a coroutine function."""
+    store = MemoryStore()
+
+    async def notify(wait: Wait) -> None:
+        await AsyncRunner([], store=store).decide(wait.id, Deny(reason="At once."))
+
+    runner = Runner(agent_builders.make_boss(SCRIPT, pay), store=store, notify=notify)
+
+    assert "At once." in root_tool_results(runner.start("go"))[0]
+    assert [] == environment.effects()
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError, SystemExit, KeyboardInterrupt, asyncio.CancelledError]
+)
+def test_a_notifier_that_raises_loses_nothing(
+    error: type[BaseException], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The waits are stored, the errors are logged, and every wait is notified."""
+    notified: list[str] = []
+
+    def notify(wait: Wait) -> None:
+        notified.append(wait.id)
+        raise error
+
+    script: Script = {"go": [[call("pay"), call("pay")], "end"]}
+    runner = agent_builders.make_runner(script, pay, notify=notify)
+    outcome = runner.start("go", run_id="r")
+
+    assert isinstance(outcome, Suspended)
+    waits = {wait.id for wait in outcome.waits}
+    assert waits == set(notified) == {summary.id for summary in runner.waiting()}
+    assert 2 == sum("notify raised" in record.message for record in caplog.records)
+
+
+def test_notifier_is_called_once_per_wait(environment: RunEnvironment) -> None:
+    """Also over partial resumes."""
+    notified: list[str] = []
+    script: Script = {"go": [[call("pay"), call("pay")], [call("pay")], "end"]}
+    runner = agent_builders.make_runner(
+        script, pay, notify=recording_notifier(notified)
+    )
+
+    outcome = runner.start("go", run_id="r")
+    while isinstance(outcome, Suspended):
+        runner.decide(outcome.waits[0].id, Approve())
+        outcome = runner.resume("r")
+
+    assert 3 == len(notified) == len(set(notified)) == len(environment.effect_names())
+
+
+def test_notifier_is_called_although_a_sibling_model_fails() -> None:
+    """A run that stops for its model has notified the waits that it leaves."""
+    script: Script = {
+        "go": [[call("a", input="A"), call("b", input="B")], "end"],
+        "A": [[call("pay")], "A end"],
+        "B": [ModelError("down")],
+    }
+    model = scripts.scripted_model(script)
+    children = [Agent(name, tools=[pay], model=model) for name in "ab"]
+    notified: list[str] = []
+    runner = Runner(
+        Agent("boss", tools=children, model=model),
+        store=MemoryStore(),
+        notify=recording_notifier(notified),
+    )
+
+    for _ in range(2):
+        with pytest.raises(ModelError):
+            runner.start("go", run_id="r")
+
+    assert [summary.id for summary in runner.waiting()] == notified
+    assert 1 == len(notified)
+
+
+def test_a_slow_notify_does_not_stop_another_run(environment: RunEnvironment) -> None:
+    """It delays only its own run."""
+    gate = threading.Event()
+    slow = agent_builders.make_runner(SCRIPT, pay, notify=blocking_notifier(gate))
+    thread = threading.Thread(target=lambda: slow.start("go"))
+    thread.start()
+    try:
+        before = time.monotonic()
+        assert isinstance(
+            agent_builders.make_runner({"go": ["end"]}).start("go"), Finished
+        )
+        assert time.monotonic() - before < 5
+    finally:
+        gate.set()
+        thread.join(20)
+    assert [] == environment.effects()
