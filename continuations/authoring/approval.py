@@ -64,10 +64,10 @@ class ApprovalPolicy:
             raise _option_error("name", "a string", name)
         if type(self.strict) is not bool:
             raise _option_error("strict", "True or False", self.strict)
-        for period in (self.expires_after, self.valid_for):
-            to_seconds(period)
-        if (to_seconds(self.valid_for) or 1) < 1:
-            raise _option_error("valid_for", "at least 1 second", self.valid_for)
+        for option in ("expires_after", "valid_for"):
+            seconds = to_seconds(getattr(self, option), f"ApprovalPolicy: {option}")
+            if option == "valid_for" and seconds is not None and seconds < 1:
+                raise _option_error(option, "at least 1 second", self.valid_for)
         for option in ("on_denied", "on_expired"):
             consequence = getattr(self, option)
             if consequence not in ("continue", "stop"):
@@ -120,7 +120,10 @@ class ApprovalPolicy:
     def digest(self) -> str:
         """The digest of the options, without the code of a condition."""
         mode = "condition" if callable(self.when) else str(self.when is not False)
-        periods = [to_seconds(self.expires_after), to_seconds(self.valid_for)]
+        periods = [
+            to_seconds(self.expires_after, "expires_after"),
+            to_seconds(self.valid_for, "valid_for"),
+        ]
         rules = [self.strict, self.on_denied, self.on_expired]
         return jsontext.digest(
             jsontext.canonical([mode, self.display_name, *periods, *rules])
@@ -146,13 +149,13 @@ class ApprovalPolicy:
         except BaseException as error:
             if callables.is_task_cancellation(error):
                 raise
-            msg = f"the approval policy raised {type(error).__name__}; nothing ran"
+            msg = f"the approval policy raised {type(error).__name__}; nothing ran."
             raise PolicyFailed(msg) from error
         if isinstance(verdict, bool):
             return verdict
         msg = (
             f"the approval policy returned a value of type {type(verdict).__name__}"
-            " instead of True or False; nothing ran"
+            " instead of True or False; nothing ran."
         )
         raise PolicyFailed(msg)
 
@@ -162,8 +165,8 @@ def _option_error(option: str, wanted: str, value: object) -> InvalidInput:
     return InvalidInput(f"ApprovalPolicy: {option} must be {wanted}, got {got}.")
 
 
-def to_seconds(duration: object) -> float | None:
-    """Return a duration in seconds; raises `InvalidInput` for any other value."""
+def to_seconds(duration: object, label: str) -> float | None:
+    """Return a duration in seconds; raises `InvalidInput` with a label."""
     if duration is None:
         return None
     if isinstance(duration, timedelta):
@@ -174,10 +177,11 @@ def to_seconds(duration: object) -> float | None:
         seconds = math.nan
     if math.isfinite(seconds) and seconds > 0:
         return seconds
-    msg = f"a duration must be a timedelta or seconds above 0, got {duration!r}."
+    got = f"{duration!r} ({type(duration).__name__})"
+    msg = f"{label} must be a timedelta or seconds above 0, got {got}."
     raise InvalidInput(msg)
 
 
 def _to_timedelta(duration: Duration | None) -> timedelta | None:
-    seconds = to_seconds(duration)
+    seconds = to_seconds(duration, "duration")
     return None if seconds is None else timedelta(seconds=seconds)

@@ -49,10 +49,14 @@ class BaseTool(ABC):
     ) -> None:
         check_tool_name(name)
         self.name: str = name
-        self.approval = ApprovalPolicy.from_option(approval)
+        try:
+            self.approval = ApprovalPolicy.from_option(approval)
+        except InvalidInput as error:
+            msg = f"tool {name}: {error}"
+            raise InvalidInput(msg) from None
         self.read_only = read_only
         self.idempotent = idempotent
-        self.timeout = to_seconds(timeout)
+        self.timeout = to_seconds(timeout, f"tool {name}: timeout")
         self.verify = verify
         self.version = version
         self._check_type("version", version, str, None)

@@ -44,8 +44,11 @@ def _normalize_array(python_value: Any, json_value: list[Any], where: str) -> li
         json_value
     ):
         return json_value  # a serializer of the application wrote it
-    pairs = enumerate(zip(python_value, json_value, strict=True))
-    return [normalize_json(one, other, f"{where}[{at}]") for at, (one, other) in pairs]
+    pairs = zip(python_value, json_value, strict=True)
+    return [
+        normalize_json(python_item, json_item, f"{where}[{index}]")
+        for index, (python_item, json_item) in enumerate(pairs)
+    ]
 
 
 def _normalize_object(
@@ -57,8 +60,8 @@ def _normalize_object(
         return json_value  # a serializer of the application wrote it
     pairs = zip(python_value.values(), json_value.items(), strict=True)
     return {
-        key: normalize_json(one, each, member_location(where, key))
-        for one, (key, each) in pairs
+        key: normalize_json(python_member, json_member, member_location(where, key))
+        for python_member, (key, json_member) in pairs
     }
 
 

@@ -118,7 +118,7 @@ class _Manifest:
 
 @dataclass(frozen=True, slots=True)
 class _AgentPair:
-    """The positions of two agents with the same path; `parent` is the pair above."""
+    """The positions of two agents with one path; `parent` is the pair above."""
 
     old: int
     new: int
@@ -146,10 +146,10 @@ def _changes(old: _Manifest, new: _Manifest) -> Iterator[ManifestChange]:
         before, after = old.agents[pair.old], new.agents[pair.new]
         yield from _agent_changes(before, after, pair)
         yield from _tool_changes(before["tools"], after["tools"], pair)
-        for name, (one, other) in _common_sub_agents(before["tools"], after["tools"]):
-            if (one, other) not in seen:
-                seen.add((one, other))
-                queue.append(_AgentPair(one, other, name, pair))
+        for name, positions in _common_sub_agents(before["tools"], after["tools"]):
+            if positions not in seen:
+                seen.add(positions)
+                queue.append(_AgentPair(*positions, name, pair))
 
 
 def _agent_changes(

@@ -76,7 +76,7 @@ def read_tool_signature(
         # A missing name, a type that pydantic does not support, or any exception that
         # evaluating an annotation raises.
         msg = f"tool {name}: its parameters cannot be read: {first_line(error)}"
-        raise InvalidInput(msg) from error
+        raise InvalidInput(f"{msg}. Correct the annotations.") from error
 
 
 def _build_signature(
@@ -161,11 +161,14 @@ def _check_defaults(model: type[BaseModel], names: Mapping[str, str]) -> None:
             text = defaults.model_dump_json(
                 include={field}, by_alias=True, warnings="error"
             )
-            wrong = _is_rejected(model, text, info.alias)
+            is_invalid = _is_rejected(model, text, info.alias)
         except (PydanticSerializationError, ValueError):
-            wrong = True
-        if wrong:
-            msg = f"the default of {names[field]} is not a value of its type"
+            is_invalid = True
+        if is_invalid:
+            msg = (
+                f"the default of {names[field]} is not a value of its type. Change the"
+                " default or the annotation."
+            )
             raise InvalidInput(msg)
 
 

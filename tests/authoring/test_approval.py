@@ -157,7 +157,7 @@ def test_policy_error_text_hides_the_exception_text() -> None:
     with pytest.raises(PolicyFailed) as caught:
         needs_approval(secretive)
 
-    assert "the approval policy raised ValueError; nothing ran" == str(caught.value)
+    assert "the approval policy raised ValueError; nothing ran." == str(caught.value)
 
 
 def test_non_effective_arguments_are_rejected_before_the_policy() -> None:
@@ -171,7 +171,7 @@ def test_non_effective_arguments_are_rejected_before_the_policy() -> None:
 
 @pytest.mark.parametrize("approval", ["yes", 1, 0, "", [], {}, timedelta(1)])
 def test_approval_option_of_another_type_is_rejected(approval: Any) -> None:
-    with pytest.raises(InvalidInput):
+    with pytest.raises(InvalidInput, match="tool pay: approval must be"):
         needs_approval(approval)
 
 
@@ -186,12 +186,18 @@ def test_approval_option_of_another_type_is_rejected(approval: Any) -> None:
         {"expires_after": True},
         {"expires_after": "1h"},
         {"valid_for": timedelta(0)},
+        {"valid_for": 0.5},
+        {"name": 3},
+        {"strict": 1},
         {"on_denied": "retry"},
         {"on_expired": None},
     ],
 )
-def test_invalid_policy_options_are_rejected(options: dict[str, Any]) -> None:
-    with pytest.raises(InvalidInput):
+def test_invalid_policy_option_error_names_the_option(
+    options: dict[str, Any],
+) -> None:
+    [option] = options
+    with pytest.raises(InvalidInput, match=f"ApprovalPolicy: {option} must be"):
         ApprovalPolicy(**options)
 
 

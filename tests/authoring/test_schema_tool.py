@@ -345,15 +345,17 @@ def test_policy_gets_the_properties_by_name() -> None:
         return days > 5
 
     made = make_tool(approval=ApprovalPolicy(when=long))
-    asked = [made.effective_arguments(f'{{"city":"a","days":{n}}}') for n in (5, 6)]
+    texts = [f'{{"city":"a","days":{days}}}' for days in (5, 6)]
+    short, longer = [made.effective_arguments(text) for text in texts]
 
-    assert [False, True] == [asyncio.run(made.needs_approval(each)) for each in asked]
+    assert not asyncio.run(made.needs_approval(short))
+    assert asyncio.run(made.needs_approval(longer))
 
     def in_a(**arguments: Any) -> bool:
         return bool(arguments["city"] == "a")
 
     everything = make_tool(approval=in_a)
-    assert asyncio.run(everything.needs_approval(asked[0]))
+    assert asyncio.run(everything.needs_approval(short))
 
 
 # Contract ---------------------------------------------------------------------

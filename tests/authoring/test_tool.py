@@ -52,7 +52,7 @@ def test_read_only_or_idempotent_tool_is_repeatable(
 
 @pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf"), True, "10"])
 def test_invalid_timeout_is_rejected(timeout: Any) -> None:
-    with pytest.raises(InvalidInput):
+    with pytest.raises(InvalidInput, match="tool transfer: timeout must be"):
         tool(transfer, timeout=timeout)
 
 

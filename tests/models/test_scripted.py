@@ -134,12 +134,12 @@ def test_invalid_reply_is_an_error(reply: ScriptedReply) -> None:
 
 def test_invalid_conversation_is_rejected() -> None:
     # Given a call whose result is missing
-    asked = call_model(ScriptedModel([ToolCall("pay")])).message
+    call_message = call_model(ScriptedModel([ToolCall("pay")])).message
     model = ScriptedModel(["never returned"])
 
     # When the conversation is sent
     with pytest.raises(ModelError, match="the conversation is not valid") as caught:
-        call_model(model, user_message("go"), asked)
+        call_model(model, user_message("go"), call_message)
 
     # Then it is refused as by the API, and the request is recorded
     assert (400, False) == (caught.value.status, caught.value.retryable)
