@@ -307,7 +307,7 @@ def _check_repairable(report: IntegrityReport) -> None:
                 f"{failure} Fix the cause, or move the object away if it is unreadable."
             )
             raise StoreError(msg, run_id=run_id)
-        if finding.kind == "stranger":
+        if finding.kind == "foreign":
             raise Corrupt(failure, run_id=run_id)
     if report.last_good_number == 0:
         msg = (

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from continuations.core.state import RunState
 
 # `newer`: whole, but in a format of a later version of continuations. `unread`: the
-# store did not return it, which is not damage. `stranger`: a foreign key.
-FindingKind: TypeAlias = Literal["missing", "damaged", "newer", "unread", "stranger"]
+# store did not return it, which is not damage. `foreign`: not a key of ours.
+FindingKind: TypeAlias = Literal["missing", "damaged", "newer", "unread", "foreign"]
 
 # In a longer gap, only the first ones are listed.
 _MAX_LISTED_MISSING = 100
@@ -46,7 +46,7 @@ class Finding:
     Attributes:
         key: The key of the object.
         kind: "missing", "damaged", "newer" (a later format), "unread" (the store did
-            not return it) or "stranger" (a foreign key).
+            not return it) or "foreign" (not a key of ours).
         problem: The text for people.
         blocks_run: Whether the run cannot continue from its newest version.
     """
@@ -187,7 +187,7 @@ class _IntegrityScan:
             else:
                 # A foreign key before the newest version hides that version.
                 problem = f"{key} is not the key of a version. Remove that object."
-                self._add_finding(key, "stranger", problem, blocks=not numbers)
+                self._add_finding(key, "foreign", problem, blocks=not numbers)
         return numbers[::-1]
 
     async def scan_versions(self, numbers: list[int]) -> None:

@@ -265,6 +265,7 @@ def _create_client(
     scheme = url.partition(":")[0]
     # obstore also reads these variables, but would then refuse one without TLS.
     endpoint = endpoint or _endpoint_of_environment(scheme)
+    check_endpoint(endpoint)
     options = dict(configuration)
     if scheme == "s3":
         options.setdefault("disable_bulk_delete", True)

@@ -103,7 +103,8 @@ def open_store(url: str, **options: Unpack[StoreOptions]) -> Store:
     if not colon:
         raise Unsupported(url, "no scheme", f"For a folder, use 'file:{url}'.")
     if options and scheme in {"file", "memory"}:
-        raise Unsupported(url, f"a {scheme}: store takes no option {min(options)!r}")
+        detail = f"a {scheme}: store has no option {min(options)!r}"
+        raise Unsupported(url, detail, "Remove that option.")
     match scheme:
         case "file":
             return _open_files(url, location)

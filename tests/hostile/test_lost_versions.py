@@ -142,7 +142,7 @@ def test_repair_repeats_no_effect_without_a_decision(shift: int) -> None:
         outcome = runner.resume(RUN)
         runner.sweep()
 
-        # Then no effect is repeated, and no new one needs an approval
+        # Then no effect is repeated, and no new effect needs an approval
         allowed = {"act 1", "act 3", "act 8", "push 5", "push 7"}
         new = app.effect_names()[len(before) :]
         assert set(new) <= allowed

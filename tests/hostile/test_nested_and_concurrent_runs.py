@@ -111,7 +111,7 @@ def test_inner_run_without_store_stores_nothing() -> None:
     assert not [body for body in keys_and_bodies(store.bodies) if b"looked" in body]
 
 
-def test_inner_run_with_store_is_kept_when_outer_run_is_not() -> None:
+def test_inner_run_with_store_is_stored_without_the_outer_run() -> None:
     """A stored run inside a run without a store is stored; the outer one is not."""
     store = EditableStore()
 

@@ -6,7 +6,7 @@ import random
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from continuations.core import messages as said
+from continuations.core import messages as chat_messages
 from continuations.core.frames import MessageLog
 from continuations.core.state import ROOT_FRAME_ID
 from tests.ledger.runs import make_state, make_wait, with_message, with_proposed_call
@@ -92,7 +92,8 @@ def _with_rewritten_log(state: RunState, step: int, rng: random.Random) -> RunSt
     old = state.logs[ROOT_FRAME_ID].messages
     keep = rng.randrange(len(old) + 1)
     log = MessageLog(
-        300_000 + step, (*old[:keep], said.user_message(f"rewritten at {step}"))
+        300_000 + step,
+        (*old[:keep], chat_messages.user_message(f"rewritten at {step}")),
     )
     return _with_large_next_id(replace(state, logs={ROOT_FRAME_ID: log}))
 

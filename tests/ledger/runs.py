@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from continuations.core import jsontext
-from continuations.core import messages as said
+from continuations.core import messages as chat_messages
 from continuations.core.calls import CallRow, CallState, Proposed, Unknown, Waiting
 from continuations.core.frames import FrameRow, MessageLog
 from continuations.core.run import RunRow
@@ -107,13 +107,15 @@ def make_state(
         frames={ROOT_FRAME_ID: frame},
         calls=calls,
         waits={wait.id: wait for wait in waits},
-        logs={ROOT_FRAME_ID: MessageLog(2, (said.user_message("Onboard Jane"),))},
+        logs={
+            ROOT_FRAME_ID: MessageLog(2, (chat_messages.user_message("Onboard Jane"),))
+        },
     )
 
 
 def with_message(state: RunState, text: str) -> RunState:
     """Return the run with one more message in its root frame."""
-    log = state.logs[ROOT_FRAME_ID].appended(said.user_message(text))
+    log = state.logs[ROOT_FRAME_ID].appended(chat_messages.user_message(text))
     return replace(state, logs={**state.logs, ROOT_FRAME_ID: log})
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from continuations.core import messages as said
+from continuations.core import messages as chat_messages
 from continuations.core.decisions import Answer, Approve, Deny
 from continuations.errors import Corrupt, FormatError
 from continuations.ledger import layout
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 def make_inbox_message(number: int, text: str = "") -> InboxMessage:
     """Return an inbox message without a number."""
-    message = said.user_message(text or f"letter {number}")
+    message = chat_messages.user_message(text or f"letter {number}")
     return InboxMessage(id=make_ulid(number), number=0, at=MOMENT, message=message)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from continuations.core import messages as said
+from continuations.core import messages as chat_messages
 from continuations.core.decisions import Answer, Approve, Decision, Deny, Verdict
 from continuations.errors import AlreadyDecided
 from continuations.ledger import layout, markers, waits
@@ -278,7 +278,7 @@ def test_recreate_missing_waits_survives_any_crash() -> None:
 
 def make_inbox_message(number: int) -> InboxMessage:
     """Return an inbox message without a number."""
-    message = said.user_message(f"letter {number}")
+    message = chat_messages.user_message(f"letter {number}")
     return InboxMessage(id=make_ulid(number), number=0, at=MOMENT, message=message)
 
 

@@ -1339,12 +1339,14 @@ def test_exactly_one_of_opposite_decisions_in_processes_is_recorded(
         assert racer.stdin is not None
         racer.stdin.write("go\n")
         racer.stdin.flush()
-    said = [racer.communicate(timeout=20)[0].split() for racer in racers]
+    chat_messages = [racer.communicate(timeout=20)[0].split() for racer in racers]
 
     # Then one decision is recorded, and each process gets it
     recorded = run_async(read_decision(objects, wait.id))
     assert recorded is not None
-    assert sorted([[recorded.id], *[["lost", recorded.id]] * 5]) == sorted(said)
+    assert sorted([[recorded.id], *[["lost", recorded.id]] * 5]) == sorted(
+        chat_messages
+    )
     assert [recorded.marker] == run_async(all_keys(objects, layout.MARKERS_PREFIX))
     assert [] == run_async(all_keys(objects, layout.WAITS_PREFIX))
 

@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from continuations.core import messages as said
+from continuations.core import messages as chat_messages
 from continuations.errors import FormatError, RunNotFound, StoreUnavailable
 from continuations.ledger import layout
 from continuations.ledger.arrivals import read_arrivals, read_cancel_request
@@ -31,7 +31,7 @@ from tests.ledger.runs import (
 
 def make_inbox_message(number: int) -> InboxMessage:
     """Return an inbox message without a number."""
-    message = said.user_message(f"letter {number}")
+    message = chat_messages.user_message(f"letter {number}")
     return InboxMessage(
         id=make_ulid(number), number=0, at=MOMENT, message=message, by="kim"
     )

@@ -168,8 +168,8 @@ class SimEnvironment:
         notifications: The notifications of waits, in their order.
         known_waits: The waits that a process was notified of or read, by id.
         unexpected_errors: Errors that the library must not raise here.
-        expected_errors: Errors that are expected although the library must not raise
-            them without damage.
+        expected_errors: Errors that are expected in this schedule, for example
+            `Corrupt` if versions are damaged.
         tree_of_run: The tree of agents of each run id.
         allow_denials: Whether deciders deny and edit.
         decide_at_end: Whether the final sweeps also decide open waits.
