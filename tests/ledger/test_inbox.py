@@ -135,7 +135,7 @@ def test_the_marker_is_due_when_it_was_posted() -> None:
 
         assert marker is not None
         assert int(seconds_after_start(5).timestamp() * 1000) == marker.due_ms
-        assert ("m", "1", RUN) == (marker.kind, marker.target, marker.run_id)
+        assert ("m", "1", RUN) == (marker.reason, marker.target, marker.run_id)
 
     run_async(scenario())
 
