@@ -27,16 +27,16 @@ def test_claim_is_renewed_while_a_long_tool_runs(environment: RunEnvironment) ->
     """The claim is renewed in the background for as long as the tool runs."""
     script: Script = {
         "go": [[call("left", input="A")], "end"],
-        "A": [[call("act", what="x", then="sleep:2.5")], "A done"],
+        "A": [[call("act", what="x", then="sleep:5")], "A done"],
     }
     # Given a tool that takes two and a half claims
-    holder = environment.spawn("start", "r1", "go", script=script, lease="1.0")
+    holder = environment.spawn("start", "r1", "go", script=script, lease="2.0")
     wait_until(environment.effect_names)
     began = time.monotonic()
 
     # When others try to resume and to sweep it all the time
     refused_ = 0
-    while time.monotonic() - began < 2.0:
+    while time.monotonic() - began < 4.0:
         assert "RunBusy" == environment.resume(script)["raised"]
         refused_ += 1
     swept = environment.run("sweep", script=script)
