@@ -123,7 +123,7 @@ def test_marker_is_created_before_the_message() -> None:
     run_async(scenario())
 
 
-def test_the_marker_is_due_when_it_was_posted() -> None:
+def test_marker_of_a_message_is_due_at_its_time() -> None:
     async def scenario() -> None:
         posted = await post(
             make_objects(),

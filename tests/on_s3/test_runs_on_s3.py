@@ -190,7 +190,7 @@ def start_and_sweep_to_end(
 # Races ----------------------------------------------------------------------
 
 
-def test_one_resumer_and_one_decider_of_many_processes_win(
+def test_one_resumer_and_one_decider_of_many_processes_succeed(
     environment: RunEnvironment,
 ) -> None:
     """The processes share only the bucket."""

@@ -43,7 +43,7 @@ def create(store: FileStore, key: str, body: bytes = b"body") -> None:
 # paths
 
 
-def test_a_body_is_a_plain_file_at_its_key(store: FileStore, tmp_path: Path) -> None:
+def test_body_is_a_file_at_its_key(store: FileStore, tmp_path: Path) -> None:
     create(store, "runs/a/1")
 
     assert b"body" == (tmp_path / "runs" / "a" / "1").read_bytes()
