@@ -828,13 +828,13 @@ def test_denied_read_is_not_reported_as_damage() -> None:
                 raise Denied(key, "403")
             return await self.inner.read(key)
 
-    async def nobody() -> None:
+    async def no_visitor() -> None:
         return None
 
     async def scenario() -> None:
         inner = MemoryStore()
         await append_states(inner, history(7, 3))
-        store = Refusing(inner, 0, nobody)
+        store = Refusing(inner, 0, no_visitor)
         before = await all_objects(inner)
         found = await check_integrity(make_objects(store), RUN)
         assert [("unread", version_key(3))] == [(f.kind, f.key) for f in found.findings]

@@ -163,13 +163,13 @@ def store_with_rival(rival: bytes | None) -> tuple[MemoryStore, InterleavingStor
     inner = MemoryStore()
     key = layout.inbox_message_key(RUN, 1)
 
-    async def comes() -> None:
+    async def post_rival() -> None:
         await inner.create(key, rival or b"")
         if rival is None:
             visits.before_request = visits.request_count + 1
             visits.other_actor = partial(inner.delete, key)
 
-    visits = InterleavingStore(inner, 3, comes)
+    visits = InterleavingStore(inner, 3, post_rival)
     return inner, visits
 
 
