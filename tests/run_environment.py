@@ -1,7 +1,7 @@
-"""The world around a run: a store on disk, ledgers of what happened, processes.
+"""The environment of a run: a store on disk, logs of effects and turns, processes.
 
-Every method that ends in another process starts a fresh interpreter, which shares
-nothing with the test but the store, the ledgers and its environment.
+Methods that work in another process start a fresh interpreter. It shares only the
+store, the logs and the environment variables with the test.
 """
 
 from __future__ import annotations
@@ -30,30 +30,30 @@ TIMEOUT_SECONDS = 60
 
 @dataclass(frozen=True)
 class CommandProcess:
-    """Another interpreter that does one command."""
+    """Another interpreter that runs one command."""
 
     popen: subprocess.Popen[bytes]
 
     def wait(self) -> int:
-        """Wait for its end and return its code."""
+        """Wait until the process has ended and return its exit code."""
         self.popen.communicate(timeout=TIMEOUT_SECONDS)
         return self.popen.returncode
 
     def wait_for_result(self) -> dict[str, Any]:
-        """Return what it came to; it must have ended in order."""
+        """Return the command's result; the process must have succeeded."""
         out, _ = self.popen.communicate(timeout=TIMEOUT_SECONDS)
         assert 0 == self.popen.returncode, out
         found: dict[str, Any] = json.loads(out.splitlines()[-1])
         return found
 
     def send(self, number: signal.Signals) -> None:
-        """Send it a signal."""
+        """Send the process a signal."""
         self.popen.send_signal(number)
 
 
 @dataclass(frozen=True)
 class RunEnvironment:
-    """One store with its ledgers, in a folder of its own."""
+    """One store with its logs, in its own folder."""
 
     folder: Path
     extra_variables: dict[str, str] = field(default_factory=dict[str, str])
@@ -66,12 +66,14 @@ class RunEnvironment:
     # Other processes ---------------------------------------------------------
 
     def spawn(self, command: str, *arguments: str, **settings: Any) -> CommandProcess:
-        """Start `python -m tests.engine.run_command command words...`.
+        """Start `python -m tests.engine.run_command command arguments...`.
 
-        Settings go into its environment: `script=` and what else is not a text as
-        JSON, `app=`, `lease=`, `fault=` as `doors.py` reads them.
+        `script="..."` becomes the variable TEST_SCRIPT and so on; values other than
+        texts become JSON. `run_command` lists the variables.
         """
-        given = {f"TEST_{key.upper()}": _text(value) for key, value in settings.items()}
+        settings_variables = {
+            f"TEST_{key.upper()}": _text(value) for key, value in settings.items()
+        }
         environment = {
             **os.environ,
             "PYTHONPATH": str(ROOT),
@@ -80,7 +82,7 @@ class RunEnvironment:
             "TEST_STORE": self.store,
             "TEST_FOLDER": str(self.folder),
             **self.extra_variables,
-            **given,
+            **settings_variables,
         }
         popen = subprocess.Popen(
             [sys.executable, "-m", "tests.engine.run_command", command, *arguments],
@@ -91,7 +93,7 @@ class RunEnvironment:
         return CommandProcess(popen)
 
     def run(self, command: str, *arguments: str, **settings: Any) -> dict[str, Any]:
-        """Do a command in another process and return what it came to."""
+        """Run a command in another process and return its result."""
         return self.spawn(command, *arguments, **settings).wait_for_result()
 
     def start(self, script: Script, run_id: str = "r1", **more: Any) -> dict[str, Any]:
@@ -99,55 +101,55 @@ class RunEnvironment:
         return self.run("start", run_id, "go", script=script, **more)
 
     def resume(self, script: Script, run_id: str = "r1", **more: Any) -> dict[str, Any]:
-        """Go on with a run."""
+        """Resume a run."""
         return self.run("resume", run_id, script=script, **more)
 
     def approve(self, wait: Mapping[str, Any] | str, **more: Any) -> dict[str, Any]:
-        """Say yes to a wait."""
+        """Approve a wait."""
         return self.decide(wait, {"approve": {"by": "kim", **more}})
 
     def deny(self, wait: Mapping[str, Any] | str, **more: Any) -> dict[str, Any]:
-        """Say no to a wait."""
+        """Deny a wait."""
         return self.decide(wait, {"deny": {"by": "kim", **more}})
 
     def decide(
         self, wait: Mapping[str, Any] | str, verdict: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Decide a wait."""
+        """Record a verdict for a wait."""
         wait_id = wait if isinstance(wait, str) else wait["id"]
         return self.run("decide", wait_id, json.dumps(verdict), app="none")
 
     # What happened -----------------------------------------------------------
 
     def effects(self) -> list[dict[str, Any]]:
-        """Return every effect of a tool, of whichever process."""
+        """Return every effect of a tool, in any process."""
         return effect_log.read_lines(self.folder / "effects")
 
     def effect_names(self) -> list[str]:
-        """Return the effects in short, in the order in which they happened."""
+        """Return the effects as `"tool argument"`, in their order."""
         return [f"{line['tool']} {line['what']}" for line in self.effects()]
 
     def turns(self) -> list[str]:
-        """Return every turn of a scripted model, in short."""
+        """Return every turn of a scripted model as `"task number"`."""
         lines = effect_log.read_lines(self.folder / "turns")
         return [f"{line['task']} {line['turn']}" for line in lines]
 
     def objects(self) -> dict[str, bytes]:
-        """Return every file of the store with its bytes."""
+        """Return the body of every file of the store."""
         root = self.folder / "store"
         files = [path for path in root.rglob("*") if path.is_file()]
         return {str(path.relative_to(root)): path.read_bytes() for path in files}
 
     def keys(self, *prefixes: str) -> list[str]:
-        """Return the files of the store under some prefixes."""
+        """Return the keys of the store with some prefixes."""
         return sorted(key for key in self.objects() if key.startswith(prefixes))
 
 
 def wait_until(condition: Callable[[], object], seconds: float = 20) -> None:
-    """Wait until something has come true."""
+    """Wait until a condition is true."""
     end = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < end, "it did not come true"
+        assert time.monotonic() < end, "the condition did not become true"
         time.sleep(0.02)
 
 

@@ -149,13 +149,13 @@ class ApprovalPolicy:
         except BaseException as error:
             if callables.is_task_cancellation(error):
                 raise
-            msg = f"the approval policy raised {type(error).__name__}; nothing ran"
+            msg = f"the approval policy raised {type(error).__name__}; nothing ran."
             raise PolicyFailed(msg) from error
         if isinstance(verdict, bool):
             return verdict
         msg = (
             f"the approval policy returned a value of type {type(verdict).__name__}"
-            " instead of True or False; nothing ran"
+            " instead of True or False; nothing ran."
         )
         raise PolicyFailed(msg)
 

@@ -101,7 +101,10 @@ def schema_of(adapter: TypeAdapter[Any]) -> dict[str, Any]:
         schema = adapter.json_schema(by_alias=True, schema_generator=_SchemaGenerator)
         schema = jsontext.parse(jsontext.dump(schema))
     except (PydanticUserError, jsontext.NotJson) as error:
-        msg = f"the type has no JSON Schema: {first_line(error)}"
+        msg = (
+            f"the type has no JSON Schema: {first_line(error)}. Use a type that JSON"
+            " can hold."
+        )
         raise InvalidInput(msg) from error
     if "$ref" in schema:
         # A type that contains itself. Providers want an object at the top.
@@ -128,7 +131,9 @@ class _SchemaGenerator(GenerateJsonSchema):
 
     def emit_warning(self, kind: JsonSchemaWarningKind, detail: str) -> None:
         if kind == "non-serializable-default":
-            raise InvalidInput(detail)
+            default = detail.removeprefix("Default value ").partition(" is not JSON")[0]
+            msg = f"the default {default} has no JSON form. Use a default that has one."
+            raise InvalidInput(msg)
         super().emit_warning(kind, detail)
 
 
@@ -140,7 +145,8 @@ def describe_validation_error(
 ) -> str:
     """Return a text for the model, with one line for each error."""
     errors = error.errors(include_url=False, include_context=False, include_input=False)
-    lines = [f"The {subject} are not valid:"]
+    verb = "is" if subject == "output" else "are"
+    lines = [f"The {subject} {verb} not valid:"]
     lines += [f"- {_describe_error(each, data)}" for each in errors[:_MAX_ERRORS]]
     if len(errors) > _MAX_ERRORS:
         lines.append(f"- and {len(errors) - _MAX_ERRORS} more")

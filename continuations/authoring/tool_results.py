@@ -49,10 +49,11 @@ from continuations.authoring.json_normalization import (
     normalize_json,
     sorted_by_json,
 )
-from continuations.authoring.strict_json import first_line
+from continuations.authoring.strict_json import first_line, truncate
 from continuations.core import jsontext
 
 _MAX_DEPTH = 100
+_MAX_PLACE_LENGTH = 80
 _Converter: TypeAlias = Callable[[Any, str, int], Any]
 _ITERATOR_TYPES: tuple[type[Any], ...] = (Iterator, AsyncIterator)
 
@@ -90,7 +91,8 @@ class _Serializer:
         if converter is None:
             return _convert_leaf(value, where)
         if depth == _MAX_DEPTH:
-            _raise_not_serializable(where, f"is nested deeper than {_MAX_DEPTH} levels")
+            problem = f"is nested deeper than {_MAX_DEPTH} levels"
+            _raise_not_serializable(truncate(where, _MAX_PLACE_LENGTH), problem)
         if id(value) in self._ancestor_ids:
             _raise_not_serializable(where, "contains itself")
         self._ancestor_ids.add(id(value))

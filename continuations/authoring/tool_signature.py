@@ -76,7 +76,7 @@ def read_tool_signature(
         # A missing name, a type that pydantic does not support, or any exception that
         # evaluating an annotation raises.
         msg = f"tool {name}: its parameters cannot be read: {first_line(error)}"
-        raise InvalidInput(msg) from error
+        raise InvalidInput(f"{msg}. Correct the annotations.") from error
 
 
 def _build_signature(
@@ -165,7 +165,10 @@ def _check_defaults(model: type[BaseModel], names: Mapping[str, str]) -> None:
         except (PydanticSerializationError, ValueError):
             is_invalid = True
         if is_invalid:
-            msg = f"the default of {names[field]} is not a value of its type"
+            msg = (
+                f"the default of {names[field]} is not a value of its type. Change the"
+                " default or the annotation."
+            )
             raise InvalidInput(msg)
 
 

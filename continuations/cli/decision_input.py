@@ -40,7 +40,7 @@ def check_wait_id(runner: Runner, wait_id: str) -> None:
     open_waits = ", ".join(undecided) or "none"
     msg = (
         f"{wait_id} is the id of a run, and a decision needs the id of a wait. "
-        f"Open waits of this run: {open_waits}"
+        f"Open waits of this run: {open_waits}."
     )
     raise UsageError(msg)
 
@@ -87,9 +87,9 @@ def parse_arguments(text: str) -> Any:
         try:
             text = Path(text[1:]).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            msg = f"--arguments {text} cannot be read: {error}"
+            msg = f"--arguments {text} cannot be read: {error}. Check the path."
             raise UsageError(msg) from None
-    hint = "Pass one JSON object, or @FILE with one in it."
+    hint = "Pass one JSON object, or @FILE that contains one."
     return parse_json_value(text, name="--arguments", hint=hint)
 
 

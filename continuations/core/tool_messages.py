@@ -30,8 +30,14 @@ _CODES_BEFORE_CALL = ("digest", "stale")
 
 # Finish reasons of chat completions that mean an incomplete reply.
 _INCOMPLETE_REPLY_TEXTS = {
-    "length": "the model's reply was cut off at its length limit",
-    "content_filter": "the provider's content filter withheld the model's reply",
+    "length": (
+        "the model's reply was cut off at its length limit. Raise the limit in the "
+        "settings of the agent, or ask for less."
+    ),
+    "content_filter": (
+        "the provider's content filter withheld the model's reply. Change the input or "
+        "the instructions."
+    ),
 }
 
 
@@ -50,8 +56,8 @@ def max_turns_error(frame: FrameRow) -> Errored:
     """Return the end of a frame that has used all its turns."""
     return Errored(
         "max_turns",
-        f"agent {frame.agent} used all of its {frame.max_turns} turns "
-        "without a final reply",
+        f"agent {frame.agent} used all of its {frame.max_turns} turns without a final "
+        "reply. Raise max_turns, or give the agent a smaller task.",
     )
 
 

@@ -198,5 +198,8 @@ def _failure_from_decision(wait: Wait, decision: Decision) -> Failure | None:
         reason = f": {decision.reason}" if decision.reason else ""
         return Failure(code="denied", message=f"{wait.tool} was denied{reason}")
     if decision.kind == "expire" and wait.expiry_stops:
-        return Failure(code="expired", message=f"{wait.tool} was not approved in time")
+        return Failure(
+            code="expired",
+            message=f"{wait.tool} was not approved in time. Start a new run.",
+        )
     return None

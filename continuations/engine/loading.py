@@ -62,7 +62,8 @@ def _import_module(spec: str, name: str) -> object:
         else:
             msg = (
                 f"cannot load {spec!r}: importing the module failed"
-                f"{_error_location(error)}: {type(error).__name__}: {error}"
+                f"{_error_location(error)}: {type(error).__name__}: {error}. Correct"
+                " the module."
             )
         raise InvalidInput(msg) from error
 

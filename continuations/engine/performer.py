@@ -212,7 +212,10 @@ class Performer:
             async with limit:
                 content = await tool.invoke(arguments, context)
         except ResultNotSerializable as error:
-            text = f"ERROR: the tool ran, but its result cannot be stored: {error}"
+            text = (
+                f"ERROR: the tool ran, but its result cannot be stored: {error}. Its "
+                "effects remain."
+            )
             return CallRaised(call_id=call.id, code="result", content=text)
         except BaseException as error:
             if callables.is_task_cancellation(error):
@@ -311,7 +314,8 @@ def _rejection(call: CallRow, code: str, reason: str) -> CallInvalid:
 
 def _rejection_for_error(call: CallRow, error: BaseException) -> CallInvalid:
     if isinstance(error, ArgumentsInvalid):
-        return _rejection(call, "arguments", f"its arguments are invalid: {error}")
+        reason = f"{error}\nCorrect the arguments and call the tool again."
+        return _rejection(call, "arguments", reason)
     if isinstance(error, PolicyFailed):
         return _rejection(call, "policy", str(error))
     # The application's own validators may raise anything.
@@ -325,7 +329,7 @@ def _output_error(agent: Agent, reply: ModelReply) -> str | None:
     try:
         agent.parse_output(reply.message.content)
     except OutputInvalid as error:
-        return str(error)
+        return f"{error}\nThe final reply must match output_type."
     return None
 
 

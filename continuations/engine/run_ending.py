@@ -29,14 +29,17 @@ class RunEnder:
         self, state: RunState, cancel_request: CancelRequest
     ) -> RunState:
         """Return the run, cancelled with the reason of a request."""
-        reason = cancel_request.reason or "The run was cancelled."
+        reason = cancel_request.reason or "The run was cancelled. Start a new run."
         return await self.end_as_failed(
             state, Failure(code="cancelled", message=reason)
         )
 
     async def end_after_attempts(self, state: RunState, attempts: int) -> RunState:
         """Return the run, failed because its workers died too often."""
-        reason = f"its worker died {attempts} times in a row without making progress"
+        reason = (
+            f"the worker died {attempts} times in a row without progress. Find the "
+            "cause in the logs of the workers, then start a new run."
+        )
         return await self.end_as_failed(state, Failure(code="attempts", message=reason))
 
     async def end_as_failed(self, state: RunState, failure: Failure) -> RunState:

@@ -132,7 +132,9 @@ class RunLoop:
         budget, usage = self.state.run.budget, self.state.run.usage
         limit = budget and budget.reached_limit(usage)
         if limit:
-            reason = f"the budget of {limit} is used up"
+            reason = (
+                f"the budget of {limit} is used up. Start a new run with a larger one."
+            )
             self.failure = Failure(code="budget", message=reason)
         return self.failure is not None
 

@@ -45,8 +45,8 @@ class StackBinding:
                 self._agents_by_frame[call.frame_id], call.tool
             )
         except AgentChanged as error:
-            error.run_id = state.run.id
-            raise
+            msg = f"run {state.run.id}: {error}"
+            raise AgentChanged(msg, run_id=state.run.id) from None
 
     def tool(self, state: RunState, call: CallRow) -> ToolProtocol | None:
         """Return a call's tool, or `None` if its agent has none of that name."""

@@ -227,8 +227,8 @@ class Versions:
     def run_not_found_error(self) -> RunNotFound:
         """Return the error for a run that has no version."""
         msg = (
-            f"run {self.run_id} was not found: this store has no version of it. Check "
-            "the run id and the store's URL, or list open waits with "
+            f"run {self.run_id} was not found: this store has no such run. Check the "
+            "run id and the store's URL, or list open waits with "
             "`continuations waiting`."
         )
         return RunNotFound(msg, run_id=self.run_id)

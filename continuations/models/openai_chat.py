@@ -226,7 +226,7 @@ class OpenAIChat:
         status: int | None = None,
         retryable: bool = False,
     ) -> ModelError:
-        run = f"Run {request.run_id}, model" if request.run_id else "Model"
+        run = f"run {request.run_id}, model" if request.run_id else "model"
         return ModelError(
             f"{run} {self._name}: {text}",
             run_id=request.run_id or None,

@@ -91,10 +91,10 @@ class ScriptedModel:
         self.requests.append(request)
         violation = transcript.find_violation(request.messages)
         if violation is not None:
-            msg = f"{self._name}: the conversation is not valid: {violation}."
-            raise ModelError(msg, status=400)
+            text = f"the conversation is not valid: {violation}"
+            raise self._model_error(request, text, status=400)
         turn = sum(message.role == "assistant" for message in request.messages)
-        script = self._script_of(request.agent)
+        script = self._script_of(request)
         scripted = (
             script(request)
             if callable(script)
@@ -105,21 +105,21 @@ class ScriptedModel:
         try:
             return _to_reply(scripted, turn)
         except (MalformedMessage, jsontext.NotJson) as error:
-            msg = f"{self._name}: reply {turn + 1} of the script is not valid: {error}."
-            raise ModelError(msg) from None
+            text = f"reply {turn + 1} of the script is not valid: {error}"
+            raise self._model_error(request, text) from None
 
-    def _script_of(self, agent: str) -> AgentScript:
+    def _script_of(self, request: ModelRequest) -> AgentScript:
         script = self._script
         if callable(script) or not isinstance(script, Mapping):
             return script
-        if agent in script:
-            return script[agent]
+        if request.agent in script:
+            return script[request.agent]
         known = ", ".join(sorted(script)) or "none"
-        msg = (
-            f"{self._name}: the script has no replies for agent {agent!r} (it has"
-            f" replies for: {known}). Add them."
+        text = (
+            f"the script has no replies for agent {request.agent!r} (it has replies"
+            f" for: {known}). Add them"
         )
-        raise ModelError(msg)
+        raise self._model_error(request, text)
 
     def _scripted_reply(
         self, script: Sequence[ScriptedReply], turn: int, request: ModelRequest
@@ -127,11 +127,18 @@ class ScriptedModel:
         if turn < len(script):
             return script[turn]
         agent = f" of agent {request.agent}" if request.agent else ""
-        msg = (
-            f"{self._name}: the script{agent} ends before reply {turn + 1}. Add this"
-            " reply."
+        text = f"the script{agent} ends before reply {turn + 1}. Add this reply"
+        raise self._model_error(request, text)
+
+    def _model_error(
+        self, request: ModelRequest, text: str, *, status: int | None = None
+    ) -> ModelError:
+        run = f"run {request.run_id}, model" if request.run_id else "model"
+        return ModelError(
+            f"{run} {self._name}: {text}.",
+            run_id=request.run_id or None,
+            status=status,
         )
-        raise ModelError(msg)
 
 
 def _to_reply(scripted: ScriptedReply, turn: int) -> ModelReply:

@@ -131,7 +131,9 @@ def run_json(
     ]
     form["decided"] = [wait.id for wait in run.waits if wait.id in decided]
     if with_stack:
-        form |= report.stack_json(run.run_state)
+        from continuations.wire import stack_report  # noqa: PLC0415 - decisions need no stack
+
+        form |= stack_report.stack_json(run.run_state)
     return form
 
 

@@ -65,7 +65,7 @@ _BY_ERROR: Mapping[type[Exception], ProblemType] = {
         503, "store-unavailable", "The store is not available"
     ),
     errors.Inconclusive: ProblemType(
-        503, "inconclusive", "It is not known whether a write took effect"
+        503, "inconclusive", "A write may or may not have taken effect"
     ),
     errors.StoreError: ProblemType(500, "store-error", "The store failed"),
     errors.FormatError: ProblemType(

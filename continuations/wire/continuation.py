@@ -11,7 +11,7 @@ from continuations.core.state import ROOT_FRAME_ID
 from continuations.core.views import Frame
 from continuations.core.waits import Wait
 from continuations.errors import Corrupt, FormatError
-from continuations.wire import envelope, report
+from continuations.wire import envelope, report, stack_report
 from continuations.wire.fields import FieldReader
 from continuations.wire.v1 import delta_fields, read_delta
 from continuations.wire.versions import check_state, rebuild_state
@@ -165,7 +165,7 @@ class Continuation:
         value = {
             "format": envelope.FORMAT,
             **report.run_json(state, self._version),
-            **report.stack_json(state),
+            **stack_report.stack_json(state),
             "waits": [report.wait_json(wait) for wait in self.waits],
         }
         # `jsontext.dump` limits the depth, and a stored message may already reach it.

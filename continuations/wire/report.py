@@ -1,8 +1,9 @@
-"""The JSON forms of a run's rows, as `Continuation.to_json` reports them.
+"""The JSON forms of runs and waits, as `Continuation.to_json` reports them.
 
 `continuations.present` uses the same functions for HTTP, AWS Lambda and the command
-line, so each row has one JSON form. `docs/schemas/continuations.schema.json` describes
-the forms.
+line, so each value has one JSON form. `docs/schemas/continuations.schema.json`
+describes the forms. A process that decides imports this module, but not the frames and
+calls of `stack_report`.
 """
 
 from __future__ import annotations
@@ -10,10 +11,6 @@ from __future__ import annotations
 from dataclasses import asdict
 from datetime import UTC
 from typing import TYPE_CHECKING, Any
-
-from continuations.core import jsontext
-from continuations.core.calls import STATE_NAMES
-from continuations.core.views import Frame
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -50,46 +47,6 @@ def run_json(state: RunState, version: int) -> dict[str, Any]:
         "output": run.output,
         "failure": failure and {"code": failure.code, "message": failure.message},
         "usage": asdict(run.usage),
-    }
-
-
-def stack_json(state: RunState) -> dict[str, Any]:
-    """Return all frames and calls of a run as JSON values.
-
-    They are two flat lists with parent ids: a stack may be a thousand frames deep.
-    """
-    return {
-        "frames": [frame_json(state, frame_id) for frame_id in state.frames],
-        "calls": [call_json(state, call_id) for call_id in state.calls],
-    }
-
-
-def frame_json(state: RunState, frame_id: str) -> dict[str, Any]:
-    """Return a frame and its messages as JSON values."""
-    row = state.frames[frame_id]
-    return {
-        "id": row.id,
-        "agent": row.agent,
-        "parent_call_id": row.parent_call_id,
-        "turns": row.turns,
-        "messages": Frame(state, frame_id).messages,
-        "open_call_ids": list(row.open_call_ids),
-    }
-
-
-def call_json(state: RunState, call_id: str) -> dict[str, Any]:
-    """Return a call as JSON values."""
-    row = state.calls[call_id]
-    return {
-        "id": row.id,
-        "frame_id": row.frame_id,
-        "tool": row.tool,
-        "tool_call_id": row.tool_call_id,
-        "raw_arguments": row.raw_arguments,
-        "arguments": row.arguments and jsontext.parse(row.arguments),
-        "original_arguments": row.original_arguments
-        and jsontext.parse(row.original_arguments),
-        "state": STATE_NAMES[type(row.state)],
     }
 
 

@@ -23,6 +23,14 @@ __all__ = [
 ]
 
 
+_PREDICATES = ("already ", "does ", "is ")
+_MAX_SHOWN_CHARS = 120
+
+
+def _shortened(key: str) -> str:
+    return key if len(key) <= _MAX_SHOWN_CHARS else f"{key[: _MAX_SHOWN_CHARS - 1]}…"
+
+
 class StorageError(Exception):
     """A store operation failed. Every error of this package is a subclass.
 
@@ -36,7 +44,7 @@ class StorageError(Exception):
     """
 
     summary: ClassVar[str] = "the store operation failed"
-    next_step: ClassVar[str] = ""
+    next_step: ClassVar[str] = "Check the store and try again."
 
     def __init__(self, key: str | None = None, detail: str = "") -> None:
         """Make the error.
@@ -52,9 +60,11 @@ class StorageError(Exception):
 
     def __str__(self) -> str:
         """Return what failed, for which key, why, and what to do next."""
-        subject = "store" if self.key is None else f"key {self.key!r}"
+        subject = "store" if self.key is None else f"key {_shortened(self.key)!r}"
+        # "key 'a' does not exist", but "key 'a': the store is not available".
+        colon = "" if self.summary.startswith(_PREDICATES) else ":"
         reason = f" ({self.detail})" if self.detail else ""
-        return f"{subject}: {self.summary}{reason}. {self.next_step}".rstrip()
+        return f"{subject}{colon} {self.summary}{reason}. {self.next_step}"
 
 
 class AlreadyExists(StorageError):

@@ -116,4 +116,4 @@ def split_prefix(prefix: str) -> tuple[list[str], str]:
 def check_limit(limit: int) -> None:
     """Raise ValueError for a limit below 1: an empty page means the end of the list."""
     if limit < 1:
-        raise ValueError(f"limit must be at least 1, got {limit}")
+        raise ValueError(f"limit must be at least 1, got {limit}.")

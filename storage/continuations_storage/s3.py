@@ -98,7 +98,7 @@ class S3Store:
         retry_policy: RetryPolicy | None = None,
     ) -> None:
         if not bucket:
-            raise ValueError("bucket must not be empty")
+            raise ValueError("bucket must not be empty.")
         check_store_prefix(prefix)
         check_endpoint(endpoint)
         put_options: dict[str, str] = {}

@@ -157,7 +157,7 @@ def test_policy_error_text_hides_the_exception_text() -> None:
     with pytest.raises(PolicyFailed) as caught:
         needs_approval(secretive)
 
-    assert "the approval policy raised ValueError; nothing ran" == str(caught.value)
+    assert "the approval policy raised ValueError; nothing ran." == str(caught.value)
 
 
 def test_non_effective_arguments_are_rejected_before_the_policy() -> None:

@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 
 def should_pause_after(calls: int) -> Callable[[], bool]:
-    """Return a `pause` that says True from a question on."""
-    asked = 0
+    """Return a `should_pause` that returns True after so many calls."""
+    count = 0
 
-    def pause() -> bool:
-        nonlocal asked
-        asked += 1
-        return asked > calls
+    def should_pause() -> bool:
+        nonlocal count
+        count += 1
+        return count > calls
 
-    return pause
+    return should_pause
 
 
 def make_runner(
@@ -36,17 +36,17 @@ def make_runner(
 
 def make_boss(script: Script, *tools: Any, **options: Any) -> Agent:
     """Return an agent with a script and some tools."""
-    given: dict[str, Any] = {"instructions": "You are boss.", **options}
+    options.setdefault("instructions", "You are boss.")
     return Agent(
-        "boss", tools=list(tools), model=scripts.scripted_model(script), **given
+        "boss", tools=list(tools), model=scripts.scripted_model(script), **options
     )
 
 
 def root_tool_results(outcome: Outcome) -> list[str]:
-    """Return what the tool messages of the root frame say."""
+    """Return the texts of the tool messages of the root frame."""
     return tool_results(outcome.continuation.root.messages)
 
 
 def tool_results(messages: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return what the tool messages of a conversation say."""
+    """Return the texts of the tool messages of a conversation."""
     return [str(each["content"]) for each in messages if each["role"] == "tool"]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunEnvironment:
-    """Return an empty world, whose ledgers this process writes to as well."""
+    """Return an empty environment, whose logs this process writes to as well."""
     monkeypatch.setenv(effect_log.EFFECTS_VARIABLE, str(tmp_path / "effects"))
     monkeypatch.setenv(effect_log.TURNS_VARIABLE, str(tmp_path / "turns"))
     monkeypatch.setenv("TEST_FOLDER", str(tmp_path))

@@ -18,7 +18,15 @@ if TYPE_CHECKING:
     from continuations import Outcome, Wait
     from tests.scripts import Script
 
+ONE_PAY_SCRIPT: Script = {"go": [[call("pay")], "end"]}
 PAY_SCRIPT: Script = {"go": [[call("pay", cents=5)], "end"]}
+
+
+@tool(approval=True)
+def pay() -> str:
+    """Pay, without arguments."""
+    effect_log.append_effect("pay")
+    return "paid"
 
 
 def make_pay_tool(policy: Any = True) -> Any:
@@ -33,7 +41,7 @@ def make_pay_tool(policy: Any = True) -> Any:
 
 
 def start_and_get_wait(runner: Runner, run_id: str = "r1") -> Wait:
-    """Start a run and return the wait that it stands at."""
+    """Start a run and return its only wait."""
     outcome = runner.start("go", run_id=run_id)
     assert isinstance(outcome, Suspended)
     [wait] = outcome.waits
@@ -41,7 +49,7 @@ def start_and_get_wait(runner: Runner, run_id: str = "r1") -> Wait:
 
 
 def single_wait(outcome: Outcome) -> Wait:
-    """Return the one wait of an outcome."""
+    """Return the only wait of an outcome."""
     assert isinstance(outcome, Suspended)
     [wait] = outcome.waits
     return wait

@@ -86,7 +86,7 @@ def test_second_worker_leaves_no_marker_and_asks_no_model(
 ) -> None:
     """A worker that loses the race for a claim deletes its guard marker."""
     for number in range(1, 20):
-        # Given a start that another process begins as well, right before a request
+        # Given two processes that start one run, the second before some request
         store, clock = MemoryStore(), ManualClock()
         agent = agent_builders.make_boss(SCRIPT)
         other = AsyncRunner(agent, store=store, clock=clock)
@@ -98,12 +98,12 @@ def test_second_worker_leaves_no_marker_and_asks_no_model(
         interleaved = InterleavingStore(store, number, interfere)
         turns = len(environment.turns())
 
-        # When it has come to its end
+        # When it has ended
         outcome = agent_builders.make_runner(
             SCRIPT, store=interleaved, clock=clock
         ).start("go", run_id="r1")
 
-        # Then the model was asked once, and nothing is left to be looked at
+        # Then the model was asked once, and no marker is left
         assert isinstance(outcome, Finished), number
         assert turns + 1 == len(environment.turns()), number
         assert [] == asyncio.run(store.keys("markers/")), number
@@ -124,7 +124,7 @@ def test_worker_with_a_wrong_clock_closes_no_wait(
     *, listings: bool, seconds: int
 ) -> None:
     """It writes nothing, also if the run was cancelled."""
-    # Given a wish to cancel, whose maker died right after it
+    # Given a cancel request whose process died right after recording it
     clock = ManualClock()
     store = store_with_time(clock, in_listings=listings)
     runner = make_payment_runner(store=store, clock=clock)
@@ -136,16 +136,16 @@ def test_worker_with_a_wrong_clock_closes_no_wait(
         Runner([], store=FaultyStore(store, cancel_requested), clock=clock).cancel("r1")
     before = asyncio.run(store.keys(""))
 
-    # When one comes whose clock is wrong
+    # When a worker with a wrong clock resumes the run
     off = ManualClock()
     off.seconds = clock.seconds + seconds
     with pytest.raises(ClockOff):
         make_payment_runner(store=store, clock=off).resume("r1")
 
-    # Then all is as it was
+    # Then the store is unchanged
     assert before == asyncio.run(store.keys(""))
 
-    # And whose clock is right ends the run
+    # And a worker with a correct clock ends the run
     outcome = runner.resume("r1")
     assert isinstance(outcome, Failed)
     with pytest.raises(Cancelled):
@@ -155,7 +155,7 @@ def test_worker_with_a_wrong_clock_closes_no_wait(
 @pytest.mark.parametrize("listings", [False, True])
 def test_a_worker_whose_clock_is_ahead_expires_no_wait(*, listings: bool) -> None:
     """A deadline that has passed only by a wrong clock has not passed."""
-    # Given a wait with a minute left, and one whose clock is two minutes ahead
+    # Given a wait with a minute left, and a worker whose clock is two minutes ahead
     clock, ahead = ManualClock(), ManualClock()
     store = store_with_time(clock, in_listings=listings)
     policy = ApprovalPolicy(expires_after=60)
@@ -164,7 +164,7 @@ def test_a_worker_whose_clock_is_ahead_expires_no_wait(*, listings: bool) -> Non
     before = asyncio.run(store.keys(""))
     ahead.seconds = clock.seconds + 120
 
-    # When it comes
+    # When it resumes the run
     with pytest.raises(ClockOff):
         make_payment_runner(policy, store=store, clock=ahead).resume("r1")
 

@@ -34,14 +34,14 @@ def test_claim_is_renewed_while_a_long_tool_runs(environment: RunEnvironment) ->
     wait_until(environment.effect_names)
     began = time.monotonic()
 
-    # When others try all the time, by resume and by sweep
+    # When others try to resume and to sweep it all the time
     refused_ = 0
     while time.monotonic() - began < 2.0:
         assert "RunBusy" == environment.resume(script)["raised"]
         refused_ += 1
     swept = environment.run("sweep", script=script)
 
-    # Then none of them gets it
+    # Then no other worker gets the claim
     assert (([], {}), True) == ((swept["resumed"], swept["failed"]), refused_ > 1)
     assert "Finished" == holder.wait_for_result()["kind"]
     assert ["act x"] == environment.effect_names()
@@ -67,7 +67,7 @@ def test_a_frozen_worker_that_was_replaced_writes_nothing(
     frozen.send(signal.SIGSTOP)
     time.sleep(1.1)
 
-    # When another one takes over and settles what is not known
+    # When another worker takes over and the unknown outcome is settled
     result = environment.resume(script, lease="5")
     [wait] = result["waits"]
     assert "unknown" == wait["kind"]
@@ -75,7 +75,7 @@ def test_a_frozen_worker_that_was_replaced_writes_nothing(
     assert "Finished" == environment.resume(script, lease="5")["kind"]
     stored, turns = environment.objects(), environment.turns()
 
-    # And the first one wakes up
+    # And the frozen worker wakes up
     frozen.send(signal.SIGCONT)
     woken = frozen.wait_for_result()
 

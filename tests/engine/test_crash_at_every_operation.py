@@ -108,7 +108,7 @@ def test_a_crash_at_every_storage_operation(
     recovery: Callable[[Runner, RunEnvironment, ManualClock], Outcome],
 ) -> None:
     """Same end, each effect once, no turn asked again, and no key left behind."""
-    # Given how the story ends when nothing happens
+    # Given the end of the run without a crash
     undisturbed = FaultyStore(MemoryStore())
     end = run_to_end(environment, ManualClock(), undisturbed)
     assert FULL_SCRIPT_EFFECTS == sorted(environment.effect_names())
@@ -128,7 +128,7 @@ def test_a_crash_at_every_storage_operation(
         except Crash:
             deaths += 1
 
-        # And another one comes
+        # And another process recovers the run
         runner = Runner(make_boss(), store=inner, clock=clock)
         after = recovery(runner, environment, clock)
         if isinstance(after, Suspended):
@@ -147,7 +147,7 @@ def test_a_crash_at_every_storage_operation(
         assert FULL_SCRIPT_EFFECTS == sorted({*environment.effect_names()}), where
         assert len(others) == len(set(others)), where
         assert len(repeatable) <= 3, where
-        # And a crash makes at most the turns that were under way be asked again
+        # And at most the turns in progress at the crash are asked again
         assert len(environment.turns()) - len(set(environment.turns())) <= 3, where
         # And sweeps leave no marker and no wait object
         for _ in range(3):

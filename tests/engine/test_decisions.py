@@ -206,7 +206,7 @@ def test_cancelling_closes_every_wait_in_the_tree(environment: RunEnvironment) -
     outcome = runner.start("go", run_id="r1")
     assert isinstance(outcome, Suspended)
 
-    # Given one of the two waits approved, when the run is cancelled, twice, unseen
+    # Given one of two waits approved, when the run is cancelled twice without agents
     runner.decide(outcome.waits[0].id, Approve())
     blind = Runner([], store=store)
     for _ in range(2):
@@ -223,7 +223,7 @@ def test_cancelling_closes_every_wait_in_the_tree(environment: RunEnvironment) -
         runner.decide(outcome.waits[0].id, Deny())
     assert [] == list(runner.waiting())
 
-    # And what had finished is kept, in a transcript that is whole
+    # And finished results are kept, in a valid transcript
     results = root_tool_results(ended)
     assert ["CANCELLED", "free", "CANCELLED"] == [
         text.split()[0].strip(":") for text in results

@@ -36,7 +36,7 @@ def test_deepest_tool_runs_and_every_level_returns_its_result(
     over_http = {"app": RECURSIVE_APP, "http": "1"}
     environment.extra_variables.update(server.environment)
 
-    # Given a stack that waits in its deepest frame, and the process that made it gone
+    # Given a run that waits in its deepest frame, and whose process has ended
     waiting = environment.run("start", "r1", str(depth), **over_http)
     [wait] = waiting["waits"]
     assert ["odd", *["down"] * depth, "pay"] == wait["path"]
@@ -80,7 +80,7 @@ def test_run_with_a_thousand_levels_suspends_and_resumes(
     environment.approve(wait)
     ended = environment.run("resume", "r1", app=RECURSIVE_APP)
 
-    # Then a result has come up through all of them, and no turn was repeated
+    # Then every level returned a result, and no turn was repeated
     assert "paid x " + " ".join(map(str, range(1001))) == ended["output"]
     assert ["pay x"] == environment.effect_names()
     assert (2002, 2002) == (len(environment.turns()), len(set(environment.turns())))

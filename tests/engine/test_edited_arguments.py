@@ -65,7 +65,7 @@ def test_edits_that_the_schema_refuses_are_not_recorded(edit: Any) -> None:
     with pytest.raises(DecisionRefused):
         runner.decide(wait.id, Approve(arguments=edit))
 
-    # Then the wait is open and takes the next one
+    # Then the wait is still open and accepts the next decision
     assert wait == runner.wait(wait.id)
     runner.decide(wait.id, Approve())
 
@@ -175,7 +175,7 @@ def test_values_that_the_tool_adds_to_an_edit_open_a_new_wait(
         runner.decide(wait.id, Approve(arguments=edit))
         outcome = runner.resume("r1")
 
-        # Then nothing runs, and a new wait says how the tool reads it
+        # Then nothing runs, and a new wait shows what the tool would run with
         assert isinstance(outcome, Suspended)
         assert [] == environment.effect_names()
         [again] = outcome.waits

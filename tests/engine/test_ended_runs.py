@@ -155,7 +155,7 @@ def test_sweep_carries_out_a_recorded_cancel_request(
         clock.seconds += 120
         assert {} == runner.sweep().errors
 
-        # Then it is cancelled if that was recorded, and can go on as before if not
+        # Then the run is cancelled if the request was recorded, else it can continue
         if cancel_requested:
             followed += 1
             assert "cancelled" == runner.look("r1").status, number

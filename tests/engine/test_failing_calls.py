@@ -127,10 +127,10 @@ def test_failing_call_gets_an_error_result_and_siblings_run(
     }
     runner = agent_builders.make_runner(script, *TOOLS)
 
-    # When the middle one of three calls is bad
+    # When the middle one of three calls fails
     outcome = runner.start("go")
 
-    # Then it has its own message in its place, and the others ran
+    # Then its result is an error in its place, and the others ran
     assert isinstance(outcome, Finished)
     first, middle, last = root_tool_results(outcome)
     assert ("fine 1", "fine 2") == (first, last)
@@ -138,7 +138,7 @@ def test_failing_call_gets_an_error_result_and_siblings_run(
     assert expected in middle
     assert ["fine 1", "fine 2"] == sorted(environment.effect_names())
 
-    # And what the model wrote goes back as it was
+    # And the model's message is sent back unchanged
     asked = outcome.continuation.root.messages[2]["tool_calls"][1]["function"]
     written = failing_call[1] if isinstance(failing_call[1], str) else None
     assert written in (None, asked["arguments"])

@@ -50,7 +50,7 @@ def test_thirty_children_need_few_versions(environment: RunEnvironment) -> None:
     # When thirty children take three turns each
     outcome = runner.start("go", run_id="r")
 
-    # Then the run has some dozen versions, not hundreds
+    # Then the run has a few dozen versions, not hundreds
     assert isinstance(outcome, Finished)
     assert [f"c{n} done" for n in range(CHILDREN)] == root_tool_results(outcome)
     assert 60 == len(environment.effect_names())

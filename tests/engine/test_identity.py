@@ -77,7 +77,7 @@ def test_a_decision_reaches_the_call_that_it_names(
     """One of two equal calls is approved, the other denied."""
     script = AMBIGUOUS_SCRIPTS[case]
 
-    # Given two waits that look alike
+    # Given two waits that are equal but for their ids
     waits = {w["arguments"]["what"]: w for w in environment.start(script)["waits"]}
     assert waits["a"]["id"] != waits["b"]["id"]
 
@@ -86,7 +86,7 @@ def test_a_decision_reaches_the_call_that_it_names(
     environment.deny(waits["a"])
     ended = environment.resume(script)
 
-    # Then what was approved ran, and each parent call got its own child's result
+    # Then the approved call ran, and each parent call got its own child's result
     assert ["pay b"] == environment.effect_names()
     assert ["done a", "done b"] == agent_builders.tool_results(ended["messages"])
     assert sorted({*environment.turns()}) == sorted(environment.turns())
@@ -107,7 +107,7 @@ def test_equal_provider_call_ids_are_told_apart(environment: RunEnvironment) -> 
     environment.approve(fourth)
     ended = environment.resume(script)
 
-    # Then these ran, and each result stands under an id of its own
+    # Then the approved calls ran, and each result has its own id
     assert ["pay 1", "pay 3"] == environment.effect_names()
     kinds = [text.split()[0] for text in agent_builders.tool_results(ended["messages"])]
     assert ["DENIED:", "paid", "DENIED:", "paid"] == kinds
@@ -150,7 +150,7 @@ def test_two_children_are_decided_in_either_order(
     environment: RunEnvironment, first: str
 ) -> None:
     """A partial resume is durable progress."""
-    # Given two children that wait, and free siblings that ran at once
+    # Given two children that wait, and siblings that ran at once
     waits = {w["arguments"]["what"]: w for w in environment.start(SIBLINGS)["waits"]}
     assert {"act a", "act b", "act free"} == set(environment.effect_names())
     second = "b" if first == "a" else "a"
@@ -159,7 +159,7 @@ def test_two_children_are_decided_in_either_order(
     environment.approve(waits[first])
     result = environment.resume(SIBLINGS)
 
-    # Then that child has finished and the other still waits at the same wait
+    # Then that child has finished, and the other still waits with the same wait
     assert [waits[second]["id"]] == [wait["id"] for wait in result["waits"]]
     assert f"{first.upper()} 1" in environment.turns()
 
@@ -185,7 +185,7 @@ def test_a_decision_for_an_unknown_wait_is_refused(environment: RunEnvironment) 
     [wait] = environment.start(script)["waits"]
     before = environment.objects()
 
-    # When a wait is named that never was, one of another run, or none at all
+    # When the wait id was never used, belongs to another run, or is not an id
     kind, _, run_id = wait["id"].partition("@")
     for wrong in (
         f"approval-{'0' * 26}@{run_id}",
@@ -202,7 +202,7 @@ def test_a_decision_for_an_unknown_wait_is_refused(environment: RunEnvironment) 
             else _try_to_approve(environment, wrong)
         )
 
-        # Then it is refused by name and nothing is written
+        # Then the error is typed, and nothing is written
         assert "WaitNotFound" == result["raised"], wrong
     assert before == environment.objects()
 
@@ -271,7 +271,7 @@ def test_one_value_restored_twice_gives_two_runs(environment: RunEnvironment) ->
     left = resume(data, make_twin_agents(), answers={waits["a"]: Approve()})
     right = resume(data, make_twin_agents(), answers={waits["b"]: Approve()})
 
-    # Then in each only what was approved there ran
+    # Then each run made only the call that was approved there
     assert ["a", "b"] == [line["what"] for line in environment.effects()]
     assert isinstance(left, Suspended)
     assert isinstance(right, Suspended)

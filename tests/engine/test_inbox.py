@@ -12,25 +12,14 @@ from continuations import (
     Deny,
     InvalidInput,
     Suspended,
-    tool,
 )
-from tests import effect_log
 from tests.engine import agent_builders
+from tests.engine.payment_agent import ONE_PAY_SCRIPT, pay
 from tests.scripts import call
 
 if TYPE_CHECKING:
     from tests.run_environment import RunEnvironment
     from tests.scripts import Script
-
-
-@tool(approval=True)
-def pay() -> str:
-    """Pay."""
-    effect_log.append_effect("pay")
-    return "paid"
-
-
-SCRIPT: Script = {"go": [[call("pay")], "end"]}
 
 
 def test_message_to_a_waiting_run_stands_after_the_tool_results(
@@ -52,20 +41,20 @@ def test_message_to_a_waiting_run_stands_after_the_tool_results(
     runner.decide(outcome.waits[0].id, Approve())
     ended = runner.resume("r")
 
-    # Then both stand in their order, after the result
+    # Then both messages are in their order, after the result
     roles = [m["role"] for m in ended.continuation.root.messages]
     assert ["system", "user", "assistant", "tool", "user", "user", "assistant"] == roles
     texts = [m["content"] for m in ended.continuation.root.messages[4:6]]
     assert ["approve", "And hurry."] == texts
 
-    # And a run that has ended takes none
+    # And a run that has ended accepts no message
     with pytest.raises(InvalidInput):
         runner.send("r", "Hello?")
 
 
 def test_messages_from_many_threads_are_all_read() -> None:
     """Inbox numbers have no gaps; no message is lost or doubled."""
-    runner = agent_builders.make_runner(SCRIPT, pay)
+    runner = agent_builders.make_runner(ONE_PAY_SCRIPT, pay)
     outcome = runner.start("go", run_id="r")
     assert isinstance(outcome, Suspended)
 
@@ -91,7 +80,7 @@ def test_messages_from_many_threads_are_all_read() -> None:
 @pytest.mark.parametrize("wrong", [None, 5, b"x", ["x"]])
 def test_message_that_is_no_text_is_rejected(wrong: Any) -> None:
     """A message is a non-empty text."""
-    runner = agent_builders.make_runner(SCRIPT, pay)
+    runner = agent_builders.make_runner(ONE_PAY_SCRIPT, pay)
     runner.start("go", run_id="r")
 
     with pytest.raises(InvalidInput):

@@ -306,7 +306,7 @@ def test_run_is_resumable_after_a_model_error(environment: RunEnvironment) -> No
             assert ["work 1", "work 2"] == sorted(environment.effect_names())
             assert "suspended" == runner.look("r").status
 
-        # And then answers
+        # And then replies
         down[0] = False
         outcome = runner.resume("r")
 

@@ -18,12 +18,12 @@ from continuations import (
     ModelError,
     Runner,
     Suspended,
-    tool,
 )
 from continuations_storage import MemoryStore
-from tests import effect_log, scripts
+from tests import scripts
 from tests.engine import agent_builders
 from tests.engine.agent_builders import root_tool_results
+from tests.engine.payment_agent import ONE_PAY_SCRIPT, pay
 from tests.scripts import call
 
 if TYPE_CHECKING:
@@ -32,16 +32,6 @@ if TYPE_CHECKING:
     from continuations import Wait
     from tests.run_environment import RunEnvironment
     from tests.scripts import Script
-
-
-@tool(approval=True)
-def pay() -> str:
-    """Pay."""
-    effect_log.append_effect("pay")
-    return "paid"
-
-
-SCRIPT: Script = {"go": [[call("pay")], "end"]}
 
 
 def recording_notifier(wait_ids: list[str]) -> Callable[[Wait], None]:
@@ -78,10 +68,12 @@ def test_notify_comes_once_the_wait_is_durable_and_can_be_decided(
         other.decide(wait.id, Approve(by="kim"))
         notified.append(wait.id)
 
-    runner = Runner(agent_builders.make_boss(SCRIPT, pay), store=store, notify=notify)
+    runner = Runner(
+        agent_builders.make_boss(ONE_PAY_SCRIPT, pay), store=store, notify=notify
+    )
     outcome = runner.start("go", run_id="r")
 
-    # Then the run did not even suspend, for its caller
+    # Then the caller did not even get a suspension
     assert isinstance(outcome, Finished)
     assert (1, ["pay "]) == (len(notified), environment.effect_names())
 
@@ -93,7 +85,9 @@ def test_async_notifier_is_awaited(environment: RunEnvironment) -> None:
     async def notify(wait: Wait) -> None:
         await AsyncRunner([], store=store).decide(wait.id, Deny(reason="At once."))
 
-    runner = Runner(agent_builders.make_boss(SCRIPT, pay), store=store, notify=notify)
+    runner = Runner(
+        agent_builders.make_boss(ONE_PAY_SCRIPT, pay), store=store, notify=notify
+    )
 
     assert "At once." in root_tool_results(runner.start("go"))[0]
     assert [] == environment.effects()
@@ -165,7 +159,9 @@ def test_notifier_is_called_although_a_sibling_model_fails() -> None:
 def test_a_slow_notify_does_not_stop_another_run(environment: RunEnvironment) -> None:
     """It delays only its own run."""
     gate = threading.Event()
-    slow = agent_builders.make_runner(SCRIPT, pay, notify=blocking_notifier(gate))
+    slow = agent_builders.make_runner(
+        ONE_PAY_SCRIPT, pay, notify=blocking_notifier(gate)
+    )
     thread = threading.Thread(target=lambda: slow.start("go"))
     thread.start()
     try:

@@ -159,13 +159,13 @@ def test_changed_description_voids_an_approval_only_with_strict(
         wait = start_and_get_wait(before, run_id)
         before.decide(wait.id, Approve())
 
-        # When the description says another thing on resume
+        # When the description has changed on resume
         after = Runner(
             agent_with_description("Pay it all.", strict=strict), store=store
         )
         outcome = after.resume(run_id)
 
-        # Then it is reported, and the strict one asks again
+        # Then the change is reported, and the strict policy asks again
         assert ["compatible boss/pay"] == [
             f"{change.kind} {change.where}" for change in outcome.code_changes
         ]

@@ -129,7 +129,7 @@ def test_racing_decide_cancel_and_resume_have_one_end(
     ]
     results = [process.wait_for_result() for process in spawned]
 
-    # Then the run ends one way, and the effect says the same
+    # Then the run has one end, and the effect agrees
     end = environment.resume(script)
     decided = "decided" in results[0]
     assert decided or "Cancelled" == results[0]["raised"]

@@ -14,12 +14,12 @@ from continuations import (
     Finished,
     ModelError,
     Runner,
-    tool,
 )
 from continuations_storage import MemoryStore
 from continuations_storage.faults import Crash, FaultyStore, crashed, on
-from tests import effect_log, scripts
+from tests import scripts
 from tests.clocks import ManualClock
+from tests.engine.payment_agent import pay
 from tests.scripts import call
 
 if TYPE_CHECKING:
@@ -54,13 +54,6 @@ class DecidingStore:
                 await self._resumer.resume("r")
             self.has_decided = True
         return await self._inner.create(key, body)
-
-
-@tool(approval=True)
-def pay() -> str:
-    """Pay."""
-    effect_log.append_effect("pay")
-    return "paid"
 
 
 def make_boss(reply: Line) -> Agent:

@@ -94,7 +94,7 @@ def make_payment_agent(model: Any, approval: Any = True) -> Agent:
 
 def test_store_retry_and_policy_are_replaced_alone() -> None:
     """Replacing one of them changes no other part."""
-    # Given a store, a retry and a policy that are none of ours
+    # Given an application's own store, retries and policy
     store = RecordingStore()
     model = RetryingModel(fails=3)
     policy = ApprovalPolicy(when=is_more_than_a_cent, name="more than a cent")
@@ -107,7 +107,7 @@ def test_store_retry_and_policy_are_replaced_alone() -> None:
     runner.decide(outcome.waits[0].id, Approve())
     end = runner.resume("r")
 
-    # Then the failed attempts left nothing behind (EF-24)
+    # Then the failed attempts left nothing behind
     assert isinstance(end, Finished)
     assert "Paid." == end.output
     roles = [message["role"] for message in end.continuation.root.messages]
@@ -179,7 +179,7 @@ def test_waiting_runs_need_no_runner() -> None:
     for number in range(50):
         runner.start("go", run_id=f"r-{number}")
 
-    # Then another runner, which has never seen them, knows them all
+    # Then another runner lists them all
     waiting = list(Runner([], store=store).waiting())
 
     assert 50 == len(waiting)

@@ -79,7 +79,7 @@ def test_no_secret_is_in_any_byte_log_or_repr(
         agent = Agent("boss", tools=[return_context, pay], model=model)
         runner = Runner(agent, store=environment.store, notify=notified.append)
 
-        # Given a run over a suspension, with secrets all around it
+        # Given a run with a suspension, with secrets around it
         first = runner.start("go", run_id="r", context=SecretContext())
         assert isinstance(first, Suspended)
         decision = runner.decide(first.waits[0].id, Approve(by="kim"))
@@ -88,7 +88,7 @@ def test_no_secret_is_in_any_byte_log_or_repr(
     assert ["pay"] == [line["tool"] for line in environment.effects()]
     assert "cannot be stored" in root_tool_results(ended)[0]
 
-    # When everything that was stored, logged or can be printed is searched
+    # When everything stored, logged or printable is searched
     looked = runner.look("r")
     shown = [
         first,
@@ -108,7 +108,7 @@ def test_no_secret_is_in_any_byte_log_or_repr(
         caplog.text.encode(),
     ]
 
-    # Then none of them is there
+    # Then no secret is found
     for secret in (CLIENT_SECRET, ENVIRONMENT_SECRET, CONTEXT_SECRET):
         assert [] == [body for body in everything if secret.encode() in body]
 

@@ -152,7 +152,7 @@ def test_runs_claimed_by_others_do_not_count_for_at_once() -> None:
         two = other.serve_forever(interval=0.01, max_concurrent_runs=2, stop=stop)
         tasks.append(asyncio.create_task(two))
 
-        # Then the second one comes to it while all of them are held
+        # Then the second server resumes it while the others are held
         looking = Runner([], store=store)
         await asyncio.to_thread(wait_until, partial(is_finished, looking, "quick"))
         assert ["a1", "a2", "a3", "a4"] == sorted(begun[:4])

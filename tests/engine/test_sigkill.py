@@ -57,10 +57,10 @@ def test_run_recovers_from_a_kill_during_start(
     )
     assert KILLED == dead.wait()
 
-    # When another one resumes, people decide, and so on
+    # When another process resumes, people decide, and so on
     result = recover(environment, NESTED)
 
-    # Then the run ends, with every effect, and none twice that must not be
+    # Then the run ends with every effect, and no unrepeatable effect twice
     assert "all" == result["output"]
     assert ALL_EFFECTS == sorted(set(environment.effect_names()))
     assert (
@@ -132,7 +132,7 @@ def test_an_unknown_outcome_is_settled_by_a_person(
     """An unrepeatable call never runs again on a guess."""
     verdict, effects, said = VERDICT_CASES[kind]
 
-    # Given a tool that is not safe to repeat, whose process died in it
+    # Given an unrepeatable tool whose process died while it ran
     script, result = kill_in_tool_and_resume(environment, "act")
     [wait] = result["waits"]
     assert ("unknown", ["act x"]) == (wait["kind"], environment.effect_names())
@@ -143,7 +143,7 @@ def test_an_unknown_outcome_is_settled_by_a_person(
     environment.decide(wait, verdict)
     result = environment.resume(script, lease="1.5")
 
-    # Then the run ends and did what the verdict says
+    # Then the run ends as the verdict says
     assert ("Finished", effects) == (result["kind"], environment.effect_names())
     child = [line for line in environment.turns() if line.startswith("A")]
     assert ["A 0", "A 1"] == child
@@ -164,7 +164,7 @@ def test_approved_call_of_a_killed_process_is_unknown(
     [wait] = result["waits"]
     assert ("unknown", ["pay x"]) == (wait["kind"], environment.effect_names())
 
-    # When a person says that it did not happen and is to run after all
+    # When a person approves the call again, because it did not happen
     environment.approve(wait)
     result = environment.resume(script)
     assert ("Finished", ["pay x", "pay x"]) == (
@@ -239,7 +239,7 @@ def test_a_tool_that_always_kills_its_worker_ends_the_run(
             "resume", "r1", script=script, attempts="3", ahead=ahead
         )
 
-    # Then after so many workers it has failed for good
+    # Then the run has failed after the last attempt
     result = environment.resume(script, ahead="1000")
     assert ("Failed", "attempts") == (result["kind"], result["error"]["code"])
     assert deaths == len(environment.effects())

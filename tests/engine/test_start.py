@@ -16,11 +16,10 @@ from continuations import (
     RunNotFound,
     Suspended,
     WaitNotFound,
-    tool,
 )
 from continuations_storage import MemoryStore
-from tests import effect_log
 from tests.engine import agent_builders
+from tests.engine.payment_agent import pay
 from tests.scripts import call
 
 if TYPE_CHECKING:
@@ -28,13 +27,6 @@ if TYPE_CHECKING:
 
     from tests.run_environment import RunEnvironment
     from tests.scripts import Script
-
-
-@tool(approval=True)
-def pay() -> str:
-    """Pay."""
-    effect_log.append_effect("pay")
-    return "paid"
 
 
 SCRIPT: Script = {"go": [[call("pay")], "end"], "other": ["end"]}

@@ -44,7 +44,7 @@ def test_four_processes_pass_a_run_on_as_bytes(environment: RunEnvironment) -> N
     """Each process decides some of the waits."""
     paths = [str(environment.folder / f"{number}.bytes") for number in range(4)]
 
-    # Given a stack in bytes
+    # Given a suspended run as bytes
     result = environment.run("run", "go", paths[0], script=NESTED)
     waits = {wait["arguments"]["what"]: wait["id"] for wait in result["waits"]}
 
@@ -52,7 +52,7 @@ def test_four_processes_pass_a_run_on_as_bytes(environment: RunEnvironment) -> N
         words = (paths[number], json.dumps(answers), paths[number + 1])
         return environment.run("resume-bytes", *words, script=NESTED)
 
-    # When one answers the deeper wait, the next nothing, the last the other one
+    # When the first decides the deeper wait, the next nothing, the last the other one
     first = resumed(0, {waits["c"]: {"approve": {"by": "kim"}}})
     assert [waits["a"]] == [wait["id"] for wait in first["waits"]]
     second = resumed(1, {})
@@ -133,7 +133,7 @@ def test_resume_does_not_change_the_continuation(environment: RunEnvironment) ->
     assert "suspended" == outcome.continuation.status
     assert ["waiting"] == [call.state for call in outcome.continuation.root.calls]
     assert ["pay a"] == environment.effect_names()
-    # And the end, resumed, is the end
+    # And resuming the finished run returns its end
     assert ended.output == getattr(
         resume(ended.continuation, make_payment_agent("a")), "output", None
     )

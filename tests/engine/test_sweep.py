@@ -180,7 +180,7 @@ def test_sweep_continues_after_an_error_of_one_run(
     assert {"b", "d"} == {outcome.run_id for outcome in swept.resumed}
     assert 4 == len(environment.effect_names())
 
-    # When the model is back
+    # When the model replies again
     shared.clock.seconds += 3600
     swept = shared.runner(script={**SCRIPT, "bad": SCRIPT["go"]}).sweep()
     assert {"a", "c"} == {outcome.run_id for outcome in swept.resumed}

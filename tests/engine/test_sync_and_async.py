@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -12,38 +13,28 @@ from continuations import (
     Approve,
     AsyncRunner,
     Finished,
+    Runner,
     Suspended,
     run,
     tool,
 )
 from continuations.engine.storeless import resume_async, run_async
 from continuations_storage import MemoryStore
-from tests import effect_log
 from tests.engine import agent_builders
 from tests.engine.agent_builders import root_tool_results
+from tests.engine.payment_agent import ONE_PAY_SCRIPT, pay
 from tests.scripts import call
 
 if TYPE_CHECKING:
     from continuations import Wait
     from tests.run_environment import RunEnvironment
-    from tests.scripts import Script
-
-
-@tool(approval=True)
-def pay() -> str:
-    """Pay."""
-    effect_log.append_effect("pay")
-    return "paid"
-
-
-SCRIPT: Script = {"go": [[call("pay")], "end"]}
 
 
 def test_sync_runner_works_inside_a_running_loop(environment: RunEnvironment) -> None:
     """A sync method may be called where an event loop is running."""
 
     async def inside() -> Any:
-        runner = agent_builders.make_runner(SCRIPT, pay)
+        runner = agent_builders.make_runner(ONE_PAY_SCRIPT, pay)
         outcome = runner.start("go", run_id="r")
         assert isinstance(outcome, Suspended)
         [summary] = list(runner.waiting())
@@ -54,12 +45,12 @@ def test_sync_runner_works_inside_a_running_loop(environment: RunEnvironment) ->
     assert ["pay "] == environment.effect_names()
 
 
-def test_async_runner_has_the_same_methods(environment: RunEnvironment) -> None:
+def test_async_runner_works_in_two_event_loops(environment: RunEnvironment) -> None:
     """One event loop may follow another."""
     store = MemoryStore()
 
     async def first() -> Wait:
-        runner = AsyncRunner(agent_builders.make_boss(SCRIPT, pay), store=store)
+        runner = AsyncRunner(agent_builders.make_boss(ONE_PAY_SCRIPT, pay), store=store)
         outcome = await runner.start("go", run_id="r")
         assert isinstance(outcome, Suspended)
         [summary] = [each async for each in runner.waiting()]
@@ -70,7 +61,7 @@ def test_async_runner_has_the_same_methods(environment: RunEnvironment) -> None:
         return wait
 
     async def second() -> None:
-        runner = AsyncRunner(agent_builders.make_boss(SCRIPT, pay), store=store)
+        runner = AsyncRunner(agent_builders.make_boss(ONE_PAY_SCRIPT, pay), store=store)
         assert isinstance(await runner.resume("r"), Finished)
         assert "finished" == (await runner.look("r")).status
         assert "finished" == (await runner.cancel("r")).status
@@ -82,7 +73,7 @@ def test_async_runner_has_the_same_methods(environment: RunEnvironment) -> None:
 
 def test_run_async_and_resume_async_work_without_a_store() -> None:
     """`run` and `resume` exist as coroutines."""
-    agent = agent_builders.make_boss(SCRIPT, pay)
+    agent = agent_builders.make_boss(ONE_PAY_SCRIPT, pay)
 
     async def both() -> Any:
         outcome = await run_async(agent, "go")
@@ -95,7 +86,7 @@ def test_run_async_and_resume_async_work_without_a_store() -> None:
 
 def test_many_threads_share_one_runner(environment: RunEnvironment) -> None:
     """A runner may be called from any thread."""
-    runner = agent_builders.make_runner(SCRIPT, pay)
+    runner = agent_builders.make_runner(ONE_PAY_SCRIPT, pay)
 
     def one(number: int) -> None:
         outcome = runner.start("go", run_id=f"r{number}")
@@ -139,3 +130,37 @@ def test_sync_run_inside_a_tool_works_only_in_a_thread(how: str) -> None:
     assert isinstance(outcome, Finished)
     [text] = root_tool_results(outcome)
     assert text == "inner end" or (how == "async tool" and text.startswith("ERROR"))
+
+
+def public_methods(runner: type[object]) -> dict[str, Any]:
+    """Return the public methods of a class by name."""
+    return {
+        name: member
+        for name, member in vars(runner).items()
+        if inspect.isfunction(member) and not name.startswith("_")
+    }
+
+
+def test_runner_and_async_runner_have_the_same_methods_and_parameters() -> None:
+    """Only `serve_forever` differs: the sync one has no `stop` event."""
+    sync, coroutines = public_methods(Runner), public_methods(AsyncRunner)
+
+    assert sync.keys() == coroutines.keys()
+    for name in sync:
+        ours, theirs = (
+            list(inspect.signature(methods[name]).parameters.values())
+            for methods in (sync, coroutines)
+        )
+        assert ours == [
+            p for p in theirs if (name, p.name) != ("serve_forever", "stop")
+        ]
+
+
+@pytest.mark.parametrize(
+    "name", sorted(public_methods(Runner).keys() - {"serve_forever"})
+)
+def test_runner_and_async_runner_have_the_same_docstrings(name: str) -> None:
+    """Neither page of the reference sends the reader to the other."""
+    assert inspect.getdoc(getattr(Runner, name)) == inspect.getdoc(
+        getattr(AsyncRunner, name)
+    )

@@ -77,6 +77,11 @@ def test_every_advice_works(results: Results) -> None:
     assert [] == results.advice_that_fails
 
 
+def test_every_message_says_what_failed_and_what_to_do_next(results: Results) -> None:
+    """Each text has the form that `shape` checks, and repeats no secret."""
+    assert [] == results.bad_texts
+
+
 def test_every_raise_statement_has_a_case(results: Results) -> None:
     """Each `raise` that makes an error is reached, or has a reason why not."""
     assert [] == _sites_without_a_case(results.reached)

@@ -167,6 +167,6 @@ def test_error_body_with_status_200_is_quoted() -> None:
     error = adapter_error({"": [{"raw": raw}]})
 
     assert (
-        "Model gpt-5-mini: 127.0.0.1: the response has no choices"
+        "model gpt-5-mini: 127.0.0.1: the response has no choices"
         " (502: Upstream is down). Resume the run to retry."
     ) == str(error)

@@ -255,7 +255,7 @@ def test_reserved_settings_are_rejected(name: str) -> None:
     error = adapter_error({}, request)
 
     assert (
-        f"Model gpt-5-mini: settings must not contain {name}: the adapter sets them."
+        f"model gpt-5-mini: settings must not contain {name}: the adapter sets them."
         == str(error)
     )
 

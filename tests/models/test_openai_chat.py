@@ -60,7 +60,7 @@ def test_status_error_says_the_cause_and_the_remedy() -> None:
     )
 
     assert (
-        "Run jane-1, model gpt-5-mini: 127.0.0.1 returned status 429 (quota: You have"
+        "run jane-1, model gpt-5-mini: 127.0.0.1 returned status 429 (quota: You have"
         " no quota). Check the limits and the credit of the account, then resume the"
         " run. The request id is 'req_1'."
     ) == str(error)

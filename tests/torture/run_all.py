@@ -57,10 +57,10 @@ def summary_table(tallies: Iterable[dict[str, Any]]) -> str:
     """Return a table with a line for each tally, and the sums."""
     rows = list(tallies)
     width = max(len(row["name"]) for row in rows)
-    lines = [f"{'':{width}}  " + "".join(f"{title:>10}" for title in COLUMNS.values())]
+    lines = [f"{'':{width}}  " + "".join(f"{title:>11}" for title in COLUMNS.values())]
     sums = {name: sum(row.get(name, 0) for row in rows) for name in COLUMNS}
     for row in [*rows, {"name": "all", **sums}]:
-        numbers = "".join(f"{row.get(name, 0):>10}" for name in COLUMNS)
+        numbers = "".join(f"{row.get(name, 0):>11}" for name in COLUMNS)
         lines.append(f"{row['name']:{width}}  {numbers}")
     return "\n".join(lines)
 

@@ -89,6 +89,7 @@ _TOO_LARGE = ProblemType(413, "too-large", "The body is too large")
 _UNSUPPORTED_MEDIA_TYPE = ProblemType(
     415, "unsupported-media-type", "The body has the wrong media type"
 )
+_UNIDENTIFIED_DETAIL = "Send credentials that the verifier of the application accepts."
 # Most verifiers expect a bearer token (RFC 6750); others may ignore the challenge.
 _CHALLENGE_HEADERS = {"www-authenticate": "Bearer"}
 
@@ -109,19 +110,23 @@ def link_forbids() -> RequestRefused:
     return RequestRefused(Problem(type=_LINK_FORBIDS))
 
 
-def unidentified(detail: str | None = None) -> Problem:
+def unidentified(detail: str = _UNIDENTIFIED_DETAIL) -> Problem:
     """Return the problem of a request without a verified identity."""
     return Problem(type=_UNIDENTIFIED, detail=detail, headers=_CHALLENGE_HEADERS)
 
 
 def no_such_path() -> Problem:
     """Return the problem of an unknown path."""
-    return Problem(type=_NO_SUCH_PATH)
+    return Problem(type=_NO_SUCH_PATH, detail="/openapi.json describes all paths.")
 
 
 def method_not_allowed(methods: str) -> Problem:
     """Return the problem of a method that the path does not support."""
-    return Problem(type=_METHOD_NOT_ALLOWED, headers={"allow": methods})
+    return Problem(
+        type=_METHOD_NOT_ALLOWED,
+        detail=f"The path supports {methods}.",
+        headers={"allow": methods},
+    )
 
 
 def too_large(max_bytes: int) -> Problem:

@@ -657,6 +657,7 @@ def test_deciding_imports_no_heavy_modules() -> None:
         "continuations.serve.http.pages",
         "continuations.serve.http.openapi",
         "continuations.present.schemas",
+        "continuations.core.calls",
     )
     code = (
         "import sys\n"

@@ -1,0 +1,52 @@
+"""The JSON forms of frames and calls, as `Continuation.to_json` reports them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from continuations.core import jsontext
+from continuations.core.calls import STATE_NAMES
+from continuations.core.views import Frame
+
+if TYPE_CHECKING:
+    from continuations.core.state import RunState
+
+
+def stack_json(state: RunState) -> dict[str, Any]:
+    """Return all frames and calls of a run as JSON values.
+
+    They are two flat lists with parent ids: a stack may be a thousand frames deep.
+    """
+    return {
+        "frames": [frame_json(state, frame_id) for frame_id in state.frames],
+        "calls": [call_json(state, call_id) for call_id in state.calls],
+    }
+
+
+def frame_json(state: RunState, frame_id: str) -> dict[str, Any]:
+    """Return a frame and its messages as JSON values."""
+    row = state.frames[frame_id]
+    return {
+        "id": row.id,
+        "agent": row.agent,
+        "parent_call_id": row.parent_call_id,
+        "turns": row.turns,
+        "messages": Frame(state, frame_id).messages,
+        "open_call_ids": list(row.open_call_ids),
+    }
+
+
+def call_json(state: RunState, call_id: str) -> dict[str, Any]:
+    """Return a call as JSON values."""
+    row = state.calls[call_id]
+    return {
+        "id": row.id,
+        "frame_id": row.frame_id,
+        "tool": row.tool,
+        "tool_call_id": row.tool_call_id,
+        "raw_arguments": row.raw_arguments,
+        "arguments": row.arguments and jsontext.parse(row.arguments),
+        "original_arguments": row.original_arguments
+        and jsontext.parse(row.original_arguments),
+        "state": STATE_NAMES[type(row.state)],
+    }
