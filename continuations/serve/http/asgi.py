@@ -116,6 +116,7 @@ def _to_starlette(response: Response, method: str) -> responses.Response:
         "" if is_head else response.body, response.status, dict(response.headers)
     )
     if is_head:
-        # Starlette would send 0, which is not the length of GET's body (RFC 9110, 8.6).
+        # Starlette would send 0, which is not the length of the body of a GET (RFC 9110,
+        # section 8.6).
         del outgoing.headers["content-length"]
     return outgoing
