@@ -134,8 +134,8 @@ class SchemaTool(BaseTool):
         import jsonschema_rs  # noqa: PLC0415 - on first use
 
         try:
-            # Masked: an error's text becomes the note of a wait, which other people
-            # read. No retriever: a schema must not make this process fetch a URL.
+            # Masked, because an error's text becomes the note of a wait, which other
+            # people read. The retriever keeps a schema from fetching a URL or a file.
             return jsonschema_rs.validator_for(
                 self._schema, mask="the value", retriever=_refuse_reference
             )
