@@ -23,24 +23,25 @@ if TYPE_CHECKING:
 ToolLike: TypeAlias = "ToolProtocol | Agent | Callable[..., Any]"
 ToolsOption: TypeAlias = "Sequence[ToolLike] | Callable[[], Sequence[ToolLike]]"
 
-# More turns than any conversation has; the stored format holds every number up to it.
+# Larger than any conversation needs. The stored format can hold each smaller number.
 _MAX_TURNS = 1_000_000_000
 
 
 class Agent:
-    """A model with instructions and tools. A run executes one agent.
+    """A model with instructions and tools. A run begins with one agent.
 
-    An agent never changes after it was made, and several runs may share it. The
-    arguments are attributes of the same names, except `tools`: see `tools_by_name`.
+    Do not change an agent after it was made; several runs may share it. The arguments
+    are attributes of the same names, except `tools`: see `tools_by_name`.
 
     Args:
-        name: The name. As a tool of another agent, it must be 1 to 64 characters
-            of `[a-zA-Z0-9_-]`.
+        name: The name. If the agent is a tool of another agent, the name must have
+            1 to 64 characters of `[a-zA-Z0-9_-]`.
         instructions: The system message at the start of each conversation.
             Default: no system message.
-        tools: Functions, tools, and agents; an agent is a sub-agent. A function
-            without parameters that returns the list lets agents call each other
-            in a circle; it is called once, on first use. Default: no tools.
+        tools: A list of functions, tools, and agents; an agent is a sub-agent.
+            Instead of a list, you may pass a function without parameters that
+            returns the list. With it, two agents can call each other. It is called
+            once, on first use. Default: no tools.
         model: A name (`OpenAIChat` sends the requests) or a `Model`. `None`: a
             run raises `ModelError` at the first turn.
         description: A description for the model of a calling agent.
@@ -48,12 +49,12 @@ class Agent:
         input_type: The type of the arguments when another agent calls this one.
             Default: one string, `input`.
         output_type: The type of the final reply; any type that pydantic supports.
-            The provider is asked for its JSON Schema, and the reply is validated.
-            Default: text.
+            The JSON Schema of the type is sent to the provider, and the reply is
+            validated against the type. Default: text.
         max_turns: The limit of model turns in one frame of this agent, 1 to
             1,000,000,000. `None`: no limit. Default: 100.
         settings: Options that are sent to the provider unchanged, for example
-            `{"temperature": 0}`. They are copied.
+            `{"temperature": 0}`. The mapping is copied; nested values are not.
 
     Raises:
         InvalidInput: An option is invalid. A wrong tool raises the error on first
@@ -137,7 +138,7 @@ class Agent:
         description: str | None = None,
         approval: bool | Condition | ApprovalPolicy | None = None,
     ) -> AgentTool:
-        """Make a tool from the agent, with other options than the agent itself has.
+        """Make a tool that calls this agent, with its own name and description.
 
         Args:
             name: The name of the tool. Default: the agent's name.
@@ -149,7 +150,7 @@ class Agent:
             A tool for the `tools` of another agent.
 
         Raises:
-            InvalidInput: An option is invalid, or the name is not a tool's name.
+            InvalidInput: An option is invalid, or the name is not valid for a tool.
         """
         return AgentTool(self, name=name, description=description, approval=approval)
 
@@ -159,7 +160,7 @@ class Agent:
 
         Raises:
             InvalidInput: `tools` is not a list, an item cannot be a tool, or two
-                tools have one name.
+                tools have the same name.
         """
         tools: dict[str, ToolProtocol] = {}
         for tool_like in self._resolve_tools():
@@ -175,6 +176,7 @@ class Agent:
 
     def _resolve_tools(self) -> Sequence[ToolLike]:
         tools = self._tools
+        # One tool instead of a list is a mistake; a tool may be callable.
         if callable(tools) and not is_tool(tools):
             try:
                 tools = tools()
@@ -239,7 +241,7 @@ class Agent:
 
     @property
     def has_text_input(self) -> bool:
-        """Whether a call of the agent has one string, `input`, as its argument."""
+        """Whether another agent calls this one with one string, `input`."""
         return self.input_type is None or self.input_type is str
 
     @property
@@ -290,6 +292,6 @@ class Agent:
 def _is_model(model: Any) -> bool:
     if model is None or isinstance(model, str):
         return model != ""
-    # A class has the methods of its instances: its `name` is a property, not a string.
+    # If the class was passed instead of an object, `name` is a property and no string.
     has_name = isinstance(getattr(model, "name", None), str)
     return has_name and callable(getattr(model, "reply", None))

@@ -1,6 +1,6 @@
 """The protocol of a tool: everything that the engine asks a tool.
 
-Arguments exist in three forms, and each form has one name everywhere:
+Arguments exist in three forms, and each form has one name in this package:
 
 | name | type | form |
 |---|---|---|
@@ -8,7 +8,10 @@ Arguments exist in three forms, and each form has one name everywhere:
 | `arguments_json` | `str` | effective arguments, with defaults, as canonical JSON |
 | `values` | `dict[str, Any]` | effective arguments as Python values by name |
 
-A person approves `arguments_json`, and exactly these arguments run.
+A person approves `arguments_json`, and exactly these arguments run. `CallRow.arguments`
+has the form of `arguments_json`. `Wait.arguments` is its parsed JSON.
+
+To verify a call means to find out, after a crash, if the call took effect.
 """
 
 from __future__ import annotations
@@ -59,7 +62,7 @@ class ToolProtocol(Protocol):
 
     @property
     def description_digest(self) -> str:
-        """The digest of the whole text that the model reads."""
+        """The digest of description and schema with titles and descriptions."""
         ...
 
     @property
@@ -69,7 +72,7 @@ class ToolProtocol(Protocol):
 
     @property
     def approval(self) -> ApprovalPolicy | None:
-        """The policy that decides which calls wait for a person; `None`: no call."""
+        """The policy that decides which calls wait for a person; `None`: none do."""
         ...
 
     @property
@@ -94,7 +97,7 @@ class ToolProtocol(Protocol):
 
     @property
     def sub_agent(self) -> Agent | None:
-        """The agent that a call starts in a frame of its own.
+        """The agent that runs, in a new frame, instead of `invoke`.
 
         `None`: the engine executes a call with `invoke`.
         """
@@ -103,7 +106,7 @@ class ToolProtocol(Protocol):
     def effective_arguments(self, raw_arguments: str) -> str:
         """Return the effective arguments as canonical JSON.
 
-        The result is a fixed point: `effective_arguments(result) == result`.
+        A second application changes nothing: `effective_arguments(result) == result`.
 
         Args:
             raw_arguments: The text that the model or a person wrote. An empty text
@@ -113,7 +116,8 @@ class ToolProtocol(Protocol):
             The effective arguments, with defaults, as canonical JSON.
 
         Raises:
-            ArgumentsInvalid: The arguments do not fit; the text is for the model.
+            ArgumentsInvalid: The arguments do not fit the schema. The text of the
+                error is written for the model.
         """
         ...
 
@@ -127,7 +131,8 @@ class ToolProtocol(Protocol):
             `True` if the call waits for a decision.
 
         Raises:
-            ArgumentsInvalid: The arguments are not effective in this process.
+            ArgumentsInvalid: In this process, the arguments do not fit the schema, or
+                get other defaults: the code has changed.
             PolicyFailed: The policy returned neither `True` nor `False`, or raised.
                 The call must not run.
         """
@@ -144,8 +149,8 @@ class ToolProtocol(Protocol):
             The result as the text that the model reads.
 
         Raises:
-            ArgumentsInvalid: The arguments are not effective in this process. The
-                tool did not run.
+            ArgumentsInvalid: In this process, the arguments do not fit the schema, or
+                get other defaults: the code has changed. The tool did not run.
             ResultNotSerializable: The tool ran and returned a value without a JSON
                 form.
         """
@@ -161,8 +166,10 @@ class ToolProtocol(Protocol):
             ctx: The context of the call.
 
         Returns:
-            `Answer(result)`: the call took effect. `Approve()`: it did not; run it.
-            `Deny()`: skip it. `None`: unknown.
+            - `Answer(result)`: the call took effect.
+            - `Approve()`: it did not take effect; run it.
+            - `Deny()`: it did not take effect, and must not run any more.
+            - `None`: unknown.
         """
         ...
 
@@ -173,8 +180,8 @@ _MEMBERS = tuple(name for name in vars(ToolProtocol) if not name.startswith("_")
 
 def is_tool(value: object) -> TypeGuard[ToolProtocol]:
     """Return whether a value has every member of the protocol."""
-    # Not `isinstance` with a runtime-checkable protocol: before Python 3.12 it reads
-    # every property, and so would import pydantic and build each schema.
+    # Not `isinstance` with a runtime-checkable protocol: before Python 3.12,
+    # `isinstance` reads every property. It would import pydantic and build each schema.
     return not isinstance(value, type) and all(
         inspect.getattr_static(value, name, _MISSING) is not _MISSING
         for name in _MEMBERS

@@ -21,15 +21,18 @@ class ExamineCall:
 
 
 @dataclass(frozen=True, slots=True)
-class StartCall:
-    """Record the intent to run the call, or open the frame of the agent it calls."""
+class RecordStart:
+    """Record that the call starts, or open the frame of the agent that it calls.
+
+    `RunTool` runs the tool, after this record is committed.
+    """
 
     call_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class RunTool:
-    """Run the tool of a call whose intent is recorded."""
+    """Run the tool of a call whose start is recorded."""
 
     call_id: str
 
@@ -41,4 +44,4 @@ class VerifyOutcome:
     call_id: str
 
 
-Action: TypeAlias = AskModel | ExamineCall | StartCall | RunTool | VerifyOutcome
+Action: TypeAlias = AskModel | ExamineCall | RecordStart | RunTool | VerifyOutcome

@@ -33,7 +33,7 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The intent to run the call is recorded; the tool may or may not have run."""
+    """The start of the call is recorded; the tool may or may not have run."""
 
 
 @dataclass(frozen=True, slots=True)

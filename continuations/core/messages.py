@@ -1,7 +1,7 @@
 """Messages of a chat completions conversation.
 
-A message keeps the JSON text that a provider, a user or a tool supplied. It is stored
-and sent back as this text, so unknown fields stay unchanged.
+A message is kept as JSON text. The text of a provider stays as it was received, and is
+sent to the provider again, so unknown fields stay unchanged.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ class MalformedMessage(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ToolCallRequest:
-    """One tool call of an assistant message; `arguments` is the text of the model."""
+    """One tool call of an assistant message.
+
+    `arguments` is the text that the model wrote; it may be invalid JSON.
+    """
 
     tool_call_id: str
     tool: str
@@ -32,19 +35,23 @@ class ToolCallRequest:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message; all other fields are read from `text` once.
+    """One message.
+
+    The attributes are read from `text` when the message is built. The properties parse
+    `text` at each access.
 
     Attributes:
         text: The message as JSON text.
         role: One of `ROLES`.
-        tool_call_ids: Ids of the tool calls of an assistant message, in order.
-        tool_call_id: Id of the tool call that a tool message belongs to.
+        tool_call_ids: Ids of the tool calls of an assistant message, in order. An id
+            that the server left out is "".
+        answered_call_id: Id of the tool call that a tool message answers.
     """
 
     text: str
     role: str
     tool_call_ids: tuple[str, ...] = ()
-    tool_call_id: str | None = None
+    answered_call_id: str | None = None
 
     @classmethod
     def from_mapping(cls, data: Mapping[str, Any]) -> Message:
@@ -56,7 +63,7 @@ class Message:
         """Build a message from JSON text; raises `MalformedMessage` or `NotJson`."""
         data = jsontext.as_object(jsontext.parse(text))
         if data is None:
-            msg = "it is not a JSON object"
+            msg = "the message is not a JSON object"
             raise MalformedMessage(msg)
         return cls._from_parsed(text, data)
 
@@ -70,16 +77,16 @@ class Message:
             msg = f'"role" must be one of {", ".join(sorted(ROLES))}'
             raise MalformedMessage(msg)
         tool_call_ids: tuple[str, ...] = ()
-        tool_call_id = None
+        answered_call_id = None
         if role == "assistant":
-            requests = _tool_calls_of(data)
+            requests = _parse_tool_calls(data)
             tool_call_ids = tuple(request.tool_call_id for request in requests)
         elif role == "tool":
-            tool_call_id = data.get("tool_call_id")
-            if not isinstance(tool_call_id, str):
+            answered_call_id = data.get("tool_call_id")
+            if not isinstance(answered_call_id, str):
                 msg = 'a tool message needs "tool_call_id", a string'
                 raise MalformedMessage(msg)
-        return cls(text, role, tool_call_ids, tool_call_id)
+        return cls(text, role, tool_call_ids, answered_call_id)
 
     @property
     def data(self) -> dict[str, Any]:
@@ -90,11 +97,14 @@ class Message:
     @property
     def tool_calls(self) -> tuple[ToolCallRequest, ...]:
         """The tool calls of an assistant message, in order."""
-        return tuple(_tool_calls_of(self.data))
+        return tuple(_parse_tool_calls(self.data))
 
     @property
     def content(self) -> str:
-        """The text of the message: its text or joined text parts, or a refusal."""
+        """The readable text: `content`, or its text parts joined.
+
+        Without such a text, the refusal. Other parts, such as images, are left out.
+        """
         data = self.data
         content = data.get("content")
         if (items := jsontext.as_array(content)) is not None:
@@ -107,7 +117,10 @@ class Message:
         return refusal if isinstance(refusal, str) else ""
 
     def with_tool_call_ids(self, ids: tuple[str, ...]) -> Message:
-        """Return the message with other ids for its tool calls."""
+        """Return the message with other ids for its tool calls.
+
+        The message must have tool calls, one for each id.
+        """
         data = self.data
         calls = zip(data["tool_calls"], ids, strict=True)
         data["tool_calls"] = [{**call, "id": new} for call, new in calls]
@@ -131,17 +144,17 @@ def tool_message(tool_call_id: str, content: str) -> Message:
     )
 
 
-def _tool_calls_of(data: Mapping[str, Any]) -> list[ToolCallRequest]:
+def _parse_tool_calls(data: Mapping[str, Any]) -> list[ToolCallRequest]:
     if data.get("tool_calls") is None:
         return []
     calls = jsontext.as_array(data["tool_calls"])
     if calls is None:
         msg = '"tool_calls" must be a list'
         raise MalformedMessage(msg)
-    return [_tool_call_of(jsontext.as_object(call) or {}) for call in calls]
+    return [_parse_tool_call(jsontext.as_object(call) or {}) for call in calls]
 
 
-def _tool_call_of(call: Mapping[str, Any]) -> ToolCallRequest:
+def _parse_tool_call(call: Mapping[str, Any]) -> ToolCallRequest:
     kind = call.get("type", "function")
     body = jsontext.as_object(call.get(kind)) if isinstance(kind, str) else None
     # Some servers omit the id or send null.
@@ -152,5 +165,8 @@ def _tool_call_of(call: Mapping[str, Any]) -> ToolCallRequest:
         arguments = body.get("arguments", body.get("input", ""))
         if isinstance(name, str) and isinstance(arguments, str):
             return ToolCallRequest(tool_call_id, name, arguments)
-    msg = "a tool call needs an id, a name and arguments, all strings"
+    msg = (
+        "a tool call needs a name and arguments, both strings; its id must be a string "
+        "if there is one"
+    )
     raise MalformedMessage(msg)

@@ -8,8 +8,8 @@ from continuations.core.actions import (
     Action,
     AskModel,
     ExamineCall,
+    RecordStart,
     RunTool,
-    StartCall,
     VerifyOutcome,
 )
 from continuations.core.calls import Proposed, Ready, Started, Unknown
@@ -17,22 +17,25 @@ from continuations.core.calls import Proposed, Ready, Started, Unknown
 if TYPE_CHECKING:
     from continuations.core.state import RunState
 
+# A call is `Started` when its start is recorded; only then does its tool run. A call of
+# an unknown outcome is runnable only if its tool can verify it.
 _ACTIONS: dict[
-    type[object], type[ExamineCall | StartCall | RunTool | VerifyOutcome]
+    type[object], type[ExamineCall | RecordStart | RunTool | VerifyOutcome]
 ] = {
     Proposed: ExamineCall,
-    Ready: StartCall,
+    Ready: RecordStart,
     Started: RunTool,
     Unknown: VerifyOutcome,
 }
 
 
 def plan(state: RunState) -> tuple[Action, ...]:
-    """Return every action that needs no decision, ordered by frame or call.
+    """Return every action that needs no decision.
 
-    An empty plan means that the run has ended or that only a decision advances it.
+    The order is that of the numbers in the ids of the frames and calls. An empty plan
+    means that the run has ended, or that it needs a decision to advance.
     """
-    # Sorted by the number in the id, so that every process has the same order.
+    # Every process must plan in the same order.
     ids = sorted(state.runnable, key=lambda row_id: int(row_id[1:]))
     return tuple(_action(state, row_id) for row_id in ids)
 

@@ -88,9 +88,10 @@ def refused_state(row: CallRow, decision: Decision) -> Refused:
         content = "EXPIRED: this call was not approved in time. It was not executed."
         return Refused("expired", content)
     if isinstance(row.state, Unknown):
+        confirmed_by = "The tool" if decision.by == "verify" else "A person"
         content = (
-            "NOT EXECUTED: the call was started and interrupted. A person confirmed "
-            "that it did not happen. It will not be repeated."
+            f"NOT EXECUTED: the call was started and interrupted. {confirmed_by} "
+            "confirmed that it did not happen. It will not be repeated."
         )
     else:
         content = "DENIED: a person refused this call. It was not executed."

@@ -26,7 +26,7 @@ def find_violation(messages: Sequence[Message]) -> str | None:
     for index, message in enumerate(messages):
         missing = len(expected) - received
         if message.role == "tool":
-            if not missing or message.tool_call_id != expected[received]:
+            if not missing or message.answered_call_id != expected[received]:
                 return f"message {index} is a tool message for no open tool call"
             received += 1
             continue

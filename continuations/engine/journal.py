@@ -33,7 +33,7 @@ class Journal(Protocol):
         ...
 
     @property
-    def can_start_call(self) -> bool:
+    def can_start_action(self) -> bool:
         """Whether enough of the claim is left to start a call."""
         ...
 
@@ -53,7 +53,7 @@ class NoJournal:
     """For runs without a store: no version is kept before the run suspends."""
 
     version_number = 0
-    can_start_call = True
+    can_start_action = True
     seconds_to_renewal = None
 
     async def commit(self, state: RunState, *, progressed: bool) -> None:
@@ -112,9 +112,9 @@ class StoreJournal:
         return self.loaded.number if self.loaded else 0
 
     @property
-    def can_start_call(self) -> bool:
+    def can_start_action(self) -> bool:
         """Whether enough of the claim is left to start a call."""
-        return self._lease is not None and self._lease.can_start_call
+        return self._lease is not None and self._lease.can_start_action
 
     @property
     def seconds_to_renewal(self) -> float | None:
@@ -227,7 +227,7 @@ class StoreJournal:
 
     def _check_store_speed(self) -> None:
         # With a claim that is half over at its start, nothing but a renewal is allowed.
-        self._slow_claims = 0 if self.can_start_call else self._slow_claims + 1
+        self._slow_claims = 0 if self.can_start_action else self._slow_claims + 1
         if self._slow_claims < _MAX_SLOW_CLAIMS:
             return
         msg = (

@@ -66,7 +66,7 @@ _HISTORY_LOST_NOTE = (
 
 @dataclass(slots=True)
 class Performer:
-    """Examines and begins calls, asks models, runs tools and verifies calls."""
+    """Examines and starts calls, asks models, runs tools and verifies calls."""
 
     stack_binding: StackBinding
     ports: Ports
@@ -128,8 +128,8 @@ class Performer:
         depth = state.frames[call.frame_id].depth + 1
         return self.max_depth is not None and depth >= self.max_depth
 
-    def begin(self, state: RunState, call_id: str) -> Event:
-        """Return the intent to run a ready call, or the start of its sub-agent."""
+    def start_event(self, state: RunState, call_id: str) -> Event:
+        """Return the event that records the start of a ready call or its sub-agent."""
         call = state.calls[call_id]
         tool = self.stack_binding.unchanged_tool(state, call)
         agent = tool.sub_agent

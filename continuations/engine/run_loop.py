@@ -1,8 +1,12 @@
 """Plan, perform, advance, commit, until the run needs a decision or has ended.
 
 Before a model is asked or a tool runs, everything that must not be lost is committed:
-model replies, the intent to run the call, and results of unrepeatable calls. Parallel
-frames share one commit in flight; everything that is ready by then joins the next one.
+model replies, the start of the call, and results of unrepeatable calls. One commit is
+written at a time, for all frames. The next commit contains everything that becomes
+ready while it is written. The last state is not committed here: the caller commits it.
+
+Each step has one word. `RecordStart` records that a call starts. The loop launches a
+task for each model turn, tool or verification. The performer runs the tool.
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from continuations.core.actions import AskModel, ExamineCall, RunTool, StartCall
+from continuations.core.actions import AskModel, ExamineCall, RecordStart, RunTool
 from continuations.core.events import (
     ApprovalRequested,
     CallAccepted,
@@ -34,22 +38,22 @@ if TYPE_CHECKING:
     from continuations.engine.performer import Performer
     from continuations.wire.records import CancelRequest, InboxMessage
 
-# Events that follow from the state alone: a later process would derive the same ones.
+# Events that a later process can compute again from the state.
 _DERIVED_EVENTS = (CallAccepted, ApprovalRequested, CallInvalid, SubAgentStarted)
 
 
 class RunLoop:
     """Advances one run in this process; use it once.
 
-    `should_pause` is called before each step. Once it returns True, calls in progress
-    are completed and nothing else begins.
+    `should_pause` is called before each step. Once it returns True, a call whose start
+    is recorded still runs; no other call and no model turn starts.
 
     Attributes:
-        state: After `run`, the state to commit.
+        state: After `run`, the state that the caller must commit.
         cancel_request: A cancel request that was found, or `None`.
-        model_error: The error of the first model that did not reply, or `None`.
+        model_error: The first error of a model, or `None`.
         failure: Why the run must end as failed, or `None`.
-        call_interrupted: After `run` raised, whether a call had begun and not ended.
+        call_interrupted: Whether a tool was running when `run` stopped early.
     """
 
     def __init__(
@@ -70,12 +74,15 @@ class RunLoop:
         self._inbox_messages = inbox_messages
         self._should_pause = run_options.should_pause
         self._paused = False
-        # The number of events that must be durable, and how many of them are.
-        self._events_to_save = 1
-        self._events_saved = 0
-        # The number of events that would not happen again if this worker died.
+        # The events that must be saved are numbered: the last one, and the last one
+        # that a commit saved. Number 1 is the state at the beginning, because the first
+        # commit takes the claim, before any action.
+        self._last_event_to_save = 1
+        self._last_event_saved = 0
+        # The number of events that this worker did not just compute from the state.
         self._progress = self._progress_saved = 0
-        self._saves_needed: dict[Action, int] = {}
+        # An action is launched when the event with this number is saved.
+        self._event_to_await: dict[Action, int] = {}
         self._action_tasks: dict[Action, asyncio.Task[Event]] = {}
         self._commit_task: asyncio.Task[CancelRequest | None] | None = None
         self._commit_count = 0
@@ -93,13 +100,14 @@ class RunLoop:
             await self._cancel_tasks()
 
     async def _step(self) -> bool:
-        # One question for both: a call that is begun here must be started below.
+        # Asked once for the next two lines. If the answer changed between them, the
+        # start of a call could be recorded and its tool not run.
         self._paused = self._paused or self._should_pause()
         await self._apply_local_actions()
-        blocked = self._start_actions()
+        blocked = self._launch_actions()
         if not blocked and not self._action_tasks and self._commit_task is None:
             return False
-        dirty = self._events_to_save > self._events_saved
+        dirty = self._last_event_to_save > self._last_event_saved
         if self._commit_task is None and (blocked or dirty):
             self._commit_task = asyncio.create_task(self._save())
         await self._wait_for_tasks()
@@ -107,28 +115,31 @@ class RunLoop:
         return self.cancel_request is None
 
     async def _apply_local_actions(self) -> None:
-        """Examine new calls and begin ready ones; neither leaves this process."""
+        """Examine new calls, and record the start of ready ones.
+
+        An approval policy is awaited here; models and tools have tasks of their own.
+        """
         while True:
-            moved = False
+            applied_any = False
             for action in plan(self.state):
                 if isinstance(action, ExamineCall):
                     event = await self._performer.examine(self.state, action.call_id)
-                elif isinstance(action, StartCall) and self._may_begin_calls:
-                    event = self._performer.begin(self.state, action.call_id)
+                elif isinstance(action, RecordStart) and self._may_record_starts:
+                    event = self._performer.start_event(self.state, action.call_id)
                 else:
                     continue
                 self._apply(event)
-                moved = True
-            if not moved:
+                applied_any = True
+            if not applied_any:
                 break
-        before, self.state = (
-            self.state,
-            with_inbox_messages(self.state, self._inbox_messages),
-        )
-        self._events_to_save += self.state is not before
-        self._progress += self.state is not before
+        before = self.state
+        self.state = with_inbox_messages(before, self._inbox_messages)
+        if self.state is not before:
+            self._last_event_to_save += 1
+            self._progress += 1
 
-    def _fail_if_over_budget(self) -> bool:
+    def _budget_is_used_up(self) -> bool:
+        """Return whether the budget is used up; then `failure` is set."""
         budget, usage = self.state.run.budget, self.state.run.usage
         limit = budget and budget.reached_limit(usage)
         if limit:
@@ -139,29 +150,29 @@ class RunLoop:
         return self.failure is not None
 
     @property
-    def _may_begin_calls(self) -> bool:
+    def _may_record_starts(self) -> bool:
         return self.model_error is None and not self._paused
 
-    def _start_actions(self) -> bool:
-        """Start the actions that may start; return whether one needs a commit first."""
+    def _launch_actions(self) -> bool:
+        """Launch the actions that may run; return whether one needs a commit first."""
         blocked = False
         for action in plan(self.state):
             if action in self._action_tasks or isinstance(
-                action, ExamineCall | StartCall
+                action, ExamineCall | RecordStart
             ):
                 continue
             if isinstance(action, AskModel) and self.model_error is not None:
                 continue
-            if isinstance(action, AskModel) and self._fail_if_over_budget():
+            if isinstance(action, AskModel) and self._budget_is_used_up():
                 continue
-            # A begun call must run: otherwise its outcome would be unknown.
+            # A call whose start is recorded must run: else its outcome is unknown.
             if self._paused and not isinstance(action, RunTool):
                 continue
-            needed = self._saves_needed.setdefault(action, self._events_to_save)
-            if needed > self._events_saved or not self._journal.can_start_call:
+            awaited = self._event_to_await.setdefault(action, self._last_event_to_save)
+            if awaited > self._last_event_saved or not self._journal.can_start_action:
                 blocked = True
                 continue
-            del self._saves_needed[action]
+            del self._event_to_await[action]
             self._action_tasks[action] = asyncio.create_task(self._perform(action))
         return blocked
 
@@ -171,11 +182,13 @@ class RunLoop:
         )
 
     async def _save(self) -> CancelRequest | None:
-        events, progress = self._events_to_save, self._progress
+        last_event, progress = self._last_event_to_save, self._progress
+        # The first commit takes the claim and never counts as progress: else a worker
+        # that always dies right after it would be tried again without end.
         progressed = self._commit_count > 0 and progress > self._progress_saved
         self._commit_count += 1
         cancel_request = await self._journal.commit(self.state, progressed=progressed)
-        self._events_saved, self._progress_saved = events, progress
+        self._last_event_saved, self._progress_saved = last_event, progress
         return cancel_request
 
     async def _wait_for_tasks(self) -> None:
@@ -208,13 +221,16 @@ class RunLoop:
                 self._apply(event)
 
     def _apply(self, event: Event) -> None:
-        may_be_lost = isinstance(event, _DERIVED_EVENTS) or (
+        derived = isinstance(event, _DERIVED_EVENTS)
+        may_be_lost = derived or (
             isinstance(event, CallReturned | CallRaised)
             and self.state.calls[event.call_id].repeatable
         )
         self.state = advance(self.state, event)
-        self._events_to_save += not may_be_lost
-        self._progress += not isinstance(event, _DERIVED_EVENTS)
+        if not may_be_lost:
+            self._last_event_to_save += 1
+        if not derived:
+            self._progress += 1
 
     async def _cancel_tasks(self) -> None:
         """Cancel all tasks; the next process settles calls that were in progress."""

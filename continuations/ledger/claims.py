@@ -76,7 +76,7 @@ class Lease:
         return min(wall, self.until_elapsed - self.clock.elapsed())
 
     @property
-    def can_start_call(self) -> bool:
+    def can_start_action(self) -> bool:
         """Whether enough time is left to start a model or tool call."""
         return self.seconds_left > self.seconds / 2 + self.clock_uncertainty
 

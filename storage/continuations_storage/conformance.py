@@ -337,10 +337,7 @@ class SharedStoreContract(StoreContract):
     rounds = 100
 
     def opener(self) -> Callable[[], Store]:
-        """Return a picklable callable that opens one store.
-
-        Every call of the callable opens the same store, which is empty at first.
-        """
+        """Return a picklable callable; each call opens one store, at first empty."""
         raise NotImplementedError
 
     def make(self) -> Store:

@@ -17,7 +17,7 @@ from continuations.core.actions import (
     Action,
     AskModel,
     ExamineCall,
-    StartCall,
+    RecordStart,
     VerifyOutcome,
 )
 from continuations.core.calls import Unknown
@@ -153,7 +153,7 @@ def _events_of_action(state: RunState, action: Action) -> list[Event]:
     call = state.calls[action.call_id]
     if isinstance(action, ExamineCall):
         return _examination_events(state, call)
-    if isinstance(action, StartCall):
+    if isinstance(action, RecordStart):
         return [_begin_event(call)]
     if isinstance(action, VerifyOutcome):
         return _verification_events(call)

@@ -148,7 +148,7 @@ def test_each_result_appears_once_in_the_order_of_the_calls(choices: list[int]) 
             added = after.logs[frame.id].messages[len(before.logs[frame.id].messages) :]
             assert len(frame.open_call_ids) == len(added)
             for call, message in zip(frame.open_call_ids, added, strict=True):
-                assert before.calls[call].tool_call_id == message.tool_call_id
+                assert before.calls[call].tool_call_id == message.answered_call_id
                 assert results.get(call, "") in message.content
 
     end = check_law(law, choices)

@@ -166,7 +166,11 @@ def test_with_tool_call_ids_changes_only_the_ids() -> None:
 def test_tool_message_has_the_id_of_its_call() -> None:
     message = tool_message("x", "42")
 
-    assert ("tool", "x", "42") == (message.role, message.tool_call_id, message.content)
+    assert ("tool", "x", "42") == (
+        message.role,
+        message.answered_call_id,
+        message.content,
+    )
 
 
 CONTENTS: list[tuple[Any, str | None, str]] = [

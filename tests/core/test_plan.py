@@ -8,8 +8,8 @@ from continuations.core.actions import (
     Action,
     AskModel,
     ExamineCall,
+    RecordStart,
     RunTool,
-    StartCall,
     VerifyOutcome,
 )
 from continuations.core.calls import (
@@ -46,7 +46,7 @@ from tests.core.rows import (
 
 ACTIONS: dict[type[CallState], tuple[Action, ...]] = {
     Proposed: (ExamineCall("c3"),),
-    Ready: (StartCall("c3"),),
+    Ready: (RecordStart("c3"),),
     Started: (RunTool("c3"),),
     Nested: (AskModel("f5"),),
 }

@@ -47,7 +47,7 @@ def test_new_lease_has_its_full_time() -> None:
 
     assert 30.0 == lease.seconds_left
     assert seconds_after_start(30) == lease.until
-    assert lease.can_start_call
+    assert lease.can_start_action
     assert not lease.needs_renewal
 
 
@@ -72,7 +72,7 @@ def test_lease_allows_less_as_time_passes(
     lease = new_lease(clock)
     clock.advance(passed)
 
-    assert (allows, wants) == (lease.can_start_call, lease.needs_renewal)
+    assert (allows, wants) == (lease.can_start_action, lease.needs_renewal)
     assert 30 - passed == pytest.approx(lease.seconds_left, abs=0.001)
 
 
@@ -82,9 +82,9 @@ def test_frozen_wall_clock_does_not_extend_a_lease() -> None:
     lease = new_lease(clock)
     clock.advance(16, wall=False)
 
-    assert not lease.can_start_call
+    assert not lease.can_start_action
     clock.advance(-3600, elapsed=False)
-    assert not lease.can_start_call
+    assert not lease.can_start_action
 
 
 def test_frozen_elapsed_clock_does_not_extend_a_lease() -> None:
@@ -93,7 +93,7 @@ def test_frozen_elapsed_clock_does_not_extend_a_lease() -> None:
     lease = new_lease(clock)
     clock.advance(16, elapsed=False)
 
-    assert not lease.can_start_call
+    assert not lease.can_start_action
     assert lease.needs_renewal
 
 
@@ -103,7 +103,7 @@ def test_lease_ends_while_the_machine_sleeps() -> None:
     clock.advance(8 * 3600)
 
     assert lease.seconds_left < 0
-    assert not lease.can_start_call
+    assert not lease.can_start_action
 
 
 def test_wall_clock_set_forward_ends_a_lease() -> None:
@@ -112,7 +112,7 @@ def test_wall_clock_set_forward_ends_a_lease() -> None:
     lease = new_lease(clock)
     clock.advance(3600, elapsed=False)
 
-    assert not lease.can_start_call
+    assert not lease.can_start_action
 
 
 def test_lease_begins_before_its_create_is_sent() -> None:

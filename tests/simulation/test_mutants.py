@@ -147,14 +147,16 @@ def test_only_in_replaces_the_imported_copies_alone() -> None:
 def test_property_is_replaced_by_a_property() -> None:
     """A plain function in its place would be true for every caller."""
 
-    def can_start_call(self: Lease) -> bool:
+    def can_start_action(self: Lease) -> bool:
         del self
         return False
 
-    [place] = patch(Lease.can_start_call, can_start_call).places
+    [place] = patch(Lease.can_start_action, can_start_action).places
 
-    assert (Lease, "can_start_call") == (place.owner, place.attribute)
-    assert isinstance(patch(Lease.can_start_call, can_start_call).replacement, property)
+    assert (Lease, "can_start_action") == (place.owner, place.attribute)
+    assert isinstance(
+        patch(Lease.can_start_action, can_start_action).replacement, property
+    )
 
 
 def _without_parameters() -> None:

@@ -77,7 +77,7 @@ def _always(self: Lease) -> bool:
     breaks=(nothing_starts_without_claim,),
 )
 def clock_is_not_checked() -> Patches:
-    yield patch(Lease.can_start_call, _always)
+    yield patch(Lease.can_start_action, _always)
 
 
 @mutant(
@@ -89,7 +89,7 @@ def a_claim_is_never_renewed() -> Patches:
         del self
         return None
 
-    yield patch(Lease.can_start_call, _always)
+    yield patch(Lease.can_start_action, _always)
     yield patch(StoreJournal.seconds_to_renewal, seconds_to_renewal)
 
 
@@ -143,10 +143,10 @@ def a_claim_is_measured_from_its_reply() -> Patches:
     condition=clocks_differ_and_workers_freeze,
 )
 def a_claim_is_used_to_its_last_moment() -> Patches:
-    def can_start_call(self: Lease) -> bool:
+    def can_start_action(self: Lease) -> bool:
         return self.seconds_left > 0
 
-    yield patch(Lease.can_start_call, can_start_call)
+    yield patch(Lease.can_start_action, can_start_action)
 
 
 @mutant(

@@ -68,10 +68,10 @@ def _not_saved_at_once(*kinds: type[Event]) -> Patches:
     original = RunLoop._apply
 
     def apply(self: RunLoop, event: Event) -> None:
-        events_to_save = self._events_to_save
+        last_event_to_save = self._last_event_to_save
         original(self, event)
         if isinstance(event, kinds):
-            self._events_to_save = events_to_save
+            self._last_event_to_save = last_event_to_save
 
     yield patch(RunLoop._apply, apply)
 
@@ -93,15 +93,15 @@ def model_reply_is_committed_too_late() -> Patches:
 
 
 def _started_before_commit(*kinds: type[AskModel | RunTool]) -> Patches:
-    original = RunLoop._start_actions
+    original = RunLoop._launch_actions
 
-    def start_actions(self: RunLoop) -> bool:
+    def launch_actions(self: RunLoop) -> bool:
         for action in plan(self.state):
             if isinstance(action, kinds):
-                self._saves_needed[action] = 0
+                self._event_to_await[action] = 0
         return original(self)
 
-    yield patch(RunLoop._start_actions, start_actions)
+    yield patch(RunLoop._launch_actions, launch_actions)
 
 
 @mutant(
@@ -134,7 +134,7 @@ def commit_counts_later_events_as_durable() -> Patches:
 
     async def save(self: RunLoop) -> CancelRequest | None:
         cancel_request = await original(self)
-        self._events_saved = self._events_to_save
+        self._last_event_saved = self._last_event_to_save
         return cancel_request
 
     yield patch(RunLoop._save, save)
@@ -150,12 +150,12 @@ def commit_counts_later_events_as_durable() -> Patches:
     ),
 )
 def calls_begin_before_the_claim() -> Patches:
-    def can_start_call(self: StoreJournal) -> bool:
+    def can_start_action(self: StoreJournal) -> bool:
         del self
         return True
 
     yield from _started_before_commit(AskModel, RunTool)
-    yield patch(StoreJournal.can_start_call, can_start_call)
+    yield patch(StoreJournal.can_start_action, can_start_action)
 
 
 # After a crash ----------------------------------------------------------------------
