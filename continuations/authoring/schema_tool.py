@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, TypeAlias
 
 from continuations.authoring import callables, strict_json
 from continuations.authoring.base_tool import BaseTool
@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     from continuations.authoring.approval import ApprovalPolicy, Condition, Duration
     from continuations.authoring.context import ToolContext
 
+# It takes the arguments as one dict; a ToolContext may follow.
+SchemaFunction: TypeAlias = (
+    "Callable[[dict[str, Any]], Any] | Callable[Concatenate[dict[str, Any], ...], Any]"
+)
+
 _MAX_ERRORS = 10
 _MAX_ERROR_LENGTH = 300
 
@@ -40,14 +45,14 @@ class SchemaTool(BaseTool):
         self,
         name: str,
         schema: Mapping[str, Any],
-        function: Callable[..., Any],
+        function: SchemaFunction,
         *,
         description: str = "",
         approval: bool | Condition | ApprovalPolicy | None = None,
         read_only: bool = False,
         idempotent: bool = False,
         timeout: Duration | None = None,
-        verify: Callable[..., Any] | None = None,
+        verify: SchemaFunction | None = None,
         version: str | None = None,
     ) -> None:
         super().__init__(
@@ -129,8 +134,8 @@ class SchemaTool(BaseTool):
         import jsonschema_rs  # noqa: PLC0415 - on first use
 
         try:
-            # Masked: an error's text becomes the note of a wait, which other people
-            # read. No retriever: a schema must not make this process fetch a URL.
+            # Masked, because an error's text becomes the note of a wait, which other
+            # people read. The retriever keeps a schema from fetching a URL or a file.
             return jsonschema_rs.validator_for(
                 self._schema, mask="the value", retriever=_refuse_reference
             )

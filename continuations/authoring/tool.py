@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from continuations.authoring.approval import ApprovalPolicy, Condition, Duration
     from continuations.authoring.context import ToolContext
     from continuations.authoring.docstring import Docstring
-    from continuations.authoring.schema_tool import SchemaTool
+    from continuations.authoring.schema_tool import SchemaFunction, SchemaTool
     from continuations.authoring.tool_signature import ToolSignature
 
 P = ParamSpec("P")
@@ -97,14 +97,14 @@ class Tool(BaseTool, Generic[P, R]):
     def from_schema(  # noqa: PLR0913 - what an author may declare, all by keyword
         name: str,
         schema: Mapping[str, Any],
-        function: Callable[..., Any],
+        function: SchemaFunction,
         *,
         description: str = "",
         approval: bool | Condition | ApprovalPolicy | None = None,
         read_only: bool = False,
         idempotent: bool = False,
         timeout: Duration | None = None,
-        verify: Callable[..., Any] | None = None,
+        verify: SchemaFunction | None = None,
         version: str | None = None,
     ) -> SchemaTool:
         """Make a tool from a JSON Schema and a callable.

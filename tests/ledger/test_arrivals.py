@@ -159,7 +159,7 @@ def test_inbox_messages_are_sorted_by_number() -> None:
     run_async(scenario())
 
 
-def test_arrivals_of_a_run_with_a_longer_name_are_not_its_own() -> None:
+def test_arrivals_of_a_run_with_a_longer_id_are_not_read() -> None:
     async def scenario() -> None:
         objects = make_objects()
         loaded = await store_suspended_run(objects)
@@ -173,7 +173,7 @@ def test_arrivals_of_a_run_with_a_longer_name_are_not_its_own() -> None:
 
 
 @pytest.mark.parametrize("name", [".DS_Store", "m-1", "m-x", "d-x", "cancel2"])
-def test_a_foreign_key_is_passed_over(name: str) -> None:
+def test_foreign_key_is_ignored(name: str) -> None:
     async def scenario() -> None:
         objects = make_objects()
         loaded = await store_suspended_run(objects, make_wait())

@@ -42,7 +42,7 @@ def claimed_run_row(until: datetime, attempt: int = 1) -> RunRow:
 # The lease ------------------------------------------------------------------
 
 
-def test_a_lease_begins_whole() -> None:
+def test_new_lease_has_its_full_time() -> None:
     lease = new_lease(FakeClock())
 
     assert 30.0 == lease.seconds_left
@@ -65,7 +65,7 @@ def test_a_lease_begins_whole() -> None:
         (1e6, False, True),
     ],
 )
-def test_what_a_lease_allows_as_time_passes(
+def test_lease_allows_less_as_time_passes(
     passed: float, *, allows: bool, wants: bool
 ) -> None:
     clock = FakeClock()
@@ -128,7 +128,7 @@ def test_lease_begins_before_its_create_is_sent() -> None:
 # Claimed and released -------------------------------------------------------
 
 
-def test_a_claim_says_who_until_when_and_which_attempt() -> None:
+def test_claim_has_worker_end_and_attempt() -> None:
     state = make_state(make_wait())
     lease = new_lease(FakeClock())
 
@@ -139,7 +139,7 @@ def test_a_claim_says_who_until_when_and_which_attempt() -> None:
 
 
 @pytest.mark.parametrize("status", ["running", "suspended"])
-def test_a_claim_that_is_given_up_leaves_a_suspended_run(status: RunStatus) -> None:
+def test_released_run_is_suspended(status: RunStatus) -> None:
     state = replace(
         make_state(),
         run=replace(claimed_run_row(seconds_after_start(30)), status=status),
@@ -210,7 +210,7 @@ def test_claim_lasts_until_its_end(seconds: float, *, busy: bool) -> None:
     assert run.claim.until.isoformat() in str(caught.value)
 
 
-def test_a_run_that_nobody_holds_is_free() -> None:
+def test_run_without_a_claim_is_free() -> None:
     check_free(make_state().run, MOMENT)
 
 
@@ -245,7 +245,7 @@ def test_clock_may_differ_by_a_quarter_of_a_claim(
     assert RUN == caught.value.run_id
 
 
-def test_a_slow_store_is_not_a_wrong_clock() -> None:
+def test_slow_store_is_not_a_wrong_clock() -> None:
     check_clock(
         ClockReading(MOMENT, seconds_after_start(55), seconds_after_start(60)), 30, RUN
     )

@@ -258,14 +258,14 @@ def test_recreate_missing_waits_survives_any_crash() -> None:
     async def scenario() -> None:
         wait = make_wait(1)
 
-        async def mends(objects: Objects) -> None:
+        async def recreate(objects: Objects) -> None:
             await waits.recreate_missing(objects, [wait])
 
         for _, store in await stores_after_crashes(
-            lambda: store_with_wait("hidden"), mends
+            lambda: store_with_wait("hidden"), recreate
         ):
             assert await check_wait(store, wait.id) is None
-            await mends(Objects(store))
+            await recreate(Objects(store))
             assert [layout.wait_key(wait.id)] == await all_keys(
                 Objects(store), layout.WAITS_PREFIX
             )

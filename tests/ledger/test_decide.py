@@ -990,7 +990,7 @@ def test_decide_on_a_damaged_run_raises_corrupt() -> None:
     run_async(scenario())
 
 
-def test_a_wait_that_a_newer_version_no_longer_has_is_gone() -> None:
+def test_wait_that_a_newer_version_lacks_is_not_found() -> None:
     async def scenario() -> None:
         objects = make_objects()
         loaded = await store_suspended_run(objects, make_wait(1), announce_waits=False)
@@ -1057,7 +1057,7 @@ def test_decide_costs_a_read_two_creates_and_a_delete() -> None:
     run_async(scenario())
 
 
-def test_a_redelivery_writes_nothing() -> None:
+def test_repeated_decision_writes_nothing() -> None:
     async def scenario() -> None:
         store = FaultyStore(MemoryStore())
         objects = Objects(store)
@@ -1073,7 +1073,7 @@ def test_a_redelivery_writes_nothing() -> None:
     run_async(scenario())
 
 
-def test_the_marker_is_due_at_once_and_names_the_wait() -> None:
+def test_marker_of_a_decision_is_due_at_once() -> None:
     async def scenario() -> None:
         objects = make_objects()
         await store_suspended_run(objects, make_wait())
@@ -1087,7 +1087,7 @@ def test_the_marker_is_due_at_once_and_names_the_wait() -> None:
     run_async(scenario())
 
 
-def test_a_refused_decision_makes_no_marker() -> None:
+def test_refused_decision_creates_no_marker() -> None:
     async def scenario() -> None:
         store = FaultyStore(MemoryStore())
         objects = Objects(store)
@@ -1192,7 +1192,7 @@ def test_damaged_decision_is_not_overwritten() -> None:
     run_async(scenario())
 
 
-def test_close_works_over_a_damaged_decision() -> None:
+def test_cancel_ignores_a_damaged_decision() -> None:
     async def scenario() -> None:
         objects = make_objects()
         await store_suspended_run(objects, make_wait())
@@ -1234,7 +1234,7 @@ def test_decide_during_an_erase_raises() -> None:
 # The pure part ----------------------------------------------------------------------
 
 
-def test_a_record_is_made_without_a_store() -> None:
+def test_decision_is_built_without_a_store() -> None:
     wait = make_wait(deadline=seconds_after_start(60))
     made = build_decision(wait, APPROVE, now=MOMENT, decision_id=make_ulid(1))
 

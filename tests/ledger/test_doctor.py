@@ -184,7 +184,7 @@ def test_any_set_of_damaged_versions_is_named(
 
 
 @pytest.mark.parametrize("number", range(1, LENGTH + 1))
-def test_another_version_in_its_place_is_named(number: int) -> None:
+def test_swapped_version_is_named(number: int) -> None:
     """An older version, one of another run, and two swapped versions are found."""
 
     async def scenario() -> None:
@@ -300,7 +300,7 @@ def test_damage_of_unneeded_versions_does_not_block_the_run() -> None:
     run_async(scenario())
 
 
-def test_examine_and_repair_of_a_missing_run_raise_run_not_found() -> None:
+def test_check_and_repair_of_a_missing_run_raise_run_not_found() -> None:
     async def scenario() -> None:
         store = MemoryStore()
         for work in (check_integrity(make_objects(store), RUN), repair_run(store)):
@@ -321,7 +321,7 @@ def test_examine_and_repair_of_a_missing_run_raise_run_not_found() -> None:
 
 
 @pytest.mark.parametrize("newest", [15, 4000, layout.MAX_VERSIONS - 1])
-def test_foreign_version_with_a_high_number_keeps_examination_short(
+def test_foreign_version_with_a_high_number_keeps_the_check_short(
     newest: int,
 ) -> None:
     """A repair uses the number after the foreign one."""
@@ -557,7 +557,7 @@ def test_repair_asks_again_if_a_decision_is_unreadable(
     run_async(scenario())
 
 
-def test_an_unknown_outcome_stays_unknown_under_a_new_id() -> None:
+def test_unknown_outcome_stays_unknown_under_a_new_id() -> None:
     async def scenario() -> None:
         wait = make_wait(1, "unknown")
         store = MemoryStore()
@@ -570,7 +570,7 @@ def test_an_unknown_outcome_stays_unknown_under_a_new_id() -> None:
     run_async(scenario())
 
 
-def test_an_ended_run_stays_ended() -> None:
+def test_repair_keeps_an_ended_run_ended() -> None:
     async def scenario() -> None:
         store = MemoryStore()
         state = make_state(status="finished")
@@ -580,7 +580,7 @@ def test_an_ended_run_stays_ended() -> None:
     run_async(scenario())
 
 
-def test_ids_of_lost_versions_are_not_given_again() -> None:
+def test_ids_of_lost_versions_are_not_used_again() -> None:
     state = state_with_waits(1)
     fresh = with_lost_versions(state, {make_wait(1).id: "open"}, 7, CountingUlids())
     assert state.run.next_id + 8 * 2**20 == fresh.run.next_id
@@ -828,13 +828,13 @@ def test_denied_read_is_not_reported_as_damage() -> None:
                 raise Denied(key, "403")
             return await self.inner.read(key)
 
-    async def nobody() -> None:
+    async def no_visitor() -> None:
         return None
 
     async def scenario() -> None:
         inner = MemoryStore()
         await append_states(inner, history(7, 3))
-        store = Refusing(inner, 0, nobody)
+        store = Refusing(inner, 0, no_visitor)
         before = await all_objects(inner)
         found = await check_integrity(make_objects(store), RUN)
         assert [("unread", version_key(3))] == [(f.kind, f.key) for f in found.findings]

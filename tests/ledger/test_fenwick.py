@@ -14,7 +14,7 @@ MAX_NUMBER = 5000
     ("number", "below"),
     [(1, 0), (2, 0), (3, 2), (4, 0), (5, 4), (6, 4), (7, 6), (8, 0), (12, 8)],
 )
-def test_the_base_of_a_version_is_what_the_design_says(number: int, below: int) -> None:
+def test_base_is_the_number_minus_its_lowest_bit(number: int, below: int) -> None:
     assert below == base(number, 1)
 
 
@@ -32,7 +32,7 @@ def test_base_of_the_next_version_is_in_the_chain(root: int) -> None:
 
 
 @pytest.mark.parametrize("root", ROOTS)
-def test_a_chain_falls_to_a_full_copy_and_never_below_its_root(root: int) -> None:
+def test_chain_ends_at_a_full_copy_and_not_before_its_root(root: int) -> None:
     for number in range(root, MAX_NUMBER + 1):
         numbers = chain(number, root)
         assert number == numbers[0]
@@ -42,12 +42,12 @@ def test_a_chain_falls_to_a_full_copy_and_never_below_its_root(root: int) -> Non
 
 
 @pytest.mark.parametrize("root", ROOTS)
-def test_the_root_is_a_full_copy(root: int) -> None:
+def test_root_is_a_full_copy(root: int) -> None:
     assert (root,) == chain(root, root)
 
 
 @pytest.mark.parametrize("root", ROOTS)
-def test_a_root_counts_as_the_first_of_its_own_tree(root: int) -> None:
+def test_root_is_the_first_of_its_tree(root: int) -> None:
     for number in range(root, root + 200):
         shifted = tuple(n - root + 1 for n in chain(number, root))
         assert chain(number - root + 1, 1) == shifted

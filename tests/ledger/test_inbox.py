@@ -123,7 +123,7 @@ def test_marker_is_created_before_the_message() -> None:
     run_async(scenario())
 
 
-def test_the_marker_is_due_when_it_was_posted() -> None:
+def test_marker_of_a_message_is_due_at_its_time() -> None:
     async def scenario() -> None:
         posted = await post(
             make_objects(),
@@ -163,13 +163,13 @@ def store_with_rival(rival: bytes | None) -> tuple[MemoryStore, InterleavingStor
     inner = MemoryStore()
     key = layout.inbox_message_key(RUN, 1)
 
-    async def comes() -> None:
+    async def post_rival() -> None:
         await inner.create(key, rival or b"")
         if rival is None:
             visits.before_request = visits.request_count + 1
             visits.other_actor = partial(inner.delete, key)
 
-    visits = InterleavingStore(inner, 3, comes)
+    visits = InterleavingStore(inner, 3, post_rival)
     return inner, visits
 
 

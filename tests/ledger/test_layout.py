@@ -22,7 +22,7 @@ RUN_IDS = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}", fullmatch=True)
     "run_id",
     ["a", "0", "Jane-1", "a.b_c-d", "a..b", "2026-11-21", "a-", "a.", LONGEST],
 )
-def test_a_legal_run_id_is_returned_as_it_is(run_id: str) -> None:
+def test_valid_run_id_is_returned_unchanged(run_id: str) -> None:
     assert run_id == layout.check_run_id(run_id)
 
 
@@ -89,7 +89,7 @@ def one_key_of_each_kind(run_id: str) -> list[str]:
 
 @SETTINGS
 @given(RUN_IDS | st.just(LONGEST))
-def test_every_key_of_a_legal_run_is_legal_in_every_store(run_id: str) -> None:
+def test_every_key_of_a_valid_run_is_valid_in_every_store(run_id: str) -> None:
     keys = one_key_of_each_kind(run_id)
 
     for key in keys:
@@ -98,7 +98,7 @@ def test_every_key_of_a_legal_run_is_legal_in_every_store(run_id: str) -> None:
 
 
 @pytest.mark.parametrize("run_id", ["jane", LONGEST])
-def test_every_prefix_that_is_listed_is_legal(run_id: str) -> None:
+def test_every_listed_prefix_is_valid(run_id: str) -> None:
     for prefix in (
         layout.versions_prefix(run_id),
         layout.arrivals_prefix(run_id),
@@ -111,7 +111,7 @@ def test_every_prefix_that_is_listed_is_legal(run_id: str) -> None:
 
 @given(RUN_IDS, RUN_IDS)
 @SETTINGS
-def test_no_key_of_a_run_lies_under_the_prefix_of_another(one: str, two: str) -> None:
+def test_no_key_of_a_run_has_the_prefix_of_another_run(one: str, two: str) -> None:
     if one != two:
         assert not layout.version_key(two, 1).startswith(layout.versions_prefix(one))
         assert not layout.cancel_request_key(two).startswith(
@@ -124,7 +124,7 @@ def test_no_key_of_a_run_lies_under_the_prefix_of_another(one: str, two: str) ->
 
 @given(st.integers(1, 9_999_999_998), st.integers(1, 9_999_999_998))
 @SETTINGS
-def test_the_newer_version_sorts_first(one: int, two: int) -> None:
+def test_newer_version_sorts_first(one: int, two: int) -> None:
     first, second = layout.version_key("jane", one), layout.version_key("jane", two)
 
     assert one == layout.version_number(first)
@@ -155,7 +155,7 @@ def test_other_keys_are_no_inbox_messages(name: str) -> None:
 
 @pytest.mark.parametrize("kind", ["approval", "unknown"])
 @pytest.mark.parametrize("run_id", ["jane-1", "a-b-c", LONGEST])
-def test_a_wait_id_says_kind_time_and_run(kind: str, run_id: str) -> None:
+def test_wait_id_has_kind_time_and_run(kind: str, run_id: str) -> None:
     wait_id = layout.build_wait_id(kind, ULID, run_id)
 
     name = layout.parse_wait_id(wait_id)
@@ -203,7 +203,7 @@ def test_invalid_wait_id_raises_wait_not_found(wait_id: object) -> None:
 
 @given(st.text(max_size=60))
 @SETTINGS
-def test_a_text_is_a_wait_id_or_refused_by_a_typed_error(text: str) -> None:
+def test_text_is_a_wait_id_or_raises_wait_not_found(text: str) -> None:
     try:
         name = layout.parse_wait_id(text)
     except ContinuationsError:
@@ -213,7 +213,7 @@ def test_a_text_is_a_wait_id_or_refused_by_a_typed_error(text: str) -> None:
 
 @pytest.mark.parametrize("kind", ["approval", "unknown"])
 @pytest.mark.parametrize("run_id", ["jane", "a-b.c", LONGEST])
-def test_the_key_of_a_decision_tells_its_wait(kind: str, run_id: str) -> None:
+def test_decision_key_has_the_wait_id(kind: str, run_id: str) -> None:
     wait_id = layout.build_wait_id(kind, ULID, run_id)
 
     assert wait_id == layout.decided_wait_id(layout.decision_key(wait_id), run_id)
@@ -227,11 +227,11 @@ def test_the_key_of_a_decision_tells_its_wait(kind: str, run_id: str) -> None:
         "runs/jane/in/.DS_Store",
     ],
 )
-def test_no_other_key_is_taken_for_a_decision(key: str) -> None:
+def test_other_keys_are_not_decisions(key: str) -> None:
     assert layout.decided_wait_id(key, "jane") is None
 
 
-def test_a_hostile_wait_id_makes_no_key() -> None:
+def test_hostile_wait_id_raises_wait_not_found() -> None:
     for make in (layout.wait_key, layout.decision_key):
         with pytest.raises(WaitNotFound):
             make(f"approval-{ULID}@../../etc")
@@ -284,11 +284,11 @@ def test_markers_sort_by_the_time_that_they_are_due(
         "0000000000001-m--n@jane",
     ],
 )
-def test_a_key_of_another_shape_is_no_marker(name: str) -> None:
+def test_key_of_another_shape_is_not_a_marker(name: str) -> None:
     assert layout.parse_marker(layout.MARKERS_PREFIX + name) is None
 
 
-def test_a_deadline_in_the_far_future_is_not_due_today() -> None:
+def test_deadline_in_the_far_future_is_not_due() -> None:
     # Given a deadline whose milliseconds have a digit more than today's
     far = MOMENT.replace(year=2300)
     marker = markers.for_deadline(

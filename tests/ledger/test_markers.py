@@ -58,7 +58,7 @@ def test_marker_key_has_time_kind_target_and_run(
     assert marker == layout.parse_marker(marker.key)
 
 
-def test_two_markers_of_one_reason_and_moment_are_two() -> None:
+def test_two_markers_of_one_kind_and_time_differ() -> None:
     one = markers.for_decision(make_wait_id(), MOMENT, make_ulid(1))
     two = markers.for_decision(make_wait_id(), MOMENT, make_ulid(2))
 
@@ -86,7 +86,7 @@ def test_due_markers_come_in_the_order_of_their_time() -> None:
     run_async(scenario())
 
 
-def test_a_marker_is_due_at_its_very_millisecond() -> None:
+def test_marker_is_due_at_its_millisecond() -> None:
     async def scenario() -> None:
         objects = make_objects()
         marker = markers.guard(RUN, 2, MOMENT, NONCE)
@@ -144,7 +144,7 @@ def test_only_due_markers_are_listed() -> None:
 @pytest.mark.parametrize(
     "name", ["x", ".DS_Store", "0000000000001-g-abc-n@jane", "1-g-1-n@jane"]
 )
-def test_a_foreign_key_among_the_markers_is_passed_over(name: str) -> None:
+def test_foreign_key_among_markers_is_ignored(name: str) -> None:
     async def scenario() -> None:
         objects = make_objects()
         await objects.create(f"markers/{name}", b"")

@@ -103,7 +103,7 @@ def test_already_exists_and_not_found_are_not_translated() -> None:
     run_async(scenario())
 
 
-def test_a_crash_is_not_translated() -> None:
+def test_crash_is_not_translated() -> None:
     class Gone(BaseException):
         """The end of the process."""
 
@@ -135,5 +135,5 @@ def test_unknown_store_url_raises_invalid_input() -> None:
         open_store("postgres://x")
 
 
-def test_a_url_opens_a_store() -> None:
+def test_url_opens_a_store() -> None:
     assert isinstance(open_store("memory:"), MemoryStore)

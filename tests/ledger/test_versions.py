@@ -143,7 +143,7 @@ def test_state_after_every_event_loads_equal(
     run_async(scenario())
 
 
-def test_a_log_that_was_rewritten_keeps_nothing_of_another_history() -> None:
+def test_rewritten_log_has_no_message_of_another_history() -> None:
     async def scenario() -> None:
         # Given a run whose messages were replaced by as many others
         objects = make_objects()
@@ -163,7 +163,7 @@ def test_a_log_that_was_rewritten_keeps_nothing_of_another_history() -> None:
     run_async(scenario())
 
 
-def test_the_header_and_the_markers_come_back() -> None:
+def test_header_and_marker_keys_are_loaded() -> None:
     async def scenario() -> None:
         versions = Versions(make_objects(), RUN)
         made = await versions.append(
@@ -237,7 +237,7 @@ def test_bytes_and_reads_grow_with_the_logarithm() -> None:
     run_async(scenario())
 
 
-def test_the_newest_version_is_one_listing_of_one_key() -> None:
+def test_newest_version_costs_one_listing_of_one_key() -> None:
     async def scenario() -> None:
         store = FaultyStore(MemoryStore())
         await append_all(Versions(Objects(store), RUN), states_with_messages(20))
@@ -393,7 +393,7 @@ def test_unavailable_store_is_not_reported_as_damage() -> None:
 # What is not there ------------------------------------------------------------
 
 
-def test_a_run_that_is_not_there_is_not_found() -> None:
+def test_missing_run_raises_run_not_found() -> None:
     async def scenario() -> None:
         objects = make_objects()
         await append_all(
@@ -433,7 +433,7 @@ def test_deleted_version_is_corrupt() -> None:
 
 
 @pytest.mark.parametrize("name", [".DS_Store", "99999999999", "12", "x" * 10])
-def test_a_foreign_key_among_the_versions_is_refused_by_name(name: str) -> None:
+def test_foreign_key_among_versions_is_corrupt(name: str) -> None:
     async def scenario() -> None:
         store = MemoryStore()
         await store.create(f"runs/{RUN}/v/{name}", b"")
@@ -497,7 +497,7 @@ def test_error_names_the_missing_base_not_the_whole_version() -> None:
     run_async(scenario())
 
 
-def test_versions_that_are_not_needed_may_be_gone() -> None:
+def test_unneeded_versions_may_be_missing() -> None:
     async def scenario() -> None:
         store = MemoryStore()
         tables = states_with_messages(7)
@@ -605,7 +605,7 @@ def test_base_of_another_history_is_corrupt(changed: int) -> None:
     run_async(scenario())
 
 
-def test_a_header_of_another_run_is_refused() -> None:
+def test_header_of_another_run_is_corrupt() -> None:
     async def scenario() -> None:
         store = MemoryStore()
         await append_all(Versions(Objects(store), RUN), states_with_messages(1))
@@ -660,7 +660,7 @@ async def write_with_root(
 
 
 @pytest.mark.parametrize("root", [2, 3, 6, 8, 13])
-def test_a_run_whose_root_is_not_its_first_version_loads(root: int) -> None:
+def test_run_with_a_later_root_loads(root: int) -> None:
     async def scenario() -> None:
         # Given a run with a second tree from a later version on
         store = MemoryStore()

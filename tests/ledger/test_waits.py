@@ -40,7 +40,7 @@ async def listed_waits(objects: Objects) -> list[WaitSummary]:
 # Making -------------------------------------------------------------------------
 
 
-def test_a_wait_comes_back_as_it_was_announced() -> None:
+def test_wait_is_read_as_it_was_created() -> None:
     async def scenario() -> None:
         objects = make_objects()
         one, two = (
@@ -100,7 +100,7 @@ def test_empty_list_of_waits_makes_no_request() -> None:
 # Mending ------------------------------------------------------------------------
 
 
-def test_mend_creates_missing_wait_objects() -> None:
+def test_recreate_missing_creates_missing_wait_objects() -> None:
     async def scenario() -> None:
         objects = make_objects()
         state = [make_wait(1), make_wait(2), make_wait(3)]
@@ -161,7 +161,7 @@ def test_recreate_missing_interleaved_with_decide_lists_no_decided_wait() -> Non
         run_async(scenario(number))
 
 
-def test_two_interleaved_mends_list_the_wait() -> None:
+def test_two_interleaved_recreations_list_the_wait() -> None:
     async def scenario(number: int) -> int:
         inner = MemoryStore()
         wait = make_wait()
@@ -253,7 +253,7 @@ def test_waits_on_several_pages_are_listed() -> None:
         f"approval-{make_ulid(1)}@-x",
     ],
 )
-def test_a_foreign_key_is_passed_over(name: str) -> None:
+def test_foreign_key_is_ignored(name: str) -> None:
     async def scenario() -> None:
         objects = make_objects()
         await objects.create(layout.WAITS_PREFIX + name, b"")

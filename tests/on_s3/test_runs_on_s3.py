@@ -154,14 +154,14 @@ def test_run_recovers_from_a_crash_at_every_storage_call(
         (environment.folder / "effects").unlink(missing_ok=True)
         clock = ManualClock()
         store = StoreWithoutTime(open_store(f"s3://{bucket}/{moment}{number}"))
-        dying = FaultyStore(store, at(number, crashed(moment)))
+        crashing = FaultyStore(store, at(number, crashed(moment)))
         with suppress(Crash):
             start_and_sweep_to_end(
-                Runner(sample_app.agents(), store=dying, clock=clock),
+                Runner(sample_app.agents(), store=crashing, clock=clock),
                 clock,
                 environment,
             )
-        if not dying.has_crashed:
+        if not crashing.has_crashed:
             assert number > 20
             return
         clock.seconds += 31
@@ -190,7 +190,7 @@ def start_and_sweep_to_end(
 # Races ----------------------------------------------------------------------
 
 
-def test_one_resumer_and_one_decider_of_many_processes_win(
+def test_one_resumer_and_one_decider_of_many_processes_succeed(
     environment: RunEnvironment,
 ) -> None:
     """The processes share only the bucket."""

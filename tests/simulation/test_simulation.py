@@ -123,6 +123,6 @@ def test_command_refuses_unknown_fault_kinds(
 ) -> None:
     """A mistyped kind would allow no faults at all."""
     with pytest.raises(SystemExit):
-        main(["--fault-kinds", "crash,freez"])
+        main(["--fault-kinds", "crash,freezes"])
 
-    assert "unknown kinds: freez" in capsys.readouterr().err
+    assert "unknown kinds: freezes" in capsys.readouterr().err

@@ -129,13 +129,13 @@ def lost_reply() -> Fault:
 
 
 def error_response(
-    status: int, code: str = "", *, landed: bool = False, **headers: str
+    status: int, code: str = "", *, is_stored: bool = False, **headers: str
 ) -> Fault:
-    """Reply with an error; with `landed`, handle the request first."""
+    """Reply with an error; with `is_stored`, handle the request first."""
     text = f"<Error><Code>{code}</Code><Message>as told</Message></Error>"
     sent = {name.replace("_", "-"): value for name, value in headers.items()}
     reply = Reply(status=status, headers=sent, body=text.encode() if code else b"")
-    return Fault(forwarded=landed, reply=lambda _: reply)
+    return Fault(forwarded=is_stored, reply=lambda _: reply)
 
 
 def fixed_body(body: bytes, **headers: str) -> Fault:
@@ -182,7 +182,7 @@ def random_faults(seed: int, rate: float) -> Plan:
                 Fault(reply=lambda real: _late(real, dice.uniform(0, 0.02))),
                 Fault(times=2),
                 error_response(500, "InternalError"),
-                error_response(500, "InternalError", landed=True),
+                error_response(500, "InternalError", is_stored=True),
                 error_response(503, "SlowDown"),
                 truncated_body(1),
             )

@@ -58,7 +58,7 @@ class CheckThenActContract(StoreContract):
         return CheckThenAct()
 
 
-def test_the_suite_catches_a_store_that_checks_and_then_acts() -> None:
+def test_suite_detects_a_store_that_checks_and_then_acts() -> None:
     suite = CheckThenActContract()
 
     # Without a race, the store looks correct.

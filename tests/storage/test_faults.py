@@ -107,7 +107,7 @@ def test_plan_selects_verb_prefix_and_calls() -> None:
     plan = on("create", refused(), prefix="runs/", skip=1, times=2)
     store = FaultyStore(MemoryStore(), plan)
 
-    async def landed(key: str) -> bool:
+    async def is_stored(key: str) -> bool:
         try:
             await store.create(key, b"")
         except Unavailable:
@@ -116,7 +116,7 @@ def test_plan_selects_verb_prefix_and_calls() -> None:
 
     async def scenario() -> list[bool]:
         keys = ("other/1", "runs/1", "other/2", "runs/2", "runs/3", "runs/4")
-        return [await landed(key) for key in keys]
+        return [await is_stored(key) for key in keys]
 
     assert [True, True, True, False, False, True] == asyncio.run(scenario())
 

@@ -43,7 +43,7 @@ def create(store: FileStore, key: str, body: bytes = b"body") -> None:
 # paths
 
 
-def test_a_body_is_a_plain_file_at_its_key(store: FileStore, tmp_path: Path) -> None:
+def test_body_is_a_file_at_its_key(store: FileStore, tmp_path: Path) -> None:
     create(store, "runs/a/1")
 
     assert b"body" == (tmp_path / "runs" / "a" / "1").read_bytes()
@@ -205,13 +205,13 @@ def test_create_makes_a_removed_folder_again(
 def test_concurrent_creates_and_deletes_in_one_folder_work(
     store: FileStore,
 ) -> None:
-    async def come_and_go(name: str) -> None:
+    async def create_and_delete(name: str) -> None:
         for _ in range(30):
             await store.create(f"runs/a/{name}", b"")
             await store.delete(f"runs/a/{name}")
 
     async def scenario() -> list[str]:
-        await asyncio.gather(*(come_and_go(name) for name in "abcd"))
+        await asyncio.gather(*(create_and_delete(name) for name in "abcd"))
         return await store.keys("")
 
     assert [] == asyncio.run(scenario())

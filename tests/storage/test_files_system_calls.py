@@ -87,7 +87,7 @@ def test_failed_create_raises_a_typed_error_and_leaves_nothing(
 
 
 @pytest.mark.parametrize("number", [errno.EXDEV, errno.EPERM, errno.ENOTSUP])
-def test_a_file_system_without_hard_links_is_unsafe(
+def test_file_system_without_hard_links_is_unsafe(
     number: int, store: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "link", failing_call(number))
@@ -247,7 +247,7 @@ def test_new_folders_are_flushed_before_the_link_and_the_last_after_it(
     assert {"body", *map(inode, (tmp_path, root, root / "runs"))} == set(before)
 
 
-def test_the_next_create_flushes_the_body_and_its_folder_only(
+def test_next_create_flushes_the_body_and_its_folder_only(
     store: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create(store, "runs/a/1")

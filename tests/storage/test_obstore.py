@@ -105,17 +105,17 @@ def proxy() -> Iterator[S3Proxy]:
 
 
 def store_without_delays(proxy: S3Proxy) -> ObjectStore:
-    async def at_once(_: float) -> None:
+    async def no_sleep(_: float) -> None:
         await asyncio.sleep(0)
 
-    policy = RetryPolicy(max_attempts=4, sleep=at_once)
+    policy = RetryPolicy(max_attempts=4, sleep=no_sleep)
     return ObjectStore(
         "s3://bucket/p", endpoint=proxy.url, retry_policy=policy, timeout=0.5
     )
 
 
 CONFLICT = error_response(409, "ConditionalRequestConflict")
-ERROR_AFTER_WRITE = error_response(500, "InternalError", landed=True)
+ERROR_AFTER_WRITE = error_response(500, "InternalError", is_stored=True)
 
 CREATES: list[tuple[tuple[Fault, ...], object, dict[str, int]]] = [
     ((), CREATED, {"PUT": 1}),

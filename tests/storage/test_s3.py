@@ -325,7 +325,7 @@ def test_create_recognises_the_retry_of_a_given_client(proxy: S3Proxy) -> None:
     client = boto3.client(
         "s3", endpoint_url=proxy.url, config=Config(retries={"mode": "standard"})
     )
-    proxy.plan = fault_sequence(error_response(500, "InternalError", landed=True))
+    proxy.plan = fault_sequence(error_response(500, "InternalError", is_stored=True))
 
     asyncio.run(S3Store("bucket", client=client).create("a", b"body"))
 

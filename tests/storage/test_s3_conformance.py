@@ -115,7 +115,7 @@ def test_s3_server_that_overwrites_is_unsafe(overwriting_proxy: S3Proxy) -> None
 def test_s3_server_that_reports_conflict_and_overwrites_is_unsafe(
     overwriting_proxy: S3Proxy,
 ) -> None:
-    false_conflict = error_response(412, "PreconditionFailed", landed=True)
+    false_conflict = error_response(412, "PreconditionFailed", is_stored=True)
     overwriting_proxy.plan = fault_sequence(no_fault(), no_fault(), false_conflict)
     store = S3Store("bucket", endpoint=overwriting_proxy.url)
 

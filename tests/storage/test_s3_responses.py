@@ -225,7 +225,7 @@ CREATES = [
     ),
     Case(
         name="500 after the write was stored",
-        faults=(error_response(500, "InternalError", landed=True),),
+        faults=(error_response(500, "InternalError", is_stored=True),),
         expected=CREATED,
         expected_requests={"PUT": 2, "HEAD": 1},
     ),

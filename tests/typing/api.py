@@ -21,6 +21,7 @@ from continuations import (
     Frame,
     Runner,
     Suspended,
+    Tool,
     ToolContext,
     Wait,
     open_store,
@@ -28,6 +29,8 @@ from continuations import (
     run,
     tool,
 )
+from continuations.core.messages import Message
+from continuations.models.interface import ModelReply, ModelRequest
 from continuations.models.scripted import ScriptedModel, ToolCall
 
 if TYPE_CHECKING:
@@ -86,6 +89,21 @@ assert_type(
     str,
 )
 
+forecast = Tool.from_schema("forecast", {"type": "object"}, lambda arguments: arguments)
+
+
+class EchoModel:
+    """A model of the application: it needs no base class."""
+
+    name = "echo"
+
+    async def reply(self, request: ModelRequest) -> ModelReply:
+        """Repeat the last message."""
+        data = {"role": "assistant", "content": request.messages[-1].content}
+        return ModelReply(message=Message.from_mapping(data))
+
+
+echo = Agent("echo", tools=[forecast], model=EchoModel())
 accounts = Agent("accounts", tools=[balance, transfer, refund], model="gpt-5-mini")
 hr = Agent(
     "hr",

@@ -132,7 +132,14 @@ class HttpApi:
         return _without_body_for_head(request, response)
 
     def refuse_large_body(self, route: Route) -> Response:
-        """Return the response to a body with more than `max_body_bytes` bytes."""
+        """Return the response to a body with more than `max_body_bytes` bytes.
+
+        Args:
+            route: One of `continuations.serve.http.routes.ROUTES`.
+
+        Returns:
+            A problem with status 413, or a page for a signed link.
+        """
         return _problem_response(problems.too_large(self.max_body_bytes), route)
 
     async def _call_handler(

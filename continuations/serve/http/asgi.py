@@ -116,6 +116,6 @@ def _to_starlette(response: Response, method: str) -> responses.Response:
         "" if is_head else response.body, response.status, dict(response.headers)
     )
     if is_head:
-        # Starlette would send 0, which is not the length of GET's body (RFC 9110, 8.6).
+        # Starlette sends 0; HEAD must send the length of GET (RFC 9110, section 8.6).
         del outgoing.headers["content-length"]
     return outgoing

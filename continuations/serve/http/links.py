@@ -161,7 +161,20 @@ class Links:
         actor: str | None = None,
         until: datetime | None = None,
     ) -> str:
-        """Return only the token of a link; see `link`."""
+        """Return only the token of a link; see `link`.
+
+        Args:
+            wait: The wait.
+            allowed: The kinds of decision that the link allows.
+            actor: The person who gets the link.
+            until: When the link expires.
+
+        Returns:
+            The token, which is the last part of the link's path.
+
+        Raises:
+            InvalidInput: An option is invalid; see `link`.
+        """
         fitting = VERDICT_KINDS_BY_WAIT[wait.kind]
         kinds = fitting if allowed is None else tuple(allowed)
         if not kinds or not set(kinds) <= set(fitting):

@@ -255,14 +255,14 @@ def _run_paths() -> _Json:
 
 
 def _link_paths() -> _Json:
-    look = _link_operation(
-        "look",
+    show = _link_operation(
+        "showLink",
         "Show the wait of a signed link; change nothing",
         {"200": _page_response("The wait, or its recorded decision.")},
         *(404, 413, 500, 503),
     )
-    click = _link_operation(
-        "click",
+    decide = _link_operation(
+        "decideByLink",
         "Decide the wait of a signed link",
         {
             "200": _page_response(
@@ -271,10 +271,10 @@ def _link_paths() -> _Json:
         },
         *(400, 403, 404, 409, 410, 413, 415, 500, 503),
     )
-    click["requestBody"] = _request_body(
+    decide["requestBody"] = _request_body(
         "application/x-www-form-urlencoded", "link_form"
     )
-    return {"/d/{token}": {"get": look, "post": click}}
+    return {"/d/{token}": {"get": show, "post": decide}}
 
 
 def _service_paths() -> _Json:
