@@ -186,12 +186,7 @@ async def resume_async(
     )
     state = continuation.run_state
     changes = compare_manifests(state.manifest, current_manifest(agent))
-    if not isinstance(answers, Mapping | None):
-        msg = (
-            "answers must be a mapping of wait ids to verdicts, got "
-            f"{type(answers).__name__}. Pass {{wait.id: Approve()}}."
-        )
-        raise InvalidInput(msg)
+    _check_answers(answers)
     decisions = _decisions_from_answers(state, answers or {}, ports)
     stack_binding = StackBinding(AgentRegistry([agent]))
     stack_binding.check_agents(state)
@@ -207,6 +202,15 @@ async def resume_async(
 def _check_agent(agent: object) -> None:
     if not isinstance(agent, Agent):
         msg = f"agent must be an Agent, got {type(agent).__name__}."
+        raise InvalidInput(msg)
+
+
+def _check_answers(answers: object) -> None:
+    if not isinstance(answers, Mapping | None):
+        msg = (
+            "answers must be a mapping of wait ids to verdicts, got "
+            f"{type(answers).__name__}. Pass {{wait.id: Approve()}}."
+        )
         raise InvalidInput(msg)
 
 
