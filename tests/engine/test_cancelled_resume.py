@@ -43,13 +43,13 @@ def test_verify_is_not_called_before_the_claim_is_over() -> None:
 
     @tool(approval=True, verify=look_it_up)
     def pay() -> str:
-        """Pay, and take one's time."""
+        """Pay, slowly."""
         sending.set()
         assert sent.wait(10)
         bank.append("paid")
         return "paid"
 
-    async def story() -> None:
+    async def scenario() -> None:
         store, clock = MemoryStore(), ManualClock()
 
         def runner() -> AsyncRunner:
@@ -82,13 +82,13 @@ def test_verify_is_not_called_before_the_claim_is_over() -> None:
         assert isinstance(ended, Finished)
         assert (["paid"], [1]) == (bank, asked)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_cancelled_model_call_releases_the_claim() -> None:
     """A model call may be repeated, so the claim is released at once."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         asking = asyncio.Event()
         store = MemoryStore()
 
@@ -111,4 +111,4 @@ def test_cancelled_model_call_releases_the_claim() -> None:
         quick = AsyncRunner(agent_builders.make_boss({"go": ["end"]}), store=store)
         assert isinstance(await quick.resume("r1"), Finished)
 
-    asyncio.run(story())
+    asyncio.run(scenario())

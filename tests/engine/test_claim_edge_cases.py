@@ -49,7 +49,7 @@ class SlowStore(MemoryStore):
         self._time = clock
 
     async def create(self, key: str, body: bytes) -> datetime | None:
-        """Put the body, and take long to say so."""
+        """Create the object, and take 12 seconds."""
         store_time = await super().create(key, body)
         self._time.seconds += 12
         return store_time

@@ -27,22 +27,22 @@ def test_claim_is_renewed_while_a_long_tool_runs(environment: RunEnvironment) ->
     """The claim is renewed in the background for as long as the tool runs."""
     script: Script = {
         "go": [[call("left", input="A")], "end"],
-        "A": [[call("act", what="x", then="sleep:2.5")], "A done"],
+        "A": [[call("act", what="x", then="sleep:6")], "A done"],
     }
-    # Given a tool that takes two and a half claims
-    holder = environment.spawn("start", "r1", "go", script=script, lease="1.0")
+    # Given a tool that takes three claims
+    holder = environment.spawn("start", "r1", "go", script=script, lease="2.0")
     wait_until(environment.effect_names)
     began = time.monotonic()
 
     # When others try to resume and to sweep it all the time
-    refused_ = 0
-    while time.monotonic() - began < 2.0:
+    busy_count = 0
+    while time.monotonic() - began < 2.5:
         assert "RunBusy" == environment.resume(script)["raised"]
-        refused_ += 1
+        busy_count += 1
     swept = environment.run("sweep", script=script)
 
     # Then no other worker gets the claim
-    assert (([], {}), True) == ((swept["resumed"], swept["failed"]), refused_ > 1)
+    assert (([], {}), True) == ((swept["resumed"], swept["failed"]), busy_count > 1)
     assert "Finished" == holder.wait_for_result()["kind"]
     assert ["act x"] == environment.effect_names()
     assert ["go 0", "A 0", "A 1", "go 1"] == environment.turns()

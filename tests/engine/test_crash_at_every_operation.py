@@ -43,7 +43,7 @@ def make_boss() -> Agent:
 
 
 def decide_truthfully(runner: Runner, wait: Wait, environment: RunEnvironment) -> None:
-    """Say yes; of an unknown outcome, say what the ledger of effects says."""
+    """Approve; answer an unknown outcome as the effect log says."""
     verdict: Approve | Answer = Approve(by="kim")
     verb = {"act": "acted", "pay": "paid", "book": "booked"}[wait.tool]
     what = wait.arguments["what"]
@@ -57,7 +57,7 @@ def decide_truthfully(runner: Runner, wait: Wait, environment: RunEnvironment) -
 def resume_to_end(
     runner: Runner, environment: RunEnvironment, clock: ManualClock
 ) -> Outcome:
-    """Start or resume the run, decide what waits, and so on to its end."""
+    """Start or resume the run and decide its waits until it ends."""
     while True:
         try:
             outcome = runner.resume("r1")
@@ -75,7 +75,7 @@ def resume_to_end(
 def sweep_to_end(
     runner: Runner, environment: RunEnvironment, clock: ManualClock
 ) -> Outcome:
-    """Do nothing but sweep, and decide what is listed as waiting."""
+    """Only sweep, and decide the listed waits, until the run ends."""
     for _ in range(20):
         clock.seconds += 120
         swept = runner.sweep()
@@ -94,7 +94,7 @@ def sweep_to_end(
 def run_to_end(
     environment: RunEnvironment, clock: ManualClock, store: Store
 ) -> Outcome:
-    """Let the story happen once, as the process that will crash does it."""
+    """Run the whole scenario once, as the process that will crash does."""
     return resume_to_end(
         Runner(make_boss(), store=store, clock=clock), environment, clock
     )

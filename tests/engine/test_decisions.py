@@ -46,13 +46,15 @@ def test_a_denial_is_a_message_and_the_agent_goes_on(
 ) -> None:
     """The model reads the reason, in a message that differs from an error."""
     runner = make_payment_runner()
-    runner.decide(start_and_get_wait(runner).id, Deny(by="kim", reason="Too dear."))
+    runner.decide(
+        start_and_get_wait(runner).id, Deny(by="kim", reason="Too expensive.")
+    )
 
     outcome = runner.resume("r1")
 
     assert isinstance(outcome, Finished)
     expected = "DENIED: a person refused this call. It was not executed."
-    assert [f"{expected} Reason: Too dear."] == root_tool_results(outcome)
+    assert [f"{expected} Reason: Too expensive."] == root_tool_results(outcome)
     assert [] == environment.effects()
 
 

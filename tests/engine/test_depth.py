@@ -91,12 +91,12 @@ def test_denial_is_returned_through_every_level(environment: RunEnvironment) -> 
     """At depth 50 nothing runs, and every parent continues."""
     [wait] = environment.run("start", "r1", "50", app=RECURSIVE_APP)["waits"]
 
-    environment.deny(wait, reason="Too dear.")
+    environment.deny(wait, reason="Too expensive.")
     ended = environment.run("resume", "r1", app=RECURSIVE_APP)
 
     assert ended["output"].startswith("DENIED: a person refused this call.")
     assert ended["output"].endswith(" ".join(map(str, range(51))))
-    assert "Too dear." in ended["output"]
+    assert "Too expensive." in ended["output"]
     assert [] == environment.effects()
 
 

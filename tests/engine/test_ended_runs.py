@@ -164,7 +164,7 @@ def test_sweep_carries_out_a_recorded_cancel_request(
         else:
             runner.decide(wait.id, Approve())
             assert isinstance(runner.resume("r1"), Finished), number
-            # Its marker stood for a wish that might still have come.
+            # Its marker was for a cancel request that was never recorded.
             runner.sweep()
         assert [] == asyncio.run(store.keys("markers/")), number
         assert [] == asyncio.run(store.keys("waits/")), number

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @tool
 def log_effect(what: str) -> str:
-    """Work."""
+    """Record an effect."""
     effect_log.append_effect("fine", what)
     return f"fine {what}"
 
@@ -47,13 +47,13 @@ async def slow_async() -> str:
 
 @tool
 def unstorable() -> Any:
-    """Return what JSON cannot hold."""
+    """Return a value that JSON cannot represent."""
     return {"a": [1, {"b": object()}]}
 
 
 @tool
 def not_a_number() -> float:
-    """Return what JSON has no word for."""
+    """Return NaN, which JSON does not have."""
     return float("nan")
 
 

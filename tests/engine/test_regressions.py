@@ -110,13 +110,13 @@ def test_denial_is_reported_to_the_model_which_continues(
 ) -> None:
     """A denial is a result of its own kind."""
     runner = make_runner(ONE_PAYMENT_SCRIPT)
-    runner.decide(start_and_get_wait_ids(runner)[0], Deny(reason="Too dear."))
+    runner.decide(start_and_get_wait_ids(runner)[0], Deny(reason="Too expensive."))
     outcome = runner.resume("r")
 
     assert isinstance(outcome, Finished)
     assert ("end", True) == (
         outcome.output,
-        "Too dear." in root_tool_results(outcome)[0],
+        "Too expensive." in root_tool_results(outcome)[0],
     )
     assert [] == environment.effects()
 

@@ -36,25 +36,25 @@ class RecordingStore:
         self.created: list[str] = []
 
     async def create(self, key: str, body: bytes) -> datetime | None:
-        """Put and note."""
+        """Create the object and record its key."""
         store_time = await self.inner.create(key, body)
         self.created.append(key)
         return store_time
 
     async def read(self, key: str) -> bytes:
-        """Read."""
+        """Read the object."""
         return await self.inner.read(key)
 
     async def keys(self, prefix: str, after: str = "", limit: int = 1000) -> list[str]:
-        """List."""
+        """List the keys."""
         return await self.inner.keys(prefix, after, limit)
 
     async def delete(self, key: str) -> None:
-        """Remove."""
+        """Delete the object."""
         await self.inner.delete(key)
 
     async def probe(self) -> None:
-        """Prove."""
+        """Prove that creates are exclusive."""
         await self.inner.probe()
 
 
@@ -69,7 +69,7 @@ class RetryingModel:
         self.asked = 0
 
     async def reply(self, request: ModelRequest) -> ModelReply:
-        """Ask until there is an answer."""
+        """Ask until the model replies."""
         while True:
             self.asked += 1
             if self.asked > self.fails:
@@ -77,7 +77,7 @@ class RetryingModel:
 
 
 def is_more_than_a_cent(cents: int) -> bool:
-    """Tell whether a person is asked."""
+    """Return whether an approval is needed."""
     return cents > 1
 
 
@@ -133,7 +133,7 @@ def test_version_header_names_format_run_number_and_base() -> None:
     """The header can be read without the rest."""
     store = RecordingStore()
 
-    async def story() -> None:
+    async def scenario() -> None:
         runner = AsyncRunner(make_payment_agent(RetryingModel(fails=0)), store=store)
         await runner.start("go", run_id="r")
         bodies = {key: await store.read(key) for key in store.created if "/v/" in key}
@@ -148,7 +148,7 @@ def test_version_header_names_format_run_number_and_base() -> None:
         assert '"meaning"' in manifest
         assert '"pay"' in manifest
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_model_error_leaves_a_resumable_run() -> None:

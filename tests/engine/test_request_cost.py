@@ -111,7 +111,7 @@ def test_sweeps_alone_finish_a_run_after_a_crash_at_every_operation() -> None:
 
 
 def sweep_to_end(store: Store, clock: ManualClock, paid: list[str]) -> Outcome:
-    """Let sweeps do the rest; of an unknown outcome, say what is the case."""
+    """Only sweep; answer an unknown outcome truthfully."""
     for _ in range(4):
         clock.seconds += 120
         make_payment_runner(store, clock, paid).sweep()

@@ -44,7 +44,7 @@ class SecretContext:
     secret = CONTEXT_SECRET
 
     def __repr__(self) -> str:
-        return f"<Desk {self.secret}>"
+        return f"<SecretContext {self.secret}>"
 
 
 @tool(approval=True)
@@ -59,7 +59,7 @@ def pay(ctx: ToolContext) -> str:
 @tool
 def return_context(ctx: ToolContext) -> Any:
     """Try to have the live object stored."""
-    return {"desk": ctx.context}
+    return {"context": ctx.context}
 
 
 SCRIPT: Script = {"go": [[call("return_context"), call("pay")], "end"]}

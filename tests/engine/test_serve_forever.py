@@ -11,6 +11,7 @@ import pytest
 
 from continuations import (
     Agent,
+    Approve,
     AsyncRunner,
     InvalidInput,
     Runner,
@@ -56,8 +57,10 @@ def test_serve_forever_resumes_decided_runs_until_sigterm(
     # Given a server, and runs that a person approves
     server = environment.spawn("serve", "0.05", script=script)
     waits = [environment.start(script, f"r{n}")["waits"][0] for n in range(3)]
+    # In this process: the three tools must begin within the second that each takes.
+    decider = Runner([], store=environment.store)
     for wait in waits:
-        environment.approve(wait)
+        decider.decide(wait["id"], Approve(by="kim"))
 
     # When it gets SIGTERM while the first tools still run
     wait_until(lambda: len(environment.effect_names()) == 3)
@@ -94,7 +97,7 @@ def test_serve_forever_works_on_at_most_at_once_runs() -> None:
         at_once -= 1
         return what
 
-    async def story() -> None:
+    async def scenario() -> None:
         script: Script = {"go": [[call("work", what="x")], "end"]}
         store = MemoryStore()
         runner = AsyncRunner(agent_builders.make_boss(script, work), store=store)
@@ -119,7 +122,7 @@ def test_serve_forever_works_on_at_most_at_once_runs() -> None:
         await task
         assert 3 == most
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_runs_claimed_by_others_do_not_count_for_at_once() -> None:
@@ -135,7 +138,7 @@ def test_runs_claimed_by_others_do_not_count_for_at_once() -> None:
             await asyncio.wait_for(gate.wait(), 20)
         return what
 
-    async def story() -> None:
+    async def scenario() -> None:
         script: Script = {"go": [[call("work", what="x")], "end"]}
         store = MemoryStore()
         runner = AsyncRunner(agent_builders.make_boss(script, work), store=store)
@@ -160,7 +163,7 @@ def test_runs_claimed_by_others_do_not_count_for_at_once() -> None:
         gate.set()
         await asyncio.gather(*tasks)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
     assert 5 == len(begun)
 
 
@@ -183,7 +186,7 @@ def test_serve_forever_survives_store_and_run_errors(
             return refused() if listings < 3 else None
         return None
 
-    async def story() -> None:
+    async def scenario() -> None:
         inner = MemoryStore()
         agents: list[Any] = [agent_builders.make_boss(script, work)]
         runner = AsyncRunner(agents, store=inner)
@@ -203,7 +206,7 @@ def test_serve_forever_survives_store_and_run_errors(
         stop.set()
         await task
 
-    asyncio.run(story())
+    asyncio.run(scenario())
     assert listings > 2
     assert "could not be listed" in caplog.text
     assert "run bad cannot continue now" in caplog.text

@@ -137,17 +137,17 @@ def test_an_input_that_cannot_be_sent_starts_nothing(
 )
 def test_invalid_run_id_is_rejected_everywhere(runner: Runner, wrong: Any) -> None:
     """1 to 200 characters of `[A-Za-z0-9._-]`, the first a letter or digit."""
-    doors: list[Callable[[Any], object]] = [
+    methods: list[Callable[[Any], object]] = [
         runner.resume,
         runner.look,
         runner.cancel,
         lambda run_id: runner.send(run_id, "hello"),
     ]
     if wrong is not None:
-        doors.append(lambda run_id: runner.start("go", run_id=run_id))
-    for door in doors:
+        methods.append(lambda run_id: runner.start("go", run_id=run_id))
+    for method in methods:
         with pytest.raises(InvalidId):
-            door(wrong)
+            method(wrong)
 
 
 def test_unusual_run_ids_work(runner: Runner, environment: RunEnvironment) -> None:
@@ -162,9 +162,9 @@ def test_unusual_run_ids_work(runner: Runner, environment: RunEnvironment) -> No
 
 def test_unknown_run_or_wait_is_not_found(runner: Runner) -> None:
     """The error names the run or wait."""
-    for door in (runner.resume, runner.look, runner.cancel):
+    for method in (runner.resume, runner.look, runner.cancel):
         with pytest.raises(RunNotFound) as raised:
-            door("r9")
+            method("r9")
         assert "r9" == raised.value.run_id
     with pytest.raises(RunNotFound):
         runner.send("r9", "hello")

@@ -55,7 +55,7 @@ class StoreAndClock:
     def runner(
         self, store: Any = None, script: Script = SCRIPT, **options: Any
     ) -> Runner:
-        """Return a runner of this room."""
+        """Return a runner of this store and clock."""
         agent = agent_builders.make_boss(script, pay, work)
         return Runner(agent, store=store or self.store, clock=self.clock, **options)
 

@@ -22,7 +22,7 @@ from tests.stores import StoreWithListingTime
 
 
 class DecisionInProgress:
-    """A wait, the marker of a decision that is about to be made, and who comes."""
+    """A wait, the marker of its next decision, and the processes that follow."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
@@ -47,7 +47,7 @@ class DecisionInProgress:
             await worker.resume("r1")
 
     def sweep(self) -> None:
-        """Sweep several times, and approve what waits."""
+        """Sweep several times, and approve the open waits."""
         for _ in range(3):
             self.clock.seconds += 120
             self.runner.sweep()
