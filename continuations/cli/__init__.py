@@ -2,13 +2,19 @@
 
 A command exits with one of these codes:
 
-    0    done: the run finished or is suspended, or the request is recorded
-    1    the run failed; `cancel`: the run had already ended in another way;
+    0    done: the run finished or is suspended, or the decision, message or cancel
+         request is recorded
+    1    `start`, `resume` and others: the run failed
+         `cancel`: the run had already ended in another way
          `doctor`: an object is damaged and was not repaired
-    2    the command line is invalid, or the application cannot be loaded
+    2    the command line is invalid, the application cannot be loaded, or the extra
+         `cli` is not installed
     4    another process holds the claim on the run: try later, or pass `--wait-if-busy`
-    5    any other error of the library; standard error names it
+    5    any other error of the library; its text is on standard error
     130  Ctrl-C
+
+The code 3 is not used. An error that is not of the library prints a traceback, and
+Python exits with 1.
 
 Results go to standard output, errors and notes to standard error.
 """

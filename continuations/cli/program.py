@@ -25,9 +25,10 @@ Example:
 
 \b
 Exit codes:
-  0    the run finished or is suspended, or the request is recorded
+  0    the run finished or is suspended, or the decision, message or cancel
+       request is recorded
   1    the run failed, or the doctor found damage
-  2    the command line is invalid
+  2    the command line is invalid, or the application cannot be loaded
   4    another process holds the claim on the run
   5    any other error
   130  Ctrl-C

@@ -156,16 +156,20 @@ class _RunSweep:
 
 def _without_old_guards(due_markers: list[Marker]) -> list[Marker]:
     """Leave out all guards but the newest; every try of a run creates one."""
-    guards = [marker for marker in due_markers if marker.kind == "g"]
+    guards = [marker for marker in due_markers if marker.reason == "g"]
     newest = max(guards, key=lambda marker: int(marker.target), default=None)
-    return [marker for marker in due_markers if marker.kind != "g" or marker is newest]
+    return [
+        marker for marker in due_markers if marker.reason != "g" or marker is newest
+    ]
 
 
 async def _postpone(objects: Objects, ports: Ports, due_markers: list[Marker]) -> None:
     """Replace due markers by later ones; create the new before deleting the old."""
     now = ports.clock.now()
     for marker in _without_old_guards(due_markers):
-        later = now + min(FIRST_RETRY_DELAY * 2**marker.tries, MAX_RETRY_DELAY)
+        later = now + min(
+            FIRST_RETRY_DELAY * 2**marker.fruitless_looks, MAX_RETRY_DELAY
+        )
         await markers.create(objects, marker.postponed(to_milliseconds(later)))
     for marker in due_markers:
         await objects.delete(marker.key)

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     from continuations.core.state import RunState
 
-# `newer`: whole, but in a format of a later version of continuations. `unread`: the
-# store did not return it, which is not damage. `foreign`: not a key of ours.
 FindingKind: TypeAlias = Literal["missing", "damaged", "newer", "unread", "foreign"]
 
 # In a longer gap, only the first ones are listed.
@@ -45,8 +43,13 @@ class Finding:
 
     Attributes:
         key: The key of the object.
-        kind: "missing", "damaged", "newer" (a later format), "unread" (the store did
-            not return it) or "foreign" (not a key of ours).
+        kind: The kind of problem.
+
+            - "missing": the object does not exist.
+            - "damaged": it cannot be decoded, or does not fit the other objects.
+            - "newer": it is whole, but a later release wrote it in a later format.
+            - "unread": the store did not return it, which is not damage.
+            - "foreign": this library did not write the key.
         problem: The text for people.
         blocks_run: Whether the run cannot continue from its newest version.
     """
@@ -185,8 +188,11 @@ class _IntegrityScan:
             if number and key == layout.version_key(self._run_id, number):
                 numbers.append(number)
             else:
-                # A foreign key before the newest version hides that version.
-                problem = f"{key} is not the key of a version. Remove that object."
+                # Such a key before the newest version hides that version.
+                problem = (
+                    f"{key} was not written by continuations. Move it out of "
+                    f"{layout.run_prefix(self._run_id)} and try again."
+                )
                 self._add_finding(key, "foreign", problem, blocks=not numbers)
         return numbers[::-1]
 

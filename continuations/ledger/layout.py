@@ -1,15 +1,16 @@
 """All object keys; no other module builds one (docs/object-layout.md).
 
-    runs/{run}/v/{9999999999 - number}            a version; the newest sorts first
-    runs/{run}/in/d-{kind}-{ulid}                 the decision of a wait
-    runs/{run}/in/m-{number}                      an inbox message
-    runs/{run}/in/stop                            the cancel request of the run
-    waits/{kind}-{ulid}@{run}                     an open wait: `waits/` and its id
-    markers/{due}-{kind}-{target}-{nonce}@{run}   "look at this run at this time"
+    runs/{run}/v/{9999999999 - number}               a version; the newest sorts first
+    runs/{run}/in/d-{wait_kind}-{ulid}               the decision of a wait
+    runs/{run}/in/m-{number}                         an inbox message
+    runs/{run}/in/stop                               the cancel request of the run
+    waits/{wait_kind}-{ulid}@{run}                   an open wait: `waits/` and its id
+    markers/{due}-{reason}-{target}-{suffix}@{run}   "look at this run at this time"
 
-In byte order, the keys under `in/` sort before the versions, and the cancel request is
-the last of them. So one listing of a run shows all arrivals and the newest version. A
-listing of two keys shows the cancel request and the newest version.
+Decisions, inbox messages and the cancel request are the *arrivals* of a run. The byte
+order of a run's keys is: decisions, inbox messages, cancel request, versions. So one
+listing of a run shows all arrivals and the newest version. A listing of two keys that
+begins after `in/n` shows the cancel request, if any, and the newest version.
 
 Due times are milliseconds since 1970 with 13 digits. A wait id contains its kind, the
 time when the wait was opened (in the ULID) and its run, so that open waits are listed
@@ -39,9 +40,9 @@ _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}\Z")
 _DUE_DIGITS = 13
 # The largest 13 digits: a time in 2286. Later due times become this one.
 _LAST_DUE = 10**_DUE_DIGITS - 1
-# Enough characters to distinguish two markers of one run, kind and millisecond.
+# Enough characters to distinguish two markers of one run, reason and millisecond.
 NONCE_LENGTH = 8
-_MAX_TRIES = 20
+_MAX_FRUITLESS_LOOKS = 20
 _NUMBER = re.compile(r"[0-9]{10}\Z")
 _MARKER = re.compile(
     r"([0-9]{13})-(?:([gmr])-([0-9]{1,10})|([dec])-([0-9a-z]{1,26}))-([0-9a-z]{1,26})\Z"
@@ -49,7 +50,7 @@ _MARKER = re.compile(
 
 
 def check_run_id(run_id: object) -> str:
-    """Return a valid run id; raises `InvalidId`."""
+    """Return the run id if it is valid; raises `InvalidId` if not."""
     if isinstance(run_id, str) and _RUN_ID.match(run_id):
         return run_id
     msg = (
@@ -78,18 +79,22 @@ def version_key(run_id: str, number: int) -> str:
 
 
 def version_number(key: str) -> int:
-    """Return the number of a version's key; raises `Corrupt` for a foreign key."""
-    name = key.rsplit("/", 1)[1]
-    if _NUMBER.match(name) and int(name) < MAX_VERSIONS:
-        return MAX_VERSIONS - int(name)
-    msg = f"{key} is not the key of a version. Remove or rename this object."
+    """Return the number of a version's key.
+
+    Raises `Corrupt` for a key that this library did not write.
+    """
+    last_segment = key.rsplit("/", 1)[1]
+    if _NUMBER.match(last_segment) and int(last_segment) < MAX_VERSIONS:
+        return MAX_VERSIONS - int(last_segment)
+    folder = key.partition("v/")[0]
+    msg = f"{key} was not written by continuations. Move it out of {folder}."
     raise Corrupt(msg)
 
 
 def newest_version_number(keys: Iterable[str], run_id: str) -> int:
-    """Return the number of the first version among sorted keys, or 0.
+    """Return the number of the newest version, the first one among sorted keys, or 0.
 
-    Raises `Corrupt` if that key is a foreign one.
+    Raises `Corrupt` if this library did not write that key.
     """
     prefix = versions_prefix(run_id)
     first = next((key for key in keys if key.startswith(prefix)), None)
@@ -103,20 +108,20 @@ def arrivals_prefix(run_id: str) -> str:
 
 def decision_key(wait_id: str) -> str:
     """Return the key of the decision of a wait."""
-    name = parse_wait_id(wait_id)
-    return f"{arrivals_prefix(name.run_id)}d-{name.kind}-{name.ulid}"
+    parts = parse_wait_id(wait_id)
+    return f"{arrivals_prefix(parts.run_id)}d-{parts.kind}-{parts.ulid}"
 
 
 def decided_wait_id(key: str, run_id: str) -> str | None:
-    """Return the id of the wait that a key decides, or `None` for another key."""
-    name = key.rsplit("/", 1)[1]
-    if not name.startswith("d-"):
+    """Return the wait id in the key of a decision, or `None` for another key."""
+    last_segment = key.rsplit("/", 1)[1]
+    if not last_segment.startswith("d-"):
         return None
-    wait_id = f"{name[2:]}@{run_id}"
+    wait_id = f"{last_segment[2:]}@{run_id}"
     with suppress(WaitNotFound):
         parse_wait_id(wait_id)
         return wait_id
-    return None  # a foreign key
+    return None  # this library did not write the key
 
 
 def inbox_message_key(run_id: str, number: int) -> str:
@@ -126,17 +131,17 @@ def inbox_message_key(run_id: str, number: int) -> str:
 
 def inbox_message_number(key: str) -> int | None:
     """Return the number of an inbox message's key, or `None` for another key."""
-    name = key.rsplit("/", 1)[1]
-    return int(name[2:]) if name.startswith("m-") and _NUMBER.match(name[2:]) else None
+    prefix, _, number = key.rsplit("/", 1)[1].partition("-")
+    return int(number) if prefix == "m" and _NUMBER.match(number) else None
 
 
 def cancel_request_key(run_id: str) -> str:
-    """Return the key of the cancel request of a run."""
+    """Return the key of the cancel request; the word in the key is `stop`."""
     return f"{arrivals_prefix(run_id)}stop"
 
 
 def key_before_cancel_request(run_id: str) -> str:
-    """Return a key between the other arrivals and the cancel request."""
+    """Return a key after which a listing begins with the cancel request."""
     return f"{arrivals_prefix(run_id)}n"
 
 
@@ -159,7 +164,7 @@ def build_wait_id(kind: str, ulid: str, run_id: str) -> str:
 
 
 def parse_wait_id(wait_id: object) -> ParsedWaitId:
-    """Return the parts of a wait id; raises `WaitNotFound` for another text."""
+    """Return the parts of a wait id; raises `WaitNotFound` for other texts."""
     if isinstance(wait_id, str):
         local, _, run_id = wait_id.partition("@")
         kind, _, ulid = local.partition("-")
@@ -170,8 +175,8 @@ def parse_wait_id(wait_id: object) -> ParsedWaitId:
                     return ParsedWaitId(kind, ulid, run_id, opened)
     msg = (
         f"wait_id {str(wait_id)[:80]!r} is not valid: a wait id is "
-        "KIND-ULID@RUN. List open waits with `continuations waiting` or "
-        "Runner.waiting()."
+        "KIND-ULID@RUN, such as approval-01m7...@jane-1. List open waits with "
+        "`continuations waiting` or Runner.waiting()."
     )
     raise WaitNotFound(msg)
 
@@ -191,39 +196,45 @@ class Marker:
 
     Attributes:
         due_ms: When to look, in milliseconds since 1970.
-        kind: One letter. `g` guards version number `target`. `d` is a decision, and
-            `e` the deadline, of the wait with the ULID `target`. `m` is inbox message
-            number `target`. `c` is the cancel request. `r` is version number `target`,
-            which paused and can continue at once.
-        target: A version number, a message number or a ULID.
-        nonce: Random characters, then two digits of `tries` if it is not 0.
+        reason: Why to look; one letter.
+
+            - `g` (guard): a worker claims the run with version `target`. Is the worker
+              still alive?
+            - `d` (decision): the wait with the ULID `target` is decided.
+            - `e` (expiry): the wait with the ULID `target` reaches its deadline.
+            - `m` (message): inbox message number `target` arrives.
+            - `c` (cancel): a cancel request arrives; `target` is `0`.
+            - `r` (ready): the run paused at a time limit with version `target`, and
+              can continue at once.
+        target: A version number, a message number, a ULID or `0`.
+        suffix: 8 random characters, then two digits of `fruitless_looks` if it is
+            not 0.
         run_id: The run.
     """
 
     due_ms: int
-    kind: str
+    reason: str
     target: str
-    nonce: str
+    suffix: str
     run_id: str
 
     @property
-    def tries(self) -> int:
-        """How often a look at the run changed nothing; 0 to 20."""
-        digits = self.nonce[NONCE_LENGTH:]
+    def fruitless_looks(self) -> int:
+        """How often a look at the run changed nothing; counted up to 20."""
+        digits = self.suffix[NONCE_LENGTH:]
         return int(digits) if digits.isdecimal() else 0
 
     def postponed(self, due_ms: int) -> Marker:
-        """Return the marker with a later due time and one more try."""
-        tries = min(self.tries + 1, _MAX_TRIES)
-        return replace(
-            self, due_ms=due_ms, nonce=f"{self.nonce[:NONCE_LENGTH]}{tries:02d}"
-        )
+        """Return the marker with a later due time and one more fruitless look."""
+        looks = min(self.fruitless_looks + 1, _MAX_FRUITLESS_LOOKS)
+        suffix = f"{self.suffix[:NONCE_LENGTH]}{looks:02d}"
+        return replace(self, due_ms=due_ms, suffix=suffix)
 
     @property
     def key(self) -> str:
         """The marker's key."""
         due = min(self.due_ms, _LAST_DUE)
-        name = f"{due:0{_DUE_DIGITS}d}-{self.kind}-{self.target}-{self.nonce}"
+        name = f"{due:0{_DUE_DIGITS}d}-{self.reason}-{self.target}-{self.suffix}"
         return f"{MARKERS_PREFIX}{name}@{self.run_id}"
 
 
@@ -233,14 +244,16 @@ def parse_marker(key: str) -> Marker | None:
     match = _MARKER.match(name)
     if match is None or not _RUN_ID.match(run_id):
         return None
-    due, number_kind, number, ulid_kind, ulid, nonce = match.groups()
-    return Marker(int(due), number_kind or ulid_kind, number or ulid, nonce, run_id)
+    due, number_reason, number, ulid_reason, ulid, suffix = match.groups()
+    return Marker(
+        int(due), number_reason or ulid_reason, number or ulid, suffix, run_id
+    )
 
 
 def is_pause_marker(key: str) -> bool:
     """Return whether a key is the marker of a run that paused at a time limit."""
     marker = parse_marker(key)
-    return marker is not None and marker.kind == "r"
+    return marker is not None and marker.reason == "r"
 
 
 def key_after_due_markers(due_ms: int) -> str:

@@ -56,10 +56,10 @@ def for_cancel_request(run_id: str, due: datetime, nonce: str) -> Marker:
 
 
 def _new_marker(
-    run_id: str, kind: str, target: str, due: datetime, nonce: str
+    run_id: str, reason: str, target: str, due: datetime, nonce: str
 ) -> Marker:
     return Marker(
-        to_milliseconds(due), kind, target, nonce[-layout.NONCE_LENGTH :], run_id
+        to_milliseconds(due), reason, target, nonce[-layout.NONCE_LENGTH :], run_id
     )
 
 
@@ -98,7 +98,7 @@ def is_needed(marker: Marker, newest_number: int, state: RunState | None) -> boo
     """
     if state is None or state.run.status in ENDED_STATUSES:
         return state is None
-    match marker.kind:
+    match marker.reason:
         case "g":
             return newest_number < int(marker.target) or state.run.status == "running"
         case "r":

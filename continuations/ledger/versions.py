@@ -212,8 +212,9 @@ class Versions:
                 key = layout.version_key(self.run_id, number)
                 msg = (
                     f"Version {number} of run {self.run_id} was not written: {key} "
-                    "exists but the store does not list it, so it is a foreign object. "
-                    "Move it away and try again."
+                    "exists but the store does not list it, so continuations did not "
+                    f"write it. Move it out of {layout.run_prefix(self.run_id)} and "
+                    "try again."
                 )
                 raise Corrupt(msg, run_id=self.run_id) from None
             raise self.stale_error(number - 1) from None
@@ -310,8 +311,8 @@ class Versions:
         if made_from != expected or header.root != root or not counted:
             key = layout.version_key(self.run_id, header.number)
             msg = (
-                f"{key} does not fit to its base: it was made from another version "
-                f"{header.base} than the stored one. Nothing was changed. Restore both "
-                "from one backup."
+                f"{key} cannot be rebuilt: it does not continue the stored version "
+                f"{header.base}. Nothing was changed. Restore both versions from one "
+                "backup."
             )
             raise Corrupt(msg, run_id=self.run_id)

@@ -6,7 +6,7 @@
         def opener(self) -> Callable[[], Store]:
             return partial(MyStore, new_folder())
 
-A store that only one process can use inherits `StoreContract` and defines `make`. No
+For a store that only one process can use, inherit `StoreContract` and define `make`. No
 pytest plugin is needed. This is the only module of the package that imports pytest.
 """
 # ruff: noqa: S101, SIM300 -- tests use assert, in the order expected == actual
@@ -28,7 +28,7 @@ from continuations_storage.conformance_keys import (
 )
 from continuations_storage.contract import all_keys
 from continuations_storage.errors import AlreadyExists, InvalidKey, NotFound
-from continuations_storage.probe import PASSED_KEY
+from continuations_storage.probe import PROBE_PASSED_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -75,7 +75,7 @@ class StoreContract:
     def test_longest_valid_keys_are_kept(self) -> None:
         """Segments of 255 and keys of 900 characters are kept."""
         store = self.make()
-        keys = sorted(["s" * 255, "/".join(["t" * 255] * 3), "/".join("u" * 450)])
+        keys = sorted(["s" * 255, "/".join(["t" * 255] * 3), "/".join("u" * 450) + "u"])
 
         assert keys == asyncio.run(_created_and_listed(store, keys))
 
@@ -112,7 +112,7 @@ class StoreContract:
         asyncio.run(scenario())
 
     def test_folder_of_a_key_is_not_a_key(self) -> None:
-        """If only "a/b" exists, then "a" is neither read nor deleted."""
+        """If only "a/b" exists, reading "a" raises; deleting "a" changes nothing."""
         store = self.make()
 
         async def scenario() -> list[str]:
@@ -127,13 +127,13 @@ class StoreContract:
     # keys
 
     def test_keys_are_listed_in_byte_order(self) -> None:
-        """The order is that of whole keys, across "/"."""
+        """Keys are compared as whole texts; "/" is an ordinary character."""
         listed = asyncio.run(_created_and_listed(self.make(), reversed(ORDERED_KEYS)))
 
         assert ORDERED_KEYS == listed
 
     def test_page_begins_after_any_text_and_has_any_length(self) -> None:
-        """`after` and `limit` cut the list at any place."""
+        """A page begins after any text, also after one that is no key."""
         store = self.make()
 
         async def scenario() -> None:
@@ -172,7 +172,7 @@ class StoreContract:
         asyncio.run(scenario())
 
     def test_empty_store_lists_no_keys(self) -> None:
-        """An empty or missing prefix is an empty list, not an error."""
+        """If no key has the prefix, the list is empty; that is not an error."""
         store = self.make()
 
         assert [] == asyncio.run(store.keys(""))
@@ -197,7 +197,7 @@ class StoreContract:
     # delete
 
     def test_deleted_key_can_be_created_again(self) -> None:
-        """A deleted key is neither read nor listed."""
+        """A deleted key cannot be read, is not listed, and can be created again."""
         store = self.make()
 
         async def scenario() -> bytes:
@@ -226,7 +226,7 @@ class StoreContract:
 
     # invalid keys
 
-    def test_invalid_keys_are_rejected_by_every_verb(self) -> None:
+    def test_invalid_keys_are_rejected_by_every_operation(self) -> None:
         """`InvalidKey` has the key, and nothing is written."""
         store = self.make()
 
@@ -305,7 +305,7 @@ class StoreContract:
     # probe
 
     def test_probe_passes_and_is_recorded(self) -> None:
-        """The store honours put-if-absent and records the proof."""
+        """The probe passes, and leaves one object that records this."""
         store = self.make()
 
         async def scenario() -> list[str]:
@@ -313,7 +313,7 @@ class StoreContract:
             await store.probe()
             return await store.keys("")
 
-        assert [PASSED_KEY] == asyncio.run(scenario())
+        assert [PROBE_PASSED_KEY] == asyncio.run(scenario())
 
     def _round_trip(self, body: bytes) -> bytes:
         store = self.make()
@@ -337,7 +337,10 @@ class SharedStoreContract(StoreContract):
     rounds = 100
 
     def opener(self) -> Callable[[], Store]:
-        """Return a picklable callable that opens the same new store at each call."""
+        """Return a picklable callable that opens one store.
+
+        Every call of the callable opens the same store, which is empty at first.
+        """
         raise NotImplementedError
 
     def make(self) -> Store:
@@ -345,7 +348,7 @@ class SharedStoreContract(StoreContract):
         return self.opener()()
 
     def test_exactly_one_of_racing_processes_creates_a_key(self) -> None:
-        """One process succeeds in each round; the others read its body."""
+        """One process succeeds in each round; the others read the winner's body."""
         reports = self._race(self.opener())
         reports_per_round = dict.fromkeys(range(self.rounds), self.racers)
         winners = {report.round: report.racer for report in reports if report.won}
@@ -362,6 +365,7 @@ class SharedStoreContract(StoreContract):
     def test_keys_of_other_processes_are_read_and_listed(self) -> None:
         """Listings and reads are consistent across processes."""
         opener = self.opener()
+        # One other process creates every key; the body is its number, 0.
         self._race(opener, racers=1)
         store = opener()
         expected = sorted(f"race/{number}" for number in range(self.rounds))
@@ -372,12 +376,12 @@ class SharedStoreContract(StoreContract):
         assert (expected, b"0") == asyncio.run(scenario())
 
     def test_recorded_probe_is_visible_to_other_stores(self) -> None:
-        """A second store finds the recorded proof."""
+        """A second store finds the object that the probe left."""
         opener = self.opener()
 
         asyncio.run(opener().probe())
 
-        assert [PASSED_KEY] == asyncio.run(opener().keys(""))
+        assert [PROBE_PASSED_KEY] == asyncio.run(opener().keys(""))
 
     def _race(
         self, opener: Callable[[], Store], racers: int | None = None

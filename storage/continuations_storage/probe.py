@@ -15,9 +15,9 @@ from continuations_storage.errors import AlreadyExists, NotFound, Unsafe
 if TYPE_CHECKING:
     from continuations_storage.contract import Store
 
-__all__ = ["PASSED_KEY", "prove_put_if_absent"]
+__all__ = ["PROBE_PASSED_KEY", "prove_put_if_absent"]
 
-PASSED_KEY = "probe/passed"
+PROBE_PASSED_KEY = "probe/passed"
 
 _FIRST = b"first"
 _SECOND = b"second"
@@ -52,7 +52,7 @@ async def prove_put_if_absent(store: Store) -> None:
 
 async def _was_proved(store: Store) -> bool:
     try:
-        await store.read(PASSED_KEY)
+        await store.read(PROBE_PASSED_KEY)
     except NotFound:
         return False
     return True
@@ -79,4 +79,4 @@ async def _check_key_is_listed(store: Store, key: str) -> None:
 async def _record_proof(store: Store) -> None:
     # Another process may prove the store at the same time.
     with suppress(AlreadyExists):
-        await store.create(PASSED_KEY, b"put-if-absent was proved here\n")
+        await store.create(PROBE_PASSED_KEY, b"put-if-absent was proved here\n")

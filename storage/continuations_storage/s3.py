@@ -182,7 +182,7 @@ class S3Store:
             listing = partial(
                 self._location.list_page,
                 prefix=prefix,
-                after=last,
+                after_name=last,
                 limit=min(PAGE_SIZE, limit - len(page)),
             )
             listed = await self._retry(prefix or None, listing)

@@ -1,7 +1,9 @@
-"""The five requests of the S3 store, each sent once.
+"""The five requests of the S3 store, without retries.
 
-A reply counts only if it looks like one of S3. The login page of a network also has
-status 200, and would otherwise count as a stored body or an empty listing.
+The response to a put, head, get or list counts only if it has the fields that S3 always
+sends. The login page of a hotel or company network also has status 200, and would
+otherwise count as a stored body or an empty listing. The response to a delete has no
+such field, so it is not checked: the key may still exist.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ _MAKER = "maker"
 
 
 class MalformedResponse(Exception):
-    """A reply with a success status that S3 would not send."""
+    """A response with a success status that S3 would not send."""
 
 
 class S3Client(Protocol):
@@ -57,7 +59,7 @@ class S3Client(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """One page of object names, whether more follow, and the time of S3."""
+    """One page of object names, whether more follow, and the server's time."""
 
     names: list[str]
     has_more: bool
@@ -75,7 +77,11 @@ class BucketLocation:
     def put(
         self, client: S3Client, key: str, body: bytes, maker_id: str
     ) -> datetime | None:
-        """Put if absent, with the maker id as metadata; return the time of S3."""
+        """Put the body if the key is absent; return the server's time.
+
+        The `maker_id` names this create, and is stored as metadata. If the response
+        is lost, `head` tells whether this create made the object.
+        """
         response = client.put_object(
             Bucket=self.bucket,
             Key=self.key_prefix + key,
@@ -84,14 +90,14 @@ class BucketLocation:
             Metadata={_MAKER: maker_id},
             **self.put_options,
         )
-        _require_member(response, "ETag")
+        _require_field(response, "ETag")
         return _response_time(response)
 
     def head(self, client: S3Client, key: str) -> StoredObjectInfo:
-        """Return the maker id of the stored object."""
+        """Return the maker id of the stored object, and the server's time."""
         response = client.head_object(Bucket=self.bucket, Key=self.key_prefix + key)
-        _require_member(response, "ETag")
-        # Servers written in Go, such as MinIO, send the name as "Maker".
+        _require_field(response, "ETag")
+        # Servers written in Go, such as MinIO, send the metadata key as `Maker`.
         metadata = {k.lower(): v for k, v in response.get("Metadata", {}).items()}
         return StoredObjectInfo(
             maker_id=metadata.get(_MAKER), store_time=_response_time(response)
@@ -101,24 +107,28 @@ class BucketLocation:
         """Return the whole body."""
         response = client.get_object(Bucket=self.bucket, Key=self.key_prefix + key)
         with closing(response["Body"]) as stream:
-            _require_member(response, "ETag")
+            _require_field(response, "ETag")
             body: bytes = stream.read()
         if response.get("ContentLength") != len(body):
-            # Without a length, a whole body looks like a part of one.
+            # Without a length, a part of a body could pass as the whole body. So a
+            # missing length is an error too.
             raise MalformedResponse(
                 f"received {len(body)} of {response.get('ContentLength')} bytes"
             )
         return body
 
     def list_page(
-        self, client: S3Client, prefix: str, after: str, limit: int
+        self, client: S3Client, prefix: str, after_name: str, limit: int
     ) -> Listing:
-        """List the first names with a prefix that sort after the name `after`."""
-        where = {"StartAfter": after} if after else {}
+        """List the first object names with a prefix that sort after a name.
+
+        `prefix` is without `key_prefix`; `after_name` is a whole object name, with it.
+        """
+        start = {"StartAfter": after_name} if after_name else {}
         response = client.list_objects_v2(
-            Bucket=self.bucket, Prefix=self.key_prefix + prefix, MaxKeys=limit, **where
+            Bucket=self.bucket, Prefix=self.key_prefix + prefix, MaxKeys=limit, **start
         )
-        _require_member(response, "IsTruncated")
+        _require_field(response, "IsTruncated")
         names: list[str] = [each["Key"] for each in response.get("Contents", ())]
         if response["IsTruncated"] and not names:
             raise MalformedResponse("an empty page that is not the last one")
@@ -132,9 +142,9 @@ class BucketLocation:
         client.delete_object(Bucket=self.bucket, Key=self.key_prefix + key)
 
 
-def _require_member(response: Mapping[str, Any], member: str) -> None:
-    if member not in response:
-        raise MalformedResponse(f"a success status without {member}")
+def _require_field(response: Mapping[str, Any], name: str) -> None:
+    if name not in response:
+        raise MalformedResponse(f"a success status without {name}")
 
 
 def _response_time(response: Mapping[str, Any]) -> datetime | None:

@@ -54,7 +54,7 @@ def markers(store: Store) -> list[str]:
     """Return the letters of all markers."""
     keys = asyncio.run(store.keys(layout.MARKERS_PREFIX))
     found = [layout.parse_marker(key) for key in keys]
-    return [marker.kind for marker in found if marker is not None]
+    return [marker.reason for marker in found if marker is not None]
 
 
 def assert_finished_once(outcome: Outcome, environment: RunEnvironment) -> None:

@@ -1081,7 +1081,7 @@ def test_marker_of_a_decision_is_due_at_once() -> None:
         marker = layout.parse_marker(made.marker or "")
 
         assert marker is not None
-        assert ("d", make_ulid(1), RUN) == (marker.kind, marker.target, marker.run_id)
+        assert ("d", make_ulid(1), RUN) == (marker.reason, marker.target, marker.run_id)
         assert int(seconds_after_start(5).timestamp() * 1000) == marker.due_ms
 
     run_async(scenario())

@@ -376,7 +376,7 @@ def test_foreign_keys_among_versions_are_named(name: str, *, blocks: bool) -> No
         assert [foreign_key] == damaged_keys(found)
         assert (5, not blocks) == (found.last_good_number, found.is_resumable)
         if blocks:
-            with pytest.raises(Corrupt, match=r"Remove that object"):
+            with pytest.raises(Corrupt, match=r"Move it out of runs/"):
                 await repair_run(store)
 
     run_async(scenario())

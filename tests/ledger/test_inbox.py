@@ -135,7 +135,7 @@ def test_marker_of_a_message_is_due_at_its_time() -> None:
 
         assert marker is not None
         assert int(seconds_after_start(5).timestamp() * 1000) == marker.due_ms
-        assert ("m", "1", RUN) == (marker.kind, marker.target, marker.run_id)
+        assert ("m", "1", RUN) == (marker.reason, marker.target, marker.run_id)
 
     run_async(scenario())
 

@@ -302,20 +302,20 @@ def test_deadline_in_the_far_future_is_not_due() -> None:
     assert marker.key == found.key
 
 
-@pytest.mark.parametrize("kind", "demcgr")
-def test_is_pause_accepts_only_pause_markers(kind: str) -> None:
-    """A marker of another kind is not the marker of a pause."""
-    key = Marker(1, kind, "1", "n1", "jane").key
+@pytest.mark.parametrize("reason", "demcgr")
+def test_is_pause_accepts_only_pause_markers(reason: str) -> None:
+    """A marker with another reason is not the marker of a pause."""
+    key = Marker(1, reason, "1", "n1", "jane").key
 
-    assert (kind == "r") == layout.is_pause_marker(key)
-    assert not layout.is_pause_marker(f"{layout.MARKERS_PREFIX}1-{kind}")
+    assert (reason == "r") == layout.is_pause_marker(key)
+    assert not layout.is_pause_marker(f"{layout.MARKERS_PREFIX}1-{reason}")
 
 
-def test_redated_marker_counts_its_tries() -> None:
+def test_postponed_marker_counts_fruitless_looks() -> None:
     """A marker with a later due time guards the same thing."""
     first = Marker(1, "g", "7", make_ulid(1)[-layout.NONCE_LENGTH :], "jane")
 
-    # Given a marker that is re-dated again and again, each time by another process
+    # Given a marker that is postponed again and again, each time by another process
     seen = [first]
     for due in range(2, 60):
         read = layout.parse_marker(seen[-1].postponed(due).key)
@@ -323,13 +323,18 @@ def test_redated_marker_counts_its_tries() -> None:
         seen.append(read)
 
     # Then it counts up to a limit, and its target stays the same
-    assert [0, 1, 2, 3] == [each.tries for each in seen[:4]]
-    assert 20 == max(each.tries for each in seen)
+    assert [0, 1, 2, 3] == [each.fruitless_looks for each in seen[:4]]
+    assert 20 == max(each.fruitless_looks for each in seen)
     assert list(range(1, 60)) == [each.due_ms for each in seen]
-    assert 1 == len({(each.kind, each.target, each.run_id) for each in seen})
-    assert 1 == len({each.nonce[: layout.NONCE_LENGTH] for each in seen})
+    assert 1 == len({(each.reason, each.target, each.run_id) for each in seen})
+    assert 1 == len({each.suffix[: layout.NONCE_LENGTH] for each in seen})
 
 
-def test_marker_with_a_long_nonce_has_no_tries() -> None:
-    """Other characters after the nonce are not a number of tries."""
-    assert 0 == Marker(1, "d", "x", f"{'n' * layout.NONCE_LENGTH}abc", "jane").tries
+def test_marker_with_a_long_suffix_has_no_fruitless_looks() -> None:
+    """Other characters after the random ones are not a number of looks."""
+    assert (
+        0
+        == Marker(
+            1, "d", "x", f"{'n' * layout.NONCE_LENGTH}abc", "jane"
+        ).fruitless_looks
+    )

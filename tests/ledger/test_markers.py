@@ -53,7 +53,7 @@ async def due_markers(objects: Objects, now: datetime) -> list[Marker]:
 def test_marker_key_has_time_kind_target_and_run(
     marker: Marker, kind: str, target: str
 ) -> None:
-    assert (kind, target, RUN) == (marker.kind, marker.target, marker.run_id)
+    assert (kind, target, RUN) == (marker.reason, marker.target, marker.run_id)
     assert int(MOMENT.timestamp() * 1000) == marker.due_ms
     assert marker == layout.parse_marker(marker.key)
 

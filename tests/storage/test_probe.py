@@ -9,7 +9,7 @@ import pytest
 
 from continuations_storage import AlreadyExists, Denied, MemoryStore, Unsafe
 from continuations_storage.faults import FaultyStore, StaleListing, on, refused
-from continuations_storage.probe import PASSED_KEY, prove_put_if_absent
+from continuations_storage.probe import PROBE_PASSED_KEY, prove_put_if_absent
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -65,14 +65,16 @@ def test_later_probe_costs_one_read() -> None:
     store = FaultyStore(inner)
     asyncio.run(prove_put_if_absent(store))
 
-    assert [("read", PASSED_KEY)] == [
+    assert [("read", PROBE_PASSED_KEY)] == [
         (each.verb, each.key) for each in store.operations
     ]
 
 
 def test_concurrent_probes_both_pass() -> None:
     store = MemoryStore()
-    late = FaultyStore(store, on("create", refused(AlreadyExists), prefix=PASSED_KEY))
+    late = FaultyStore(
+        store, on("create", refused(AlreadyExists), prefix=PROBE_PASSED_KEY)
+    )
 
     asyncio.run(prove_put_if_absent(late))
 

@@ -41,7 +41,7 @@ def _no_marker_of_kind(kind: str) -> Patches:
     original = markers.create
 
     async def create(objects: Objects, marker: Marker) -> datetime | None:
-        return None if marker.kind == kind else await original(objects, marker)
+        return None if marker.reason == kind else await original(objects, marker)
 
     yield patch(markers.create, create)
 
@@ -143,7 +143,7 @@ def a_renewed_claim_loses_its_guard() -> Patches:
         with suppress(RunNotFound):
             number = await self.worker.versions.newest_number()
             for marker in due_markers:
-                if marker.kind == "g" and int(marker.target) <= number:
+                if marker.reason == "g" and int(marker.target) <= number:
                     await self.objects.delete(marker.key)
         return await original(self, due_markers)
 
@@ -262,7 +262,7 @@ def stale_worker_deletes_the_winners_guard() -> Patches:
         run_id = self._versions.run_id
         async for key in self._objects.all_keys(layout.MARKERS_PREFIX):
             marker = layout.parse_marker(key)
-            if marker is not None and (marker.kind, marker.run_id) == ("g", run_id):
+            if marker is not None and (marker.reason, marker.run_id) == ("g", run_id):
                 await self._objects.delete(key)
 
     yield patch(StoreJournal._delete_guard, delete_guard)
