@@ -67,14 +67,14 @@ def main() -> None:
     # contains the decision and was written before the call ran.
     claimed = runner.look(RUN_ID, version=suspended.continuation.version + 1)
     call = claimed.root.calls[0]
-    print(f"The model wrote:     {call.original_arguments}")
-    print(f"The tool ran with:   {call.arguments}")
+    print(f"The model wrote:   {call.original_arguments}")
+    print(f"The tool ran with: {call.arguments}")
 
     messages = outcome.continuation.root.messages
     (result,) = [m["content"] for m in messages if m["role"] == "tool"]
-    print(f"The model received:  {result}")
+    print("The model received:", *result.splitlines(), sep="\n  ")
     if isinstance(outcome, Finished):
-        print(f"The model replied:   {outcome.output}")
+        print(f"The model replied: {outcome.output}")
 
     is_paid = isinstance(outcome, Finished) and paid_cents == [50_000]
     if not (is_paid and "50000" in result):

@@ -115,7 +115,7 @@ class Agent:
             raise self._option_error("max_turns", wanted, turns)
 
     def _option_error(self, option: str, wanted: str, value: object) -> InvalidInput:
-        got = f"{str(value)[:80]!r} ({type(value).__name__})"
+        got = f"{repr(value)[:80]} ({type(value).__name__})"
         msg = f"agent {self.name}: {option} must be {wanted}, got {got}."
         return InvalidInput(msg)
 

@@ -77,7 +77,8 @@ def make_type_adapter(type_: Any) -> TypeAdapter[Any]:
         return TypeAdapter(type_)
     except Exception as error:
         # pydantic has several errors, and building a type runs the application's code.
-        raise InvalidInput(first_line(error)) from error
+        msg = f"{first_line(error)}. Use a type that pydantic supports."
+        raise InvalidInput(msg) from error
 
 
 def has_fields(schema: Mapping[str, Any]) -> bool:

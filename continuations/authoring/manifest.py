@@ -225,19 +225,24 @@ def _parse_manifest(text: str) -> _Manifest:
     try:
         data = jsontext.parse(text)
     except jsontext.NotJson as error:
-        msg = f"the manifest is damaged: {error}."
-        raise Corrupt(msg) from None
+        raise _corrupt_error(f"it is not JSON: {error}") from None
     stored_format = data.get("format") if is_object(data) else None
     if type(stored_format) is not int:
-        msg = "the manifest is damaged: it has no format number."
-        raise Corrupt(msg)
+        raise _corrupt_error("it has no format number")
     if stored_format > FORMAT:
-        msg = f"the manifest has format {stored_format}; this version reads {FORMAT}."
+        msg = (
+            f"the manifest has format {stored_format}, and this release reads format"
+            f" {FORMAT}. It was not changed. Use a newer release of continuations."
+        )
         raise FormatError(msg)
     if stored_format != FORMAT or not _is_valid_manifest(data):
-        msg = "the manifest is damaged: its content does not fit its format."
-        raise Corrupt(msg)
+        raise _corrupt_error("its content does not fit its format")
     return _Manifest(data["sdk"], data["agents"])
+
+
+def _corrupt_error(reason: str) -> Corrupt:
+    msg = f"the manifest of the run is damaged: {reason}. It was not changed. Restore"
+    return Corrupt(f"{msg} the run from a backup.")
 
 
 def _is_valid_manifest(data: dict[str, Any]) -> bool:

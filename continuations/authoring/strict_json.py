@@ -107,5 +107,10 @@ def truncate(text: str, length: int) -> str:
 
 
 def first_line(error: BaseException, length: int = 300) -> str:
-    """Return the first line of an error's text, cut to a length."""
-    return truncate(str(error).partition("\n")[0], length)
+    """Return the first line of an error's text, cut to a length, without a full stop.
+
+    The advice of pydantic to allow arbitrary types is left out: such a type has no JSON
+    Schema.
+    """
+    line = str(error).partition("\n")[0].partition(" Set `arbitrary_types")[0]
+    return truncate(line, length).rstrip(".")

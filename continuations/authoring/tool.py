@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from continuations.authoring import callables
 from continuations.authoring.base_tool import BaseTool
+from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -64,9 +65,13 @@ class Tool(BaseTool, Generic[P, R]):
         version: str | None = None,
         scope: Mapping[str, Any] | None = None,
     ) -> None:
-        own_name = getattr(function, "__name__", "")
+        own_name = getattr(function, "__name__", None)
+        if own_name is None and name is None:
+            got = f"{repr(function)[:80]} ({type(function).__name__})"
+            msg = f"a tool is made from a function or a bound method, got {got}."
+            raise InvalidInput(f"{msg} Pass the function itself.")
         super().__init__(
-            own_name if name is None else name,
+            str(own_name) if name is None else name,
             approval=approval,
             read_only=read_only,
             idempotent=idempotent,

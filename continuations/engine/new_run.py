@@ -41,7 +41,7 @@ def first_messages(agent: Agent, agent_input: Input) -> tuple[Message, ...]:
     else:
         msg = (
             "input must be a text or a non-empty list of chat messages, got "
-            f"{type(agent_input).__name__}."
+            f"{'an empty list' if agent_input == [] else type(agent_input).__name__}."
         )
         raise InvalidInput(msg)
     has_own_instructions = messages[0].role in ("system", "developer")
@@ -70,7 +70,8 @@ def _parse_message(index: int, value: object) -> Message:
 def parse_user_message(text: object) -> Message:
     """Return a text as a user message; raises `InvalidInput`."""
     if not isinstance(text, str) or not text:
-        msg = f"text must be a non-empty string, got {type(text).__name__}."
+        got = "an empty string" if text == "" else type(text).__name__
+        msg = f"text must be a non-empty string, got {got}."
         raise InvalidInput(msg)
     return user_message(text)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from continuations.authoring.agent import Agent
@@ -28,8 +29,6 @@ from continuations.ledger.decisions import build_decision
 from continuations.wire.continuation import Continuation
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from continuations.authoring.manifest import ManifestChange
     from continuations.core.decisions import Decision, Verdict
     from continuations.core.run import Budget
@@ -95,7 +94,7 @@ def resume(
         `Finished`, `Suspended` or `Failed`, with the new continuation.
 
     Raises:
-        InvalidInput: `agent` is invalid.
+        InvalidInput: `agent` or `answers` is invalid.
         FormatError: `data` is not a continuation, or has a newer format.
         Corrupt: `data` is damaged.
         WaitNotFound: `answers` names a wait that is not open. Nothing ran.
@@ -171,7 +170,7 @@ async def resume_async(
         `Finished`, `Suspended` or `Failed`, with the new continuation.
 
     Raises:
-        InvalidInput: `agent` is invalid.
+        InvalidInput: `agent` or `answers` is invalid.
         FormatError: `data` is not a continuation, or has a newer format.
         Corrupt: `data` is damaged.
         WaitNotFound: `answers` names a wait that is not open. Nothing ran.
@@ -187,6 +186,7 @@ async def resume_async(
     )
     state = continuation.run_state
     changes = compare_manifests(state.manifest, current_manifest(agent))
+    _check_answers(answers)
     decisions = _decisions_from_answers(state, answers or {}, ports)
     stack_binding = StackBinding(AgentRegistry([agent]))
     stack_binding.check_agents(state)
@@ -202,6 +202,15 @@ async def resume_async(
 def _check_agent(agent: object) -> None:
     if not isinstance(agent, Agent):
         msg = f"agent must be an Agent, got {type(agent).__name__}."
+        raise InvalidInput(msg)
+
+
+def _check_answers(answers: object) -> None:
+    if not isinstance(answers, Mapping | None):
+        msg = (
+            "answers must be a mapping of wait ids to verdicts, got "
+            f"{type(answers).__name__}. Pass {{wait.id: Approve()}}."
+        )
         raise InvalidInput(msg)
 
 

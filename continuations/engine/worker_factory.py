@@ -105,7 +105,7 @@ def _agent_list(agents: Any) -> list[Agent]:
         if not isinstance(item, Agent):
             msg = (
                 "agents must be an Agent or a list of Agents, got "
-                f"{str(item)[:60]!r} ({type(item).__name__})."
+                f"{repr(item)[:60]} ({type(item).__name__})."
             )
             raise InvalidInput(msg)
     return items

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from continuations.core import jsontext
 from continuations.core.decisions import (
@@ -247,8 +247,11 @@ def _check_arguments(wait: Wait, edited_arguments: object) -> None:
     except jsontext.NotJson as error:
         raise _refused_error(wait, f"arguments cannot be stored: {error}") from None
     try:
-        # Values are masked, because error messages are logged.
-        validator = jsonschema_rs.validator_for(wait.schema, mask="the value")
+        # Values are masked, because error messages are logged. A stored schema must not
+        # make this process fetch a URL.
+        validator = jsonschema_rs.validator_for(
+            wait.schema, mask="the value", retriever=_refuse_reference
+        )
         problems = [
             f"{'.'.join(map(str, error.instance_path)) or 'arguments'}: {error.message}"
             for error in validator.iter_errors(
@@ -262,6 +265,11 @@ def _check_arguments(wait: Wait, edited_arguments: object) -> None:
         raise _refused_error(
             wait, f"arguments do not match the schema ({'; '.join(problems[:5])})"
         )
+
+
+def _refuse_reference(uri: str) -> NoReturn:
+    msg = f"the schema refers to another document ({uri[:80]!r})"
+    raise ValueError(msg)
 
 
 async def _decide_closed_wait(

@@ -129,7 +129,8 @@ class InvalidKey(StorageError, ValueError):
     summary = "is not a valid key"
     next_step = (
         "A key has segments of 1 to 255 characters of [A-Za-z0-9._@=~-], joined by "
-        "'/', except '.' and '..', and at most 900 characters in all."
+        "'/', except '.' and '..', and at most 900 characters in all. A key cannot be "
+        "the folder of other keys."
     )
 
 

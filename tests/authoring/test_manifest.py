@@ -222,5 +222,7 @@ def test_damaged_manifest_is_refused(text: str) -> None:
 def test_newer_manifest_format_is_rejected_by_number() -> None:
     text = damaged_manifest(lambda data: data.update(format=2))
 
-    with pytest.raises(FormatError, match="has format 2; this version reads 1"):
+    with pytest.raises(
+        FormatError, match="has format 2, and this release reads format 1"
+    ):
         compare_manifests(text, manifest_of_tree(pay))

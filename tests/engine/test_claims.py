@@ -42,7 +42,7 @@ def test_claim_is_renewed_while_a_long_tool_runs(environment: RunEnvironment) ->
     swept = environment.run("sweep", script=script)
 
     # Then no other worker gets the claim
-    assert (([], {}), True) == ((swept["resumed"], swept["failed"]), busy_count > 1)
+    assert (([], {}), True) == ((swept["resumed"], swept["failed"]), busy_count > 0)
     assert "Finished" == holder.wait_for_result()["kind"]
     assert ["act x"] == environment.effect_names()
     assert ["go 0", "A 0", "A 1", "go 1"] == environment.turns()

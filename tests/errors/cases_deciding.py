@@ -229,6 +229,17 @@ STORELESS = Area(
             names=("Approve",),
         ),
         Case(
+            "storeless-answers-type",
+            InvalidInput,
+            "resume(data, clerk(), answers=[Approve()])",
+            "finished(resume(data, clerk(), answers={wait_id: Approve()}))",
+            setup="""
+                outcome = run(clerk(), TASK)
+                data, wait_id = outcome.continuation.to_bytes(), outcome.waits[0].id
+            """,
+            names=("answers", "list"),
+        ),
+        Case(
             "storeless-agent-type",
             InvalidInput,
             "resume(data, pay)",

@@ -183,6 +183,13 @@ TOOLS = Area(
             names=("payment",),
         ),
         Case(
+            "tool-of-a-string",
+            InvalidInput,
+            'tool("pay")',
+            'tool(name="pay")(pay.function)',
+            names=("'pay'", "function"),
+        ),
+        Case(
             "tool-description",
             InvalidInput,
             "tool(description=5)(pay.function)",

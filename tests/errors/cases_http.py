@@ -33,6 +33,13 @@ REQUESTS = Area(
     "HTTP: requests that are refused",
     (
         Case(
+            "http-api-of-a-runner",
+            InvalidInput,
+            "HttpApi(runner)",
+            "HttpApi(runner.async_runner)",
+            names=("runner", "runner.async_runner"),
+        ),
+        Case(
             "http-unidentified",
             "problem 401 unidentified",
             'http("GET", "/waits", by=None)',

@@ -240,6 +240,13 @@ LAMBDA = Area(
             names=("margin",),
         ),
         Case(
+            "lambda-agents-type",
+            InvalidInput,
+            "scene.handler(agents=clerk())",
+            "scene.handler(agents=lambda: clerk())",
+            names=("agents", "Agent"),
+        ),
+        Case(
             "lambda-agents-form",
             InvalidInput,
             'scene.handler(agents="payroll")({"resume": "jane-1"})',

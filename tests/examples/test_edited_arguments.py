@@ -15,6 +15,6 @@ def test_edited_arguments_run_and_are_reported(tmp_path: Path) -> None:
 
     assert "DecisionRefused" in printed
     assert "Finished: the tool paid [50000]" in printed
-    assert "The model wrote:     {'cents': 500000, 'person': 'Jane'}" in printed
-    assert "The tool ran with:   {'cents': 50000, 'person': 'Jane'}" in printed
-    assert 'It was run with {"cents":50000,"person":"Jane"}' in printed
+    assert "The model wrote:   {'cents': 500000, 'person': 'Jane'}" in printed
+    assert "The tool ran with: {'cents': 50000, 'person': 'Jane'}" in printed
+    assert 'The tool ran with {"cents":50000,"person":"Jane"}' in printed

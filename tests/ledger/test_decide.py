@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import sys
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -633,6 +634,27 @@ def test_edits_are_checked_against_the_schema_of_the_wait() -> None:
         assert '{"euros":10}' == made.arguments
 
     run_async(scenario())
+
+
+def test_stored_schema_makes_no_process_fetch_a_url() -> None:
+    """A schema that refers to another document refuses every edit."""
+
+    async def scenario(port: int) -> None:
+        objects = make_objects()
+        schema = f'{{"$ref":"http://127.0.0.1:{port}/schema"}}'
+        await store_suspended_run(objects, replace(make_wait(), schema_json=schema))
+
+        with pytest.raises(DecisionRefused, match="arguments cannot be validated"):
+            await decide_wait(objects, Approve(arguments={"cents": 1}))
+
+        await assert_undecided(objects)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.setblocking(False)  # noqa: FBT003 - its only argument
+        run_async(scenario(server.getsockname()[1]))
+
+        with pytest.raises(BlockingIOError):
+            server.accept()
 
 
 @pytest.mark.parametrize(

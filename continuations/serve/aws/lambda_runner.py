@@ -126,6 +126,12 @@ class LambdaRunner(AsyncRunner):
         time_left: TimeLeft,
         options: RunnerOptions,
     ) -> None:
+        source: Any = agents
+        if not (source is None or isinstance(source, str) or callable(source)):
+            raise InvalidInput(
+                "agents must be 'module:name' or a function that returns agents, got "
+                f"{type(source).__name__}. Pass agents=lambda: agent."
+            )
         super().__init__([], store=store, **options)
         self.dispatcher: Dispatcher | None = None
         self._agents_source = agents

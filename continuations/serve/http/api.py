@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from continuations.engine.ports import SystemClock
+from continuations.errors import InvalidInput
 from continuations.serve.http import problems
 from continuations.serve.http.request_response import (
     NO_STORE_HEADERS,
@@ -76,6 +77,10 @@ class HttpApi:
         max_body_bytes: int = MAX_BODY_BYTES,
         clock: Clock | None = None,
     ) -> None:
+        if hasattr(runner, "async_runner"):
+            raise InvalidInput(
+                "runner must be an AsyncRunner, got Runner. Pass runner.async_runner."
+            )
         self.max_body_bytes = max_body_bytes
         self._runner = runner
         self._verify = verify
