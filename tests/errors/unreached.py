@@ -25,6 +25,9 @@ UNREACHED: dict[str, str] = {
     "continuations/authoring/schema_tool.py:_refuse_reference": (
         "schema-tool-reference reaches it; another language is between the frames"
     ),
+    "continuations/ledger/decisions.py:_refuse_reference": (
+        "jsonschema_rs calls it, and `decide` raises `DecisionRefused` in its place."
+    ),
     "continuations/authoring/subagent.py:AgentTool.invoke": _FAULT_OF_OURS,
     "continuations/core/delta.py": _BYTES,
     "continuations/core/draft.py": _FAULT_OF_OURS,
