@@ -78,7 +78,7 @@ def _check_same_store(app: str, runner: Runner, store: str | None) -> None:
     if type(requested) is type(own) and repr(requested) != repr(own):
         msg = (
             f"--app {app} keeps its runs in {store_name(own)}, but --store (or "
-            f"CONTINUATIONS_STORE) is {store_name(requested)}. Leave one of them out."
+            f"CONTINUATIONS_STORE) is {store}. Leave one of them out."
         )
         raise UsageError(msg)
 
