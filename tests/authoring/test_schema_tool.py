@@ -152,9 +152,9 @@ def takes_the_context_only(ctx: ToolContext) -> None: ...
 def test_function_that_does_not_take_one_dict_is_rejected(
     function: Callable[..., Any],
 ) -> None:
-    with pytest.raises(InvalidInput, match="as one dict"):
+    with pytest.raises(InvalidInput, match="all arguments as one dict"):
         make_tool(function)
-    with pytest.raises(InvalidInput, match="verify must take"):
+    with pytest.raises(InvalidInput, match="verify has the parameters"):
         make_tool(verify=function)
 
 
