@@ -80,6 +80,14 @@ def test_no_two_modules_share_a_name_by_accident() -> None:
     assert set() == shared - SHARED_MODULE_NAMES
 
 
+def test_makefile_names_slow_tests_that_exist() -> None:
+    """A renamed file would run in `make test-fast` again without notice."""
+    named = re.findall(r"^\t(tests/\S+)", (ROOT / "Makefile").read_text(), re.MULTILINE)
+
+    assert named
+    assert [] == [name for name in named if not (ROOT / name).exists()]
+
+
 # Ids of requirements from outside, for example R and a number.
 OUTSIDE_IDS = re.compile(r"\b(?:R|X|SL|PA|EF|SC)-[A-Z]{0,2}\d+\b")
 

@@ -25,6 +25,9 @@ UNREACHED: dict[str, str] = {
     "continuations/authoring/schema_tool.py:_refuse_reference": (
         "schema-tool-reference reaches it; another language is between the frames"
     ),
+    "continuations/ledger/decisions.py:_refuse_reference": (
+        "jsonschema_rs calls it, and `decide` raises `DecisionRefused` in its place."
+    ),
     "continuations/authoring/subagent.py:AgentTool.invoke": _FAULT_OF_OURS,
     "continuations/core/delta.py": _BYTES,
     "continuations/core/draft.py": _FAULT_OF_OURS,
@@ -39,6 +42,9 @@ UNREACHED: dict[str, str] = {
     ),
     "continuations/ledger/decisions.py:_read_first_decision": _ERASED,
     "continuations/ledger/decisions.py:_decide_closed_wait": _ERASED,
+    "continuations/ledger/decisions.py:_refuse_reference": (
+        "a stored schema with a reference, which no tool can declare"
+    ),
     "continuations/ledger/doctor.py:repair": "two repairs at the same moment",
     "continuations/ledger/doctor.py:_check_repairable#5": "version 9,999,999,999",
     "continuations/ledger/doctor.py:_check_repairable#6": _BYTES,
