@@ -369,7 +369,7 @@ def test_schema_tool_has_the_contract_of_a_function_with_the_same_schema() -> No
     twin = make_tool(schema=dict(forecast.parameters), description="Other words.")
 
     assert forecast.contract_digest == twin.contract_digest
-    assert forecast.description_digest != twin.description_digest
+    assert forecast.model_text_digest != twin.model_text_digest
 
 
 @pytest.mark.parametrize(
