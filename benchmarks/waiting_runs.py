@@ -29,7 +29,7 @@ def rows() -> Iterator[Row]:
         what="waiting run, bytes beyond its compressed messages",
         ours=(store.stored_bytes - messages) / 1000,
         compared_with="the goal",
-        theirs=3,
+        theirs=2,
         unit="kB",
         max_ratio=1,
     )

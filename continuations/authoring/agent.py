@@ -111,7 +111,7 @@ class Agent:
                 raise self._option_error(option, wanted, type_)
         turns: Any = self.max_turns
         if turns is not None and not (type(turns) is int and 1 <= turns <= _MAX_TURNS):
-            wanted = f"a whole number from 1 to {_MAX_TURNS}, or None"
+            wanted = f"an integer from 1 to {_MAX_TURNS}, or None for no limit"
             raise self._option_error("max_turns", wanted, turns)
 
     def _option_error(self, option: str, wanted: str, value: object) -> InvalidInput:

@@ -11,7 +11,7 @@ from continuations.authoring import callables
 from continuations.authoring.approval import ApprovalPolicy, to_seconds
 from continuations.authoring.tool_digests import (
     compute_contract_digest,
-    compute_description_digest,
+    compute_model_text_digest,
 )
 from continuations.core import jsontext
 from continuations.core.decisions import Answer, Approve, Deny
@@ -30,7 +30,7 @@ _TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # the names that providers acce
 class _Contract(NamedTuple):
     schema_json: str
     digest: str
-    description_digest: str
+    model_text_digest: str
 
 
 class BaseTool(ABC):
@@ -120,9 +120,9 @@ class BaseTool(ABC):
         return self._contract.digest
 
     @property
-    def description_digest(self) -> str:
+    def model_text_digest(self) -> str:
         """The digest of the whole text that the model reads."""
-        return self._contract.description_digest
+        return self._contract.model_text_digest
 
     @cached_property
     def _contract(self) -> _Contract:
@@ -130,7 +130,7 @@ class BaseTool(ABC):
         return _Contract(
             schema_json=jsontext.canonical(dict(schema)),
             digest=compute_contract_digest(self.name, self.version, schema),
-            description_digest=compute_description_digest(self.description, schema),
+            model_text_digest=compute_model_text_digest(self.description, schema),
         )
 
     @abstractmethod

@@ -80,7 +80,7 @@ def _agent_row(agent: Agent, positions: dict[int, int]) -> dict[str, Any]:
 def _tool_row(tool: ToolProtocol, positions: dict[int, int]) -> dict[str, Any]:
     row: dict[str, Any] = {
         "meaning": tool.contract_digest[:_DIGEST_LENGTH],
-        "wording": tool.description_digest[:_DIGEST_LENGTH],
+        "wording": tool.model_text_digest[:_DIGEST_LENGTH],
     }
     if tool.version is not None:
         row["version"] = tool.version

@@ -88,11 +88,11 @@ class SchemaTool(BaseTool):
             return  # not known yet; the first call says why
         try:
             signature.bind({}, **dict.fromkeys(contexts))
-        except TypeError as error:
+        except TypeError:
             msg = (
-                f"tool {self.name}: {option} must take the arguments as one dict, and"
-                f" optionally a ToolContext: {error}. Declare {option}(arguments) or"
-                f" {option}(arguments, ctx: ToolContext)."
+                f"tool {self.name}: {option} has the parameters {signature}, but must"
+                " take all arguments as one dict, and optionally a ToolContext. Declare"
+                f" {option}(arguments) or {option}(arguments, ctx: ToolContext)."
             )
             raise InvalidInput(msg) from None
 

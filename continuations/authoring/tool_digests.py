@@ -50,7 +50,7 @@ def compute_contract_digest(
     )
 
 
-def compute_description_digest(description: str, parameters: Mapping[str, Any]) -> str:
+def compute_model_text_digest(description: str, parameters: Mapping[str, Any]) -> str:
     """Return the digest of the whole text that the model reads about a tool."""
     return jsontext.digest(description, jsontext.canonical(dict(parameters)))
 

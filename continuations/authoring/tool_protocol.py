@@ -61,7 +61,7 @@ class ToolProtocol(Protocol):
         ...
 
     @property
-    def description_digest(self) -> str:
+    def model_text_digest(self) -> str:
         """The digest of description and schema with titles and descriptions."""
         ...
 

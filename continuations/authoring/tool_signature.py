@@ -17,6 +17,7 @@ from pydantic import (
     ValidationError,
     create_model,
 )
+from pydantic.errors import PydanticSchemaGenerationError
 from pydantic_core import PydanticSerializationError, PydanticUndefined
 
 from continuations.authoring.arguments import ArgumentsValidator
@@ -61,6 +62,7 @@ def read_tool_signature(
     `scope` has the local names of the place where the function was written.
     """
     check_tool_function(function, name)
+    types_: dict[str, Any] = {}
     try:
         parameters = inspect.signature(function).parameters.values()
         types_ = {
@@ -72,11 +74,34 @@ def read_tool_signature(
     except InvalidInput as error:
         msg = f"tool {name}: {error}"
         raise InvalidInput(msg) from error
+    except PydanticSchemaGenerationError as error:
+        msg = f"tool {name}: {_unsupported_types_text(types_)}"
+        raise InvalidInput(msg) from error
     except Exception as error:
         # A missing name, a type that pydantic does not support, or any exception that
         # evaluating an annotation raises.
         msg = f"tool {name}: its parameters cannot be read: {first_line(error)}"
         raise InvalidInput(f"{msg}. Correct the annotations.") from error
+
+
+def _unsupported_types_text(types_by_name: Mapping[str, Any]) -> str:
+    unsupported = [
+        f"{name} ({getattr(type_, '__name__', type(type_).__name__)})"
+        for name, type_ in types_by_name.items()
+        if not _has_schema(type_)
+    ]
+    return (
+        f"no JSON Schema exists for the type of the parameter {', '.join(unsupported)}."
+        " Use str, int, a dataclass, a TypedDict or a pydantic model."
+    )
+
+
+def _has_schema(type_: Any) -> bool:
+    try:
+        TypeAdapter(type_)
+    except PydanticSchemaGenerationError:
+        return False
+    return True
 
 
 def _build_signature(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import continuations
 from continuations.cli.errors import UsageError
+from continuations.cli.store_name import store_name
 from continuations.engine.loading import load_object
 from continuations.errors import InvalidInput
 from continuations.ledger.objects import open_store
@@ -76,7 +77,7 @@ def _check_same_store(app: str, runner: Runner, store: str | None) -> None:
     own, requested = runner.store, open_store(store)
     if type(requested) is type(own) and repr(requested) != repr(own):
         msg = (
-            f"--app {app} keeps its runs in {own!r}, but --store (or "
+            f"--app {app} keeps its runs in {store_name(own)}, but --store (or "
             f"CONTINUATIONS_STORE) is {store}. Leave one of them out."
         )
         raise UsageError(msg)

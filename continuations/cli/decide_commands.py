@@ -60,6 +60,12 @@ def approve(
             "If it happened, use `continuations answer` to record its result."
         )
         raise UsageError(msg)
+    if wait.startswith("approval-") and run_again:
+        msg = (
+            f"--run-again is for a call with an unknown outcome, and {wait} is an "
+            "approval. Leave it out."
+        )
+        raise UsageError(msg)
     edited: Any = None if arguments is None else parse_arguments(arguments)
     _decide(
         runner_without_agents(app, store),

@@ -10,6 +10,8 @@ from continuations.cli.errors import UsageError
 from continuations.cli.output import write_note
 from continuations.cli.wait_status import recorded_decisions
 from continuations.core import jsontext
+from continuations.errors import WaitNotFound
+from continuations.ledger.layout import parse_wait_id
 
 if TYPE_CHECKING:
     from continuations import Runner
@@ -41,6 +43,19 @@ def check_wait_id(runner: Runner, wait_id: str) -> None:
     msg = (
         f"{wait_id} is the id of a run, and a decision needs the id of a wait. "
         f"Open waits of this run: {open_waits}."
+    )
+    raise UsageError(msg)
+
+
+def check_run_id(run_id: str, *, command: str) -> None:
+    """Raise `UsageError` if the id is that of a wait."""
+    try:
+        wait = parse_wait_id(run_id)
+    except WaitNotFound:
+        return  # an id that is neither is an error of the library
+    msg = (
+        f"{run_id} is the id of a wait, and `{command}` needs the id of a run. "
+        f"The run of this wait is {wait.run_id}."
     )
     raise UsageError(msg)
 

@@ -16,15 +16,22 @@ from continuations.present.wait_text import wait_facts
 from continuations.wire.fields import readable_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from continuations import Decision, Outcome, Usage, Wait, WaitSummary
+    from continuations.core.waits import WaitKind
 
 # Longer JSON is laid out with one value per line.
 _MAX_INLINE_CHARS = 100
 
 # The line above the facts is the wait id, which contains the run id.
 _FACTS_IN_THE_ID = ("Run", "Wait")
+
+# The commands that decide a wait, by its kind.
+_NEXT_COMMANDS: Mapping[WaitKind, str] = {
+    "approval": "continuations approve {} (or deny)",
+    "unknown": "continuations answer {} VALUE (or deny, or approve --run-again)",
+}
 
 
 def outcome_lines(outcome: Outcome) -> Iterator[str]:
@@ -60,6 +67,13 @@ def _suspended_lines(outcome: Suspended) -> Iterator[str]:
     for wait in outcome.waits:
         yield f"  {escape_invisible(wait.id)}"
         yield from wait_lines(wait, "    ")
+    if outcome.paused:
+        yield f"next: continuations resume {run_id}"
+        return
+    for kind, command in _NEXT_COMMANDS.items():
+        ids = [escape_invisible(wait.id) for wait in outcome.waits if wait.kind == kind]
+        if ids:
+            yield f"next: {command.format(ids[0] if len(ids) == 1 else 'WAIT')}"
 
 
 def wait_lines(wait: Wait, indent: str = "") -> Iterator[str]:
@@ -116,7 +130,5 @@ def ascii_json(value: object) -> str:
 
 def usage_text(usage: Usage) -> str:
     """Return the model usage of a run as text."""
-    return (
-        f"{usage.requests} requests, {usage.input_tokens} tokens in, "
-        f"{usage.output_tokens} out"
-    )
+    requests = "1 request" if usage.requests == 1 else f"{usage.requests} requests"
+    return f"{requests}, {usage.input_tokens} tokens in, {usage.output_tokens} out"

@@ -9,9 +9,11 @@ import typer
 
 from continuations.cli import FAILED, formatting
 from continuations.cli.application import runner_without_agents
+from continuations.cli.decision_input import check_run_id
 from continuations.cli.errors import UsageError
 from continuations.cli.options import App, Json, RunId, StoreUrl
 from continuations.cli.output import write_lines, write_note
+from continuations.cli.store_name import missing_folder, store_name
 from continuations.present.escaping import escape_invisible
 from continuations.present.json_forms import run_json, wait_json, wait_summary_json
 from continuations.present.wait_text import WAIT_WORDS
@@ -33,7 +35,14 @@ def waiting(
     store: StoreUrl = None,
 ) -> None:
     """List the open waits of a store. Needs no agent code."""
-    summaries = runner_without_agents(app, store).waiting()
+    runner = runner_without_agents(app, store)
+    summaries = runner.waiting()
+    folder = missing_folder(runner.store)
+    if folder is not None:
+        write_note(
+            f"No open waits in {store_name(runner.store)}: the folder {folder} does "
+            "not exist. Check the URL of the store."
+        )
     if ids:
         write_lines(escape_invisible(wait.id) for wait in summaries)
         return
@@ -43,7 +52,8 @@ def waiting(
         return
     waits = list(summaries)
     if not waits:
-        write_note("No open waits.")
+        if folder is None:
+            write_note(f"No open waits in {store_name(runner.store)}.")
         return
     write_lines(formatting.wait_table_lines(waits))
 
@@ -99,6 +109,8 @@ def _show_run(runner: Runner, run_id: str, version: int | None, *, json: bool) -
         write_lines([formatting.ascii_json(form)])
         return
     print_lines(stack_tree.header_lines(run))
+    if version is None:
+        print_lines(stack_tree.next_step_lines(run))
     print_lines(stack_tree.tree_lines(run.root, decisions))
 
 
@@ -125,6 +137,7 @@ def doctor(
     # Imported here: no other command needs it.
     from continuations.cli import doctor  # noqa: PLC0415
 
+    check_run_id(run, command="doctor")
     runner = runner_without_agents(app, store)
     report = doctor.check_run(runner, run)
     new_root = doctor.repair_run(runner, report) if repair else None

@@ -9,7 +9,11 @@ import typer
 import continuations
 from continuations.cli import FAILED, LIBRARY_ERROR, formatting
 from continuations.cli.application import runner_with_agents, runner_without_agents
-from continuations.cli.decision_input import resolve_actor, write_actor_note
+from continuations.cli.decision_input import (
+    check_run_id,
+    resolve_actor,
+    write_actor_note,
+)
 from continuations.cli.errors import UsageError
 from continuations.cli.options import (
     App,
@@ -75,6 +79,7 @@ def resume(
     store: StoreUrl = None,
 ) -> None:
     """Apply the recorded decisions of a run and advance it."""
+    check_run_id(run, command="resume")
     runner = runner_with_agents(app, store, command="resume")
     _advance(
         runner, lambda: runner.resume(run), wait_if_busy=wait_if_busy, timeout=timeout
@@ -92,6 +97,7 @@ def cancel(
     store: StoreUrl = None,
 ) -> None:
     """End a run and all its open waits. Needs no agent code."""
+    check_run_id(run, command="cancel")
     actor = resolve_actor(by)
     state = runner_without_agents(app, store).cancel(run, reason=reason, by=actor.name)
     name = escape_invisible(run)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from continuations.cli.formatting import usage_text
 from continuations.cli.wait_status import decision_text
 from continuations.core import jsontext
+from continuations.engine.readiness import is_runnable
 from continuations.present.escaping import escape_invisible, indent_escaped
 from continuations.wire.fields import readable_time
 
@@ -65,6 +66,19 @@ def header_lines(continuation: Continuation) -> Iterator[Line]:
     if continuation.output is not None:
         yield Line("", "output:")
         yield Line("", indent_escaped(continuation.output))
+
+
+def next_step_lines(continuation: Continuation) -> Iterator[Line]:
+    """Yield why no process works on a run that can continue, and the next command."""
+    run = continuation.run_state.run
+    if run.status != "suspended" or not is_runnable(continuation.run_state):
+        return
+    if run.history_lost:
+        yield Line("", "versions of the run were lost, and it was repaired")
+    # A failed model call and a pause leave the same state; neither stores a reason.
+    waits = "" if continuation.waits else "no open waits; "
+    yield Line("", f"{waits}the run is paused and can continue")
+    yield Line("", f"next: continuations resume {escape_invisible(run.id)}")
 
 
 def tree_lines(root: Frame, decisions: Mapping[str, Decision]) -> Iterator[Line]:

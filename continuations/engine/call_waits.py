@@ -38,7 +38,7 @@ def approved_contract_digest(tool: ToolProtocol) -> str:
     """
     strict = tool.approval is not None and tool.approval.strict
     return (
-        f"{tool.contract_digest} {tool.description_digest}"
+        f"{tool.contract_digest} {tool.model_text_digest}"
         if strict
         else tool.contract_digest
     )

@@ -89,8 +89,8 @@ class Ports:
             missing = [method for method in methods if not hasattr(port, method)]
             if port is not None and missing:
                 msg = (
-                    f"{name} must have the method {missing[0]}(), got a "
-                    f"{type(port).__name__} without it."
+                    f"{name} must have the method {missing[0]}(), got an object of "
+                    f"type {type(port).__name__} without it."
                 )
                 raise InvalidInput(msg)
         if notify is not None and not callable(notify):

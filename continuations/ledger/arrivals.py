@@ -102,8 +102,9 @@ async def read_decision(objects: Objects, wait_id: str) -> Decision | None:
         return None
     if decision.wait_id != wait_id:
         msg = (
-            f"{key} is damaged: it contains the decision of another wait. It was not "
-            "changed. Restore it from a backup."
+            f"{key} is damaged: it contains the decision of another wait. Nothing was "
+            "changed. Restore the object from a backup, or see `continuations doctor "
+            f"{name.run_id}`."
         )
         raise Corrupt(msg, wait_id=wait_id)
     return decision

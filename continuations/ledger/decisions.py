@@ -120,8 +120,9 @@ async def find_open_wait(objects: Objects, wait_id: str) -> Wait | None:
         newest = None
     if newest is None or wait_id not in newest.state.waits:
         msg = (
-            f"wait {wait_id} was not found: it does not exist or has a new id. List "
-            "open waits with `continuations waiting` or Runner.waiting()."
+            f"wait {wait_id} was not found: this store has no such wait. Check the "
+            "store's URL; after a repair, waits have new ids. List open waits with "
+            "`continuations waiting` or Runner.waiting()."
         )
         raise WaitNotFound(msg, run_id=name.run_id, wait_id=wait_id)
     wait = newest.state.waits[wait_id]

@@ -41,13 +41,13 @@ __all__ = [
     "with_new_wait_ids",
 ]
 
-# The row ids of lost versions must not be used again, because tools know calls by
-# them. One object cannot hold this many rows, so no version used more ids.
+# The row ids of lost versions must not be used again, because tools recognise calls by
+# these ids. One object cannot hold this many rows, so no version used more ids.
 _MAX_IDS_PER_VERSION = 1 << 20
 
-# The recorded decision of a wait; "unreadable"; or "open". A wait that a repair closed
-# under its old id also counts as open.
-PriorDecision: TypeAlias = "Decision | Literal['open', 'unreadable']"
+# The recorded decision of a wait; "unreadable"; or "undecided". A wait whose old id an
+# earlier repair retired is undecided.
+PriorDecision: TypeAlias = "Decision | Literal['undecided', 'unreadable']"
 
 _LOST_NOTE = (
     "Versions of this run were lost, and this call may have been made in them. Check "
@@ -63,19 +63,20 @@ async def repair(
     now: datetime,
     new_ulid: Callable[[], str],
 ) -> LoadedVersion:
-    """Append a new root with the state of the last good version of a damaged run.
+    """Append a root, a copy of the last good version that needs no other version.
 
     The effects of the lost versions are unknown. So after the repair:
 
     - A call that may have been started becomes a wait for an unknown outcome when the
       run is resumed.
-    - Every open wait has a new id, also a wait of a whole version that cannot be
-      decided any more.
-    - Calls that the model makes again need an approval.
+    - Every undecided wait has a new id. A recorded, readable decision stays
+      valid. If no version was lost, only a damaged wait, or one whose decision is
+      damaged, has a new id.
+    - If versions were lost, every call that the model makes from then on needs an
+      approval: the call may have run before. Read-only tools and sub-agents do not.
 
-    A crash leaves the run unchanged or repaired. After a crash, a second repair or a
-    sweep creates missing wait objects and markers. The returned version is the one from
-    which the run continues: the newest one if no repair was needed.
+    A crash leaves the run unchanged or repaired. A second repair or a sweep creates
+    missing wait objects and markers. The run continues from the returned version.
 
     Raises:
         RunNotFound: The run does not exist.
@@ -85,50 +86,54 @@ async def repair(
         FormatError: A newer version of continuations wrote an object.
         StoreError: An object could not be read or written.
     """
-    # Listed first: a listed wait that no version contains is decided or was lost.
-    listed = [
-        each.id async for each in waits.list_open(objects) if each.run_id == run_id
-    ]
+    # First, so that a listed wait that no version contains is decided or lost, not new.
+    listed = await _list_wait_ids(objects, run_id)
     report = await check_integrity(objects, run_id)
     _check_repairable(report)
     versions = Versions(objects, run_id)
     good = await versions.load(report.last_good_number)
-    closer = _WaitCloser(objects, run_id, now, new_ulid)
+    retirer = _WaitRetirer(objects, run_id, now, new_ulid)
     orphans = [wait_id for wait_id in listed if wait_id not in good.state.waits]
     if report.is_resumable:
-        # An earlier repair may have crashed right after its version.
+        # An earlier repair may have crashed right after its version. With a claim, the
+        # worker that continues the run creates these objects.
         if good.state.run.claim is None:
-            await _publish_waits(objects, good.state)
-        await closer.close_orphans(orphans)
+            await _create_missing_wait_objects(objects, good.state)
+        await retirer.retire_orphans(orphans)
         return good
     _check_claims_ended(report, good.state, now)
     number = report.newest_number + 1
     await markers.create(objects, markers.guard(run_id, number, now, new_ulid()))
-    state = await _repaired_state(report, good.state, closer)
+    state = await _repaired_state(report, good.state, retirer)
     repaired = await versions.append_root(number, released(state), at=now)
+    # A worker may have continued from the new root at once.
     if await versions.newest_number() != number:
         raise versions.stale_error(report.newest_number)
-    await _publish_waits(objects, repaired.state)
-    await closer.close_and_delete(
+    await _create_missing_wait_objects(objects, repaired.state)
+    await retirer.retire_and_delete(
         [wait for key, wait in good.state.waits.items() if key not in state.waits],
         damaged_keys={finding.key for finding in report.findings},
     )
-    await closer.close_orphans(orphans)
+    await retirer.retire_orphans(orphans)
     return repaired
 
 
+async def _list_wait_ids(objects: Objects, run_id: str) -> list[str]:
+    return [each.id async for each in waits.list_open(objects) if each.run_id == run_id]
+
+
 async def _repaired_state(
-    report: IntegrityReport, state: RunState, closer: _WaitCloser
+    report: IntegrityReport, state: RunState, retirer: _WaitRetirer
 ) -> RunState:
-    """Return the state of the new root; close open waits if versions were lost."""
+    """Return the state of the new root; retire wait ids if versions were lost."""
     if not report.lost_numbers:
         notes = dict.fromkeys(report.damaged_waits, _UNREADABLE_NOTE)
-        return with_new_wait_ids(state, notes, closer.new_ulid)
+        return with_new_wait_ids(state, notes, retirer.new_ulid)
     prior: dict[str, PriorDecision] = {}
     for key, wait in state.waits.items():
-        prior[key] = await closer.close(wait)
+        prior[key] = await retirer.retire(wait)
     lost_count = len(report.lost_numbers)
-    return with_lost_versions(state, prior, lost_count, closer.new_ulid)
+    return with_lost_versions(state, prior, lost_count, retirer.new_ulid)
 
 
 def with_lost_versions(
@@ -139,9 +144,11 @@ def with_lost_versions(
 ) -> RunState:
     """Return the state after a number of later versions were lost.
 
-    A call that may have been started in them counts as started: a ready call, or an
-    approved call that must not be repeated. The recorded decision of another wait stays
-    valid. All other waits get a new id and a note.
+    - A call that was ready, or approved and not repeatable, may have been started in
+      the lost versions. It becomes started.
+    - Every other wait with a readable decision keeps its id, and the decision is valid.
+    - A wait that is undecided, or whose decision is unreadable, gets a new id and a
+      note.
 
     Args:
         state: The state of the last good version.
@@ -162,32 +169,33 @@ def with_lost_versions(
         for key in kept
         if not isinstance(prior_decisions[key], Decision)
     }
+    # One more, because a check cannot notice that the newest version is missing.
     next_id = state.run.next_id + _MAX_IDS_PER_VERSION * (lost_count + 1)
     run = replace(state.run, next_id=next_id, history_lost=True)
     return with_new_wait_ids(_with_rows(state, run, calls, kept), notes, new_ulid)
 
 
 def with_new_wait_ids(
-    run_state: RunState, notes: Mapping[str, str], new_ulid: Callable[[], str]
+    state: RunState, notes: Mapping[str, str], new_ulid: Callable[[], str]
 ) -> RunState:
-    """Return the state with new ids, and notes, for some waits."""
-    calls = dict(run_state.calls)
-    kept: dict[str, Wait] = {}
-    for wait in run_state.waits.values():
+    """Return the state with new ids for the waits in `notes`, which maps id to note."""
+    calls = dict(state.calls)
+    waits_by_id: dict[str, Wait] = {}
+    for wait in state.waits.values():
         if wait.id not in notes:
-            kept[wait.id] = wait
+            waits_by_id[wait.id] = wait
             continue
         renamed = replace(
             wait,
             id=layout.build_wait_id(wait.kind, new_ulid(), wait.run_id),
             note=notes[wait.id] + (wait.note or ""),
         )
-        kept[renamed.id] = renamed
+        waits_by_id[renamed.id] = renamed
         call = calls[wait.call_id]
         unknown = isinstance(call.state, Unknown)
-        state: CallState = Unknown(renamed.id) if unknown else Waiting(renamed.id)
-        calls[call.id] = replace(call, state=state)
-    return _with_rows(run_state, run_state.run, calls, kept)
+        call_state: CallState = Unknown(renamed.id) if unknown else Waiting(renamed.id)
+        calls[call.id] = replace(call, state=call_state)
+    return _with_rows(state, state.run, calls, waits_by_id)
 
 
 def _as_started(call: CallRow, prior_decisions: Mapping[str, PriorDecision]) -> CallRow:
@@ -195,7 +203,8 @@ def _as_started(call: CallRow, prior_decisions: Mapping[str, PriorDecision]) -> 
     if isinstance(call.state, Ready):
         return replace(call, state=Started())
     if not isinstance(call.state, Waiting | Unknown) or call.repeatable:
-        return call  # a repeatable call stays approved by the same decision
+        # The call waits for nothing; or it may be repeated, and its decision is valid.
+        return call
     prior = prior_decisions[call.state.wait_id]
     if not isinstance(prior, Decision) or prior.kind != "approve":
         return call
@@ -226,16 +235,19 @@ def _with_rows(
 
 
 @dataclass(frozen=True, slots=True)
-class _WaitCloser:
-    """Closes waits of a run during a repair."""
+class _WaitRetirer:
+    """Retires ids of waits of a run during a repair."""
 
     objects: Objects
     run_id: str
     now: datetime
     new_ulid: Callable[[], str]
 
-    async def close(self, wait: Wait) -> PriorDecision:
-        """Close a wait under its old id, or return its recorded decision."""
+    async def retire(self, wait: Wait) -> PriorDecision:
+        """Record a cancel decision, so that the old id cannot be decided any more.
+
+        Returns the decision that was recorded before, if any.
+        """
         ours = Decision(
             id=self.new_ulid(),
             wait_id=wait.id,
@@ -250,15 +262,15 @@ class _WaitCloser:
             await self.objects.create(key, encode_decision(ours, self.run_id))
         except AlreadyExists:
             return await self._read_prior_decision(wait)
-        return "open"
+        return "undecided"
 
-    async def close_orphans(self, wait_ids: Iterable[str]) -> None:
-        """Close waits that no version contains; damaged ones stay as they are."""
+    async def retire_orphans(self, wait_ids: Iterable[str]) -> None:
+        """Retire waits that no version contains; damaged ones stay as they are."""
         for wait_id in wait_ids:
             with suppress(FormatError):
                 wait = await waits.read(self.objects, wait_id)
                 if wait is not None:
-                    await self.close(wait)
+                    await self.retire(wait)
                     await self.objects.delete(layout.wait_key(wait_id))
 
     async def _read_prior_decision(self, wait: Wait) -> PriorDecision:
@@ -266,21 +278,22 @@ class _WaitCloser:
             recorded = await read_decision(self.objects, wait.id)
         except FormatError:
             return "unreadable"
+        # An earlier repair, or the end of the run in a lost version, cancelled it.
         if recorded is None or recorded.kind == "cancel":
-            return "open"
+            return "undecided"
         return recorded if recorded.digest == wait.digest else "unreadable"
 
-    async def close_and_delete(
-        self, closed_waits: Iterable[Wait], damaged_keys: set[str]
+    async def retire_and_delete(
+        self, old_waits: Iterable[Wait], damaged_keys: set[str]
     ) -> None:
-        """Close waits, and remove their objects except damaged ones."""
-        for wait in closed_waits:
-            await self.close(wait)
+        """Retire waits, and remove their objects except damaged ones."""
+        for wait in old_waits:
+            await self.retire(wait)
             if layout.wait_key(wait.id) not in damaged_keys:
                 await self.objects.delete(layout.wait_key(wait.id))
 
 
-async def _publish_waits(objects: Objects, state: RunState) -> None:
+async def _create_missing_wait_objects(objects: Objects, state: RunState) -> None:
     """Create the objects and deadline markers of the open waits of a version."""
     for wait in state.waits.values():
         if wait.deadline is not None:
@@ -311,13 +324,16 @@ def _check_repairable(report: IntegrityReport) -> None:
             raise Corrupt(failure, run_id=run_id)
     if report.last_good_number == 0:
         msg = (
-            f"run {run_id} was not repaired: no version of it can be rebuilt. Restore "
-            "one from a backup."
+            f"run {run_id} was not repaired: none of its versions can be rebuilt. "
+            "Restore a version from a backup."
         )
         raise Corrupt(msg, run_id=run_id)
     if report.newest_number == layout.MAX_VERSIONS:
         key = layout.version_key(run_id, report.newest_number)
-        msg = f"run {run_id} was not repaired: no number is left after {key}."
+        msg = (
+            f"run {run_id} was not repaired: {key} has the largest possible version "
+            "number. Start a new run."
+        )
         raise Corrupt(msg, run_id=run_id)
     if report.is_resumable or report.lost_numbers or report.damaged_waits:
         return

@@ -105,7 +105,9 @@ class ScriptedModel:
         try:
             return _to_reply(scripted, turn)
         except (MalformedMessage, jsontext.NotJson) as error:
-            text = f"reply {turn + 1} of the script is not valid: {error}"
+            text = (
+                f"reply {turn + 1} of the script (the first is 1) is not valid: {error}"
+            )
             raise self._model_error(request, text) from None
 
     def _script_of(self, request: ModelRequest) -> AgentScript:

@@ -34,6 +34,7 @@ MAX_KEY_LENGTH = 900
 MAX_STORE_PREFIX_LENGTH = 123
 
 _SEGMENT = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._@=~-]{1,255}")
+_INVALID_CHARACTER = re.compile(r"[^A-Za-z0-9._@=~-]")
 _PARTIAL = re.compile(r"[A-Za-z0-9._@=~-]{0,255}")
 
 
@@ -66,7 +67,7 @@ def split_key(key: str) -> list[str]:
         raise InvalidKey(key, f"{len(key)} characters, at most {MAX_KEY_LENGTH}")
     for segment in segments:
         if not is_segment(segment):
-            raise InvalidKey(key, f"segment {segment!r}")
+            raise InvalidKey(key, _segment_problem(segment))
     return segments
 
 
@@ -107,10 +108,17 @@ def split_prefix(prefix: str) -> tuple[list[str], str]:
         raise InvalidKey(prefix, f"prefix of {len(prefix)}, at most {MAX_KEY_LENGTH}")
     for segment in folders:
         if not is_segment(segment):
-            raise InvalidKey(prefix, f"prefix with the segment {segment!r}")
+            raise InvalidKey(prefix, f"prefix with the {_segment_problem(segment)}")
     if not _PARTIAL.fullmatch(rest):
         raise InvalidKey(prefix, f"prefix that ends in {rest!r}")
     return folders, rest
+
+
+def _segment_problem(segment: str) -> str:
+    """Return why a segment is not valid; name its first invalid character, if any."""
+    invalid = _INVALID_CHARACTER.search(segment)
+    character = f" with the character {invalid[0]!r}" if invalid else ""
+    return f"segment {segment!r}{character}"
 
 
 def check_limit(limit: int) -> None:

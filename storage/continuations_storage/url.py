@@ -152,7 +152,8 @@ def _open_bucket(
         )
     bucket, _, prefix = location.removeprefix("//").partition("/")
     if not location.startswith("//") or not bucket:
-        raise Unsupported(url, "no bucket")
+        kind = "CONTAINER" if scheme == "az" else "BUCKET"
+        raise Unsupported(url, "no bucket", f"Use {scheme}://{kind}/PREFIX.")
     prefix = prefix.rstrip("/")
     options = dict(options)
     driver = _take_driver(url, scheme, options)

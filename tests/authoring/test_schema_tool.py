@@ -152,9 +152,9 @@ def takes_the_context_only(ctx: ToolContext) -> None: ...
 def test_function_that_does_not_take_one_dict_is_rejected(
     function: Callable[..., Any],
 ) -> None:
-    with pytest.raises(InvalidInput, match="as one dict"):
+    with pytest.raises(InvalidInput, match="all arguments as one dict"):
         make_tool(function)
-    with pytest.raises(InvalidInput, match="verify must take"):
+    with pytest.raises(InvalidInput, match="verify has the parameters"):
         make_tool(verify=function)
 
 
@@ -369,7 +369,7 @@ def test_schema_tool_has_the_contract_of_a_function_with_the_same_schema() -> No
     twin = make_tool(schema=dict(forecast.parameters), description="Other words.")
 
     assert forecast.contract_digest == twin.contract_digest
-    assert forecast.description_digest != twin.description_digest
+    assert forecast.model_text_digest != twin.model_text_digest
 
 
 @pytest.mark.parametrize(

@@ -111,14 +111,14 @@ def test_changed_parameter_changes_the_contract_digest(
     assert one.contract_digest != other.contract_digest
 
 
-def test_description_changes_the_description_digest() -> None:
+def test_description_changes_the_model_text_digest() -> None:
     assert (
-        pay_tool().description_digest
-        != pay_tool(description="Other words.").description_digest
+        pay_tool().model_text_digest
+        != pay_tool(description="Other words.").model_text_digest
     )
     assert (
-        pay_tool_with_parameter(Item).description_digest
-        != pay_tool_with_parameter(item_with_other_descriptions()).description_digest
+        pay_tool_with_parameter(Item).model_text_digest
+        != pay_tool_with_parameter(item_with_other_descriptions()).model_text_digest
     )
 
 
@@ -197,7 +197,7 @@ def buy(
 ) -> None:
     "Buy."
 
-print(buy.contract_digest, buy.description_digest, Agent("a").as_tool().contract_digest)
+print(buy.contract_digest, buy.model_text_digest, Agent("a").as_tool().contract_digest)
 print(buy.effective_arguments('{"items":[{}],"names":["one","two","three","four"]}'))
 """
 

@@ -36,7 +36,7 @@ class OwnTool:
     description = "Return the balance."
     schema_json = '{"type":"object"}'
     contract_digest = "c" * 64
-    description_digest = "d" * 64
+    model_text_digest = "d" * 64
     version = None
     approval = None
     read_only = True

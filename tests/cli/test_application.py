@@ -59,7 +59,7 @@ def test_store_that_differs_from_the_runners_is_rejected(cli: CommandLine) -> No
     assert (0, "Suspended", "") == (same.exit_code, same.lines[0], same.err)
     assert (2, "") == (other.exit_code, other.out)
     assert "elsewhere" in other.err
-    assert str(cli.folder / "runs") in other.err
+    assert f"keeps its runs in file:{cli.folder / 'runs'}, but" in other.err
 
 
 def test_resume_without_app_is_a_usage_error(cli: CommandLine) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import pwd
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from continuations import Failed, Finished, Runner
+from continuations import Failed, Finished, Runner, Suspended
+from continuations.cli.formatting import outcome_lines
 from tests.cli.sample_agents import make_boss, pay
 
 if TYPE_CHECKING:
@@ -162,6 +164,51 @@ def test_run_id_in_place_of_a_wait_id_is_rejected(cli: CommandLine) -> None:
     assert [second] == [wait.id for wait in runner.waiting()]
 
 
+@pytest.mark.parametrize("command", ["resume", "cancel", "doctor"])
+def test_wait_id_in_place_of_a_run_id_names_the_run(
+    cli: CommandLine, runner: Runner, command: str
+) -> None:
+    wait = start_waiting_run(runner)
+
+    refused = cli(command, wait)
+
+    assert (2, "") == (refused.exit_code, refused.out)
+    expected = (
+        f"Error: {wait} is the id of a wait, and `{command}` needs the id of a run. "
+        "The run of this wait is j1.\n"
+    )
+    assert expected == refused.err
+    assert 1 == len(list(runner.waiting()))
+
+
+def test_run_again_does_not_apply_to_an_approval(
+    cli: CommandLine, runner: Runner
+) -> None:
+    wait = start_waiting_run(runner)
+
+    refused = cli("approve", wait, "--run-again")
+
+    assert (2, "") == (refused.exit_code, refused.out)
+    assert "--run-again is for a call with an unknown outcome" in refused.err
+    assert 1 == len(list(runner.waiting()))
+
+
+def test_start_names_the_command_that_decides(cli: CommandLine) -> None:
+    """With several waits the line names none, so that no wait is preferred."""
+    cli.write_file(
+        "boss_written.py",
+        "from tests.cli.sample_agents import make_boss, pay\n"
+        "one, two = make_boss(), make_boss(pay('x'), pay('y'))\n",
+    )
+
+    one = cli("start", "go", "--app", "boss_written:one")
+    [wait] = cli("waiting", "--ids").lines
+    two = cli("start", "go", "--app", "boss_written:two")
+
+    assert f"next: continuations approve {wait} (or deny)" == one.lines[-1]
+    assert "next: continuations approve WAIT (or deny)" == two.lines[-1]
+
+
 def test_approve_with_the_id_of_a_finished_run_is_rejected(
     cli: CommandLine, runner: Runner
 ) -> None:
@@ -228,3 +275,12 @@ def test_a_finished_run_is_not_cancelled(cli: CommandLine, runner: Runner) -> No
     done = cli("cancel", "j1")
 
     assert (1, True) == (done.exit_code, "already finished" in done.out)
+
+
+def test_a_paused_run_with_waits_is_resumed_next(runner: Runner) -> None:
+    outcome = runner.start("go", run_id="j1")
+    assert isinstance(outcome, Suspended)
+
+    lines = list(outcome_lines(replace(outcome, paused=True)))
+
+    assert "next: continuations resume j1" == lines[-1]

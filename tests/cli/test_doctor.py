@@ -89,6 +89,9 @@ def test_repair_writes_a_new_root_version_that_can_be_resumed(
     assert f"repaired: version {number + 1} is a new root" in done.lines
     assert "next: continuations resume j1" in done.lines[-1]
     assert b"lost" == damaged.read_bytes()
+    shown = cli("show", "j1").lines
+    assert "versions of the run were lost, and it was repaired" in shown
+    assert "next: continuations resume j1" in shown
     again = cli("doctor", "j1", "--repair", "--json")
     assert (1, None) == (again.exit_code, json.loads(again.out)["repaired"])
     assert json.loads(again.out)["goes_on"]

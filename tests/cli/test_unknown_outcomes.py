@@ -26,6 +26,9 @@ def test_answer_settles_a_call_with_unknown_outcome(cli: CommandLine) -> None:
 
     # Then the answer is the result of the call, and the call ran once
     assert (0, "Suspended") == (resumed.exit_code, resumed.lines[0])
+    options = "(or deny, or approve --run-again)"
+    next_step = f"next: continuations answer {row['id']} VALUE {options}"
+    assert next_step == resumed.lines[-1]
     assert ("unknown", "u1") == (row["kind"], row["run_id"])
     assert (0, 'value: "acted 1"') == (answered.exit_code, answered.lines[2])
     ended = cli.run_in_process("resume", "u1", "--app", DYING_APP)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from continuations import Approve, Runner
+from tests.cli.command_line import RUNNERS
 from tests.cli.sample_agents import make_boss, pay
 from tests.present.schema_check import assert_matches_schema
 from tests.scripts import call
@@ -29,8 +30,14 @@ def test_an_empty_store_lists_nothing(cli: CommandLine) -> None:
     state, listing = cli("waiting"), cli("waiting", "--json")
 
     assert (0, "") == (state.exit_code, state.out)
-    assert "No open waits." in state.err
+    folder = cli.folder / "runs"
+    missing = f"No open waits in file:{folder}: the folder {folder} does not exist."
+    assert state.err.startswith(missing)
     assert [] == json.loads(listing.out)
+    assert listing.err == state.err
+    folder.mkdir()
+    assert f"No open waits in file:{folder}.\n" == cli("waiting").err
+    assert "No open waits in memory:.\n" == cli("waiting", "--store", "memory:").err
 
 
 def test_waits_are_listed(cli: CommandLine, runner: Runner) -> None:
@@ -78,6 +85,45 @@ def test_a_run_is_drawn_as_a_tree(cli: CommandLine) -> None:
         f"        waits for approval since {since}",
         f"        {second.id}",
     ] == lines[2:]
+
+
+def test_a_run_that_can_continue_shows_the_next_command(cli: CommandLine) -> None:
+    # Given a run whose model call failed
+    failed = cli.start(f"{RUNNERS}:silent")
+    assert 5 == failed.exit_code
+
+    # When it is shown, also as an earlier version
+    lines = cli("show", "j1").lines
+    earlier = cli("show", "j1", "--version", "1").lines
+
+    # Then only the newest version names the next command
+    assert "j1: suspended" in lines[0]
+    assert "; 0 requests" in lines[1]
+    assert [
+        "no open waits; the run is paused and can continue",
+        "next: continuations resume j1",
+        "silent",
+    ] == lines[2:]
+    assert "next: continuations resume j1" not in earlier
+
+
+def test_a_waiting_run_shows_no_next_command(cli: CommandLine, runner: Runner) -> None:
+    runner.start("go", run_id="j1")
+
+    assert "next:" not in cli("show", "j1").out
+
+
+def test_a_single_request_is_singular(cli: CommandLine) -> None:
+    cli.write_file(
+        "once_written.py",
+        "from continuations import Agent\n"
+        "from continuations.models.scripted import ScriptedModel\n"
+        'clerk = Agent("clerk", model=ScriptedModel(["Done."]))\n',
+    )
+
+    done = cli.start("once_written:clerk")
+
+    assert done.lines[-1].startswith("usage: 1 request, ")
 
 
 def test_a_decided_wait_is_not_shown_as_open(cli: CommandLine) -> None:

@@ -130,3 +130,13 @@ def test_edited_call_that_never_began_is_not_reported_as_run() -> None:
     )
 
     assert "ERROR" == tool_messages.tool_message_text(edited)
+
+
+@pytest.mark.parametrize(("by", "who"), [("kim", "A person"), ("verify", "The tool")])
+def test_denied_unknown_outcome_names_who_confirmed(by: str, who: str) -> None:
+    """The model reads whether a person or the tool confirmed that nothing happened."""
+    decision = replace(make_decision("deny"), by=by)
+
+    state = tool_messages.refused_state(call_row(Unknown("w1")), decision)
+
+    assert f"{who} confirmed that it did not happen" in state.content

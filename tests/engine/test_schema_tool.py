@@ -230,7 +230,7 @@ class OwnTool:
         self.parameters = inner.parameters
         self.schema_json = inner.schema_json
         self.contract_digest = inner.contract_digest
-        self.description_digest = inner.description_digest
+        self.model_text_digest = inner.model_text_digest
         self.version = inner.version
         self.approval = inner.approval
         self.read_only = self.repeatable = self.verifiable = False

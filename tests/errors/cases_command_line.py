@@ -117,6 +117,22 @@ USAGE = Area(
             names=("jane-1",),
         ),
         Case(
+            "cli-wait-for-run",
+            _USAGE,
+            'cli("resume", wait_id, "--app", "payroll:agent")',
+            'cli("resume", "jane-1", "--app", "payroll:agent")',
+            setup=_STARTED,
+            names=("approval-", "jane-1"),
+        ),
+        Case(
+            "cli-run-again-of-an-approval",
+            _USAGE,
+            'cli("approve", wait_id, "--run-again")',
+            _APPROVE,
+            setup=_STARTED,
+            names=("--run-again", "jane-1"),
+        ),
+        Case(
             "cli-who-decides",
             _USAGE,
             'cli("approve", wait_id)',

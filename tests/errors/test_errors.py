@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -163,3 +165,17 @@ def _is_table(value: Any) -> TypeGuard[dict[Any, Any]]:
 
 def _only_problem_types(values: Iterable[Any]) -> Iterator[ProblemType]:
     return (value for value in values if isinstance(value, ProblemType))
+
+
+def test_the_table_may_be_cut_by_its_reader() -> None:
+    """`python -m tests.errors | head` prints no traceback."""
+    command = [sys.executable, "-m", "tests.errors", "cli-without"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        err = process.stderr.read()
+
+    assert (1, "") == (process.returncode, err)

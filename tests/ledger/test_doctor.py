@@ -352,7 +352,7 @@ def test_repair_at_the_last_version_number_is_refused() -> None:
         store = MemoryStore()
         await append_states(store, history(5, 5))
         await store.create(version_key(layout.MAX_VERSIONS), b"garbage")
-        with pytest.raises(Corrupt, match="no number is left after"):
+        with pytest.raises(Corrupt, match="the largest possible version number"):
             await repair_run(store)
 
     run_async(scenario())
@@ -582,7 +582,9 @@ def test_repair_keeps_an_ended_run_ended() -> None:
 
 def test_ids_of_lost_versions_are_not_used_again() -> None:
     state = state_with_waits(1)
-    fresh = with_lost_versions(state, {make_wait(1).id: "open"}, 7, CountingUlids())
+    fresh = with_lost_versions(
+        state, {make_wait(1).id: "undecided"}, 7, CountingUlids()
+    )
     assert state.run.next_id + 8 * 2**20 == fresh.run.next_id
     assert None is find_violation(fresh)
 

@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from continuations.engine.ports import SystemClock
 from continuations.errors import InvalidInput
 from continuations.serve.http import problems
+from continuations.serve.http.request_context import RequestContext
 from continuations.serve.http.request_response import (
     NO_STORE_HEADERS,
     Request,
     Response,
 )
-from continuations.serve.http.routes import ROUTES, RequestContext, Route
+from continuations.serve.http.routes import ROUTES, Route
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from continuations.core.decisions import Verdict
     from continuations.core.waits import Wait
     from continuations.serve.http.links import LinkPayload, VerdictKind
+    from continuations.serve.http.request_context import RequestContext
     from continuations.serve.http.request_response import Response
-    from continuations.serve.http.routes import RequestContext
 
 # The decider's name if the link has no actor.
 UNNAMED_LINK_HOLDER = "the holder of a signed link"

@@ -131,7 +131,11 @@ def method_not_allowed(methods: str) -> Problem:
 
 def too_large(max_bytes: int) -> Problem:
     """Return the problem of a body with more than `max_bytes` bytes."""
-    return Problem(type=_TOO_LARGE, detail=f"A body has at most {max_bytes} bytes.")
+    detail = (
+        f"The limit is {max_bytes} bytes (`max_body_bytes` of the server). Send a "
+        "shorter body."
+    )
+    return Problem(type=_TOO_LARGE, detail=detail)
 
 
 def from_error(error: Exception, *, now: datetime, operation: str) -> Problem:

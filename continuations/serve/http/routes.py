@@ -6,15 +6,15 @@ cheap in a cold process, so pages and the OpenAPI document are imported when nee
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from continuations.errors import RunBusy, StaleRun, WaitNotFound
+from continuations.errors import WaitNotFound
 from continuations.ledger import layout
 from continuations.present import json_forms
 from continuations.serve.http import decision_bodies, problems
+from continuations.serve.http.request_context import RequestContext
 from continuations.serve.http.request_response import Response, json_response
 from continuations.serve.run_responses import (
     outcome_response,
@@ -23,61 +23,12 @@ from continuations.serve.run_responses import (
 )
 
 if TYPE_CHECKING:
-    from continuations.engine.async_runner import AsyncRunner
     from continuations.engine.outcomes import Outcome
-    from continuations.ledger.claims import Clock
-    from continuations.serve.dispatch import Dispatcher
-    from continuations.serve.http.links import Links
     from continuations.serve.http.request_response import Request
     from continuations.wire.continuation import Continuation
 
 MAX_PAGE_SIZE = 1000
 DEFAULT_PAGE_SIZE = 100
-
-_log = logging.getLogger("continuations")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestContext:
-    """One request and everything that its handler needs.
-
-    Attributes:
-        request: The request.
-        path_params: The values of the route's path parameters.
-        identity: The verified identity; empty on a public route.
-        runner: The runner.
-        links: Reads signed links, if the API has any.
-        dispatcher: Resumes runs, if the API has one.
-        clock: The clock for deadlines.
-    """
-
-    request: Request
-    path_params: Mapping[str, str]
-    identity: str
-    runner: AsyncRunner
-    links: Links | None
-    dispatcher: Dispatcher | None
-    clock: Clock
-
-    async def wake(self, run_id: str) -> bool:
-        """Give a run to the dispatcher; return whether that worked.
-
-        The decision is recorded in any case. A failure is logged, and the next sweep
-        resumes the run.
-        """
-        if self.dispatcher is None:
-            return False
-        try:
-            await self.dispatcher.wake(run_id)
-        except (RunBusy, StaleRun):
-            # The worker that holds the run reads new decisions before it stops.
-            return False
-        except Exception:  # noqa: BLE001 - a recorded decision is never an error
-            text = "run %s is decided but was not resumed; the next sweep resumes it"
-            _log.warning(text, run_id, exc_info=True)
-            return False
-        return True
-
 
 RouteHandler: TypeAlias = Callable[[RequestContext], Awaitable[Response]]
 

@@ -1,0 +1,62 @@
+"""One request of the HTTP API, with everything that its handler needs."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from continuations.errors import RunBusy, StaleRun
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from continuations.engine.async_runner import AsyncRunner
+    from continuations.ledger.claims import Clock
+    from continuations.serve.dispatch import Dispatcher
+    from continuations.serve.http.links import Links
+    from continuations.serve.http.request_response import Request
+
+_log = logging.getLogger("continuations")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestContext:
+    """One request and everything that its handler needs.
+
+    Attributes:
+        request: The request.
+        path_params: The values of the route's path parameters.
+        identity: The verified identity; empty on a public route.
+        runner: The runner.
+        links: Reads signed links, if the API has any.
+        dispatcher: Resumes runs, if the API has one.
+        clock: The clock for deadlines.
+    """
+
+    request: Request
+    path_params: Mapping[str, str]
+    identity: str
+    runner: AsyncRunner
+    links: Links | None
+    dispatcher: Dispatcher | None
+    clock: Clock
+
+    async def wake(self, run_id: str) -> bool:
+        """Give a run to the dispatcher; return whether that worked.
+
+        The decision is recorded in any case. A failure is logged, and the next sweep
+        resumes the run.
+        """
+        if self.dispatcher is None:
+            return False
+        try:
+            await self.dispatcher.wake(run_id)
+        except (RunBusy, StaleRun):
+            # The worker that holds the run reads new decisions before it stops.
+            return False
+        except Exception:  # noqa: BLE001 - a recorded decision is never an error
+            text = "run %s is decided but was not resumed; the next sweep resumes it"
+            _log.warning(text, run_id, exc_info=True)
+            return False
+        return True
