@@ -48,7 +48,7 @@ def test_second_decision_error_names_the_first_decider(
     # Then the error names kim's decision
     assert (5, "") == (late.exit_code, late.out)
     assert late.err.startswith("AlreadyDecided: ")
-    assert "deny by kim" in late.err
+    assert "denied by kim" in late.err
     assert 1 == len(late.err.splitlines())
 
 

@@ -39,6 +39,9 @@ UNREACHED: dict[str, str] = {
     ),
     "continuations/ledger/decisions.py:_read_first_decision": _ERASED,
     "continuations/ledger/decisions.py:_decide_closed_wait": _ERASED,
+    "continuations/ledger/decisions.py:_refuse_reference": (
+        "jsonschema_rs calls it, and `decide` raises `DecisionRefused` in its place."
+    ),
     "continuations/ledger/doctor.py:repair": "two repairs at the same moment",
     "continuations/ledger/doctor.py:_check_repairable#5": "version 9,999,999,999",
     "continuations/ledger/doctor.py:_check_repairable#6": _BYTES,
