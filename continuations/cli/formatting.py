@@ -12,7 +12,8 @@ from continuations.cli.wait_status import decision_text
 from continuations.engine.outcomes import Failed, Finished, Suspended
 from continuations.present.escaping import escape_invisible, indent_escaped
 from continuations.present.json_forms import indented_json
-from continuations.present.wait_text import readable_time, wait_facts
+from continuations.present.wait_text import wait_facts
+from continuations.wire.fields import readable_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -14,7 +14,7 @@ from continuations.cli.wait_status import decision_text
 from continuations.core import jsontext
 from continuations.engine.readiness import is_runnable
 from continuations.present.escaping import escape_invisible, indent_escaped
-from continuations.present.wait_text import readable_time
+from continuations.wire.fields import readable_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -9,7 +9,8 @@ from continuations.engine import portal
 from continuations.ledger.arrivals import read_decision
 from continuations.ledger.objects import Objects
 from continuations.present.decided_waits import decided_wait_ids
-from continuations.present.wait_text import DECISION_WORDS, readable_time
+from continuations.present.wait_text import DECISION_WORDS
+from continuations.wire.fields import readable_time
 
 if TYPE_CHECKING:
     from continuations import Continuation, Decision

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from continuations.errors import AgentChanged
+from continuations.engine.code_changes import find_code_changes
+from continuations.errors import AgentChanged, FormatError
 
 if TYPE_CHECKING:
     from continuations.authoring.agent import Agent
+    from continuations.authoring.manifest import ManifestChange
     from continuations.authoring.registry import AgentRegistry
     from continuations.authoring.tool_protocol import ToolProtocol
     from continuations.core.calls import CallRow
@@ -63,15 +66,35 @@ class StackBinding:
             return tool
         agent = self.agent(state, call.frame_id).name
         change = (
-            "is missing" if tool is None else "has other parameters or another version"
+            f"is missing in agent {agent!r}"
+            if tool is None
+            else f"of agent {agent!r} has changed: {self._tool_change(state, call)}"
         )
         msg = (
             f"run {state.run.id}: call {call.id} is pending, and its tool "
-            f"{call.tool!r} {change} in agent {agent!r}. Nothing ran, and nothing was "
+            f"{call.tool!r} {change}. Nothing ran, and nothing was "
             "written. Resume with the code that the call was made for, or cancel the "
             "run."
         )
         raise AgentChanged(msg, run_id=state.run.id)
+
+    def _tool_change(self, state: RunState, call: CallRow) -> str:
+        names = [call.tool]
+        frame = state.frames[call.frame_id]
+        while frame.parent_call_id is not None:
+            parent = state.calls[frame.parent_call_id]
+            names.append(parent.tool)
+            frame = state.frames[parent.frame_id]
+        where = "/".join(reversed([*names, frame.agent]))
+        changes: tuple[ManifestChange, ...] = ()
+        with suppress(FormatError):
+            changes = find_code_changes(state, self._agent_registry)
+        for change in changes:
+            if change.where == where and change.kind == "incompatible":
+                return change.what
+        # A resume that ran other calls has replaced the manifest. Or the path goes
+        # through a circle of agents, and the manifest has only the shortest path.
+        return "it has other parameters or another version"
 
     def check_agents(self, state: RunState) -> None:
         """Raise `AgentChanged` unless this process has the agent of every frame."""

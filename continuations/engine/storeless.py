@@ -179,6 +179,12 @@ async def resume_async(
         AgentChanged: The code of a pending call has changed.
         ModelError: A model did not reply. Its `continuation` can be resumed.
     """
+    if isinstance(data, Agent):
+        msg = (
+            "data must be a Continuation or its bytes, got an Agent. Call "
+            "resume(data, agent): data comes first."
+        )
+        raise InvalidInput(msg)
     _check_agent(agent)
     ports = Ports()
     continuation = (

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from continuations.core.run import Claim
 from continuations.errors import ClockOff, RunBusy
+from continuations.wire.fields import readable_time
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -113,10 +114,12 @@ def check_free(run: RunRow, now: datetime) -> None:
     claim = run.claim
     if claim is None or claim.until <= now:
         return
+    # Rounded up, so that a resume after the printed time finds the run free.
+    whole_second = claim.until + timedelta(milliseconds=999)
     msg = (
         f"run {run.id} is busy: another process holds its claim until "
-        f"{claim.until.isoformat()}. Nothing was done here. Resume the run after that "
-        "time if it has not advanced."
+        f"{readable_time(whole_second)}. Nothing was done here. If that process died, "
+        "its claim still lasts until this time. After it, `resume` works."
     )
     raise RunBusy(msg, run_id=run.id, until=claim.until)
 

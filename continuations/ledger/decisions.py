@@ -32,6 +32,7 @@ from continuations.errors import (
 from continuations.ledger import layout, markers, waits
 from continuations.ledger.arrivals import read_decision
 from continuations.ledger.objects import AlreadyExists
+from continuations.wire.fields import readable_time
 from continuations.wire.records import encode_decision
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
     from continuations.ledger.objects import Objects
 
     DigestCheck = Callable[[str], None]
+
+_PARTICIPLES = {"approve": "approved", "deny": "denied", "answer": "answered"}
 
 
 async def decide(
@@ -343,9 +346,10 @@ def late_decision_error(recorded: Decision, run_id: str) -> ContinuationsError:
     if recorded.kind == "expire":
         return _expired_error(recorded.wait_id, run_id)
     msg = (
-        f"wait {recorded.wait_id} is already decided: {recorded.kind}"
-        f"{f' by {recorded.by}' if recorded.by else ''} at {recorded.at.isoformat()}. "
-        "Your decision was not recorded."
+        f"wait {recorded.wait_id} is already decided: {_PARTICIPLES[recorded.kind]}"
+        f"{f' by {recorded.by}' if recorded.by else ''} at "
+        f"{readable_time(recorded.at)}. No other decision was recorded. Read the "
+        "recorded one in error.decision, and resume the run."
     )
     return AlreadyDecided(
         msg, run_id=run_id, wait_id=recorded.wait_id, decision=recorded

@@ -8,9 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from continuations.wire.fields import readable_time
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import datetime
 
     from continuations.core.waits import Wait
 
@@ -72,8 +73,3 @@ def wait_facts(wait: Wait) -> dict[str, str]:
         "If expired": "the run stops" if wait.expiry_stops else None,
     }
     return {label: fact for label, fact in facts.items() if fact is not None}
-
-
-def readable_time(moment: datetime) -> str:
-    """Return a moment for people: `2026-11-21 14:00:00 UTC`."""
-    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"

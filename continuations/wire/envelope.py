@@ -144,8 +144,8 @@ def _check_envelope(data: bytes, name: str) -> tuple[int, int]:
         if not data.strip(b"\0"):
             raise _corrupt_error(name, "it is empty")
         raise FormatError(
-            f"{name} is not an object of continuations. It was not changed. Check "
-            "which file or object you passed."
+            f"{name} is not an object of continuations. It was not changed. "
+            f"{_doctor_advice(name) or 'Check which file or object you passed.'}"
         )
     number = int.from_bytes(data[4:6], "big")
     intact = len(data) >= _PREFIX_BYTES + _DIGEST_BYTES and (
@@ -167,10 +167,21 @@ def _check_envelope(data: bytes, name: str) -> tuple[int, int]:
 
 
 def _corrupt_error(name: str, why: str) -> Corrupt:
-    return Corrupt(
+    msg = (
         f"{name} is damaged: {why}. It was not changed. Restore it from a backup or "
-        "from an earlier version of the object in the bucket."
+        f"from an earlier version of the object in the bucket. {_doctor_advice(name)}"
     )
+    return Corrupt(msg.rstrip())
+
+
+def _doctor_advice(name: str) -> str:
+    """Return how to repair the run of a stored object, or "" for other bytes."""
+    # A stored object has its key as name: runs/RUN/... or waits/WAIT@RUN.
+    folder, _, rest = name.partition("/")
+    if folder not in ("runs", "waits"):
+        return ""
+    run_id = rest.partition("/")[0].rpartition("@")[2]
+    return f"`continuations doctor {run_id}` checks the run and can repair it."
 
 
 def _to_msgpack(value: object) -> bytes:

@@ -174,14 +174,30 @@ def _make_root(root: str) -> None:
     try:
         os.mkdir(root, 0o700)  # noqa: PTH102 -- see above
     except FileExistsError:
-        return
+        _check_link(root)
     except FileNotFoundError:
         above = os.path.dirname(root)  # noqa: PTH120 -- see above
         _make_root(above)
         with _open_parent(above) as higher:
             if higher is not None:
                 flush(higher)
-        _make_root(root)
+        _make_root_in(above, root)
+
+
+def _make_root_in(above: str, root: str) -> None:
+    """Make the root in a folder that exists."""
+    try:
+        with suppress(FileExistsError):
+            os.mkdir(root, 0o700)  # noqa: PTH102 -- see above
+    except FileNotFoundError:
+        # The caller would try again after a FileNotFoundError. /proc always raises it.
+        raise Unavailable(None, f"no folder can be made in {above!r}") from None
+
+
+def _check_link(path: str) -> None:
+    if os.path.islink(path) and not os.path.exists(path):  # noqa: PTH110, PTH114 -- see above
+        why = "is a symbolic link to a folder that does not exist"
+        raise Unavailable(None, f"{path!r} {why}")
 
 
 @contextmanager

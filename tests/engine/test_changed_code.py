@@ -13,12 +13,20 @@ APP = "tests.engine.app_variants:versioned_agents"
 
 
 @pytest.mark.parametrize(
-    "code", ["schema", "vanished", "version", "renamed", "child", "no agent"]
+    ("code", "change"),
+    [
+        ("schema", "'pay' of agent 'child' has changed: the parameters changed."),
+        ("vanished", "'pay' is missing in agent 'child'."),
+        ("version", "has changed: the declared version was None and is 2."),
+        ("renamed", ""),
+        ("child", ""),
+        ("no agent", ""),
+    ],
 )
 def test_change_of_the_pending_call_raises_agent_changed_and_writes_nothing(
-    environment: RunEnvironment, code: str
+    environment: RunEnvironment, code: str, change: str
 ) -> None:
-    """The error is typed, and the old code can still resume the run."""
+    """The error names the change, and the old code can still resume the run."""
     # Given an approved call
     [wait] = environment.run("start", "r1", "go", app=APP)["waits"]
     environment.approve(wait)
@@ -29,6 +37,7 @@ def test_change_of_the_pending_call_raises_agent_changed_and_writes_nothing(
 
     # Then the error names the run, and the store is unchanged
     assert ("AgentChanged", "r1") == (result["raised"], result["run_id"])
+    assert change in result["message"]
     assert before == environment.objects()
     assert [] == environment.effects()
 

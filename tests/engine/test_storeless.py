@@ -17,6 +17,7 @@ from continuations import (
     Deny,
     Finished,
     FormatError,
+    InvalidInput,
     Suspended,
     WaitNotFound,
     resume,
@@ -159,6 +160,15 @@ def test_invalid_bytes_raise_a_typed_error() -> None:
         flipped[place] ^= 0x10
         with pytest.raises((FormatError, Corrupt)):
             Continuation.from_bytes(bytes(flipped))
+
+
+def test_resume_with_agent_before_data_says_the_order() -> None:
+    """The type checker's error comes too late for a person at a prompt."""
+    swapped: Any = make_payment_agent("a")
+    data: Any = start_suspended_run("a").continuation.to_bytes()
+
+    with pytest.raises(InvalidInput, match="data comes first"):
+        resume(swapped, data)
 
 
 def test_changed_code_is_rejected_without_a_store() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from continuations.errors import Corrupt, FormatError, WaitNotFound
+from continuations.errors import Corrupt, FormatError, InvalidInput, WaitNotFound
 from tests.errors.case import Area, Case
 
 _DATA = "data = run(clerk(), TASK).continuation.to_bytes()"
@@ -71,6 +71,14 @@ BYTES = Area(
             'resume(b"rubbish", clerk())',
             "resume(data, clerk())",
             setup=_DATA,
+        ),
+        Case(
+            "bytes-resume-agent-first",
+            InvalidInput,
+            "resume(clerk(), data)",
+            "resume(data, clerk())",
+            setup=_DATA,
+            names=("resume(data, agent)",),
         ),
         Case(
             "bytes-of-a-run-with-an-impossible-row",

@@ -322,6 +322,18 @@ STORES = Area(
             )
         ),
         Case(
+            "file-root-below-a-dangling-link",
+            storage.Unavailable,
+            'store.create("runs/a", b"")',
+            '(folder / "missing").mkdir(); store.create("runs/a", b"")',
+            setup="""
+                (folder / "link").symlink_to(folder / "missing")
+                root = folder / "link" / "store"
+                store = storage.SyncStore(storage.FileStore(root))
+            """,
+            names=("link",),
+        ),
+        Case(
             "file-that-is-a-folder",
             storage.NotFound,
             'store.read("runs/a")',

@@ -19,6 +19,7 @@ from continuations.ledger.claims import (
     next_attempt,
     released,
 )
+from continuations.wire.fields import readable_time
 from tests.ledger.fake_clock import MOMENT, FakeClock, seconds_after_start
 from tests.ledger.runs import RUN, make_state, make_wait
 
@@ -207,7 +208,9 @@ def test_claim_lasts_until_its_end(seconds: float, *, busy: bool) -> None:
         check_free(run, MOMENT)
     assert run.claim is not None
     assert (RUN, run.claim.until) == (caught.value.run_id, caught.value.until)
-    assert run.claim.until.isoformat() in str(caught.value)
+    text = str(caught.value)
+    assert readable_time(run.claim.until + timedelta(milliseconds=999)) in text
+    assert "After it, `resume` works." in text
 
 
 def test_run_without_a_claim_is_free() -> None:

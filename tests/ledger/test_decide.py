@@ -35,6 +35,8 @@ from continuations.ledger.decisions import (
 )
 from continuations.ledger.objects import Objects
 from continuations.ledger.versions import Versions
+from continuations.present.wait_text import DECISION_WORDS
+from continuations.wire.fields import readable_time
 from continuations_storage import FileStore, MemoryStore, errors
 from continuations_storage.faults import FaultyStore, lost_reply, on, refused
 from tests.ledger.fake_clock import MOMENT, make_ulid, seconds_after_start
@@ -215,7 +217,10 @@ def test_second_decision_gets_already_decided_with_the_first(
 
         assert recorded == caught.value.decision
         assert (RUN, make_wait_id()) == (caught.value.run_id, caught.value.wait_id)
-        assert recorded.kind in str(caught.value)
+        text = str(caught.value)
+        assert f"{DECISION_WORDS[recorded.kind].lower()} " in text
+        assert f"at {readable_time(recorded.at)}. " in text
+        assert "error.decision, and resume the run." in text
         assert recorded == await read_decision(objects, make_wait_id())
         assert [recorded.marker] == await all_keys(objects, layout.MARKERS_PREFIX)
         assert [] == await all_keys(objects, layout.WAITS_PREFIX)

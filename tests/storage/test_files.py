@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import tempfile
 import time
@@ -89,6 +90,33 @@ def test_root_that_is_a_file_is_unavailable(tmp_path: Path) -> None:
         with pytest.raises(Unavailable, match="is not a folder"):
             asyncio.run(work)
     assert b"" == (tmp_path / "file").read_bytes()
+
+
+@pytest.mark.parametrize("below", ["", "x", "x/y"])
+def test_root_below_a_dangling_link_is_unavailable(tmp_path: Path, below: str) -> None:
+    """The error names the link, for example to a volume that is not mounted."""
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "missing")
+
+    with pytest.raises(Unavailable, match="link' is a symbolic link to a folder that"):
+        create(FileStore(link / below), "a")
+    assert [link] == list(tmp_path.iterdir())
+
+
+def test_root_where_no_folder_can_be_made_is_unavailable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In /proc, for example, mkdir() reports a missing folder."""
+    mkdir = os.mkdir
+
+    def mkdir_as_in_proc(path: str, *args: Any, **options: Any) -> None:
+        if os.path.basename(path) == "root":  # noqa: PTH119 - the store uses os, too
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory")
+        mkdir(path, *args, **options)
+
+    monkeypatch.setattr(os, "mkdir", mkdir_as_in_proc)
+    with pytest.raises(Unavailable, match="no folder can be made in "):
+        create(FileStore(tmp_path / "root"), "a")
 
 
 def test_files_with_invalid_names_are_not_listed(

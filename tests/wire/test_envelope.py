@@ -406,3 +406,19 @@ def test_from_bytes_accepts_bytearray_and_memoryview(
     assert Continuation(new_state()) == Continuation.from_bytes(
         kind(small_continuation())
     )
+
+
+@pytest.mark.parametrize("data", [b"rubbish", b"CONT rubbish"])
+def test_error_of_a_stored_object_names_its_key_and_the_doctor(data: bytes) -> None:
+    for key in (NAME, "waits/approval-01@jane-1"):
+        with pytest.raises(FormatError) as caught:
+            decode_object(data, key)
+
+        text = str(caught.value)
+        assert text.startswith(f"{key} is ")
+        assert text.endswith(
+            "`continuations doctor jane-1` checks the run and can repair it."
+        )
+    with pytest.raises(FormatError) as caught:
+        Continuation.from_bytes(data)
+    assert "doctor" not in str(caught.value)

@@ -17,10 +17,10 @@ from continuations.present.json_forms import indented_json
 from continuations.present.wait_text import (
     DECISION_WORDS,
     WAIT_WORDS,
-    readable_time,
     wait_facts,
 )
 from continuations.serve.http.request_response import NO_STORE_HEADERS, Response
+from continuations.wire.fields import readable_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
