@@ -77,7 +77,7 @@ def next_step_lines(continuation: Continuation) -> Iterator[Line]:
         yield Line("", "versions of the run were lost, and it was repaired")
     # A failed model call and a pause leave the same state; neither stores a reason.
     waits = "" if continuation.waits else "no open waits; "
-    yield Line("", f"{waits}the run is paused and can continue")
+    yield Line("", f"{waits}the run can continue")
     yield Line("", f"next: continuations resume {escape_invisible(run.id)}")
 
 

@@ -100,7 +100,7 @@ def test_a_run_that_can_continue_shows_the_next_command(cli: CommandLine) -> Non
     assert "j1: suspended" in lines[0]
     assert "; 0 requests" in lines[1]
     assert [
-        "no open waits; the run is paused and can continue",
+        "no open waits; the run can continue",
         "next: continuations resume j1",
         "silent",
     ] == lines[2:]
