@@ -78,13 +78,16 @@ def test_all_keys_iterates_over_every_page() -> None:
 
 
 def test_close_ends_the_thread_and_later_calls_fail() -> None:
+    before = set(threading.enumerate())
     store = SyncStore(MemoryStore())
     store.keys("")
+    [thread] = set(threading.enumerate()) - before
+    assert "continuations-store" == thread.name
 
     store.close()
     store.close()
 
-    assert "continuations-store" not in {each.name for each in threading.enumerate()}
+    assert not thread.is_alive()
     with pytest.raises(RuntimeError, match="closed"):
         store.read("a")
 
