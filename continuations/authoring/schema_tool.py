@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, Concatenate, TypeAlias
 
 from continuations.authoring import callables, strict_json
 from continuations.authoring.base_tool import BaseTool
@@ -137,7 +137,7 @@ class SchemaTool(BaseTool):
             # Masked, because an error's text becomes the note of a wait, which other
             # people read. The retriever keeps a schema from fetching a URL or a file.
             return jsonschema_rs.validator_for(
-                self._schema, mask="the value", retriever=_refuse_reference
+                self._schema, mask="the value", retriever=jsontext.refuse_reference
             )
         except ValueError as error:
             msg = f"tool {self.name}: schema is not a valid JSON Schema"
@@ -230,11 +230,6 @@ def _is_context(parameter: inspect.Parameter, function: Callable[..., Any]) -> b
         # The schema defines the arguments, not the annotation. The text `ToolContext`
         # is recognized even if its module is not imported.
         return False
-
-
-def _refuse_reference(uri: str) -> NoReturn:
-    msg = f"the schema refers to another document ({uri[:80]!r})"
-    raise ValueError(msg)
 
 
 def _describe_all(errors: Sequence[ValidationError]) -> str:

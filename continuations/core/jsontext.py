@@ -202,3 +202,9 @@ def digest(*parts: str) -> str:
         state.update(len(data).to_bytes(8, "big"))
         state.update(data)
     return state.hexdigest()
+
+
+def refuse_reference(uri: str) -> NoReturn:
+    """Raise `ValueError`, so that a JSON Schema cannot make a process fetch a URL."""
+    msg = f"the schema refers to another document ({uri[:80]!r})"
+    raise ValueError(msg)

@@ -1,4 +1,4 @@
-"""End a run as failed or cancelled, and close the waits that end with it."""
+"""End a run as failed or cancelled, and close its open waits."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from continuations.core import jsontext
 from continuations.core.decisions import (
@@ -254,7 +254,7 @@ def _check_arguments(wait: Wait, edited_arguments: object) -> None:
         # Values are masked, because error messages are logged. A stored schema must not
         # make this process fetch a URL.
         validator = jsonschema_rs.validator_for(
-            wait.schema, mask="the value", retriever=_refuse_reference
+            wait.schema, mask="the value", retriever=jsontext.refuse_reference
         )
         problems = [
             f"{'.'.join(map(str, error.instance_path)) or 'arguments'}: {error.message}"
@@ -269,11 +269,6 @@ def _check_arguments(wait: Wait, edited_arguments: object) -> None:
         raise _refused_error(
             wait, f"arguments do not match the schema ({'; '.join(problems[:5])})"
         )
-
-
-def _refuse_reference(uri: str) -> NoReturn:
-    msg = f"the schema refers to another document ({uri[:80]!r})"
-    raise ValueError(msg)
 
 
 async def _decide_closed_wait(

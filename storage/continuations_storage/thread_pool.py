@@ -90,8 +90,8 @@ class _ProcessThreads:
         try:
             threading.Thread(target=self._run_tasks, name=name, daemon=True).start()
         except RuntimeError:
-            # The system allows no more threads: the others run the function, or, if
-            # there are none, this one does.
+            # The system allows no more threads. The other threads run the function. If
+            # the pool has no other thread, the calling thread runs it.
             with self._lock:
                 self._threads -= 1
                 alone = self._threads == 0

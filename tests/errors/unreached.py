@@ -22,15 +22,15 @@ UNREACHED: dict[str, str] = {
     "continuations/authoring/schema_tool.py:SchemaTool._values_by_name": (
         "another schema is another contract, which is compared before"
     ),
-    "continuations/authoring/schema_tool.py:_refuse_reference": (
-        "schema-tool-reference reaches it; another language is between the frames"
-    ),
     "continuations/authoring/subagent.py:AgentTool.invoke": _FAULT_OF_OURS,
     "continuations/core/delta.py": _BYTES,
     "continuations/core/draft.py": _FAULT_OF_OURS,
     "continuations/core/jsontext.py:_check_limits#2": "a text of a million brackets",
     "continuations/core/jsontext.py:_refuse_lossy#2": "a value of a million lists",
     "continuations/core/jsontext.py:parse#1": _BACKSTOP,
+    "continuations/core/jsontext.py:refuse_reference": (
+        "schema-tool-reference reaches it; another language is between the frames"
+    ),
     "continuations/core/messages.py:Message.from_json": _BYTES,
     "continuations/core/reducer.py": _FAULT_OF_OURS,
     "continuations/core/transitions.py": _FAULT_OF_OURS,
@@ -39,9 +39,6 @@ UNREACHED: dict[str, str] = {
     ),
     "continuations/ledger/decisions.py:_read_first_decision": _ERASED,
     "continuations/ledger/decisions.py:_decide_closed_wait": _ERASED,
-    "continuations/ledger/decisions.py:_refuse_reference": (
-        "jsonschema_rs calls it, and `decide` raises `DecisionRefused` in its place."
-    ),
     "continuations/ledger/doctor.py:repair": "two repairs at the same moment",
     "continuations/ledger/doctor.py:_check_repairable#5": "version 9,999,999,999",
     "continuations/ledger/doctor.py:_check_repairable#6": _BYTES,
