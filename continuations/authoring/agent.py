@@ -154,7 +154,7 @@ class Agent:
         """
         return AgentTool(self, name=name, description=description, approval=approval)
 
-    @cached_property
+    @property
     def tools_by_name(self) -> Mapping[str, ToolProtocol]:
         """The tools by name, in their order.
 
@@ -162,6 +162,10 @@ class Agent:
             InvalidInput: `tools` is not a list, an item cannot be a tool, or two
                 tools have the same name.
         """
+        return self._tools_by_name
+
+    @cached_property
+    def _tools_by_name(self) -> Mapping[str, ToolProtocol]:
         tools: dict[str, ToolProtocol] = {}
         for tool_like in self._resolve_tools():
             tool = self._to_tool(tool_like)
@@ -227,7 +231,7 @@ class Agent:
 
     # Model, input and output --------------------------------------------------
 
-    @cached_property
+    @property
     def instructions_digest(self) -> str:
         """The digest of the instructions."""
         return jsontext.digest(self.instructions)

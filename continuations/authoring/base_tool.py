@@ -20,9 +20,9 @@ from continuations.errors import InvalidInput
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from continuations.authoring.agent import Agent
     from continuations.authoring.approval import Condition, Duration
     from continuations.authoring.context import ToolContext
+    from continuations.authoring.tool_protocol import AgentProtocol
 
 _TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # the names that providers accept
 
@@ -93,7 +93,7 @@ class BaseTool(ABC):
         return self.verify is not None
 
     @property
-    def sub_agent(self) -> Agent | None:
+    def sub_agent(self) -> AgentProtocol | None:
         """The agent that a call starts; `None` for every tool but an agent's."""
         return None
 

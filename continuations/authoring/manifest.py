@@ -21,8 +21,7 @@ from continuations.errors import Corrupt, FormatError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from continuations.authoring.agent import Agent
-    from continuations.authoring.tool_protocol import ToolProtocol
+    from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
 
 FORMAT = 1
 _DIGEST_LENGTH = 12  # 48 bits; an attacker gains nothing from a collision
@@ -48,7 +47,7 @@ class ManifestChange:
     what: str
 
 
-def make_manifest(root: Agent, *, sdk_version: str) -> str:
+def make_manifest(root: AgentProtocol, *, sdk_version: str) -> str:
     """Return the manifest of an agent and its sub-agents, as canonical JSON."""
     positions: dict[int, int] = {id(root): 0}
     agents = [root]
@@ -65,7 +64,7 @@ def make_manifest(root: Agent, *, sdk_version: str) -> str:
     return jsontext.canonical(data)
 
 
-def _agent_row(agent: Agent, positions: dict[int, int]) -> dict[str, Any]:
+def _agent_row(agent: AgentProtocol, positions: dict[int, int]) -> dict[str, Any]:
     tools = {
         name: _tool_row(tool, positions) for name, tool in agent.tools_by_name.items()
     }

@@ -13,27 +13,26 @@ from continuations.errors import AgentChanged, InvalidInput
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from continuations.authoring.agent import Agent
-    from continuations.authoring.tool_protocol import ToolProtocol
+    from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
 
 
 class AgentRegistry:
     """The agents that this process can start and resume."""
 
-    def __init__(self, roots: Sequence[Agent]) -> None:
+    def __init__(self, roots: Sequence[AgentProtocol]) -> None:
         """Register root agents; raises `InvalidInput` if two have one name."""
-        self._roots: dict[str, Agent] = {}
+        self._roots: dict[str, AgentProtocol] = {}
         for agent in roots:
             if agent.name in self._roots:
                 msg = f"two root agents are named {agent.name}: rename one of them."
                 raise InvalidInput(msg)
             self._roots[agent.name] = agent
 
-    def find_root_agent(self, name: str) -> Agent | None:
+    def find_root_agent(self, name: str) -> AgentProtocol | None:
         """Return a root agent by name, or `None`."""
         return self._roots.get(name)
 
-    def root_agent(self, name: str) -> Agent:
+    def root_agent(self, name: str) -> AgentProtocol:
         """Return a root agent by name; raises `AgentChanged`."""
         agent = self._roots.get(name)
         if agent is not None:
@@ -45,7 +44,7 @@ class AgentRegistry:
         )
         raise AgentChanged(msg)
 
-    def sub_agent(self, agent: Agent, tool_name: str) -> Agent:
+    def sub_agent(self, agent: AgentProtocol, tool_name: str) -> AgentProtocol:
         """Return the agent that a tool of an agent starts; raises `AgentChanged`."""
         sub_agent = self.tool(agent, tool_name).sub_agent
         if sub_agent is not None:
@@ -57,7 +56,7 @@ class AgentRegistry:
         )
         raise AgentChanged(msg)
 
-    def tool(self, agent: Agent, tool_name: str) -> ToolProtocol:
+    def tool(self, agent: AgentProtocol, tool_name: str) -> ToolProtocol:
         """Return a tool of an agent by name; raises `AgentChanged`."""
         tool = agent.get_tool(tool_name)
         if tool is not None:

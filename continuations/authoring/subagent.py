@@ -10,10 +10,10 @@ from continuations.authoring.base_tool import BaseTool
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from continuations.authoring.agent import Agent
     from continuations.authoring.approval import ApprovalPolicy, Condition
     from continuations.authoring.context import ToolContext
     from continuations.authoring.input_spec import InputSpec
+    from continuations.authoring.tool_protocol import AgentProtocol
 
 
 class AgentTool(BaseTool):
@@ -24,7 +24,7 @@ class AgentTool(BaseTool):
 
     def __init__(
         self,
-        agent: Agent,
+        agent: AgentProtocol,
         *,
         name: str | None = None,
         description: str | None = None,
@@ -40,7 +40,7 @@ class AgentTool(BaseTool):
         return f"<AgentTool {self.name} of {self._agent.name}>"
 
     @property
-    def sub_agent(self) -> Agent:
+    def sub_agent(self) -> AgentProtocol:
         """The agent that a call starts."""
         return self._agent
 

@@ -1,4 +1,7 @@
-"""The protocol of a tool: everything that the engine asks a tool.
+"""The protocols of a tool and of an agent: everything that the engine asks them.
+
+Both stand in one module, because each names the other: an agent has tools, and a tool
+may start an agent. `Agent` and the classes of tools import only this module.
 
 Arguments exist in three forms, and each form has one name in this package:
 
@@ -22,10 +25,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from continuations.authoring.agent import Agent
     from continuations.authoring.approval import ApprovalPolicy
     from continuations.authoring.context import ToolContext
     from continuations.core.decisions import Answer, Approve, Deny
+    from continuations.core.model_protocol import Model, OutputSchema
 
 
 class ToolProtocol(Protocol):
@@ -96,7 +99,7 @@ class ToolProtocol(Protocol):
         ...
 
     @property
-    def sub_agent(self) -> Agent | None:
+    def sub_agent(self) -> AgentProtocol | None:
         """The agent that runs, in a new frame, instead of `invoke`.
 
         `None`: the engine executes a call with `invoke`.
@@ -171,6 +174,87 @@ class ToolProtocol(Protocol):
             - `Deny()`: it did not take effect, and must not run any more.
             - `None`: unknown.
         """
+        ...
+
+
+class AgentProtocol(Protocol):
+    """An agent whose frames the engine runs. `Agent` implements it."""
+
+    @property
+    def name(self) -> str:
+        """The name of the agent."""
+        ...
+
+    @property
+    def description(self) -> str | None:
+        """The description for the model of a calling agent; `None`: the default."""
+        ...
+
+    @property
+    def instructions(self) -> str:
+        """The system message at the start of each conversation."""
+        ...
+
+    @property
+    def instructions_digest(self) -> str:
+        """The digest of the instructions."""
+        ...
+
+    @property
+    def model(self) -> str | Model | None:
+        """The name of a model, or a `Model`; `None`: a turn raises `ModelError`."""
+        ...
+
+    @property
+    def model_name(self) -> str | None:
+        """The name of the model; `None` if the agent has no model."""
+        ...
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """Options that are sent to the provider unchanged."""
+        ...
+
+    @property
+    def max_turns(self) -> int | None:
+        """The limit of model turns in one frame; `None`: no limit."""
+        ...
+
+    @property
+    def input_type(self) -> Any:
+        """The type of the arguments when another agent calls this one."""
+        ...
+
+    @property
+    def output_type(self) -> Any:
+        """The type of the final reply."""
+        ...
+
+    @property
+    def output_schema(self) -> OutputSchema | None:
+        """The JSON Schema of the final reply; `None` if the output is text."""
+        ...
+
+    @property
+    def tools_by_name(self) -> Mapping[str, ToolProtocol]:
+        """The tools by name, in their order."""
+        ...
+
+    @property
+    def tool_specs(self) -> list[tuple[str, str, Mapping[str, Any]]]:
+        """Name, description and JSON Schema of each tool, in their order."""
+        ...
+
+    def get_tool(self, name: str) -> ToolProtocol | None:
+        """Return a tool by name; `None` if the agent has no tool of this name."""
+        ...
+
+    def first_user_message(self, arguments_json: str) -> str:
+        """Return the text of the first user message for the arguments of a call."""
+        ...
+
+    def parse_output(self, text: str) -> Any:
+        """Return the output that a final reply contains; raises `OutputInvalid`."""
         ...
 
 

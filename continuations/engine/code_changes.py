@@ -10,15 +10,15 @@ from continuations.authoring.manifest import compare_manifests, make_manifest
 from continuations.version import __version__
 
 if TYPE_CHECKING:
-    from continuations.authoring.agent import Agent
     from continuations.authoring.manifest import ManifestChange
     from continuations.authoring.registry import AgentRegistry
+    from continuations.authoring.tool_protocol import AgentProtocol
     from continuations.core.state import RunState
 
 _log = logging.getLogger("continuations")
 
 
-def current_manifest(agent: Agent) -> str:
+def current_manifest(agent: AgentProtocol) -> str:
     """Return the manifest of an agent's code in this process."""
     return make_manifest(agent, sdk_version=__version__)
 

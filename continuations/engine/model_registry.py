@@ -9,7 +9,7 @@ from continuations.core.model_protocol import ModelReply
 from continuations.errors import ModelError
 
 if TYPE_CHECKING:
-    from continuations.authoring.agent import Agent
+    from continuations.authoring.tool_protocol import AgentProtocol
     from continuations.core.model_protocol import Model, ModelRequest
 
 
@@ -19,7 +19,9 @@ class ModelRegistry:
     def __init__(self) -> None:
         self._by_name: dict[str, Model] = {}
 
-    async def get_reply(self, agent: Agent, request: ModelRequest) -> ModelReply:
+    async def get_reply(
+        self, agent: AgentProtocol, request: ModelRequest
+    ) -> ModelReply:
         """Return the reply of an agent's model; raises only `ModelError`."""
         model = self._model_of(agent, request)
         try:
@@ -44,7 +46,7 @@ class ModelRegistry:
         )
         raise ModelError(msg, run_id=request.run_id)
 
-    def _model_of(self, agent: Agent, request: ModelRequest) -> Model:
+    def _model_of(self, agent: AgentProtocol, request: ModelRequest) -> Model:
         if agent.model is None:
             msg = (
                 f"run {request.run_id}: agent {agent.name!r} has no model. Pass "

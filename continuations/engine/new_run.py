@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from continuations.authoring.agent import Agent
+    from continuations.authoring.tool_protocol import AgentProtocol
 
 Input: TypeAlias = "str | Sequence[Mapping[str, Any]]"
 
 
-def first_messages(agent: Agent, agent_input: Input) -> tuple[Message, ...]:
+def first_messages(agent: AgentProtocol, agent_input: Input) -> tuple[Message, ...]:
     """Return the first messages of a frame; raises `InvalidInput`.
 
     The agent's instructions come first, unless the input starts with a system or
@@ -92,7 +92,7 @@ def check_budget(budget: object) -> Budget | None:
 
 
 def initial_state(
-    agent: Agent,
+    agent: AgentProtocol,
     messages: tuple[Message, ...],
     *,
     run_id: str,

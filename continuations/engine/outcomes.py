@@ -10,8 +10,8 @@ from continuations.core.run import Failure
 from continuations.errors import AgentChanged
 
 if TYPE_CHECKING:
-    from continuations.authoring.agent import Agent
     from continuations.authoring.manifest import ManifestChange
+    from continuations.authoring.tool_protocol import AgentProtocol
     from continuations.core.usage import Usage
     from continuations.core.waits import Wait
     from continuations.wire.continuation import Continuation
@@ -79,7 +79,7 @@ class Failed:
 Outcome: TypeAlias = Finished | Suspended | Failed
 
 
-def _parse_output(run_id: str, agent: Agent | None, text: str) -> Any:
+def _parse_output(run_id: str, agent: AgentProtocol | None, text: str) -> Any:
     if agent is None:
         return text
     try:
@@ -94,7 +94,7 @@ def _parse_output(run_id: str, agent: Agent | None, text: str) -> Any:
 
 def outcome_of(
     continuation: Continuation,
-    agent: Agent | None,
+    agent: AgentProtocol | None,
     code_changes: tuple[ManifestChange, ...] = (),
     *,
     paused: bool = False,

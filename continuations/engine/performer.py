@@ -45,8 +45,7 @@ from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
 from continuations.errors import TranscriptInvalid
 
 if TYPE_CHECKING:
-    from continuations.authoring.agent import Agent
-    from continuations.authoring.tool_protocol import ToolProtocol
+    from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
     from continuations.core.actions import RunTool
     from continuations.core.calls import CallRow
     from continuations.core.decisions import Verdict
@@ -323,7 +322,7 @@ def _rejection_for_error(call: CallRow, error: BaseException) -> CallInvalid:
     return _rejection(call, "arguments", reason)
 
 
-def _output_error(agent: Agent, reply: ModelReply) -> str | None:
+def _output_error(agent: AgentProtocol, reply: ModelReply) -> str | None:
     if agent.output_type is None or reply.message.tool_call_ids:
         return None
     try:

@@ -9,10 +9,9 @@ from continuations.engine.code_changes import find_code_changes
 from continuations.errors import AgentChanged, FormatError
 
 if TYPE_CHECKING:
-    from continuations.authoring.agent import Agent
     from continuations.authoring.manifest import ManifestChange
     from continuations.authoring.registry import AgentRegistry
-    from continuations.authoring.tool_protocol import ToolProtocol
+    from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
     from continuations.core.calls import CallRow
     from continuations.core.state import RunState
 
@@ -22,9 +21,9 @@ class StackBinding:
 
     def __init__(self, agent_registry: AgentRegistry) -> None:
         self._agent_registry = agent_registry
-        self._agents_by_frame: dict[str, Agent] = {}
+        self._agents_by_frame: dict[str, AgentProtocol] = {}
 
-    def agent(self, state: RunState, frame_id: str) -> Agent:
+    def agent(self, state: RunState, frame_id: str) -> AgentProtocol:
         """Return a frame's agent; raises `AgentChanged` if it is missing."""
         unbound: list[str] = []
         current = frame_id
@@ -38,7 +37,7 @@ class StackBinding:
             self._agents_by_frame[frame] = self._resolve_agent(state, frame)
         return self._agents_by_frame[frame_id]
 
-    def _resolve_agent(self, state: RunState, frame_id: str) -> Agent:
+    def _resolve_agent(self, state: RunState, frame_id: str) -> AgentProtocol:
         row = state.frames[frame_id]
         try:
             if row.parent_call_id is None:

@@ -16,6 +16,7 @@ from continuations.errors import InvalidInput
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from continuations.authoring.tool_protocol import AgentProtocol
     from continuations.core.run import Budget
     from continuations.core.state import RunState
     from continuations.engine.new_run import Input
@@ -77,7 +78,7 @@ class WorkerFactory:
             run_options=run_options,
         )
 
-    def _find_root_agent(self, name: str | None) -> Agent:
+    def _find_root_agent(self, name: str | None) -> AgentProtocol:
         names = ", ".join(repr(agent.name) for agent in self._root_agents)
         if not self._root_agents:
             msg = "This runner has no agents. Pass Runner([agent], ...) to start runs."
