@@ -166,7 +166,8 @@ class Versions:
             Corrupt: The key exists but is not listed.
             Inconclusive, StoreUnavailable: The caller must stop and read the run again.
         """
-        number, root, chain = 1, 1, ()
+        number, root = 1, 1
+        chain: tuple[RebuiltVersion, ...] = ()
         if previous is not None:
             number, root, chain = previous.number + 1, previous.root, previous.chain
         return await self._create(
