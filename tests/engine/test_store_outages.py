@@ -19,7 +19,13 @@ from continuations import (
 from continuations.ledger import layout
 from continuations_storage import MemoryStore
 from continuations_storage.errors import Denied, Inconclusive, Throttled
-from continuations_storage.faults import FaultyStore, lost_reply, on, refused
+from continuations_storage.faults import (
+    FaultyStore,
+    lost_reply,
+    no_faults,
+    on,
+    refused,
+)
 from tests.clocks import ManualClock
 from tests.engine import agent_builders
 from tests.engine.payment_agent import make_payment_runner, start_and_get_wait
@@ -141,7 +147,7 @@ def test_denied_deletes_do_not_hide_the_outcome(
     assert "r1" in left[0]
 
     # And a sweep with the right to delete removes what is left.
-    store.plan = lambda _: None
+    store.plan = no_faults
     clock.seconds += 60
     runner.sweep()
     keys = asyncio.run(inner.keys("waits/")) + asyncio.run(inner.keys("markers/"))
