@@ -211,7 +211,7 @@ def build_decision(
     if wait.deadline is not None and now > wait.deadline:
         raise _expired_error(wait.id, wait.run_id)
     if isinstance(verdict, Approve) and verdict.arguments is not None:
-        _check_arguments(wait, verdict.arguments)
+        _check_edited_arguments(wait, verdict.arguments)
     try:
         return _decision_from_verdict(
             wait.id, wait.digest, verdict, now=now, decision_id=decision_id
@@ -240,35 +240,12 @@ def _check_kind(wait: Wait, verdict: object) -> None:
         )
 
 
-def _check_arguments(wait: Wait, edited_arguments: object) -> None:
-    import jsonschema_rs  # noqa: PLC0415 - only needed for edited arguments
+def _check_edited_arguments(wait: Wait, edited_arguments: object) -> None:
+    from continuations.ledger import edits  # noqa: PLC0415 - rarely needed
 
-    arguments = jsontext.as_object(edited_arguments)
-    if arguments is None:
-        raise _refused_error(wait, "arguments must be a dict")
-    try:
-        jsontext.dump(edited_arguments)
-    except jsontext.NotJson as error:
-        raise _refused_error(wait, f"arguments cannot be stored: {error}") from None
-    try:
-        # Values are masked, because error messages are logged. A stored schema must not
-        # make this process fetch a URL.
-        validator = jsonschema_rs.validator_for(
-            wait.schema, mask="the value", retriever=jsontext.refuse_reference
-        )
-        problems = [
-            f"{'.'.join(map(str, error.instance_path)) or 'arguments'}: {error.message}"
-            for error in validator.iter_errors(
-                jsontext.parse(jsontext.dump(edited_arguments))
-            )
-        ]
-    except (ValueError, RecursionError) as error:
-        why = type(error).__name__
-        raise _refused_error(wait, f"arguments cannot be validated ({why})") from None
-    if problems:
-        raise _refused_error(
-            wait, f"arguments do not match the schema ({'; '.join(problems[:5])})"
-        )
+    problem = edits.find_problem(wait.schema, edited_arguments)
+    if problem is not None:
+        raise _refused_error(wait, problem)
 
 
 async def _decide_closed_wait(
