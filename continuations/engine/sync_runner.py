@@ -36,8 +36,8 @@ class Runner(Decider):
             `[]`, every method works but `start`, `resume`, `sweep` and `serve_forever`.
         store: A URL (`file:path`, `s3://bucket/prefix`, `memory:`), a folder's path or
             a store object.
-        lease: Length of a claim in seconds, 0.1 to 86400. After this time, a run whose
-            worker died can be resumed.
+        lease: Length of a claim in seconds, 0.1 (on S3: 3) to 86400. After this time,
+            a run whose worker died can be resumed.
         max_attempts: How many times in a row a run's worker may die without progress
             before the run fails, at least 1.
         max_depth: Maximum number of levels of agents, or `None` for no limit.

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TypeGuard
+from typing import TYPE_CHECKING, TypeGuard
 
 from continuations.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from datetime import timedelta
 
 # A shorter claim ends before a slow store has responded. A longer claim blocks a run
 # for days after its worker died.
 MIN_LEASE, MAX_LEASE = 0.1, 86_400.0
+# No call starts in the second half of a claim, nor in the time by which the clock check
+# is uncertain. A sixth of the claim must remain.
+_RESOLUTIONS_IN_LEASE = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +53,18 @@ class WorkerOptions:
             )
             raise InvalidInput(msg)
         return cls(lease=float(lease), max_attempts=max_attempts, max_depth=max_depth)
+
+    def check_lease(self, time_resolution: timedelta) -> None:
+        """Raise `InvalidInput` if a store with this resolution cannot carry claims."""
+        shortest = time_resolution.total_seconds() * _RESOLUTIONS_IN_LEASE
+        if self.lease < shortest:
+            msg = (
+                f"lease must be at least {shortest:g} seconds with this store, got "
+                f"{self.lease:g}: the store tells its time only to "
+                f"{time_resolution.total_seconds():g} s, so that the clock cannot be "
+                "checked for a shorter claim."
+            )
+            raise InvalidInput(msg)
 
 
 def is_number(value: object) -> TypeGuard[float]:
