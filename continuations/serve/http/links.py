@@ -27,12 +27,11 @@ from typing import TYPE_CHECKING, get_args
 from urllib.parse import urlsplit
 
 from continuations.core.decisions import VerdictKind
-from continuations.core.waits import WAIT_RULES
 from continuations.engine.ports import SystemClock
 from continuations.errors import ContinuationsError, InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection
 
     from continuations.core.waits import Wait
     from continuations.ledger.claims import Clock
@@ -40,10 +39,6 @@ if TYPE_CHECKING:
 __all__ = ["LinkInvalid", "LinkPayload", "Links", "VerdictKind"]
 
 VERDICT_KINDS: tuple[VerdictKind, ...] = get_args(VerdictKind)
-# The kinds of decision that each kind of wait accepts.
-VERDICT_KINDS_BY_WAIT: Mapping[str, tuple[VerdictKind, ...]] = {
-    kind: rules.verdicts for kind, rules in WAIT_RULES.items()
-}
 
 MIN_SECRET_BYTES = 32
 _FORMAT = 1
@@ -175,7 +170,7 @@ class Links:
         Raises:
             InvalidInput: An option is invalid; see `link`.
         """
-        fitting = VERDICT_KINDS_BY_WAIT[wait.kind]
+        fitting = tuple(wait.rules.verdicts)
         kinds = fitting if allowed is None else tuple(allowed)
         if not kinds or not set(kinds) <= set(fitting):
             msg = (
