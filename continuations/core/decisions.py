@@ -52,7 +52,7 @@ class Answer:
     """Give the result of a call; the tool does not run.
 
     For a wait of kind `approval`, the value takes the place of the tool's result, and
-    the model is told that a person answered. For a wait of kind `unknown`, `Answer`
+    the model reads that a person answered. For a wait of kind `unknown`, `Answer`
     says that the call did happen and returned `value`.
 
     Attributes:

@@ -36,8 +36,8 @@ class Runner(Decider):
             `[]`, every method works but `start`, `resume`, `sweep` and `serve_forever`.
         store: A URL (`file:path`, `s3://bucket/prefix`, `memory:`), a folder's path or
             a store object.
-        lease: Length of a claim in seconds, 0.1 to 86400. After this time, a run whose
-            worker died can be resumed.
+        lease: Length of a claim in seconds, 0.1 (on S3: 3) to 86400. After this time,
+            a run whose worker died can be resumed.
         max_attempts: How many times in a row a run's worker may die without progress
             before the run fails, at least 1.
         max_depth: Maximum number of levels of agents, or `None` for no limit.
@@ -193,22 +193,29 @@ class Runner(Decider):
         interval: float = 1.0,
         max_concurrent_runs: int = 8,
         context: Any = None,
+        handle_signals: bool = True,
     ) -> None:
         """Resume due runs until SIGTERM or SIGINT.
 
-        After the first signal nothing new begins, runs in progress are suspended, and
-        the method returns. A second signal has its usual effect. Errors of the store
-        and of runs are logged. Do not call it where an event loop is running.
+        After the first signal nothing new begins, calls in progress are completed,
+        their runs are suspended, and the method returns. The earlier handlers are
+        restored at the first signal, so a second one has its usual effect. Errors of
+        the store and of runs are logged. Do not call it where an event loop is running.
 
         Args:
             interval: Seconds between two looks for due runs.
             max_concurrent_runs: Maximum number of runs at the same time, at least 1.
             context: Your object for the tools, `ctx.context`. It is never stored.
+            handle_signals: With False, no handlers are installed. Outside the main
+                thread, Python allows none.
 
         Raises:
             InvalidInput: `interval` or `max_concurrent_runs` is invalid.
         """
         serving = self.async_runner.serve_forever(
-            interval=interval, max_concurrent_runs=max_concurrent_runs, context=context
+            interval=interval,
+            max_concurrent_runs=max_concurrent_runs,
+            context=context,
+            handle_signals=handle_signals,
         )
         asyncio.run(serving)

@@ -128,7 +128,7 @@ def test_answer_to_an_approval_is_recorded_with_its_value(
 def test_show_of_a_decided_wait_names_its_decision_and_no_other(
     cli: CommandLine, runner: Runner
 ) -> None:
-    """This process did not decide, so the text does not say that a decision was lost."""
+    """No process decided twice, so the text does not say that a decision was lost."""
     wait = start_waiting_run(runner)
     cli("approve", wait)
 
