@@ -449,9 +449,6 @@ INVALID_DECISIONS: list[object] = [
     invalid_approval(arguments=object()),
     Deny(by=cast("str", 5)),
     Deny(reason=cast("str", {})),
-    Answer(value="42"),
-    Answer(value=None),
-    Answer(value=True),
 ]
 
 
