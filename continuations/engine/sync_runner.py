@@ -38,8 +38,9 @@ class Runner(Decider):
             a store object.
         lease: Length of a claim in seconds, 0.1 (on S3: 3) to 86400. After this time,
             a run whose worker died can be resumed.
-        max_attempts: How many times in a row a run's worker may die without progress
-            before the run fails, at least 1.
+        max_attempts: How many workers of a run may die in a row at one point, at least
+            1. Then the run fails. A worker that saves progress starts the count again
+            at 1. With 1, the run fails after the first death of a worker.
         max_depth: Maximum number of levels of agents, or `None` for no limit.
         notify: A function or coroutine function that is called with each new `Wait`
             once it is stored. Exceptions that it raises are logged.
