@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.engine.ports import Ports
 from continuations.engine.runner_parts import RunnerParts
-from continuations.engine.worker_options import WorkerOptions
+from continuations.engine.worker_options import DEFAULT_PATIENCE, WorkerOptions
 from continuations.errors import InvalidInput, StaleRun
 from continuations.ledger import decisions, layout, waits
 from continuations.ledger.arrivals import read_decision
@@ -15,6 +15,7 @@ from continuations.ledger.objects import Objects, to_store
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
+    from datetime import timedelta
     from os import PathLike
 
     from continuations.authoring.agent import Agent
@@ -51,6 +52,9 @@ class AsyncRunner(RunnerParts):
         max_attempts: How many times in a row a run's worker may die without progress
             before the run fails, at least 1.
         max_depth: Maximum number of levels of agents, or `None` for no limit.
+        patience: How long a worker repeats a model request that failed and may succeed
+            later (rate limits, outages), as a timedelta or seconds, up to an hour.
+            After that, `ModelError` is raised. 0: no repetition.
         notify: A function or coroutine function that is called with each new `Wait`
             once it is stored. Exceptions that it raises are logged.
         clock: The clocks of this machine, for tests.
@@ -68,6 +72,7 @@ class AsyncRunner(RunnerParts):
         lease: float = 30.0,
         max_attempts: int = 5,
         max_depth: int | None = None,
+        patience: timedelta | float = DEFAULT_PATIENCE,
         notify: Notify | None = None,
         clock: Clock | None = None,
         ids: IdGenerator | None = None,
@@ -77,7 +82,10 @@ class AsyncRunner(RunnerParts):
             Objects(to_store(store)),
             Ports.with_defaults(clock=clock, ids=ids, notify=notify),
             WorkerOptions.validate(
-                lease=lease, max_attempts=max_attempts, max_depth=max_depth
+                lease=lease,
+                max_attempts=max_attempts,
+                max_depth=max_depth,
+                patience=patience,
             ),
         )
 

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.engine import portal
 from continuations.engine.async_runner import AsyncRunner
+from continuations.engine.worker_options import DEFAULT_PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from datetime import timedelta
     from os import PathLike
 
     from continuations.authoring.agent import Agent
@@ -44,6 +46,9 @@ class Runner:
         max_attempts: How many times in a row a run's worker may die without progress
             before the run fails, at least 1.
         max_depth: Maximum number of levels of agents, or `None` for no limit.
+        patience: How long a worker repeats a model request that failed and may succeed
+            later (rate limits, outages), as a timedelta or seconds, up to an hour.
+            After that, `ModelError` is raised. 0: no repetition.
         notify: A function or coroutine function that is called with each new `Wait`
             once it is stored. Exceptions that it raises are logged.
         clock: The clocks of this machine, for tests.
@@ -64,6 +69,7 @@ class Runner:
         lease: float = 30.0,
         max_attempts: int = 5,
         max_depth: int | None = None,
+        patience: timedelta | float = DEFAULT_PATIENCE,
         notify: Notify | None = None,
         clock: Clock | None = None,
         ids: IdGenerator | None = None,
@@ -74,6 +80,7 @@ class Runner:
             lease=lease,
             max_attempts=max_attempts,
             max_depth=max_depth,
+            patience=patience,
             notify=notify,
             clock=clock,
             ids=ids,

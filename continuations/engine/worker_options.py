@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TypeGuard
 
 from continuations.errors import InvalidInput
@@ -11,6 +12,9 @@ from continuations.errors import InvalidInput
 # A shorter claim ends before a slow store has responded. A longer claim blocks a run
 # for days after its worker died.
 MIN_LEASE, MAX_LEASE = 0.1, 86_400.0
+# A process that waits costs money: a longer outage is for the next sweep.
+MAX_PATIENCE = 3_600.0
+DEFAULT_PATIENCE = timedelta(seconds=30)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,15 +25,17 @@ class WorkerOptions:
         lease: Length of a claim in seconds.
         max_attempts: How many times in a row a run's worker may die without progress.
         max_depth: Maximum number of levels of agents, or `None` for no limit.
+        patience: How many seconds a failed model request is repeated.
     """
 
     lease: float
     max_attempts: int
     max_depth: int | None
+    patience: float
 
     @classmethod
     def validate(
-        cls, *, lease: object, max_attempts: object, max_depth: object
+        cls, *, lease: object, max_attempts: object, max_depth: object, patience: object
     ) -> WorkerOptions:
         """Return valid options; raises `InvalidInput`."""
         if not _is_number(lease) or not MIN_LEASE <= lease <= MAX_LEASE:
@@ -46,7 +52,23 @@ class WorkerOptions:
                 f"got {max_depth!r}."
             )
             raise InvalidInput(msg)
-        return cls(lease=float(lease), max_attempts=max_attempts, max_depth=max_depth)
+        return cls(
+            lease=float(lease),
+            max_attempts=max_attempts,
+            max_depth=max_depth,
+            patience=_patience_seconds(patience),
+        )
+
+
+def _patience_seconds(patience: object) -> float:
+    seconds = patience.total_seconds() if isinstance(patience, timedelta) else patience
+    if _is_number(seconds) and 0 <= seconds <= MAX_PATIENCE:
+        return float(seconds)
+    msg = (
+        f"patience must be a timedelta or seconds, from 0 to {MAX_PATIENCE:g} seconds, "
+        f"got {patience!r}."
+    )
+    raise InvalidInput(msg)
 
 
 def _is_number(value: object) -> TypeGuard[float]:

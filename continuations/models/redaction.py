@@ -20,6 +20,8 @@ _MAX_LENGTH = 400
 _KEYLIKE = re.compile(
     r"(?i)\b(?:bearer|basic)\s+\S+|\b(?:sk|pk|rk|api|key)[-_][\w*.…-]+"
 )
+# A part of a key such as "test-key-1234" may be a word of the text: "test".
+_PLAIN_WORD = re.compile(r"[a-z]{1,7}")
 _WORD = re.compile(r"[\w*.…/+=-]{4,}")
 # Longer than most common phrases, shorter than most secrets.
 _MIN_ECHO_LENGTH = 16
@@ -34,7 +36,8 @@ def redact_provider_text(
 
     These parts are replaced:
 
-    - everything that looks like a key
+    - everything that looks like a key; a key of less than 8 characters only behind
+      a word such as "key", because "x" or "none" is no secret and part of many words
     - a part of the conversation of 16 characters or more
     - a shorter message, if the provider quotes the whole message
     - values of `headers` of 8 characters or more, since they may be secrets
@@ -60,17 +63,25 @@ def redact_provider_text(
 
 
 def _redact_key(text: str, api_key: str) -> str:
+    if len(api_key) < _MIN_SECRET_LENGTH:
+        return _KEYLIKE.sub("[key]", _redact_short_key(text, api_key))
+
     def masked(match: re.Match[str]) -> str:
         word = match.group().rstrip(".")
-        known = api_key and (
-            api_key in word or api_key.startswith(word) or api_key.endswith(word)
-        )
-        starred = api_key and word[:3] == api_key[:3] and re.search(r"[*…]|\.\.", word)
+        part = api_key.startswith(word) or api_key.endswith(word)
+        starred = word[:3] == api_key[:3] and re.search(r"[*…]|\.\.", word)
+        known = api_key in word or (part and not _PLAIN_WORD.fullmatch(word))
         return "[key]" if known or starred else match.group()
 
-    if api_key:
-        text = text.replace(api_key, "[key]")
+    text = text.replace(api_key, "[key]")
     return _WORD.sub(masked, _KEYLIKE.sub("[key]", text))
+
+
+def _redact_short_key(text: str, api_key: str) -> str:
+    if not api_key:
+        return text
+    named = rf"(?i:\b((?:key|token|bearer|password)\b[^\w]{{0,4}}(?:\w+\W{{1,3}})?)){re.escape(api_key)}\b"
+    return re.sub(named, r"\1[key]", text)
 
 
 def _redact_echo(text: str, sent_text: str) -> str:
