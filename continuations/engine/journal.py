@@ -94,6 +94,7 @@ class StoreJournal:
         self._slow_claims = 0
         self.guard_key: str | None = None
         self._clock_reading = clock_reading
+        self._clock_uncertainty = 0.0
         self._arrival_markers = arrival_markers
         self._guarding_markers: tuple[str, ...] = ()
         # The markers of the last pause. The next version ends that pause.
@@ -155,10 +156,10 @@ class StoreJournal:
         except StaleRun:
             await self._delete_guard()
             raise
-        clock_uncertainty = self._check_clock(sent_at)
+        self._check_clock(sent_at)
         if first:
             cancel_request = await self._check_still_newest()
-        self._lease = replace(lease, clock_uncertainty=clock_uncertainty)
+        self._lease = replace(lease, clock_uncertainty=self._clock_uncertainty)
         self._check_store_speed()
         return cancel_request
 
@@ -185,8 +186,7 @@ class StoreJournal:
             and self._clock_reading is not None
             and self._clock_reading.store_time is not None
         ):
-            run_id = self._versions.run_id
-            claims.check_clock(self._clock_reading, self._lease_seconds, run_id)
+            self._check_clock_reading(self._clock_reading)
             self._guarding_markers = self._arrival_markers
         else:
             await self._make_guard()
@@ -212,9 +212,8 @@ class StoreJournal:
             self._ports.ids.new_ulid(now),
         )
         store_time = await markers.create(self._objects, marker)
-        reading = ClockReading(now, store_time, clock.now())
         try:
-            claims.check_clock(reading, self._lease_seconds, self._versions.run_id)
+            self._check_time(now, store_time)
         except ClockOff:
             await self._objects.delete(marker.key)
             raise
@@ -237,13 +236,17 @@ class StoreJournal:
         )
         raise StoreUnavailable(msg, run_id=self._versions.run_id)
 
-    def _check_clock(self, sent_at: datetime) -> float:
-        """Check the clock; return how many seconds the check is uncertain by."""
-        store_time = self.loaded.store_time if self.loaded else None
-        received_at = self._ports.clock.now()
-        reading = ClockReading(sent_at, store_time, received_at)
+    def _check_clock(self, sent_at: datetime) -> None:
+        self._check_time(sent_at, self.loaded.store_time if self.loaded else None)
+
+    def _check_time(self, sent_at: datetime, store_time: datetime | None) -> None:
+        now, resolution = self._ports.clock.now(), self._objects.time_resolution
+        self._check_clock_reading(ClockReading(sent_at, store_time, now, resolution))
+
+    def _check_clock_reading(self, reading: ClockReading) -> None:
         claims.check_clock(reading, self._lease_seconds, self._versions.run_id)
-        return 0.0 if store_time is None else (received_at - sent_at).total_seconds()
+        if reading.store_time is not None:
+            self._clock_uncertainty = reading.uncertainty
 
     async def _check_still_newest(self) -> CancelRequest | None:
         run_id = self._versions.run_id

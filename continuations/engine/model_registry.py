@@ -66,6 +66,7 @@ class ModelRegistry:
         async def sleep(seconds: float) -> None:
             until = self._clock.elapsed() + seconds
             while (left := until - self._clock.elapsed()) > 0 and not should_pause():
+                # `should_pause` is a function of the application: it is polled.
                 await asyncio.sleep(min(left, _PAUSE_CHECK_INTERVAL))
 
         return RetryPolicy(

@@ -15,6 +15,9 @@ MIN_LEASE, MAX_LEASE = 0.1, 86_400.0
 # A process that waits costs money: a longer outage is for the next sweep.
 MAX_PATIENCE = 3_600.0
 DEFAULT_PATIENCE = timedelta(seconds=30)
+# No call starts in the second half of a claim, nor in the time by which the clock check
+# is uncertain. A sixth of the claim must remain.
+_RESOLUTIONS_IN_LEASE = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +61,18 @@ class WorkerOptions:
             max_depth=max_depth,
             patience=_patience_seconds(patience),
         )
+
+    def check_lease(self, time_resolution: timedelta) -> None:
+        """Raise `InvalidInput` if a store with this resolution cannot carry claims."""
+        shortest = time_resolution.total_seconds() * _RESOLUTIONS_IN_LEASE
+        if self.lease < shortest:
+            msg = (
+                f"lease must be at least {shortest:g} seconds with this store, got "
+                f"{self.lease:g}: the store tells its time only to "
+                f"{time_resolution.total_seconds():g} s, so that the clock cannot be "
+                "checked for a shorter claim."
+            )
+            raise InvalidInput(msg)
 
 
 def _patience_seconds(patience: object) -> float:

@@ -115,20 +115,20 @@ def _with_output_as_content(fields: dict[str, Any], output_tool: str) -> dict[st
     after their results.
     """
     calls = jsontext.as_array(fields.get("tool_calls")) or ()
-    others = [call for call in calls if _called_name(call) != output_tool]
+    others = [
+        call for call in calls if _called_function(call).get("name") != output_tool
+    ]
     if len(others) == len(calls):
         return fields
     rest = {name: value for name, value in fields.items() if name != "tool_calls"}
     if others:
         return {**rest, "tool_calls": others}
-    first = jsontext.as_object(calls[0]) or {}
-    function = jsontext.as_object(first.get("function")) or {}
-    return {**rest, "content": function.get("arguments")}
+    return {**rest, "content": _called_function(next(iter(calls))).get("arguments")}
 
 
-def _called_name(call: object) -> object:
-    function = jsontext.as_object((jsontext.as_object(call) or {}).get("function"))
-    return (function or {}).get("name")
+def _called_function(call: object) -> Mapping[str, Any]:
+    fields = jsontext.as_object(call) or {}
+    return jsontext.as_object(fields.get("function")) or {}
 
 
 def _with_content(fields: dict[str, Any], finish_reason: str) -> dict[str, Any]:

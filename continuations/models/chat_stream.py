@@ -5,9 +5,12 @@ The adapter does not request a stream, but some servers send one in every case.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _END = "[DONE]"
 # Each event adds a part to these fields; every other field has its last value.
@@ -55,7 +58,7 @@ def _events(body: bytes) -> list[str]:
     return [event for event in events if event.strip() not in ("", _END)]
 
 
-def _first_choice(chunk: dict[str, Any]) -> dict[str, Any] | None:
+def _first_choice(chunk: Mapping[str, Any]) -> dict[str, Any] | None:
     for each in jsontext.as_array(chunk.get("choices")) or ():
         choice = jsontext.as_object(each)
         if choice is not None and choice.get("index", 0) == 0:
@@ -63,7 +66,7 @@ def _first_choice(chunk: dict[str, Any]) -> dict[str, Any] | None:
     return None
 
 
-def _add_delta(message: dict[str, Any], delta: Any) -> None:
+def _add_delta(message: dict[str, Any], delta: Mapping[str, Any]) -> None:
     for name, value in delta.items():
         if name == "tool_calls":
             for part in jsontext.as_array(value) or ():

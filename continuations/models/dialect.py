@@ -32,7 +32,7 @@ _NAMES_NULL_CONTENT = re.compile(
 _INVALID_REQUEST = re.compile(
     r"(?i)invalid[ _](request|type|value|argument|input|param|message)"
     r"|bad ?request|validation|unprocessable|jinja|minja|template"
-    r"|not supported|unsupported|must be (a|an|one)\b|expected (a|an)\b|should be (a|an)"
+    r"|not supported|unsupported|(must|should) be (a|an|one)\b|expected (a|an)\b"
     r"|failed to parse|unknown (parameter|field)|missing (field|required)"
 )
 

@@ -78,8 +78,9 @@ class OpenAIChat:
         max_retries: int = 0,
         dialect: ChatDialect | None = None,
     ) -> None:
-        if not isinstance(dialect, ChatDialect | None):
-            msg = f"dialect must be a ChatDialect, got {type(dialect).__name__}."
+        unchecked: Any = dialect
+        if unchecked is not None and not isinstance(unchecked, ChatDialect):
+            msg = f"dialect must be a ChatDialect, got {type(unchecked).__name__}."
             raise InvalidInput(msg)
         self._name = model
         self._dialect = dialect

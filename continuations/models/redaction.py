@@ -22,6 +22,8 @@ _KEYLIKE = re.compile(
 )
 # A part of a key such as "test-key-1234" may be a word of the text: "test".
 _PLAIN_WORD = re.compile(r"[a-z]{1,7}")
+# "Incorrect API key provided: x", "token 'x'".
+_BEFORE_KEY = r"\b((?i:key|token|bearer|password)\b(?:\W{1,3}\w+)?\W{1,4})"
 _WORD = re.compile(r"[\w*.…/+=-]{4,}")
 # Longer than most common phrases, shorter than most secrets.
 _MIN_ECHO_LENGTH = 16
@@ -80,8 +82,7 @@ def _redact_key(text: str, api_key: str) -> str:
 def _redact_short_key(text: str, api_key: str) -> str:
     if not api_key:
         return text
-    named = rf"(?i:\b((?:key|token|bearer|password)\b[^\w]{{0,4}}(?:\w+\W{{1,3}})?)){re.escape(api_key)}\b"
-    return re.sub(named, r"\1[key]", text)
+    return re.sub(rf"{_BEFORE_KEY}{re.escape(api_key)}(?!\w)", r"\1[key]", text)
 
 
 def _redact_echo(text: str, sent_text: str) -> str:

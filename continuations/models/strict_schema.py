@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _PLAIN_KEYWORDS = frozenset(
     """
     type title description enum const format pattern minimum maximum exclusiveMinimum
-    exclusiveMaximum multipleOf minItems maxItems required $ref
+    exclusiveMaximum multipleOf minItems maxItems required
     """.split()  # noqa: SIM905 - one name per line would fill the file
 )
 # A default is left out: every property is required, so the model writes each.
@@ -40,24 +40,11 @@ def to_strict_schema(schema: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _convert(schema: Mapping[str, Any]) -> dict[str, Any]:
+    if isinstance(reference := schema.get("$ref"), str):
+        return {"$ref": reference}  # strict mode allows no keyword beside it
     strict: dict[str, Any] = {}
     for keyword, value in schema.items():
-        if keyword in _DROPPED_KEYWORDS:
-            continue
-        if keyword in _PLAIN_KEYWORDS:
-            strict[keyword] = value
-        elif keyword in ("properties", "$defs"):
-            strict[keyword] = _convert_each(value)
-        elif keyword == "items":
-            strict[keyword] = _convert_one(value)
-        elif keyword in ("anyOf", "oneOf"):
-            # With a discriminator, pydantic writes `oneOf`.
-            strict["anyOf"] = [_convert_one(each) for each in _as_list(value)]
-        elif keyword != "additionalProperties" or value is not False:
-            raise _NotStrict
-    if "$ref" in strict:
-        # Strict mode allows no keyword beside a reference.
-        return {"$ref": strict["$ref"]}
+        strict |= _convert_keyword(keyword, value)
     if strict.get("type") == "object":
         if "properties" not in strict:
             raise _NotStrict  # an object with free keys
@@ -66,6 +53,23 @@ def _convert(schema: Mapping[str, Any]) -> dict[str, Any]:
     elif not strict.keys() & {"type", "anyOf", "enum", "const"}:
         raise _NotStrict  # a value of any type
     return strict
+
+
+def _convert_keyword(keyword: str, value: object) -> dict[str, Any]:
+    if keyword in _PLAIN_KEYWORDS:
+        return {keyword: value}
+    if keyword in ("properties", "$defs"):
+        return {keyword: _convert_each(value)}
+    if keyword == "items":
+        return {keyword: _convert_one(value)}
+    if keyword in ("anyOf", "oneOf"):
+        # With a discriminator, pydantic writes `oneOf`.
+        return {"anyOf": [_convert_one(each) for each in _as_list(value)]}
+    if keyword in _DROPPED_KEYWORDS or (
+        keyword == "additionalProperties" and value is False
+    ):
+        return {}
+    raise _NotStrict
 
 
 def _convert_each(schemas: object) -> dict[str, Any]:

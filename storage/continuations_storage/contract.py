@@ -32,6 +32,9 @@ created again afterwards. *A crash* leaves the key, or removes it.
 is kept in the store under ``probe/passed``. *A crash* leaves one small key under
 ``probe/``, which has no meaning.
 
+**Optional.** A store that rounds its time down, for example to whole seconds, says so
+with an attribute ``time_resolution`` (a timedelta).
+
 `continuations_storage.keys` defines valid keys. One more rule keeps keys portable: no
 key is the folder of another key ("a" and "a/b"). File and memory stores refuse the
 second key with `InvalidKey`; an object store cannot check it.
@@ -39,13 +42,14 @@ second key with `InvalidKey`; an object store cannot check it.
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from datetime import datetime
 
-__all__ = ["PAGE_SIZE", "Page", "Store", "all_keys"]
+__all__ = ["PAGE_SIZE", "Page", "Store", "all_keys", "time_resolution"]
 
 PAGE_SIZE = 1000  # the most that S3 lists in one request
 
@@ -139,6 +143,19 @@ class Store(Protocol):
             Denied, Throttled, Unavailable, Inconclusive: The proof was not made.
         """
         ...
+
+
+def time_resolution(store: Store) -> timedelta:
+    """Return how much later the store's true time may be than the time that it tells.
+
+    Args:
+        store: The store.
+
+    Returns:
+        The attribute ``time_resolution`` of the store; zero without one.
+    """
+    resolution: timedelta = getattr(store, "time_resolution", timedelta())
+    return resolution
 
 
 async def all_keys(store: Store, prefix: str, after: str = "") -> AsyncIterator[str]:

@@ -19,12 +19,12 @@ import signal
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
-from continuations_storage.contract import PAGE_SIZE
+from continuations_storage.contract import PAGE_SIZE, time_resolution
 from continuations_storage.errors import Inconclusive, StorageError, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
-    from datetime import datetime
+    from datetime import datetime, timedelta
 
     from continuations_storage.contract import Store
 
@@ -211,6 +211,11 @@ class FaultyStore:
         self.operations: list[Operation] = []
         self.has_crashed = False
         self._created_at_operation: dict[str, int] = {}
+
+    @property
+    def time_resolution(self) -> timedelta:
+        """The resolution of the inner store's time."""
+        return time_resolution(self.inner)
 
     async def create(self, key: str, body: bytes) -> datetime | None:
         """Put the body if the key is absent."""

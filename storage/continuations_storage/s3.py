@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -77,10 +78,15 @@ class S3Store:
         timeout: Seconds until a silent connection counts as lost.
         retry_policy: How often to retry; by default 8 attempts in 30 seconds.
 
+    Attributes:
+        time_resolution: One second: S3 tells its time in whole seconds.
+
     Raises:
         ValueError: The bucket is empty, or the endpoint contains a password.
         InvalidKey: The prefix is not valid.
     """
+
+    time_resolution = timedelta(seconds=1)  # of the Date header
 
     def __init__(  # noqa: PLR0913 -- options are named at the call
         self,

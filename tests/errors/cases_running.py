@@ -49,6 +49,13 @@ OPTIONS = Area(
             names=("lease",),
         ),
         Case(
+            "runner-lease-for-store",
+            InvalidInput,
+            'Runner(clerk(), store="s3://bucket/runs", lease=2.5)',
+            'Runner(clerk(), store="s3://bucket/runs", lease=3)',
+            names=("lease", "2.5", "3 seconds"),
+        ),
+        Case(
             "runner-max-attempts",
             InvalidInput,
             'Runner(clerk(), store="memory:", max_attempts=0)',
