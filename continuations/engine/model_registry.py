@@ -65,8 +65,11 @@ class ModelRegistry:
 
         async def sleep(seconds: float) -> None:
             until = self._clock.elapsed() + seconds
-            while (left := until - self._clock.elapsed()) > 0 and not should_pause():
-                # `should_pause` is a function of the application: it is polled.
+            # `should_pause` is a function of the application, so it is polled.
+            while not should_pause():
+                left = until - self._clock.elapsed()
+                if left <= 0:
+                    break
                 await asyncio.sleep(min(left, _PAUSE_CHECK_INTERVAL))
 
         return RetryPolicy(

@@ -39,7 +39,7 @@ _INVALID_REQUEST = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatDialect:
-    """What a chat completions server accepts.
+    """The forms of a request that a chat completions server accepts.
 
     Attributes:
         null_content: Whether an assistant message with tool calls may have

@@ -59,9 +59,10 @@ class OpenAIChat:
         api_key: The API key. Default: `OPENAI_API_KEY`.
         timeout: The time limit of one request in seconds. Default: the client's, 600.
         max_retries: How often the client itself repeats a failed request. Default: 0.
-        dialect: What the server accepts; see `ChatDialect`. Default: OpenAI's, or that
-            of a known host. If the server refuses a request, the adapter avoids what
-            the refusal names, and remembers it for the later requests of this process.
+        dialect: The forms that the server accepts; see `ChatDialect`. Default:
+            OpenAI's, or that of a known host. If the server refuses a request, the
+            adapter avoids the form that the refusal names, and remembers that for the
+            later requests of this process.
 
     Raises:
         InvalidInput: `dialect` is not a `ChatDialect`.
