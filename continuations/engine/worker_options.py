@@ -41,15 +41,15 @@ class WorkerOptions:
         cls, *, lease: object, max_attempts: object, max_depth: object, patience: object
     ) -> WorkerOptions:
         """Return valid options; raises `InvalidInput`."""
-        if not _is_number(lease) or not MIN_LEASE <= lease <= MAX_LEASE:
+        if not is_number(lease) or not MIN_LEASE <= lease <= MAX_LEASE:
             msg = (
                 f"lease must be {MIN_LEASE:g} to {MAX_LEASE:g} seconds, got {lease!r}."
             )
             raise InvalidInput(msg)
-        if not _is_count(max_attempts):
+        if not is_count(max_attempts):
             msg = f"max_attempts must be an integer, at least 1, got {max_attempts!r}."
             raise InvalidInput(msg)
-        if max_depth is not None and not _is_count(max_depth):
+        if max_depth is not None and not is_count(max_depth):
             msg = (
                 "max_depth must be an integer, at least 1, or None for no limit, "
                 f"got {max_depth!r}."
@@ -77,7 +77,7 @@ class WorkerOptions:
 
 def _patience_seconds(patience: object) -> float:
     seconds = patience.total_seconds() if isinstance(patience, timedelta) else patience
-    if _is_number(seconds) and 0 <= seconds <= MAX_PATIENCE:
+    if is_number(seconds) and 0 <= seconds <= MAX_PATIENCE:
         return float(seconds)
     msg = (
         f"patience must be a timedelta or seconds, from 0 to {MAX_PATIENCE:g} seconds, "
@@ -86,11 +86,13 @@ def _patience_seconds(patience: object) -> float:
     raise InvalidInput(msg)
 
 
-def _is_number(value: object) -> TypeGuard[float]:
+def is_number(value: object) -> TypeGuard[float]:
+    """Return whether a value is a finite number, and not a truth value."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return math.isfinite(value)
 
 
-def _is_count(value: object) -> TypeGuard[int]:
+def is_count(value: object) -> TypeGuard[int]:
+    """Return whether a value is an integer, at least 1."""
     return type(value) is int and value >= 1
