@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from continuations.engine.async_decider import AsyncDecider
 from continuations.engine.ports import Ports
-from continuations.engine.worker_options import WorkerOptions
+from continuations.engine.worker_options import DEFAULT_PATIENCE, WorkerOptions
 from continuations.errors import StaleRun
 from continuations.ledger import layout
 from continuations.ledger.objects import Objects, to_store
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import timedelta
     from os import PathLike
 
     from continuations.authoring.agent import Agent
@@ -46,6 +48,9 @@ class AsyncRunner(AsyncDecider):
         max_attempts: How many times in a row a run's worker may die without progress
             before the run fails, at least 1.
         max_depth: Maximum number of levels of agents, or `None` for no limit.
+        patience: How long a worker repeats a model request that failed and may succeed
+            later (rate limits, outages), as a timedelta or seconds, up to an hour.
+            After that, `ModelError` is raised. 0: no repetition.
         notify: A function or coroutine function that is called with each new `Wait`
             once it is stored. Exceptions that it raises are logged.
         clock: The clocks of this machine, for tests.
@@ -55,7 +60,7 @@ class AsyncRunner(AsyncDecider):
         InvalidInput: An argument is invalid.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what an application may choose, all by keyword
         self,
         agents: Agent | Sequence[Agent],
         *,
@@ -63,6 +68,7 @@ class AsyncRunner(AsyncDecider):
         lease: float = 30.0,
         max_attempts: int = 5,
         max_depth: int | None = None,
+        patience: timedelta | float = DEFAULT_PATIENCE,
         notify: Notify | None = None,
         clock: Clock | None = None,
         ids: IdGenerator | None = None,
@@ -72,7 +78,10 @@ class AsyncRunner(AsyncDecider):
             Objects(to_store(store)),
             Ports.with_defaults(clock=clock, ids=ids, notify=notify),
             WorkerOptions.validate(
-                lease=lease, max_attempts=max_attempts, max_depth=max_depth
+                lease=lease,
+                max_attempts=max_attempts,
+                max_depth=max_depth,
+                patience=patience,
             ),
         )
 
@@ -196,28 +205,44 @@ class AsyncRunner(AsyncDecider):
         max_concurrent_runs: int = 8,
         context: Any = None,
         stop: asyncio.Event | None = None,
+        handle_signals: bool = False,
     ) -> None:
-        """Resume due runs until SIGTERM, SIGINT or `stop`.
+        """Resume due runs until `stop` is set.
 
-        After the first signal nothing new begins, runs in progress are suspended, and
-        the method returns. A second signal has its usual effect. Errors of the store
-        and of runs are logged.
+        Then nothing new begins, calls in progress are completed, their runs are
+        suspended, and the method returns. If its task is cancelled, the runs release
+        their claims, except those with a tool in progress. Errors of the store and of
+        runs are logged.
 
         Args:
             interval: Seconds between two looks for due runs.
             max_concurrent_runs: Maximum number of runs at the same time, at least 1.
             context: Your object for the tools, `ctx.context`. It is never stored.
-            stop: Set it to stop the loop like a signal does.
+            stop: Set it to stop the loop.
+            handle_signals: Stop the loop on SIGTERM or SIGINT too. By default, the
+                application that runs the event loop keeps its own handlers. With True,
+                the first signal stops only this loop. Then the earlier handlers are
+                restored, so a second signal has its usual effect.
 
         Raises:
-            InvalidInput: `interval` or `max_concurrent_runs` is invalid.
+            InvalidInput: `interval`, `max_concurrent_runs` or `stop` is invalid.
         """
-        from continuations.engine.sweep_loop import run_sweep_loop
+        from continuations.engine.stop_signals import stop_signals_handled
+        from continuations.engine.sweep_loop import check_loop_options, run_sweep_loop
 
-        stopping = stop or asyncio.Event()
-        await run_sweep_loop(
-            self._make_sweeper(self._run_options(context, stopping.is_set)),
-            stopping,
-            interval=interval,
-            max_concurrent_runs=max_concurrent_runs,
-        )
+        stopping = asyncio.Event() if stop is None else stop
+        check_loop_options(interval, max_concurrent_runs, stopping)
+        loop = asyncio.get_running_loop()
+        with ExitStack() as handlers:
+            if handle_signals:
+                handlers.enter_context(
+                    stop_signals_handled(
+                        lambda _: loop.call_soon_threadsafe(stopping.set)
+                    )
+                )
+            await run_sweep_loop(
+                self._make_sweeper(self._run_options(context, stopping.is_set)),
+                stopping,
+                interval=interval,
+                max_concurrent_runs=max_concurrent_runs,
+            )

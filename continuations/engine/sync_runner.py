@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 from continuations.engine import portal
 from continuations.engine.async_runner import AsyncRunner
 from continuations.engine.sync_decider import Decider
+from continuations.engine.worker_options import DEFAULT_PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import timedelta
     from os import PathLike
 
     from continuations.authoring.agent import Agent
@@ -41,6 +43,9 @@ class Runner(Decider):
         max_attempts: How many times in a row a run's worker may die without progress
             before the run fails, at least 1.
         max_depth: Maximum number of levels of agents, or `None` for no limit.
+        patience: How long a worker repeats a model request that failed and may succeed
+            later (rate limits, outages), as a timedelta or seconds, up to an hour.
+            After that, `ModelError` is raised. 0: no repetition.
         notify: A function or coroutine function that is called with each new `Wait`
             once it is stored. Exceptions that it raises are logged.
         clock: The clocks of this machine, for tests.
@@ -53,7 +58,7 @@ class Runner(Decider):
         InvalidInput: An argument is invalid.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what an application may choose, all by keyword
         self,
         agents: Agent | Sequence[Agent],
         *,
@@ -61,6 +66,7 @@ class Runner(Decider):
         lease: float = 30.0,
         max_attempts: int = 5,
         max_depth: int | None = None,
+        patience: timedelta | float = DEFAULT_PATIENCE,
         notify: Notify | None = None,
         clock: Clock | None = None,
         ids: IdGenerator | None = None,
@@ -71,6 +77,7 @@ class Runner(Decider):
             lease=lease,
             max_attempts=max_attempts,
             max_depth=max_depth,
+            patience=patience,
             notify=notify,
             clock=clock,
             ids=ids,
@@ -193,22 +200,29 @@ class Runner(Decider):
         interval: float = 1.0,
         max_concurrent_runs: int = 8,
         context: Any = None,
+        handle_signals: bool = True,
     ) -> None:
         """Resume due runs until SIGTERM or SIGINT.
 
-        After the first signal nothing new begins, runs in progress are suspended, and
-        the method returns. A second signal has its usual effect. Errors of the store
-        and of runs are logged. Do not call it where an event loop is running.
+        After the first signal nothing new begins, calls in progress are completed,
+        their runs are suspended, and the method returns. The earlier handlers are
+        restored at the first signal, so a second one has its usual effect. Errors of
+        the store and of runs are logged. Do not call it where an event loop is running.
 
         Args:
             interval: Seconds between two looks for due runs.
             max_concurrent_runs: Maximum number of runs at the same time, at least 1.
             context: Your object for the tools, `ctx.context`. It is never stored.
+            handle_signals: With False, no handlers are installed. Outside the main
+                thread, Python allows none.
 
         Raises:
             InvalidInput: `interval` or `max_concurrent_runs` is invalid.
         """
         serving = self.async_runner.serve_forever(
-            interval=interval, max_concurrent_runs=max_concurrent_runs, context=context
+            interval=interval,
+            max_concurrent_runs=max_concurrent_runs,
+            context=context,
+            handle_signals=handle_signals,
         )
         asyncio.run(serving)
