@@ -82,7 +82,7 @@ class NoJournal:
         """Do nothing; without a store, a crash loses the run."""
 
     async def read_late_arrivals(self, state: RunState) -> Arrivals:
-        """Return nothing; without a store, nobody can send to the run."""
+        """Return nothing; without a store, a run has no inbox."""
         del state
         return Arrivals()
 

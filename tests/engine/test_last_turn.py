@@ -64,7 +64,7 @@ async def run_with(
 
 
 def test_run_reads_a_message_before_it_finishes() -> None:
-    """The sender was told that the run accepts the message, so the model sees it."""
+    """The run accepted the message, so the model reads it."""
 
     async def send_two(other: AsyncRunner) -> None:
         assert 1 == await other.send("r1", "Wait!")
@@ -81,7 +81,7 @@ def test_run_reads_a_message_before_it_finishes() -> None:
 
 
 def test_message_after_the_end_is_refused() -> None:
-    """Its sender learns that nobody will read it."""
+    """Its sender gets an error: no model will read it."""
 
     async def scenario() -> None:
         async def nothing(other: AsyncRunner) -> None:
