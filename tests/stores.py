@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from continuations_storage import MemoryStore
@@ -32,6 +33,8 @@ class StoreWithoutTime:
 
 class StoreWithListingTime(MemoryStore):
     """A store in memory that tells a clock's time with creates and with listings."""
+
+    time_resolution = timedelta(seconds=1)
 
     def __init__(self, clock: Clock) -> None:
         super().__init__(clock.now)

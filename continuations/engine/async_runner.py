@@ -3,32 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
+from continuations.engine.async_decider import AsyncDecider
 from continuations.engine.ports import Ports
-from continuations.engine.runner_parts import RunnerParts
-from continuations.engine.worker_options import WorkerOptions
-from continuations.errors import InvalidInput, StaleRun
-from continuations.ledger import decisions, layout, waits
-from continuations.ledger.arrivals import read_decision
+from continuations.engine.worker_options import DEFAULT_PATIENCE, WorkerOptions
+from continuations.errors import StaleRun
+from continuations.ledger import layout
 from continuations.ledger.objects import Objects, to_store
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import Sequence
+    from datetime import timedelta
     from os import PathLike
 
     from continuations.authoring.agent import Agent
-    from continuations.core.decisions import Decision, Verdict
     from continuations.core.run import Budget
-    from continuations.core.waits import Wait, WaitSummary
     from continuations.engine.new_run import Input
     from continuations.engine.outcomes import Outcome
     from continuations.engine.ports import IdGenerator, Notify
     from continuations.engine.run_options import ShouldPause
     from continuations.engine.sweeping import SweepResult
     from continuations.ledger.claims import Clock
-    from continuations.ledger.decisions import DigestCheck
-    from continuations.wire.continuation import Continuation
     from continuations_storage import Store
 
 # A process that only decides should start fast: it imports neither the engine nor the
@@ -36,7 +33,7 @@ if TYPE_CHECKING:
 # ruff: noqa: PLC0415
 
 
-class AsyncRunner(RunnerParts):
+class AsyncRunner(AsyncDecider):
     """Runs of some agents, kept in a store; every method is a coroutine.
 
     Any number of runners in any number of processes may share a store.
@@ -46,11 +43,14 @@ class AsyncRunner(RunnerParts):
             `[]`, every method works but `start`, `resume`, `sweep` and `serve_forever`.
         store: A URL (`file:path`, `s3://bucket/prefix`, `memory:`), a folder's path or
             a store object.
-        lease: Length of a claim in seconds, 0.1 to 86400. After this time, a run whose
-            worker died can be resumed.
+        lease: Length of a claim in seconds, 0.1 (on S3: 3) to 86400. After this time,
+            a run whose worker died can be resumed.
         max_attempts: How many times in a row a run's worker may die without progress
             before the run fails, at least 1.
         max_depth: Maximum number of levels of agents, or `None` for no limit.
+        patience: How long a worker repeats a model request that failed and may succeed
+            later (rate limits, outages), as a timedelta or seconds, up to an hour.
+            After that, `ModelError` is raised. 0: no repetition.
         notify: A function or coroutine function that is called with each new `Wait`
             once it is stored. Exceptions that it raises are logged.
         clock: The clocks of this machine, for tests.
@@ -60,7 +60,7 @@ class AsyncRunner(RunnerParts):
         InvalidInput: An argument is invalid.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what an application may choose, all by keyword
         self,
         agents: Agent | Sequence[Agent],
         *,
@@ -68,6 +68,7 @@ class AsyncRunner(RunnerParts):
         lease: float = 30.0,
         max_attempts: int = 5,
         max_depth: int | None = None,
+        patience: timedelta | float = DEFAULT_PATIENCE,
         notify: Notify | None = None,
         clock: Clock | None = None,
         ids: IdGenerator | None = None,
@@ -77,7 +78,10 @@ class AsyncRunner(RunnerParts):
             Objects(to_store(store)),
             Ports.with_defaults(clock=clock, ids=ids, notify=notify),
             WorkerOptions.validate(
-                lease=lease, max_attempts=max_attempts, max_depth=max_depth
+                lease=lease,
+                max_attempts=max_attempts,
+                max_depth=max_depth,
+                patience=patience,
             ),
         )
 
@@ -201,199 +205,44 @@ class AsyncRunner(RunnerParts):
         max_concurrent_runs: int = 8,
         context: Any = None,
         stop: asyncio.Event | None = None,
+        handle_signals: bool = False,
     ) -> None:
-        """Resume due runs until SIGTERM, SIGINT or `stop`.
+        """Resume due runs until `stop` is set.
 
-        After the first signal nothing new begins, runs in progress are suspended, and
-        the method returns. A second signal has its usual effect. Errors of the store
-        and of runs are logged.
+        Then nothing new begins, calls in progress are completed, their runs are
+        suspended, and the method returns. If its task is cancelled, the runs release
+        their claims, except those with a tool in progress. Errors of the store and of
+        runs are logged.
 
         Args:
             interval: Seconds between two looks for due runs.
             max_concurrent_runs: Maximum number of runs at the same time, at least 1.
             context: Your object for the tools, `ctx.context`. It is never stored.
-            stop: Set it to stop the loop like a signal does.
+            stop: Set it to stop the loop.
+            handle_signals: Stop the loop on SIGTERM or SIGINT too. By default, the
+                application that runs the event loop keeps its own handlers. With True,
+                the first signal stops only this loop. Then the earlier handlers are
+                restored, so a second signal has its usual effect.
 
         Raises:
-            InvalidInput: `interval` or `max_concurrent_runs` is invalid.
+            InvalidInput: `interval`, `max_concurrent_runs` or `stop` is invalid.
         """
-        from continuations.engine.sweep_loop import run_sweep_loop
+        from continuations.engine.stop_signals import stop_signals_handled
+        from continuations.engine.sweep_loop import check_loop_options, run_sweep_loop
 
-        stopping = stop or asyncio.Event()
-        await run_sweep_loop(
-            self._make_sweeper(self._run_options(context, stopping.is_set)),
-            stopping,
-            interval=interval,
-            max_concurrent_runs=max_concurrent_runs,
-        )
-
-    async def cancel(
-        self, run_id: str, *, reason: str | None = None, by: str | None = None
-    ) -> Continuation:
-        """End a run and close its open waits; idempotent.
-
-        If another process works on the run, that process ends it at its next commit.
-        The request is stored first: after a crash, a sweep or resume ends the run.
-
-        Args:
-            run_id: Id of the run.
-            reason: Why, for the record and for later deciders.
-            by: Name of the person who cancels, for the record.
-
-        Returns:
-            The newest state: cancelled, running in another process, or ended before.
-
-        Raises:
-            RunNotFound: The store has no such run.
-            InvalidInput: `reason` or `by` is not a text.
-            StoreError: The store failed.
-        """
-        layout.check_run_id(run_id)
-        return await self._run_requests(run_id).cancel(by=by, reason=reason)
-
-    async def send(self, run_id: str, text: str, *, by: str | None = None) -> int:
-        """Send a user message to a run.
-
-        The root agent reads it at the next resume or sweep, before its next turn and
-        never between a call and its result.
-
-        Args:
-            run_id: Id of the run.
-            text: The message, not empty.
-            by: Name of the sender, for the record.
-
-        Returns:
-            The number of the message in the run's inbox, from 1.
-
-        Raises:
-            RunNotFound: The store has no such run.
-            InvalidInput: The run has ended, or an argument is not a text.
-            StoreError: The store failed.
-        """
-        layout.check_run_id(run_id)
-        return await self._run_requests(run_id).send(text, by=by)
-
-    async def decide(
-        self, wait_id: str, verdict: Verdict, *, check_digest: DigestCheck | None = None
-    ) -> Decision:
-        """Record the decision of a wait; the first decision wins.
-
-        The run does not continue before the next `resume` or `sweep`.
-
-        Args:
-            wait_id: Id of the wait.
-            verdict: `Approve`, `Deny` or `Answer`.
-            check_digest: Called with the wait's digest before anything is recorded, to
-                compare it with what the person saw. Its exceptions are raised.
-
-        Returns:
-            The recorded decision. A second, equal call returns the same decision.
-
-        Raises:
-            WaitNotFound: There is no such wait.
-            DecisionRefused: The verdict is invalid for the wait. Nothing was recorded.
-            AlreadyDecided: Another decision is recorded; the error contains it.
-            WaitExpired: The deadline has passed.
-            Cancelled: The run was cancelled or has failed.
-            StoreError: The store failed. Call again with the same verdict.
-        """
-        now = self._ports.clock.now()
-        return await decisions.decide(
-            self._objects,
-            wait_id,
-            verdict,
-            now=now,
-            decision_id=self._ports.ids.new_ulid(now),
-            check_digest=check_digest,
-        )
-
-    async def waiting(self, *, after: str = "") -> AsyncIterator[WaitSummary]:
-        """Iterate over the open waits of all runs, sorted by id.
-
-        Only keys are read. After a crash the list may be out of date until the next
-        sweep; `decide` and `look` are always exact.
-
-        Args:
-            after: Return only waits after this wait id.
-
-        Yields:
-            A summary of each open wait.
-
-        Raises:
-            StoreError: The store failed.
-        """
-        async for summary in waits.list_open(self._objects, after):
-            yield summary
-
-    async def wait(self, wait_id: str) -> Wait:
-        """Return an open wait, with everything that a decider needs.
-
-        A wait whose deadline has passed is returned until its expiry is recorded.
-
-        Args:
-            wait_id: Id of the wait.
-
-        Returns:
-            The wait, with its arguments, schema, deadline and note.
-
-        Raises:
-            WaitNotFound: There is no such wait.
-            AlreadyDecided: The wait is decided; the error contains the decision.
-            WaitExpired: The wait has expired.
-            Cancelled: The run was cancelled or has failed.
-            StoreError: The store failed.
-        """
-        wait = await decisions.find_open_wait(self._objects, wait_id)
-        recorded = await read_decision(self._objects, wait_id)
-        if recorded is not None:
-            run_id = layout.parse_wait_id(wait_id).run_id
-            raise decisions.late_decision_error(recorded, run_id)
-        assert wait is not None  # noqa: S101 - it is open or decided
-        return wait
-
-    async def notify(self, wait_id: str) -> None:
-        """Call `notify` once more for an open wait.
-
-        Args:
-            wait_id: Id of the wait.
-
-        Raises:
-            InvalidInput: The runner has no `notify`.
-            WaitNotFound: There is no such wait. The other errors of `wait`, and any
-                exception of the function itself, are raised too.
-        """
-        from continuations.authoring import callables
-
-        if self._ports.notify is None:
-            msg = "This runner has no notify function. Pass Runner(..., notify=...)."
-            raise InvalidInput(msg)
-        await callables.call(self._ports.notify, await self.wait(wait_id))
-
-    async def look(self, run_id: str, *, version: int | None = None) -> Continuation:
-        """Return the state of a run; writes nothing.
-
-        Args:
-            run_id: Id of the run.
-            version: Number of a version, by default the newest.
-
-        Returns:
-            The state, with messages, calls and waits.
-
-        Raises:
-            RunNotFound: The store has no such run or version.
-            InvalidInput: `version` is not an integer.
-            Corrupt: A stored object is damaged.
-            FormatError: A stored object has a newer format.
-        """
-        from continuations.ledger.versions import Versions
-        from continuations.wire.continuation import Continuation
-
-        versions = Versions(self._objects, layout.check_run_id(run_id))
-        if version is not None and type(version) is not int:
-            msg = f"version must be an integer, got {type(version).__name__}."
-            raise InvalidInput(msg)
-        if version is None:
-            loaded = await versions.load_newest()
-        else:
-            loaded = await versions.load(version)
-        return Continuation(loaded.state, loaded.number)
+        stopping = asyncio.Event() if stop is None else stop
+        check_loop_options(interval, max_concurrent_runs, stopping)
+        loop = asyncio.get_running_loop()
+        with ExitStack() as handlers:
+            if handle_signals:
+                handlers.enter_context(
+                    stop_signals_handled(
+                        lambda _: loop.call_soon_threadsafe(stopping.set)
+                    )
+                )
+            await run_sweep_loop(
+                self._make_sweeper(self._run_options(context, stopping.is_set)),
+                stopping,
+                interval=interval,
+                max_concurrent_runs=max_concurrent_runs,
+            )

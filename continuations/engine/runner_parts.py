@@ -32,6 +32,7 @@ class RunnerParts:
         ports: Ports,
         options: WorkerOptions,
     ) -> None:
+        options.check_lease(objects.time_resolution)
         self._agents = agents
         self._objects = objects
         self._ports = ports

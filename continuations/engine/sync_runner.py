@@ -7,27 +7,26 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.engine import portal
 from continuations.engine.async_runner import AsyncRunner
+from continuations.engine.sync_decider import Decider
+from continuations.engine.worker_options import DEFAULT_PATIENCE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
+    from datetime import timedelta
     from os import PathLike
 
     from continuations.authoring.agent import Agent
-    from continuations.core.decisions import Decision, Verdict
     from continuations.core.run import Budget
-    from continuations.core.waits import Wait, WaitSummary
     from continuations.engine.new_run import Input
     from continuations.engine.outcomes import Outcome
     from continuations.engine.ports import IdGenerator, Notify
     from continuations.engine.run_options import ShouldPause
     from continuations.engine.sweeping import SweepResult
     from continuations.ledger.claims import Clock
-    from continuations.ledger.decisions import DigestCheck
-    from continuations.wire.continuation import Continuation
     from continuations_storage import Store
 
 
-class Runner:
+class Runner(Decider):
     """Runs of some agents, kept in a store.
 
     Its methods may be called from any thread, also from one in which an event loop is
@@ -39,11 +38,14 @@ class Runner:
             `[]`, every method works but `start`, `resume`, `sweep` and `serve_forever`.
         store: A URL (`file:path`, `s3://bucket/prefix`, `memory:`), a folder's path or
             a store object.
-        lease: Length of a claim in seconds, 0.1 to 86400. After this time, a run whose
-            worker died can be resumed.
+        lease: Length of a claim in seconds, 0.1 (on S3: 3) to 86400. After this time,
+            a run whose worker died can be resumed.
         max_attempts: How many times in a row a run's worker may die without progress
             before the run fails, at least 1.
         max_depth: Maximum number of levels of agents, or `None` for no limit.
+        patience: How long a worker repeats a model request that failed and may succeed
+            later (rate limits, outages), as a timedelta or seconds, up to an hour.
+            After that, `ModelError` is raised. 0: no repetition.
         notify: A function or coroutine function that is called with each new `Wait`
             once it is stored. Exceptions that it raises are logged.
         clock: The clocks of this machine, for tests.
@@ -56,7 +58,7 @@ class Runner:
         InvalidInput: An argument is invalid.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what an application may choose, all by keyword
         self,
         agents: Agent | Sequence[Agent],
         *,
@@ -64,6 +66,7 @@ class Runner:
         lease: float = 30.0,
         max_attempts: int = 5,
         max_depth: int | None = None,
+        patience: timedelta | float = DEFAULT_PATIENCE,
         notify: Notify | None = None,
         clock: Clock | None = None,
         ids: IdGenerator | None = None,
@@ -74,6 +77,7 @@ class Runner:
             lease=lease,
             max_attempts=max_attempts,
             max_depth=max_depth,
+            patience=patience,
             notify=notify,
             clock=clock,
             ids=ids,
@@ -167,150 +171,6 @@ class Runner:
             self.async_runner.resume(run_id, context=context, should_pause=should_pause)
         )
 
-    def decide(
-        self, wait_id: str, verdict: Verdict, *, check_digest: DigestCheck | None = None
-    ) -> Decision:
-        """Record the decision of a wait; the first decision wins.
-
-        The run does not continue before the next `resume` or `sweep`.
-
-        Args:
-            wait_id: Id of the wait.
-            verdict: `Approve`, `Deny` or `Answer`.
-            check_digest: Called with the wait's digest before anything is recorded, to
-                compare it with what the person saw. Its exceptions are raised.
-
-        Returns:
-            The recorded decision. A second, equal call returns the same decision.
-
-        Raises:
-            WaitNotFound: There is no such wait.
-            DecisionRefused: The verdict is invalid for the wait. Nothing was recorded.
-            AlreadyDecided: Another decision is recorded; the error contains it.
-            WaitExpired: The deadline has passed.
-            Cancelled: The run was cancelled or has failed.
-            StoreError: The store failed. Call again with the same verdict.
-        """
-        return portal.run_until_complete(
-            self.async_runner.decide(wait_id, verdict, check_digest=check_digest)
-        )
-
-    def waiting(self, *, after: str = "") -> Iterator[WaitSummary]:
-        """Iterate over the open waits of all runs, sorted by id.
-
-        Only keys are read. After a crash the list may be out of date until the next
-        sweep; `decide` and `look` are always exact.
-
-        Args:
-            after: Return only waits after this wait id.
-
-        Yields:
-            A summary of each open wait.
-
-        Raises:
-            StoreError: The store failed.
-        """
-        return portal.iterate(self.async_runner.waiting(after=after))
-
-    def wait(self, wait_id: str) -> Wait:
-        """Return an open wait, with everything that a decider needs.
-
-        A wait whose deadline has passed is returned until its expiry is recorded.
-
-        Args:
-            wait_id: Id of the wait.
-
-        Returns:
-            The wait, with its arguments, schema, deadline and note.
-
-        Raises:
-            WaitNotFound: There is no such wait.
-            AlreadyDecided: The wait is decided; the error contains the decision.
-            WaitExpired: The wait has expired.
-            Cancelled: The run was cancelled or has failed.
-            StoreError: The store failed.
-        """
-        return portal.run_until_complete(self.async_runner.wait(wait_id))
-
-    def notify(self, wait_id: str) -> None:
-        """Call `notify` once more for an open wait.
-
-        Args:
-            wait_id: Id of the wait.
-
-        Raises:
-            InvalidInput: The runner has no `notify`.
-            WaitNotFound: There is no such wait. The other errors of `wait`, and any
-                exception of the function itself, are raised too.
-        """
-        portal.run_until_complete(self.async_runner.notify(wait_id))
-
-    def send(self, run_id: str, text: str, *, by: str | None = None) -> int:
-        """Send a user message to a run.
-
-        The root agent reads it at the next resume or sweep, before its next turn and
-        never between a call and its result.
-
-        Args:
-            run_id: Id of the run.
-            text: The message, not empty.
-            by: Name of the sender, for the record.
-
-        Returns:
-            The number of the message in the run's inbox, from 1.
-
-        Raises:
-            RunNotFound: The store has no such run.
-            InvalidInput: The run has ended, or an argument is not a text.
-            StoreError: The store failed.
-        """
-        return portal.run_until_complete(self.async_runner.send(run_id, text, by=by))
-
-    def look(self, run_id: str, *, version: int | None = None) -> Continuation:
-        """Return the state of a run; writes nothing.
-
-        Args:
-            run_id: Id of the run.
-            version: Number of a version, by default the newest.
-
-        Returns:
-            The state, with messages, calls and waits.
-
-        Raises:
-            RunNotFound: The store has no such run or version.
-            InvalidInput: `version` is not an integer.
-            Corrupt: A stored object is damaged.
-            FormatError: A stored object has a newer format.
-        """
-        return portal.run_until_complete(
-            self.async_runner.look(run_id, version=version)
-        )
-
-    def cancel(
-        self, run_id: str, *, reason: str | None = None, by: str | None = None
-    ) -> Continuation:
-        """End a run and close its open waits; idempotent.
-
-        If another process works on the run, that process ends it at its next commit.
-        The request is stored first: after a crash, a sweep or resume ends the run.
-
-        Args:
-            run_id: Id of the run.
-            reason: Why, for the record and for later deciders.
-            by: Name of the person who cancels, for the record.
-
-        Returns:
-            The newest state: cancelled, running in another process, or ended before.
-
-        Raises:
-            RunNotFound: The store has no such run.
-            InvalidInput: `reason` or `by` is not a text.
-            StoreError: The store failed.
-        """
-        return portal.run_until_complete(
-            self.async_runner.cancel(run_id, reason=reason, by=by)
-        )
-
     def sweep(
         self, *, context: Any = None, should_pause: ShouldPause | None = None
     ) -> SweepResult:
@@ -340,22 +200,29 @@ class Runner:
         interval: float = 1.0,
         max_concurrent_runs: int = 8,
         context: Any = None,
+        handle_signals: bool = True,
     ) -> None:
         """Resume due runs until SIGTERM or SIGINT.
 
-        After the first signal nothing new begins, runs in progress are suspended, and
-        the method returns. A second signal has its usual effect. Errors of the store
-        and of runs are logged. Do not call it where an event loop is running.
+        After the first signal nothing new begins, calls in progress are completed,
+        their runs are suspended, and the method returns. The earlier handlers are
+        restored at the first signal, so a second one has its usual effect. Errors of
+        the store and of runs are logged. Do not call it where an event loop is running.
 
         Args:
             interval: Seconds between two looks for due runs.
             max_concurrent_runs: Maximum number of runs at the same time, at least 1.
             context: Your object for the tools, `ctx.context`. It is never stored.
+            handle_signals: With False, no handlers are installed. Outside the main
+                thread, Python allows none.
 
         Raises:
             InvalidInput: `interval` or `max_concurrent_runs` is invalid.
         """
         serving = self.async_runner.serve_forever(
-            interval=interval, max_concurrent_runs=max_concurrent_runs, context=context
+            interval=interval,
+            max_concurrent_runs=max_concurrent_runs,
+            context=context,
+            handle_signals=handle_signals,
         )
         asyncio.run(serving)

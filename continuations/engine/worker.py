@@ -82,7 +82,9 @@ class Worker:
         clock = self.ports.clock
         sent_at = clock.now()
         overview = await read_overview(self.objects, self.run_id)
-        clock_reading = ClockReading(sent_at, overview.store_time, clock.now())
+        clock_reading = ClockReading(
+            sent_at, overview.store_time, clock.now(), self.objects.time_resolution
+        )
         if overview.newest_number == 0:
             raise self.versions.run_not_found_error()
         loaded = await self.versions.load(overview.newest_number)

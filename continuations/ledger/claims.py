@@ -49,8 +49,8 @@ class Lease:
         seconds: The length of the claim.
         until: The end on the wall clock.
         until_elapsed: The end on the monotonic clock.
-        clock_uncertainty: The duration in seconds of the request in which the store
-            returned its time. The difference of the clocks is known only to this.
+        clock_uncertainty: The difference of the clocks is known only to this, in
+            seconds; see `ClockReading.uncertainty`.
     """
 
     clock: Clock
@@ -126,11 +126,26 @@ def check_free(run: RunRow, now: datetime) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ClockReading:
-    """The store's time of a request, and the wall clock before and after it."""
+    """The store's time of a request, and the wall clock before and after it.
+
+    Attributes:
+        sent_at: The wall clock before the request.
+        store_time: The store's time, rounded down to its resolution, or `None`.
+        received_at: The wall clock after the reply.
+        resolution: The store's true time is less than this later than `store_time`.
+    """
 
     sent_at: datetime
     store_time: datetime | None
     received_at: datetime
+    resolution: timedelta = timedelta()
+
+    @property
+    def uncertainty(self) -> float:
+        """The seconds by which the difference of the clocks is not known."""
+        if self.store_time is None:
+            return 0.0
+        return (self.received_at - self.sent_at + self.resolution).total_seconds()
 
 
 def check_clock(reading: ClockReading, lease_seconds: float, run_id: str) -> None:
@@ -138,7 +153,8 @@ def check_clock(reading: ClockReading, lease_seconds: float, run_id: str) -> Non
     if reading.store_time is None:
         return
     limit = timedelta(seconds=lease_seconds / 4)
-    if reading.sent_at - limit <= reading.store_time <= reading.received_at + limit:
+    earliest = reading.sent_at - limit - reading.resolution
+    if earliest <= reading.store_time <= reading.received_at + limit:
         return
     difference = (reading.store_time - reading.received_at).total_seconds()
     msg = (

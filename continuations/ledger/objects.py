@@ -20,12 +20,12 @@ from continuations.errors import (
     StoreUnsafe,
 )
 from continuations_storage import errors as storage
-from continuations_storage.contract import PAGE_SIZE
+from continuations_storage.contract import PAGE_SIZE, created_at, time_resolution
 from continuations_storage.url import open_store as storage_open_store
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine
-    from datetime import datetime
+    from datetime import datetime, timedelta
     from typing import Any, TypeVar, Unpack
 
     from continuations_storage.contract import Store
@@ -116,9 +116,18 @@ class Objects:
     def __init__(self, store: Store) -> None:
         self.store = store
 
+    @property
+    def time_resolution(self) -> timedelta:
+        """The store's true time is less than this later than the time that it tells."""
+        return time_resolution(self.store)
+
     async def create(self, key: str, body: bytes) -> datetime | None:
         """Put an object if its key is absent; raises `AlreadyExists`."""
         return await _translate_errors(self.store.create(key, body))
+
+    async def created_at(self, key: str) -> datetime | None:
+        """Return the store's time of the create of a key, if the store can tell it."""
+        return await _translate_errors(created_at(self.store, key))
 
     async def read(self, key: str) -> bytes:
         """Return an object; raises `NotFound`."""

@@ -19,12 +19,12 @@ import signal
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
-from continuations_storage.contract import PAGE_SIZE
+from continuations_storage.contract import PAGE_SIZE, created_at, time_resolution
 from continuations_storage.errors import Inconclusive, StorageError, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
-    from datetime import datetime
+    from datetime import datetime, timedelta
 
     from continuations_storage.contract import Store
 
@@ -212,6 +212,11 @@ class FaultyStore:
         self.has_crashed = False
         self._created_at_operation: dict[str, int] = {}
 
+    @property
+    def time_resolution(self) -> timedelta:
+        """The resolution of the inner store's time."""
+        return time_resolution(self.inner)
+
     async def create(self, key: str, body: bytes) -> datetime | None:
         """Put the body if the key is absent."""
 
@@ -221,6 +226,10 @@ class FaultyStore:
             return time
 
         return await self._perform("create", key, effect)
+
+    async def created_at(self, key: str) -> datetime | None:
+        """Return the inner store's time of a create; this is no operation."""
+        return await created_at(self.inner, key)
 
     async def read(self, key: str) -> bytes:
         """Return the whole body."""

@@ -49,6 +49,13 @@ OPTIONS = Area(
             names=("lease",),
         ),
         Case(
+            "runner-lease-for-store",
+            InvalidInput,
+            'Runner(clerk(), store="s3://bucket/runs", lease=2.5)',
+            'Runner(clerk(), store="s3://bucket/runs", lease=3)',
+            names=("lease", "2.5", "3 seconds"),
+        ),
+        Case(
             "runner-max-attempts",
             InvalidInput,
             'Runner(clerk(), store="memory:", max_attempts=0)',
@@ -61,6 +68,13 @@ OPTIONS = Area(
             'Runner(clerk(), store="memory:", max_depth=0)',
             'Runner(clerk(), store="memory:", max_depth=1)',
             names=("max_depth",),
+        ),
+        Case(
+            "runner-patience",
+            InvalidInput,
+            'Runner(clerk(), store="memory:", patience=timedelta(days=1))',
+            'Runner(clerk(), store="memory:", patience=timedelta(minutes=1))',
+            names=("patience",),
         ),
         Case(
             "runner-notify",
@@ -106,6 +120,18 @@ OPTIONS = Area(
                 await_(serve(asyncio.Event()))
             """,
             names=("max_concurrent_runs",),
+        ),
+        Case(
+            "serve-forever-stop",
+            InvalidInput,
+            "await_(runner.async_runner.serve_forever(stop=True))",
+            """
+                async def serve(stop):
+                    stop.set()
+                    await runner.async_runner.serve_forever(stop=stop)
+                await_(serve(asyncio.Event()))
+            """,
+            names=("stop", "asyncio.Event"),
         ),
     ),
 )

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from continuations.core.run import RunRow
 
 
+WHOLE_SECONDS = timedelta(seconds=1)
+
+
 def new_lease(clock: FakeClock, length: float = 30.0) -> Lease:
     """Return a lease that begins now."""
     return Lease.start_now(clock, length)
@@ -255,6 +258,42 @@ def test_slow_store_is_not_a_wrong_clock() -> None:
     check_clock(
         ClockReading(MOMENT, seconds_after_start(0), seconds_after_start(60)), 30, RUN
     )
+
+
+@pytest.mark.parametrize("fraction", [0.0, 0.001, 0.5, 0.999])
+@pytest.mark.parametrize("lease", [3, 4, 30])
+def test_right_clock_passes_with_a_store_that_tells_whole_seconds(
+    fraction: float, lease: float
+) -> None:
+    """A store's time that is rounded down is not an earlier time."""
+    now = seconds_after_start(fraction)
+
+    check_clock(ClockReading(now, MOMENT, now, WHOLE_SECONDS), lease, RUN)
+
+
+@pytest.mark.parametrize(
+    ("clock", "off"), [(8.499, False), (8.501, True), (-7.5, False), (-7.501, True)]
+)
+def test_resolution_allows_no_more_than_the_store_may_be_later(
+    clock: float, *, off: bool
+) -> None:
+    """Only a clock ahead of the store's time is allowed the rounding."""
+    now = seconds_after_start(clock)
+    reading = ClockReading(now, MOMENT, now, WHOLE_SECONDS)
+
+    if off:
+        with pytest.raises(ClockOff):
+            check_clock(reading, 30, RUN)
+    else:
+        check_clock(reading, 30, RUN)
+
+
+def test_resolution_and_request_make_the_reading_uncertain() -> None:
+    sent, received = MOMENT, seconds_after_start(2)
+
+    assert 3 == ClockReading(sent, MOMENT, received, WHOLE_SECONDS).uncertainty
+    assert 2 == ClockReading(sent, MOMENT, received).uncertainty
+    assert 0 == ClockReading(sent, None, received, WHOLE_SECONDS).uncertainty
 
 
 def test_shorter_claim_allows_less_clock_offset() -> None:

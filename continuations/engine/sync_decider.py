@@ -1,0 +1,169 @@
+"""The methods of Runner that need no agents: decide, inspect, send, cancel."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from continuations.engine import portal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from continuations.core.decisions import Decision, Verdict
+    from continuations.core.waits import Wait, WaitSummary
+    from continuations.engine.async_runner import AsyncRunner
+    from continuations.ledger.decisions import DigestCheck
+    from continuations.wire.continuation import Continuation
+
+
+class Decider:
+    """Decides the waits of a store, looks at its runs, sends to them and cancels them.
+
+    A process without the runs' agents can call every method of this class.
+    """
+
+    async_runner: AsyncRunner
+
+    def decide(
+        self, wait_id: str, verdict: Verdict, *, check_digest: DigestCheck | None = None
+    ) -> Decision:
+        """Record the decision of a wait; the first decision wins.
+
+        The run does not continue before the next `resume` or `sweep`.
+
+        Args:
+            wait_id: Id of the wait.
+            verdict: `Approve`, `Deny` or `Answer`.
+            check_digest: Called with the wait's digest before anything is recorded, to
+                compare it with what the person saw. Its exceptions are raised.
+
+        Returns:
+            The recorded decision. A second, equal call returns the same decision.
+
+        Raises:
+            WaitNotFound: There is no such wait.
+            DecisionRefused: The verdict is invalid for the wait. Nothing was recorded.
+            AlreadyDecided: Another decision is recorded; the error contains it.
+            WaitExpired: The deadline has passed.
+            Cancelled: The run was cancelled or has failed.
+            StoreError: The store failed. Call again with the same verdict.
+        """
+        return portal.run_until_complete(
+            self.async_runner.decide(wait_id, verdict, check_digest=check_digest)
+        )
+
+    def waiting(self, *, after: str = "") -> Iterator[WaitSummary]:
+        """Iterate over the open waits of all runs, sorted by id.
+
+        Only keys are read. After a crash the list may be out of date until the next
+        sweep; `decide` and `look` are always exact.
+
+        Args:
+            after: Return only waits after this wait id.
+
+        Yields:
+            A summary of each open wait.
+
+        Raises:
+            StoreError: The store failed.
+        """
+        return portal.iterate(self.async_runner.waiting(after=after))
+
+    def wait(self, wait_id: str) -> Wait:
+        """Return an open wait, with everything that a decider needs.
+
+        A wait whose deadline has passed is returned until its expiry is recorded.
+
+        Args:
+            wait_id: Id of the wait.
+
+        Returns:
+            The wait, with its arguments, schema, deadline and note.
+
+        Raises:
+            WaitNotFound: There is no such wait.
+            AlreadyDecided: The wait is decided; the error contains the decision.
+            WaitExpired: The wait has expired.
+            Cancelled: The run was cancelled or has failed.
+            StoreError: The store failed.
+        """
+        return portal.run_until_complete(self.async_runner.wait(wait_id))
+
+    def notify(self, wait_id: str) -> None:
+        """Call `notify` once more for an open wait.
+
+        Args:
+            wait_id: Id of the wait.
+
+        Raises:
+            InvalidInput: The runner has no `notify`.
+            WaitNotFound: There is no such wait. The other errors of `wait`, and any
+                exception of the function itself, are raised too.
+        """
+        portal.run_until_complete(self.async_runner.notify(wait_id))
+
+    def look(self, run_id: str, *, version: int | None = None) -> Continuation:
+        """Return the state of a run; writes nothing.
+
+        Args:
+            run_id: Id of the run.
+            version: Number of a version, by default the newest.
+
+        Returns:
+            The state, with messages, calls and waits.
+
+        Raises:
+            RunNotFound: The store has no such run or version.
+            InvalidInput: `version` is not an integer.
+            Corrupt: A stored object is damaged.
+            FormatError: A stored object has a newer format.
+        """
+        return portal.run_until_complete(
+            self.async_runner.look(run_id, version=version)
+        )
+
+    def send(self, run_id: str, text: str, *, by: str | None = None) -> int:
+        """Send a user message to a run.
+
+        The root agent reads it at the next resume or sweep, before its next turn and
+        never between a call and its result.
+
+        Args:
+            run_id: Id of the run.
+            text: The message, not empty.
+            by: Name of the sender, for the record.
+
+        Returns:
+            The number of the message in the run's inbox, from 1.
+
+        Raises:
+            RunNotFound: The store has no such run.
+            InvalidInput: The run has ended, or an argument is not a text.
+            StoreError: The store failed.
+        """
+        return portal.run_until_complete(self.async_runner.send(run_id, text, by=by))
+
+    def cancel(
+        self, run_id: str, *, reason: str | None = None, by: str | None = None
+    ) -> Continuation:
+        """End a run and close its open waits; idempotent.
+
+        If another process works on the run, that process ends it at its next commit.
+        The request is stored first: after a crash, a sweep or resume ends the run.
+
+        Args:
+            run_id: Id of the run.
+            reason: Why, for the record and for later deciders.
+            by: Name of the person who cancels, for the record.
+
+        Returns:
+            The newest state: cancelled, running in another process, or ended before.
+
+        Raises:
+            RunNotFound: The store has no such run.
+            InvalidInput: `reason` or `by` is not a text.
+            StoreError: The store failed.
+        """
+        return portal.run_until_complete(
+            self.async_runner.cancel(run_id, reason=reason, by=by)
+        )
