@@ -324,7 +324,7 @@ def _flush_before_use(folder: Folder) -> None:
     try:
         flush_folder(folder.descriptor)
     except OSError as cause:
-        if cause.errno != errno.EROFS:  # nobody writes to a read-only file system
+        if cause.errno != errno.EROFS:  # a read-only file system has no writers
             raise
 
 
