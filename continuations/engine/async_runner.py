@@ -100,6 +100,7 @@ class AsyncRunner(AsyncDecider):
         context: Any = None,
         budget: Budget | None = None,
         should_pause: ShouldPause | None = None,
+        work: bool = True,
     ) -> Outcome:
         """Start a run and work on it until it ends or must wait.
 
@@ -116,6 +117,9 @@ class AsyncRunner(AsyncDecider):
             should_pause: Called before every model call and every new tool call. Once
                 it returns True, calls in progress are completed, and the run is
                 suspended with `paused=True`. Any process may resume it at once.
+            work: With False, only store the run, and return it as `Suspended` with
+                `paused=True`. A `resume` or `sweep` works on it, in any process. If
+                the run exists, return its outcome and change nothing.
 
         Returns:
             `Finished`, `Suspended` or `Failed`.
@@ -134,7 +138,7 @@ class AsyncRunner(AsyncDecider):
             input, run_id=run_id, agent=agent, budget=budget
         )
         await self._probe_once()
-        run_options = self._run_options(context, should_pause)
+        run_options = self._run_options(context, should_pause if work else _at_once)
         worker = self._worker_factory.make_worker(state.run.id, run_options)
         try:
             return await worker.start(state)
@@ -247,3 +251,8 @@ class AsyncRunner(AsyncDecider):
                 interval=interval,
                 max_concurrent_runs=max_concurrent_runs,
             )
+
+
+def _at_once() -> bool:
+    """Pause before the first step."""
+    return True
