@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, TypeAlias
 
 from continuations.authoring import callables, strict_json
 from continuations.authoring.base_tool import BaseTool
+from continuations.authoring.call_gate import begin_call
 from continuations.authoring.errors import ArgumentsInvalid
 from continuations.authoring.jsonvalues import is_object
 from continuations.authoring.parameter_types import is_context_type, parameter_type
@@ -187,21 +188,22 @@ class SchemaTool(BaseTool):
         """
         from continuations.authoring import tool_results  # noqa: PLC0415 - on first use
 
+        contexts, values = self._function_arguments(self.function, arguments_json, ctx)
         return tool_results.serialize_result(
-            await self._call(self.function, arguments_json, ctx)
+            await begin_call(self.function, values, **contexts)
         )
 
     async def _call_verify(
         self, verify: Callable[..., Any], arguments_json: str, ctx: ToolContext
     ) -> object:
-        return await self._call(verify, arguments_json, ctx)
+        contexts, values = self._function_arguments(verify, arguments_json, ctx)
+        return await callables.call(verify, values, **contexts)
 
-    async def _call(
+    def _function_arguments(
         self, function: Callable[..., Any], arguments_json: str, ctx: ToolContext
-    ) -> Any:
+    ) -> tuple[dict[str, ToolContext], dict[str, Any]]:
         contexts = dict.fromkeys(_context_parameters(function), ctx)
-        values = self._values_by_name(arguments_json)
-        return await callables.call(function, values, **contexts)
+        return contexts, self._values_by_name(arguments_json)
 
 
 def _copy_schema(name: str, schema: object) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from continuations.authoring import callables
 from continuations.authoring.base_tool import BaseTool
+from continuations.authoring.call_gate import begin_call
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -231,7 +232,7 @@ class Tool(BaseTool, Generic[P, R]):
         if getattr(self.function, "__annotations__", {}).get("return") not in _TEXT:
             # Before the call: an effect must not wait for an import to be recorded.
             _load_result_serializer()
-        result = await callables.call(self.function, **arguments)
+        result = await begin_call(self.function, **arguments)
         return result if type(result) is str else _load_result_serializer()(result)
 
     async def _call_verify(

@@ -138,7 +138,7 @@ class OutcomeUnknown:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class RepeatAllowed:
-    """The worker died during the call, and the tool is declared repeatable."""
+    """The call may start again: it never began, or its tool is declared repeatable."""
 
     call_id: str
 

@@ -63,7 +63,7 @@ TRANSITIONS: dict[tuple[type[CallState], type[CallEvent]], type[CallState]] = {
     (Started, CallRaised): Errored,
     (Nested, CallReturned): Returned,
     (Nested, CallRaised): Errored,
-    # The worker died during the call.
+    # The worker died during the call, or stopped before the call began.
     (Started, RepeatAllowed): Ready,
     (Started, OutcomeUnknown): Unknown,
     (Unknown, Unverified): Unknown,

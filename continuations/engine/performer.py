@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, TypedDict
 
 from continuations.authoring import callables
+from continuations.authoring.call_gate import CallNotBegun
 from continuations.authoring.context import ToolContext
 from continuations.authoring.errors import (
     ArgumentsInvalid,
@@ -212,6 +213,8 @@ class Performer:
         try:
             async with limit:
                 content = await tool.invoke(arguments, context)
+        except CallNotBegun:
+            raise
         except ResultNotSerializable as error:
             text = (
                 f"ERROR: the tool ran, but its result cannot be stored: {error}. Its "

@@ -19,15 +19,18 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _BATCH_SIZE = 1000
-# Seconds that Ctrl-C waits for a run to release its claim.
-_CANCEL_TIMEOUT = 5.0
+# Seconds that Ctrl-C waits for a run to finish its calls and to release its claim.
+_CANCEL_TIMEOUT = 10.0
 _lock = threading.Lock()
 _thread: threading.Thread | None = None
 _loop: asyncio.AbstractEventLoop | None = None
 
 
 def run_until_complete(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Return a coroutine's result; Ctrl-C cancels it and is raised here.
+    """Return a coroutine's result; an exception of a signal handler cancels it.
+
+    `KeyboardInterrupt`, `SystemExit` or another one is raised here after the coroutine
+    has ended, or after some seconds. A second one is raised at once.
 
     Raises `ContinuationsError` in code that runs on this event loop itself, for example
     in an async tool: there, waiting would be a deadlock.
@@ -45,7 +48,7 @@ def run_until_complete(coroutine: Coroutine[Any, Any, T]) -> T:
     )
     try:
         result, error = future.result()
-    except KeyboardInterrupt:
+    except BaseException:
         future.cancel()
         done.wait(_CANCEL_TIMEOUT)
         raise

@@ -12,10 +12,13 @@ task for each model turn, tool or verification. The performer runs the tool.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from continuations.authoring.call_gate import CallGate, CallNotBegun
 from continuations.core.actions import AskModel, ExamineCall, RecordStart, RunTool
+from continuations.core.calls import Started
 from continuations.core.events import (
     ApprovalRequested,
     CallAccepted,
@@ -23,17 +26,20 @@ from continuations.core.events import (
     CallRaised,
     CallReturned,
     ModelReplied,
+    RepeatAllowed,
     SubAgentStarted,
 )
 from continuations.core.plan import plan
 from continuations.core.reducer import advance
-from continuations.core.run import Failure
+from continuations.core.run import ENDED_STATUSES, Failure
 from continuations.engine.inbox_messages import with_inbox_messages
 from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
-from continuations.errors import ModelError
+from continuations.errors import ContinuationsError, ModelError
 from continuations.ledger.arrivals import Arrivals
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from continuations.core.actions import Action, VerifyOutcome
     from continuations.core.events import Event
     from continuations.core.state import RunState
@@ -41,6 +47,9 @@ if TYPE_CHECKING:
     from continuations.engine.performer import Performer
     from continuations.wire.records import CancelRequest, InboxMessage
 
+# How long an interrupted run waits for its last commit and for calls that may not be
+# repeated, in seconds. A second interruption ends the wait.
+INTERRUPT_GRACE_SECONDS = 5.0
 # Events that a later process can compute again from the state.
 _DERIVED_EVENTS = (CallAccepted, ApprovalRequested, CallInvalid, SubAgentStarted)
 
@@ -58,7 +67,8 @@ class RunLoop:
         cancel_request: A cancel request that was found, or `None`.
         model_error: The first error of a model, or `None`.
         failure: Why the run must end as failed, or `None`.
-        call_interrupted: Whether a tool was running when `run` stopped early.
+        call_interrupted: Whether a call that may not be repeated was running when `run`
+            stopped early. Its outcome is unknown.
     """
 
     def __init__(
@@ -90,6 +100,8 @@ class RunLoop:
         # An action is launched when the event with this number is saved.
         self._event_to_await: dict[Action, int] = {}
         self._action_tasks: dict[Action, asyncio.Task[Event]] = {}
+        # The gates of the tools that were launched and have not returned.
+        self._gates: dict[Action, CallGate] = {}
         self._commit_task: asyncio.Task[CancelRequest | None] | None = None
         self._commit_count = 0
 
@@ -97,13 +109,18 @@ class RunLoop:
         """Advance the run until it needs a decision, must stop, or has ended.
 
         Raises `AgentChanged`, `StaleRun`, `ClockOff` or a `StoreError`. Then everything
-        since the last commit is lost, and no action is left running.
+        since the last commit is lost, and no action is left running. If the task is
+        cancelled, a call that may not be repeated has some seconds to return.
         """
         try:
             while await self._step():
                 pass
+        except asyncio.CancelledError:
+            await self._finish_calls()
+            raise
         finally:
             await self._cancel_tasks()
+            self._take_back_starts()
 
     async def _step(self) -> bool:
         # Asked once for the next two lines. If the answer changed between them, the
@@ -184,9 +201,20 @@ class RunLoop:
         return blocked
 
     async def _perform(self, action: AskModel | RunTool | VerifyOutcome) -> Event:
-        event = await self._performer.perform(
-            action, self.state, fence=self._journal.version_number
-        )
+        """Perform an action; raises `CallNotBegun` if it comes too late for the claim.
+
+        The claim is checked again here, in the task of the action, or for a tool at
+        once before its function is called, in its thread.
+        """
+        gate = CallGate(lambda: self._journal.can_start_action)
+        if isinstance(action, RunTool):
+            self._gates[action] = gate
+        else:
+            gate.enter()
+        with gate.as_current():
+            event = await self._performer.perform(
+                action, self.state, fence=self._journal.version_number
+            )
         if isinstance(event, ModelReplied) and self._would_finish(event):
             late = await self._journal.read_late_arrivals(self.state)
             self.late_arrivals = self.late_arrivals.followed_by(late)
@@ -241,9 +269,13 @@ class RunLoop:
             del self._action_tasks[action]
             try:
                 event = task.result()
+            except CallNotBegun:
+                # It is launched again after the claim is renewed.
+                self._gates.pop(action, None)
             except ModelError as error:
                 self.model_error = self.model_error or error
             else:
+                self._gates.pop(action, None)
                 self._apply(event)
         self.cancel_request = self.cancel_request or self.late_arrivals.cancel_request
 
@@ -259,15 +291,66 @@ class RunLoop:
         if not derived:
             self._progress += 1
 
+    # The end ------------------------------------------------------------------
+
+    async def _finish_calls(self) -> None:
+        """Wait some seconds for the commit and for calls that may not be repeated.
+
+        Everything else can be done again, so it is given up at once.
+        """
+        self._close_gates()
+        finishing = {
+            action: task
+            for action, task in self._action_tasks.items()
+            if self._cannot_be_repeated(action)
+        }
+        given_up = [
+            task
+            for action, task in self._action_tasks.items()
+            if action not in finishing
+        ]
+        await _cancel(given_up)
+        self._action_tasks = finishing
+        tasks: set[asyncio.Task[object]] = {*finishing.values()}
+        if self._commit_task is not None:
+            tasks.add(self._commit_task)
+        if tasks:
+            await asyncio.wait(tasks, timeout=INTERRUPT_GRACE_SECONDS)
+        # An error of the store or a lost claim shows again when the claim is released.
+        with suppress(ContinuationsError):
+            self._collect_results()
+
+    def _close_gates(self) -> None:
+        for gate in self._gates.values():
+            gate.close()
+
+    def _cannot_be_repeated(self, action: Action) -> bool:
+        if not isinstance(action, RunTool) or action not in self._gates:
+            return False
+        call = self.state.calls[action.call_id]
+        return self._gates[action].has_begun and not call.repeatable
+
     async def _cancel_tasks(self) -> None:
         """Cancel all tasks; the next process settles calls that were in progress."""
-        self.call_interrupted = any(
-            isinstance(action, RunTool) for action in self._action_tasks
-        )
+        self._close_gates()
+        self.call_interrupted = any(map(self._cannot_be_repeated, self._action_tasks))
         tasks: list[asyncio.Task[object]] = [*self._action_tasks.values()]
         if self._commit_task is not None:
             tasks.append(self._commit_task)
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.gather(*tasks, return_exceptions=True)
+        await _cancel(tasks)
+
+    def _take_back_starts(self) -> None:
+        """Record that the calls which have not begun are ready, and not started."""
+        if self.state.run.status in ENDED_STATUSES:
+            return
+        for call in list(self.state.calls.values()):
+            gate = self._gates.get(RunTool(call.id))
+            if isinstance(call.state, Started) and not (gate and gate.has_begun):
+                self.state = advance(self.state, RepeatAllowed(call_id=call.id))
+
+
+async def _cancel(tasks: Sequence[asyncio.Task[object]]) -> None:
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,87 @@
+"""The last check before a tool's function begins, in the thread or task that calls it.
+
+A worker checks its claim before it launches a call. If the machine is busy, the call
+may begin much later: its task waits for the event loop, or its thread for a processor.
+So the claim is checked again, at once before the function is called.
+"""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+from continuations.authoring import callables
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_current: ContextVar[CallGate | None] = ContextVar("call_gate", default=None)
+
+
+class CallNotBegun(BaseException):
+    """The gate is closed, so the function was not called. No error of the tool."""
+
+
+class CallGate:
+    """Lets one call begin, or never begin; both are asked from different threads.
+
+    Args:
+        may_begin: Whether the call may begin now; called in the thread of the call.
+
+    Attributes:
+        has_begun: Whether the function was called.
+    """
+
+    def __init__(self, may_begin: Callable[[], bool]) -> None:
+        self.has_begun = False
+        self._may_begin = may_begin
+        self._closed = False
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def as_current(self) -> Iterator[None]:
+        """Make this the gate of the call that the current task makes."""
+        token = _current.set(self)
+        try:
+            yield
+        finally:
+            _current.reset(token)
+
+    def enter(self) -> None:
+        """Record that the function is called now; raises `CallNotBegun` if it must not.
+
+        Nothing stands between this check and the function but the call itself.
+        """
+        with self._lock:
+            if self._closed or not self._may_begin():
+                raise CallNotBegun
+            self.has_begun = True
+
+    def close(self) -> None:
+        """Let the call not begin any more; a call that has begun goes on."""
+        with self._lock:
+            self._closed = True
+
+
+async def begin_call(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """Call a tool's function like `callables.call`, if the gate of the task allows it.
+
+    Raises `CallNotBegun` if the call comes too late.
+    """
+    gate = _current.get()
+    if gate is None:
+        return await callables.call(function, *args, **kwargs)
+    # The function may run other agents. Their calls have gates of their own.
+    _current.set(None)
+    if inspect.iscoroutinefunction(function):
+        gate.enter()
+        return await function(*args, **kwargs)
+
+    def enter_and_call() -> Any:
+        gate.enter()
+        return function(*args, **kwargs)
+
+    return await callables.call(enter_and_call)
