@@ -32,6 +32,7 @@ from continuations.core.events import (
 from continuations.core.plan import plan
 from continuations.core.reducer import advance
 from continuations.core.run import ENDED_STATUSES, Failure
+from continuations.engine import side_task
 from continuations.engine.inbox_messages import with_inbox_messages
 from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
 from continuations.errors import ContinuationsError, ModelError
@@ -47,9 +48,6 @@ if TYPE_CHECKING:
     from continuations.engine.performer import Performer
     from continuations.wire.records import CancelRequest, InboxMessage
 
-# How long an interrupted run waits for its last commit and for calls that may not be
-# repeated, in seconds. A second interruption ends the wait.
-INTERRUPT_GRACE_SECONDS = 5.0
 # Events that a later process can compute again from the state.
 _DERIVED_EVENTS = (CallAccepted, ApprovalRequested, CallInvalid, SubAgentStarted)
 
@@ -315,7 +313,7 @@ class RunLoop:
         if self._commit_task is not None:
             tasks.add(self._commit_task)
         if tasks:
-            await asyncio.wait(tasks, timeout=INTERRUPT_GRACE_SECONDS)
+            await asyncio.wait(tasks, timeout=side_task.INTERRUPT_GRACE_SECONDS)
         # An error of the store or a lost claim shows again when the claim is released.
         with suppress(ContinuationsError):
             self._collect_results()

@@ -1,4 +1,4 @@
-"""Await an operation and another one beside it."""
+"""Await an operation beside another one, or in spite of a cancellation."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 S = TypeVar("S")
+
+# How long an interrupted run waits for its last commit and for calls that may not be
+# repeated, in seconds. A second interruption ends the wait.
+INTERRUPT_GRACE_SECONDS = 5.0
 
 
 async def with_side_task(
@@ -24,3 +28,20 @@ async def with_side_task(
         await asyncio.gather(beside, return_exceptions=True)
         raise
     return result, await beside
+
+
+async def finish_if_cancelled(operation: Coroutine[Any, Any, T]) -> T:
+    """Return the result; a cancellation waits some seconds for the operation first.
+
+    A second cancellation does not wait.
+    """
+    task = asyncio.ensure_future(operation)
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        try:
+            await asyncio.wait({task}, timeout=INTERRUPT_GRACE_SECONDS)
+        finally:
+            task.cancel()
+        raise

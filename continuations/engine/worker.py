@@ -21,6 +21,7 @@ from continuations.engine.readiness import arrivals_unblock, can_progress, is_ru
 from continuations.engine.run_ending import RunEnder
 from continuations.engine.run_loop import RunLoop
 from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
+from continuations.engine.side_task import finish_if_cancelled
 from continuations.engine.stack_binding import StackBinding
 from continuations.errors import (
     ClockOff,
@@ -132,8 +133,8 @@ class Worker:
             state = with_current_manifest(state, self.agent_registry, changes)
             if paused:
                 await journal.make_pause_marker()
-            arrived = await self._publisher.commit_and_publish(
-                journal, before, state, arrived
+            arrived = await finish_if_cancelled(
+                self._publisher.commit_and_publish(journal, before, state, arrived)
             )
             loaded = journal.loaded
             assert loaded is not None  # noqa: S101 - it was just committed

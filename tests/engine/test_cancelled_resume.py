@@ -18,6 +18,7 @@ from continuations import (
     Suspended,
     tool,
 )
+from continuations.engine import side_task
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
 from tests.engine import agent_builders
@@ -31,8 +32,11 @@ if TYPE_CHECKING:
 SCRIPT: Script = {"go": [[call("pay")], "end"]}
 
 
-def test_verify_is_not_called_before_the_claim_is_over() -> None:
+def test_verify_is_not_called_before_the_claim_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A bank that is asked while a payment is in progress does not know of it yet."""
+    monkeypatch.setattr(side_task, "INTERRUPT_GRACE_SECONDS", 0.05)
     sending, sent = threading.Event(), threading.Event()
     bank: list[str] = []
     asked: list[int] = []

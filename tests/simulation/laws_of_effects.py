@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 
 
 def started_once(evidence: Evidence) -> str | None:
-    """A start is committed before its effect; an unrepeatable call starts once.
+    """A start is committed before its effect; an unrepeatable call begins once.
 
-    It starts again only if a decision or its `verify` function allowed that.
+    It begins again only if a decision or its `verify` function allowed that. A start
+    that was taken back, because the call had not begun, does not count.
     """
     calls = effects_by_call(evidence.environment.effects)
     for (run_id, call_id), effects in calls.items():
@@ -39,8 +40,8 @@ def started_once(evidence: Evidence) -> str | None:
         attempts = [effect.attempt for effect in effects]
         if len(set(attempts)) < len(attempts):
             return f"{effects[0]} had {len(attempts)} effects"
-        if len(starts) > 1 + _allowed_repeats(evidence, run_id, call_id):
-            return f"{effects[0]} was started {len(starts)} times"
+        if len(attempts) > 1 + _allowed_repeats(evidence, run_id, call_id):
+            return f"{effects[0]} began {len(attempts)} times"
     return None
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
+from continuations.authoring.call_gate import CallGate, CallNotBegun
 from continuations.core import reducer, transcript
 from continuations.core.actions import AskModel, RunTool
 from continuations.core.calls import Started
@@ -324,6 +325,18 @@ def a_message_is_lost() -> Patches:
         draft.put_run(replace(draft.run, last_inbox_number=event.number))
 
     yield patch(reducer._add_user_message, add_user_message)
+
+
+@mutant(
+    "An interrupted call that has begun is taken back like one that has not.",
+    breaks=(started_once, finished_never_runs_again),
+)
+def begun_call_is_taken_back() -> Patches:
+    def enter(self: CallGate) -> None:
+        if self._closed or not self._may_begin():
+            raise CallNotBegun
+
+    yield patch(CallGate.enter, enter)
 
 
 @mutant(

@@ -90,6 +90,8 @@ SEEDS: dict[str, tuple[int, str]] = {
     "message_is_between_a_call_and_its_result": (22, "transcripts_valid"),
     "message_is_added_twice": (22, "each_message_once"),
     "a_message_is_lost": (22, "each_message_once"),
+    "begun_call_is_taken_back": (228, "started_once"),
+    "begun_call_is_taken_back": (228, "started_once"),
     "a_run_finishes_without_a_last_look": (4, "nothing_unread_at_the_end"),
     "errors_of_the_store_leak": (1, "no_foreign_errors"),
 }

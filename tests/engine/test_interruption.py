@@ -1,0 +1,222 @@
+"""Ctrl-C, SIGTERM or a cancelled task while a run is worked on."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from continuations import (
+    Answer,
+    AsyncRunner,
+    Finished,
+    RunBusy,
+    Suspended,
+    tool,
+)
+from continuations.engine import portal, side_task
+from continuations_storage import MemoryStore
+from continuations_storage.faults import FaultyStore
+from tests.clocks import ManualClock
+from tests.engine import agent_builders
+from tests.run_environment import wait_until
+from tests.scripts import call
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.scripts import Script
+
+SCRIPT: Script = {"go": [[call("work")], "end"]}
+
+
+class Desk:
+    """A tool that waits until it may return, and runners of one store."""
+
+    def __init__(self, *, in_thread: bool, **options: Any) -> None:
+        self.begun = 0
+        self.may_return = threading.Event()
+        self.store, self.clock = MemoryStore(), ManualClock()
+
+        def work() -> str:
+            """Work in a thread."""
+            self.begun += 1
+            assert self.may_return.wait(20)
+            return "worked"
+
+        async def work_async() -> str:
+            """Work in a task."""
+            self.begun += 1
+            assert await asyncio.to_thread(self.may_return.wait, 20)
+            return "worked"
+
+        self.tool = tool(work if in_thread else work_async, name="work", **options)
+
+    def runner(self, store: Any = None) -> AsyncRunner:
+        """Return the runner of another process."""
+        return AsyncRunner(
+            agent_builders.make_boss(SCRIPT, self.tool),
+            store=store or self.store,
+            clock=self.clock,
+        )
+
+    async def interrupt(self, during: Callable[[], None] = lambda: None) -> None:
+        """Start the run, and interrupt it while its tool works."""
+        starting = asyncio.create_task(self.runner().start("go", run_id="r1"))
+        await asyncio.to_thread(wait_until, lambda: self.begun)
+        starting.cancel()
+        await asyncio.sleep(0.05)
+        during()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+
+
+@pytest.mark.parametrize("in_thread", [True, False])
+def test_unrepeatable_call_may_finish(*, in_thread: bool) -> None:
+    """Its result is stored, the claim is released, and nothing is unknown."""
+    desk = Desk(in_thread=in_thread)
+
+    async def scenario() -> None:
+        await desk.interrupt(desk.may_return.set)
+        outcome = await desk.runner().resume("r1")
+        assert isinstance(outcome, Finished)
+        assert ["worked"] == agent_builders.root_tool_results(outcome)
+
+    asyncio.run(scenario())
+
+    assert 1 == desk.begun
+
+
+@pytest.mark.parametrize("in_thread", [True, False])
+def test_call_that_does_not_finish_is_unknown_after_the_claim(
+    monkeypatch: pytest.MonkeyPatch, *, in_thread: bool
+) -> None:
+    """Its effect may still come, so nothing is asked before the claim is over."""
+    monkeypatch.setattr(side_task, "INTERRUPT_GRACE_SECONDS", 0.05)
+    desk = Desk(in_thread=in_thread)
+
+    async def scenario() -> None:
+        await desk.interrupt()
+        with pytest.raises(RunBusy):
+            await desk.runner().resume("r1")
+        desk.clock.seconds += 31
+        outcome = await desk.runner().resume("r1")
+        assert isinstance(outcome, Suspended)
+        assert ["unknown"] == [wait.kind for wait in outcome.waits]
+        desk.may_return.set()
+        await desk.runner().decide(outcome.waits[0].id, Answer("worked"))
+        assert isinstance(await desk.runner().resume("r1"), Finished)
+
+    asyncio.run(scenario())
+
+    assert 1 == desk.begun
+
+
+@pytest.mark.parametrize("declared", ["read_only", "idempotent"])
+@pytest.mark.parametrize("in_thread", [True, False])
+def test_repeatable_call_is_given_up_at_once(declared: str, *, in_thread: bool) -> None:
+    """The claim is released without a wait, so the run is not busy."""
+    desk = Desk(in_thread=in_thread, **{declared: True})
+
+    async def scenario() -> None:
+        await desk.interrupt()
+        desk.may_return.set()
+        assert isinstance(await desk.runner().resume("r1"), Finished)
+
+    asyncio.run(scenario())
+
+    assert 2 == desk.begun
+
+
+def test_call_that_has_not_begun_is_not_unknown() -> None:
+    """It is interrupted while the record of its start is on its way to the store."""
+    desk = Desk(in_thread=True)
+    desk.may_return.set()
+
+    async def scenario() -> None:
+        interrupted = asyncio.Event()
+
+        class SlowStore(FaultyStore):
+            """A store whose third version takes long."""
+
+            async def create(self, key: str, body: bytes) -> Any:
+                if key.endswith("/v/9999999997"):
+                    interrupted.set()
+                    await asyncio.sleep(0.05)
+                return await super().create(key, body)
+
+        runner = desk.runner(SlowStore(desk.store))
+        starting = asyncio.create_task(runner.start("go", run_id="r1"))
+        await interrupted.wait()
+        starting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+        assert 0 == desk.begun
+        assert isinstance(await desk.runner().resume("r1"), Finished)
+
+    asyncio.run(scenario())
+
+    assert 1 == desk.begun
+
+
+def test_interruption_of_the_last_commit_leaves_no_claim() -> None:
+    """The commit is finished before the cancellation is raised."""
+    desk = Desk(in_thread=True)
+    desk.may_return.set()
+
+    async def scenario() -> None:
+        at_the_end = asyncio.Event()
+
+        class SlowStore(FaultyStore):
+            """A store whose last version takes long."""
+
+            async def create(self, key: str, body: bytes) -> Any:
+                if key.endswith("/v/9999999995"):
+                    at_the_end.set()
+                    await asyncio.sleep(0.05)
+                return await super().create(key, body)
+
+        runner = desk.runner(SlowStore(desk.store))
+        starting = asyncio.create_task(runner.start("go", run_id="r1"))
+        await at_the_end.wait()
+        starting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+        assert "finished" == (await desk.runner().look("r1")).status
+        assert [] == await desk.store.keys("markers/")
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_exception_of_a_signal_handler_ends_the_coroutine_first(
+    monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
+) -> None:
+    """`Runner` waits until the claim is released, then raises it."""
+    ended = threading.Event()
+
+    async def work() -> None:
+        try:
+            await asyncio.sleep(20)
+        finally:
+            await asyncio.sleep(0.05)
+            ended.set()
+
+    def interrupted(self: object, timeout: float | None = None) -> None:
+        del self, timeout
+        wait_until(begun.is_set)
+        raise error
+
+    begun = threading.Event()
+
+    async def note_and_work() -> None:
+        begun.set()
+        await work()
+
+    monkeypatch.setattr("concurrent.futures.Future.result", interrupted)
+    with pytest.raises(error):
+        portal.run_until_complete(note_and_work())
+
+    assert ended.is_set()
