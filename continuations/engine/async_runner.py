@@ -174,20 +174,26 @@ class AsyncRunner(AsyncDecider):
 
         A run is due if it has a new decision or message, if a deadline has passed, if
         it was paused, or if its worker died. A sweep also creates objects that are
-        missing after a crash. An error of one run does not stop it. Call it regularly.
+        missing after a crash. Nothing that one run raises stops it. Call it regularly.
 
         Args:
             context: Your object for the tools, `ctx.context`. It is never stored.
+                Several runs use it at the same time.
             should_pause: As for `start`. Once it returns True, no other run is checked.
+            max_concurrent_runs: Maximum number of runs at the same time, at least 1.
 
         Returns:
-            The outcomes and errors of the runs.
+            The outcomes and errors of the runs, and the runs of other processes.
 
         Raises:
+            InvalidInput: `max_concurrent_runs` is invalid.
             StoreError: The due runs could not be listed.
         """
+        from continuations.engine.sweeping import check_concurrency
+
+        limit = check_concurrency(max_concurrent_runs)
         run_options = self._run_options(context, should_pause)
-        return await self._make_sweeper(run_options).sweep()
+        return await self._make_sweeper(run_options).sweep(limit)
 
     async def serve_forever(
         self,

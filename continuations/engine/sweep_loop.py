@@ -54,7 +54,7 @@ class _WorkerPool:
         Runs that another process holds are due too; their tasks end at once.
         """
         try:
-            due = await self._sweeper.due_markers()
+            due = await self._sweeper.due_runs()
         except ContinuationsError:
             _log.exception("the due runs could not be listed")
             return
@@ -85,11 +85,14 @@ class _WorkerPool:
 
     async def _process_run(self, run_id: str, due_markers: list[Marker]) -> None:
         try:
-            await self._sweeper.process_run(run_id, due_markers)
-        except ContinuationsError as error:
-            _log.warning("run %s cannot continue now: %s", run_id, error)
+            report = await self._sweeper.try_run(run_id, due_markers)
         except Exception:  # noqa: BLE001 - one run's error must not stop the others
             _log.exception("run %s cannot continue now", run_id)
+        else:
+            if report.error is not None:
+                cause = report.error.__cause__
+                text = "run %s cannot continue now: %s"
+                _log.warning(text, run_id, report.error, exc_info=cause)
         finally:
             del self._tasks_by_run[run_id]
 
