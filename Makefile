@@ -69,6 +69,7 @@ SLOW_TESTS := \
 	tests/serve/aws/test_lambda_runs.py \
 	tests/serve/aws/test_s3_example.py \
 	tests/serve/http/test_openapi.py \
+	tests/serve/test_lifespan.py \
 	tests/simulation/test_mutants.py \
 	tests/simulation/test_repairs.py \
 	tests/storage/test_conformance.py \

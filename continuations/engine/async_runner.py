@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from continuations.engine.async_decider import AsyncDecider
@@ -202,28 +203,44 @@ class AsyncRunner(AsyncDecider):
         max_concurrent_runs: int = 8,
         context: Any = None,
         stop: asyncio.Event | None = None,
+        handle_signals: bool = False,
     ) -> None:
-        """Resume due runs until SIGTERM, SIGINT or `stop`.
+        """Resume due runs until `stop` is set.
 
-        After the first signal nothing new begins, runs in progress are suspended, and
-        the method returns. A second signal has its usual effect. Errors of the store
-        and of runs are logged.
+        Then nothing new begins, calls in progress are completed, their runs are
+        suspended, and the method returns. If its task is cancelled, the runs release
+        their claims, except those with a tool in progress. Errors of the store and of
+        runs are logged.
 
         Args:
             interval: Seconds between two looks for due runs.
             max_concurrent_runs: Maximum number of runs at the same time, at least 1.
             context: Your object for the tools, `ctx.context`. It is never stored.
-            stop: Set it to stop the loop like a signal does.
+            stop: Set it to stop the loop.
+            handle_signals: Stop the loop on SIGTERM or SIGINT too. By default, the
+                application that runs the event loop keeps its own handlers. With True,
+                the first signal stops only this loop. Then the earlier handlers are
+                restored, so a second signal has its usual effect.
 
         Raises:
-            InvalidInput: `interval` or `max_concurrent_runs` is invalid.
+            InvalidInput: `interval`, `max_concurrent_runs` or `stop` is invalid.
         """
-        from continuations.engine.sweep_loop import run_sweep_loop
+        from continuations.engine.stop_signals import stop_signals_handled
+        from continuations.engine.sweep_loop import check_loop_options, run_sweep_loop
 
-        stopping = stop or asyncio.Event()
-        await run_sweep_loop(
-            self._make_sweeper(self._run_options(context, stopping.is_set)),
-            stopping,
-            interval=interval,
-            max_concurrent_runs=max_concurrent_runs,
-        )
+        stopping = asyncio.Event() if stop is None else stop
+        check_loop_options(interval, max_concurrent_runs, stopping)
+        loop = asyncio.get_running_loop()
+        with ExitStack() as handlers:
+            if handle_signals:
+                handlers.enter_context(
+                    stop_signals_handled(
+                        lambda _: loop.call_soon_threadsafe(stopping.set)
+                    )
+                )
+            await run_sweep_loop(
+                self._make_sweeper(self._run_options(context, stopping.is_set)),
+                stopping,
+                interval=interval,
+                max_concurrent_runs=max_concurrent_runs,
+            )

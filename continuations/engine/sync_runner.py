@@ -204,22 +204,29 @@ class Runner(Decider):
         interval: float = 1.0,
         max_concurrent_runs: int = 8,
         context: Any = None,
+        handle_signals: bool = True,
     ) -> None:
         """Resume due runs until SIGTERM or SIGINT.
 
-        After the first signal nothing new begins, runs in progress are suspended, and
-        the method returns. A second signal has its usual effect. Errors of the store
-        and of runs are logged. Do not call it where an event loop is running.
+        After the first signal nothing new begins, calls in progress are completed,
+        their runs are suspended, and the method returns. The earlier handlers are
+        restored at the first signal, so a second one has its usual effect. Errors of
+        the store and of runs are logged. Do not call it where an event loop is running.
 
         Args:
             interval: Seconds between two looks for due runs.
             max_concurrent_runs: Maximum number of runs at the same time, at least 1.
             context: Your object for the tools, `ctx.context`. It is never stored.
+            handle_signals: With False, no handlers are installed. Outside the main
+                thread, Python allows none.
 
         Raises:
             InvalidInput: `interval` or `max_concurrent_runs` is invalid.
         """
         serving = self.async_runner.serve_forever(
-            interval=interval, max_concurrent_runs=max_concurrent_runs, context=context
+            interval=interval,
+            max_concurrent_runs=max_concurrent_runs,
+            context=context,
+            handle_signals=handle_signals,
         )
         asyncio.run(serving)

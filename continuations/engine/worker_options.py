@@ -38,15 +38,15 @@ class WorkerOptions:
         cls, *, lease: object, max_attempts: object, max_depth: object
     ) -> WorkerOptions:
         """Return valid options; raises `InvalidInput`."""
-        if not _is_number(lease) or not MIN_LEASE <= lease <= MAX_LEASE:
+        if not is_number(lease) or not MIN_LEASE <= lease <= MAX_LEASE:
             msg = (
                 f"lease must be {MIN_LEASE:g} to {MAX_LEASE:g} seconds, got {lease!r}."
             )
             raise InvalidInput(msg)
-        if not _is_count(max_attempts):
+        if not is_count(max_attempts):
             msg = f"max_attempts must be an integer, at least 1, got {max_attempts!r}."
             raise InvalidInput(msg)
-        if max_depth is not None and not _is_count(max_depth):
+        if max_depth is not None and not is_count(max_depth):
             msg = (
                 "max_depth must be an integer, at least 1, or None for no limit, "
                 f"got {max_depth!r}."
@@ -67,11 +67,13 @@ class WorkerOptions:
             raise InvalidInput(msg)
 
 
-def _is_number(value: object) -> TypeGuard[float]:
+def is_number(value: object) -> TypeGuard[float]:
+    """Return whether a value is a finite number, and not a truth value."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return math.isfinite(value)
 
 
-def _is_count(value: object) -> TypeGuard[int]:
+def is_count(value: object) -> TypeGuard[int]:
+    """Return whether a value is an integer, at least 1."""
     return type(value) is int and value >= 1

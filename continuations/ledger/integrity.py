@@ -21,7 +21,8 @@ from continuations.ledger.arrivals import (
 )
 from continuations.ledger.objects import NotFound, Objects
 from continuations.ledger.versions import RebuiltVersion, Versions
-from continuations.wire.envelope import FORMATS, MAGIC
+from continuations.wire.envelope import MAGIC, format_number
+from continuations.wire.formats import FORMATS
 from continuations.wire.versions import VersionHeader, decode_header
 
 if TYPE_CHECKING:
@@ -143,9 +144,9 @@ class _CachingObjects(Objects):
         """Return the kind of problem with the object that was read last."""
         if isinstance(error, StoreError):
             return "unread"
-        number = int.from_bytes(self.last_body[4:6], "big")
         ours = self.last_body.startswith(MAGIC) and not isinstance(error, Corrupt)
-        return "newer" if ours and number not in FORMATS else "damaged"
+        newer = ours and format_number(self.last_body) not in FORMATS
+        return "newer" if newer else "damaged"
 
 
 class _IntegrityScan:

@@ -52,12 +52,15 @@ _MARKER = re.compile(
 )
 
 
-def check_run_id(run_id: object) -> str:
-    """Return the run id if it is valid; raises `InvalidId` if not."""
+def check_run_id(run_id: object, name: str = "run_id") -> str:
+    """Return the run id if it is valid; raises `InvalidId` if not.
+
+    `name` is the parameter or field as the user wrote it.
+    """
     if isinstance(run_id, str) and _RUN_ID.match(run_id):
         return run_id
     msg = (
-        f"run_id {str(run_id)[:60]!r} is not valid: a run id has 1 to 200 characters "
+        f"{name} {str(run_id)[:60]!r} is not valid: a run id has 1 to 200 characters "
         "of A-Z a-z 0-9 . _ - and begins with a letter or digit. Pass such an id."
     )
     raise InvalidId(msg)

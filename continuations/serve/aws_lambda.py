@@ -80,6 +80,7 @@ from continuations.serve.aws.lambda_runner import LambdaRunner, TimeLeft
 from continuations.serve.dispatch import InlineDispatcher
 from continuations.serve.http import problems
 from continuations.serve.http.api import HttpApi
+from continuations.serve.option_checks import check_dispatcher
 from continuations.serve.run_responses import (
     outcome_response,
     run_response,
@@ -174,6 +175,7 @@ def handler(
 
 def _parse_wake(wake: str | Dispatcher) -> Dispatcher:
     if not isinstance(wake, str):
+        check_dispatcher("wake", wake)
         return wake
     if wake == "invoke":
         return InvokeDispatcher()

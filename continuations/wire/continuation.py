@@ -13,7 +13,8 @@ from continuations.core.waits import Wait
 from continuations.errors import Corrupt, FormatError
 from continuations.wire import envelope, report, stack_report
 from continuations.wire.fields import FieldReader
-from continuations.wire.v1 import delta_fields, read_delta
+from continuations.wire.formats import NEWEST_FORMAT
+from continuations.wire.rows import delta_fields, read_delta
 from continuations.wire.versions import check_state, rebuild_state
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ class Continuation:
         but no signature: load only bytes that you stored yourself.
 
         Returns:
-            Bytes in the newest format, which this and later releases can read.
+            Bytes in the lowest format that suffices. This and later releases read them.
 
         Raises:
             FormatError: The state is larger than one object may be (256 MiB).
@@ -163,7 +164,7 @@ class Continuation:
         """
         state = self._run_state
         value = {
-            "format": envelope.FORMAT,
+            "format": NEWEST_FORMAT,
             **report.run_json(state, self._version),
             **stack_report.stack_json(state),
             "waits": [report.wait_json(wait) for wait in self.waits],

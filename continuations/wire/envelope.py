@@ -23,10 +23,14 @@ from typing import Any, cast
 import msgpack
 
 from continuations.errors import Corrupt, FormatError, NewerFormat
+from continuations.wire.formats import (
+    FIRST_FORMAT,
+    FORMATS,
+    NEWEST_FORMAT,
+    lowest_format,
+)
 
 MAGIC = b"CONT"
-FORMATS = {1: "2026-11: the first"}
-FORMAT = max(FORMATS)
 
 _PLAIN, _ZSTD = 0, 1
 _PREFIX_BYTES = 12
@@ -56,7 +60,10 @@ class DecodedObject:
 
 
 def encode_object(header: dict[str, object], body: object) -> bytes:
-    """Return the bytes of an object; raises `FormatError` if it is too large."""
+    """Return the bytes of an object, in the lowest format that suffices.
+
+    Raises `FormatError` if the object is too large.
+    """
     packed = _to_msgpack(body)
     if len(packed) > MAX_BODY_BYTES:
         raise FormatError(
@@ -71,7 +78,8 @@ def encode_object(header: dict[str, object], body: object) -> bytes:
     stored = packed if codec == _PLAIN else _zstd().compress(packed, level)
     if _is_decompression_bomb(len(packed), len(stored)):
         codec, stored = _PLAIN, packed
-    prefix = MAGIC + FORMAT.to_bytes(2, "big") + bytes([codec, 0])
+    number = lowest_format(header, body)
+    prefix = MAGIC + number.to_bytes(2, "big") + bytes([codec, 0])
     data = b"".join(
         (prefix, len(packed_header).to_bytes(4, "big"), packed_header, stored)
     )
@@ -106,7 +114,9 @@ def decode_object(data: bytes, name: str) -> DecodedObject:
     packed = stored if codec == _PLAIN else _decompress(stored, size, name)
     if len(packed) != size:
         raise _corrupt_error(name, f"its body has {len(packed)} bytes, not {size}")
-    return DecodedObject(header, _from_msgpack(packed, name), object_digest(data))
+    body = _from_msgpack(packed, name)
+    _check_format(data, header, body, name)
+    return DecodedObject(header, body, object_digest(data))
 
 
 def _is_decompression_bomb(size: int, stored_size: int) -> bool:
@@ -126,7 +136,22 @@ def decode_object_header(data: bytes, name: str) -> dict[str, Any]:
     _, header_end = _check_envelope(data, name)
     header = _decode_header(data[_PREFIX_BYTES:header_end], name)
     header.pop("size")
+    _check_format(data, header, None, name)
     return header
+
+
+def _check_format(data: bytes, header: dict[str, Any], body: object, name: str) -> None:
+    number, needed = format_number(data), lowest_format(header, body)
+    if number < needed:
+        raise FormatError(
+            f"{name} is invalid: it has format {number} and fields of format {needed}. "
+            "It was not changed. Check which program wrote it."
+        )
+
+
+def format_number(data: bytes) -> int:
+    """Return the format number that the prefix of an object has."""
+    return int.from_bytes(data[4:6], "big")
 
 
 def _decode_header(data: bytes, name: str) -> dict[str, Any]:
@@ -147,7 +172,7 @@ def _check_envelope(data: bytes, name: str) -> tuple[int, int]:
             f"{name} is not an object of continuations. It was not changed. "
             f"{_doctor_advice(name) or 'Check which file or object you passed.'}"
         )
-    number = int.from_bytes(data[4:6], "big")
+    number = format_number(data)
     intact = len(data) >= _PREFIX_BYTES + _DIGEST_BYTES and (
         object_digest(data[:-_DIGEST_BYTES]) == data[-_DIGEST_BYTES:]
     )
@@ -156,8 +181,8 @@ def _check_envelope(data: bytes, name: str) -> tuple[int, int]:
     if number not in FORMATS:
         raise NewerFormat(
             f"{name} has format {number}, and this release reads formats "
-            f"{min(FORMATS)} to {FORMAT}. It was not changed. Use a newer release of "
-            "continuations."
+            f"{FIRST_FORMAT} to {NEWEST_FORMAT}. It was not changed. Use a newer "
+            "release of continuations."
         )
     codec, zero = data[6], data[7]
     header_end = _PREFIX_BYTES + int.from_bytes(data[8:12], "big")

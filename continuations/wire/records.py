@@ -17,6 +17,7 @@ from continuations.wire.fields import (
     omit_empty,
     to_milliseconds,
 )
+from continuations.wire.formats import fields_of, read_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,6 +82,7 @@ def encode_decision(decision: Decision, run_id: str) -> bytes:
         arguments=decision.arguments,
         value=decision.value,
         marker=decision.marker,
+        **fields_of("decision", decision),
     )
     return encode_object({"kind": "decision", "run": run_id}, body)
 
@@ -98,6 +100,7 @@ def encode_cancel_request(request: CancelRequest, run_id: str) -> bytes:
         by=request.by,
         reason=request.reason,
         marker=request.marker,
+        **fields_of("cancellation", request),
     )
     return encode_object({"kind": "cancellation", "run": run_id}, body)
 
@@ -116,6 +119,7 @@ def encode_inbox_message(message: InboxMessage, run_id: str) -> bytes:
         message=message.message.text,
         by=message.by,
         marker=message.marker,
+        **fields_of("message", message),
     )
     return encode_object({"kind": "message", "run": run_id}, body)
 
@@ -166,6 +170,7 @@ def wait_fields(wait: Wait) -> dict[str, object]:
         denial_stops=wait.denial_stops,
         expiry_stops=wait.expiry_stops,
         note=wait.note,
+        **fields_of("wait", wait),
     )
 
 
@@ -189,6 +194,7 @@ def read_wait(value: object, where: str) -> Wait:
         denial_stops=fields.flag("denial_stops"),
         expiry_stops=fields.flag("expiry_stops"),
         note=fields.text_or_none("note"),
+        **read_fields("wait", fields),
     )
     fields.check_all_read()
     return wait
@@ -207,6 +213,7 @@ def _read_decision(value: object, where: str) -> Decision:
         arguments=fields.json_object_or_none("arguments"),
         value=fields.json_or_none("value"),
         marker=fields.text_or_none("marker"),
+        **read_fields("decision", fields),
     )
     fields.check_all_read()
     return decision
@@ -220,6 +227,7 @@ def _read_cancel_request(value: object, where: str) -> CancelRequest:
         by=fields.text_or_none("by"),
         reason=fields.text_or_none("reason"),
         marker=fields.text_or_none("marker"),
+        **read_fields("cancellation", fields),
     )
     fields.check_all_read()
     return request
@@ -234,6 +242,7 @@ def _read_inbox_message(value: object, where: str) -> InboxMessage:
         message=_read_user_message(fields.text("message"), where),
         by=fields.text_or_none("by"),
         marker=fields.text_or_none("marker"),
+        **read_fields("message", fields),
     )
     fields.check_all_read()
     return message

@@ -16,7 +16,8 @@ from continuations.wire.fields import (
     omit_empty,
     to_milliseconds,
 )
-from continuations.wire.v1 import delta_fields, read_delta
+from continuations.wire.formats import fields_of, read_fields
+from continuations.wire.rows import delta_fields, read_delta
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -40,6 +41,8 @@ class VersionHeader:
         at: When the version was written.
         claimed_until: End of the claim of a running version, or `None`.
         markers: Keys of the marker objects that point at the run.
+        from_zero: Whether the positions in the tree of deltas begin with 0 and not
+            with 1. If so, only the root is a full copy.
     """
 
     run_id: str
@@ -51,6 +54,7 @@ class VersionHeader:
     at: datetime
     claimed_until: datetime | None = None
     markers: tuple[str, ...] = ()
+    from_zero: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,7 @@ def encode_version(header: VersionHeader, delta: Delta) -> bytes:
         at=to_milliseconds(header.at),
         until=None if until is None else to_milliseconds(until),
         markers=list(header.markers),
+        **fields_of("version header", header),
     )
     return envelope.encode_object(
         fields, delta_fields(delta, full_copy=header.base == 0)
@@ -119,6 +124,7 @@ def _read_header(value: dict[str, Any], name: str) -> VersionHeader:
         at=fields.timestamp("at"),
         claimed_until=fields.timestamp_or_none("until"),
         markers=fields.texts("markers"),
+        **read_fields("version header", fields),
     )
     fields.check_all_read()
     return header

@@ -114,6 +114,18 @@ OPTIONS = Area(
             """,
             names=("max_concurrent_runs",),
         ),
+        Case(
+            "serve-forever-stop",
+            InvalidInput,
+            "await_(runner.async_runner.serve_forever(stop=True))",
+            """
+                async def serve(stop):
+                    stop.set()
+                    await runner.async_runner.serve_forever(stop=stop)
+                await_(serve(asyncio.Event()))
+            """,
+            names=("stop", "asyncio.Event"),
+        ),
     ),
 )
 

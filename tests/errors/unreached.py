@@ -57,7 +57,7 @@ UNREACHED: dict[str, str] = {
     "continuations/wire/envelope.py": _BYTES,
     "continuations/wire/fields.py": _BYTES,
     "continuations/wire/records.py:read_message": _BYTES,
-    "continuations/wire/v1.py": _BYTES,
+    "continuations/wire/rows.py": _BYTES,
     "continuations/wire/versions.py": _BYTES,
     "continuations_storage/files.py:FileStore._publish#3": _SYSTEM_CALL,
     "continuations_storage/files.py:_was_linked": _SYSTEM_CALL,

@@ -9,7 +9,7 @@ import msgpack
 from continuations.core.delta import diff
 from continuations.wire.continuation import Continuation
 from continuations.wire.envelope import object_digest
-from continuations.wire.v1 import delta_fields
+from continuations.wire.rows import delta_fields
 from tests.core.rows import RUN, nested_agents, new_state
 
 HEADER: dict[str, object] = {"kind": "continuation", "run": RUN, "version": 0}

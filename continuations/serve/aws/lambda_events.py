@@ -160,7 +160,7 @@ def _parse_direct(event: dict[str, Any]) -> LambdaEvent:
                 layout.check_run_id(fields["run_id"])
             return StartEvent(**fields)
         case "resume":
-            return ResumeEvent(run_id=layout.check_run_id(value))
+            return ResumeEvent(run_id=layout.check_run_id(value, "resume"))
         case "cancel":
             fields = _check_fields(verb, value, _CANCEL_FIELDS)
             layout.check_run_id(fields["run_id"])

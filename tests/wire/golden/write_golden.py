@@ -1,10 +1,10 @@
-"""Write the golden files of format 1 that do not exist yet.
+"""Write the golden files that do not exist yet.
 
     python -m tests.wire.golden.write_golden
 
 Each object has two files: `v1-<name>.bin` with its bytes, and `v1-<name>.json` with a
-description of the value, made before it was encoded. Existing files are never changed,
-because every later release must read them.
+description of the value, made before it was encoded. The number is that of the object's
+format. Existing files are never changed, because every later release must read them.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ from continuations.core.run import Budget, Claim, Failure, RunRow
 from continuations.core.state import ROOT_FRAME_ID, RunState
 from continuations.core.usage import Usage
 from continuations.wire.continuation import Continuation
+from continuations.wire.envelope import format_number
+from continuations.wire.formats import NEW_FIELDS
 from continuations.wire.records import (
     CancelRequest,
     InboxMessage,
@@ -82,6 +84,11 @@ class GoldenObject:
 
     data: bytes
     value: object
+
+    @property
+    def format_number(self) -> int:
+        """The format of the object."""
+        return format_number(self.data)
 
 
 # Values -----------------------------------------------------------------------
@@ -264,6 +271,11 @@ def make_version(base: RunState | None, new: RunState) -> VersionObject:
     )
 
 
+def counted_from_zero(version: VersionObject) -> VersionObject:
+    """Return the version in a tree whose positions begin with 0."""
+    return replace(version, header=replace(version.header, from_zero=True))
+
+
 def decision_of_kind(kind: DecisionKind) -> Decision:
     """Return a decision with the fields of its kind."""
     return Decision(
@@ -292,6 +304,7 @@ def golden_objects() -> dict[str, GoldenObject]:
     for name, made_version in (
         ("version-full", make_version(None, state_with_call_in(Started()))),
         ("version-delta", version_with_changed_logs()),
+        ("version-from-zero", counted_from_zero(version_with_changed_logs())),
     ):
         data = encode_version(made_version.header, made_version.delta)
         objects[name] = GoldenObject(data, made_version)
@@ -357,6 +370,12 @@ FORMAT_1_NAMES: dict[type, tuple[str, dict[str, str | None]]] = {
 }
 
 
+# A description names an attribute of a later format only if it has a value.
+_NEW_ATTRIBUTES = {
+    field.attribute or field.name for fields in NEW_FIELDS.values() for field in fields
+}
+
+
 def describe(value: object) -> Any:  # noqa: PLR0911 - one row for each type
     """Return the JSON description of a value, in the names of `FORMAT_1_NAMES`."""
     match value:
@@ -386,8 +405,10 @@ def _describe_row(value: object) -> dict[str, Any]:
     described: dict[str, Any] = {"type": class_name}
     for field in fields(value):
         name = field_names.get(field.name, field.name)
-        if name is not None:
-            described[name] = describe(getattr(value, field.name))
+        attribute = getattr(value, field.name)
+        if name is None or (field.name in _NEW_ATTRIBUTES and not attribute):
+            continue
+        described[name] = describe(attribute)
     return described
 
 
@@ -395,7 +416,8 @@ def write_missing(folder: Path) -> list[str]:
     """Write the files that do not exist yet; return the names of their objects."""
     written: list[str] = []
     for name, golden in golden_objects().items():
-        data, description = folder / f"v1-{name}.bin", folder / f"v1-{name}.json"
+        stem = f"v{golden.format_number}-{name}"
+        data, description = folder / f"{stem}.bin", folder / f"{stem}.json"
         if data.exists():
             continue
         text = json.dumps(describe(golden.value), indent=1) + "\n"

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 
 from continuations.errors import FormatError
 from continuations.wire.envelope import decode_object, encode_object
-from continuations.wire.v1 import delta_fields, read_delta
+from continuations.wire.rows import delta_fields, read_delta
 from tests.core.rows import STATES
 from tests.wire.strategies import DELTA, FULL_DELTA, MINIMAL_DELTA, NOT_OBJECTS
 

@@ -1,7 +1,7 @@
-"""Format 1: a run's rows, and the deltas between its versions, as plain values.
+"""A run's rows, and the deltas between its versions, as plain stored values.
 
-The format is frozen. A change of the stored fields needs a new format number, a new
-reader and new golden files. The names of stored fields (`birth`, `meaning`, `written`,
+The fields that are named here are those of format 1, which is frozen. `formats` adds
+those of later formats. The names of stored fields (`birth`, `meaning`, `written`,
 `doubtful`, `gone`) are part of the format; the code has clearer names for the same
 values.
 """
@@ -33,6 +33,7 @@ from continuations.wire.fields import (
     omit_empty,
     to_milliseconds,
 )
+from continuations.wire.formats import fields_of, read_fields
 from continuations.wire.records import read_message, read_wait, wait_fields
 
 if TYPE_CHECKING:
@@ -104,6 +105,7 @@ def _run_fields(row: RunRow, *, full_copy: bool) -> dict[str, object]:
         doubtful=row.history_lost,
         output=row.output,
         failure=_failure_fields(row.failure),
+        **fields_of("run", row),
     )
 
 
@@ -124,6 +126,7 @@ def _read_run(value: object, where: str, base: RunRow | None) -> RunRow:
         history_lost=fields.flag("doubtful"),
         output=fields.text_or_none("output"),
         failure=fields.nested_or_none("failure", _read_failure),
+        **read_fields("run", fields),
     )
     fields.check_all_read()
     return row
@@ -136,6 +139,7 @@ def _claim_fields(claim: Claim | None) -> dict[str, object] | None:
         worker=claim.worker,
         until=to_milliseconds(claim.until),
         attempt=claim.attempt or None,
+        **fields_of("claim", claim),
     )
 
 
@@ -145,6 +149,7 @@ def _read_claim(value: object, where: str) -> Claim:
         worker=fields.text("worker"),
         until=fields.timestamp("until"),
         attempt=fields.number("attempt", 0),
+        **read_fields("claim", fields),
     )
     fields.check_all_read()
     return claim
@@ -160,12 +165,14 @@ _USAGE_FIELDS = (
 
 
 def _usage_fields(usage: Usage) -> dict[str, object]:
-    return omit_empty(**{name: getattr(usage, name) or None for name in _USAGE_FIELDS})
+    counts = {name: getattr(usage, name) or None for name in _USAGE_FIELDS}
+    return omit_empty(**counts, **fields_of("usage", usage))
 
 
 def _read_usage(value: object, where: str) -> Usage:
     fields = FieldReader(value, where)
-    usage = Usage(**{name: fields.number(name, 0) for name in _USAGE_FIELDS})
+    counts = {name: fields.number(name, 0) for name in _USAGE_FIELDS}
+    usage = Usage(**counts, **read_fields("usage", fields))
     fields.check_all_read()
     return usage
 
@@ -173,7 +180,9 @@ def _read_usage(value: object, where: str) -> Usage:
 def _budget_fields(budget: Budget | None) -> dict[str, object] | None:
     if budget is None:
         return None
-    return omit_empty(requests=budget.requests, tokens=budget.tokens)
+    return omit_empty(
+        requests=budget.requests, tokens=budget.tokens, **fields_of("budget", budget)
+    )
 
 
 def _read_budget(value: object, where: str) -> Budget:
@@ -181,6 +190,7 @@ def _read_budget(value: object, where: str) -> Budget:
     budget = Budget(
         requests=fields.number_or_none("requests"),
         tokens=fields.number_or_none("tokens"),
+        **read_fields("budget", fields),
     )
     fields.check_all_read()
     return budget
@@ -189,12 +199,17 @@ def _read_budget(value: object, where: str) -> Budget:
 def _failure_fields(failure: Failure | None) -> dict[str, object] | None:
     if failure is None:
         return None
-    return {"code": failure.code, "message": failure.message}
+    fields: dict[str, object] = {"code": failure.code, "message": failure.message}
+    return fields | fields_of("failure", failure)
 
 
 def _read_failure(value: object, where: str) -> Failure:
     fields = FieldReader(value, where)
-    failure = Failure(code=fields.text("code"), message=fields.text("message"))
+    failure = Failure(
+        code=fields.text("code"),
+        message=fields.text("message"),
+        **read_fields("failure", fields),
+    )
     fields.check_all_read()
     return failure
 
@@ -211,6 +226,7 @@ def _frame_fields(row: FrameRow) -> dict[str, object]:
         turns=row.turns or None,
         max_turns=row.max_turns,
         open=list(row.open_call_ids),
+        **fields_of("frame", row),
     )
 
 
@@ -224,6 +240,7 @@ def _read_frame(value: object, where: str) -> FrameRow:
         turns=fields.number("turns", 0),
         max_turns=fields.number_or_none("max_turns"),
         open_call_ids=fields.texts("open"),
+        **read_fields("frame", fields),
     )
     fields.check_all_read()
     return row
@@ -234,6 +251,7 @@ def _log_fields(log: LogDelta) -> dict[str, object]:
         id=log.id,
         keep=log.keep_count or None,
         add=[message.text for message in log.added],
+        **fields_of("log", log),
     )
 
 
@@ -243,6 +261,7 @@ def _read_log(value: object, where: str) -> LogDelta:
         id=fields.number("id"),
         keep_count=fields.number("keep", 0),
         added=fields.list_of("add", read_message),
+        **read_fields("log", fields),
     )
     fields.check_all_read()
     return log
@@ -268,6 +287,7 @@ def _call_fields(row: CallRow) -> dict[str, object]:
         repeatable=row.repeatable,
         verifiable=row.verifiable,
         attempts=row.attempts or None,
+        **fields_of("call", row),
     )
 
 
@@ -293,6 +313,7 @@ def _read_call(value: object, where: str) -> CallRow:
         repeatable=fields.flag("repeatable"),
         verifiable=fields.flag("verifiable"),
         attempts=fields.number("attempts", 0),
+        **read_fields("call", fields),
     )
     fields.check_all_read()
     return row

@@ -1,0 +1,185 @@
+"""The formats of stored objects, and the fields that each later format introduced.
+
+`NEW_FIELDS` and `NEW_VALUES` are the one place that knows which format a stored field
+needs. An object is written in the lowest format that suffices for its content, and a
+reader rejects a field that is newer than the format of its object. So an older release
+reads every object that has nothing new, and refuses any other object by its number.
+
+**To store a new optional field** of a row or record, do two things:
+
+1. Add the attribute to the dataclass, with none, false, zero or empty as its default.
+   The default must mean what the older formats mean. It is not stored.
+2. Add one `NewField` under the kind of row in `NEW_FIELDS`: the format, the stored name
+   and the codec. The writer and the reader of that kind then include the field. Give
+   `attribute=` if the attribute has another name. For a type of your own, make a
+   `Codec`.
+
+The format is the newest one if that is not released yet, and a new one otherwise.
+
+**To store a new value of an old field** (a kind of wait, a state of a call), add one
+`NewValue` to `NEW_VALUES`.
+
+Then add golden files of the new shape (`tests/wire/golden/write_golden.py`).
+
+Kinds are `run`, `claim`, `usage`, `budget`, `failure`, `frame`, `log`, `call`, `wait`,
+`decision`, `cancellation`, `message` (of the inbox) and `version header`. `NEW_VALUES`
+also has `state` (of a call). A wait has the same fields in its object and in a version.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from continuations.wire.fields import FieldReader, omit_empty, to_milliseconds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+FORMATS = {
+    1: "2026-11: the first",
+    2: "2026-11: the fields and values below",
+}
+FIRST_FORMAT, NEWEST_FORMAT = min(FORMATS), max(FORMATS)
+
+
+# Without __eq__ and __repr__ the classes are created faster in a cold process.
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Codec:
+    """How a field is stored.
+
+    Attributes:
+        write: Returns the stored value of an attribute that is not none, false, zero
+            or empty.
+        read: Reads the field with this name; returns the value of the attribute, also
+            if the field is missing.
+    """
+
+    write: Callable[[Any], object]
+    read: Callable[[FieldReader, str], object]
+
+
+def _unchanged(value: object) -> object:
+    return value
+
+
+TEXT = Codec(_unchanged, FieldReader.text_or_none)
+TEXTS = Codec(list, FieldReader.texts)
+FLAG = Codec(_unchanged, FieldReader.flag)
+# A missing number is 0.
+NUMBER = Codec(_unchanged, lambda fields, name: fields.number(name, 0))
+TIME = Codec(to_milliseconds, FieldReader.timestamp_or_none)
+# The text of any JSON value, or of a JSON object.
+JSON_TEXT = Codec(_unchanged, FieldReader.json_or_none)
+JSON_OBJECT_TEXT = Codec(_unchanged, FieldReader.json_object_or_none)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class NewField:
+    """A stored field that a later format introduced.
+
+    Attributes:
+        format: Number of the format.
+        name: Name of the stored field.
+        codec: How the field is stored.
+        attribute: Name of the attribute of the dataclass, if it is not `name`.
+    """
+
+    format: int
+    name: str
+    codec: Codec
+    attribute: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class NewValue:
+    """A value of an older field that a later format introduced.
+
+    Attributes:
+        format: Number of the format.
+        is_in: Tells whether a stored row has the value. The row may be damaged, so the
+            function must not raise for values of a wrong type.
+    """
+
+    format: int
+    is_in: Callable[[Mapping[str, object]], bool]
+
+
+# By the kind of row or record.
+NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
+    "version header": (NewField(2, "from_zero", FLAG),),
+}
+NEW_VALUES: dict[str, tuple[NewValue, ...]] = {}
+
+# Kind -> field -> kind of the rows in that field.
+_INNER_KINDS = {
+    "delta": {
+        "run": "run",
+        "frames": "frame",
+        "calls": "call",
+        "waits": "wait",
+        "logs": "log",
+    },
+    "run": {
+        "claim": "claim",
+        "usage": "usage",
+        "budget": "budget",
+        "failure": "failure",
+    },
+    "call": {"state": "state"},
+}
+# The body of every other object is one row of the object's own kind.
+_BODY_KINDS = {"version": "delta", "continuation": "delta"}
+
+
+def fields_of(kind: str, row: object) -> dict[str, object]:
+    """Return the stored form of the attributes that later formats introduced."""
+    stored: dict[str, object] = {}
+    for field in NEW_FIELDS.get(kind, ()):
+        value = getattr(row, field.attribute or field.name)
+        stored[field.name] = field.codec.write(value) if value else None
+    return omit_empty(**stored)
+
+
+def read_fields(kind: str, fields: FieldReader) -> dict[str, Any]:
+    """Read the fields that later formats introduced; return the attributes by name."""
+    return {
+        field.attribute or field.name: field.codec.read(fields, field.name)
+        for field in NEW_FIELDS.get(kind, ())
+    }
+
+
+def lowest_format(header: Mapping[str, object], body: object) -> int:
+    """Return the lowest format that has all fields and values of an object.
+
+    The header and the body are stored values. They may be damaged: the readers check
+    their types later.
+    """
+    kind = str(header.get("kind"))
+    needed = _format_of_row(f"{kind} header", header)
+    return max(needed, _format_of_row(_BODY_KINDS.get(kind, kind), body))
+
+
+def _format_of_row(kind: str, row: object) -> int:
+    if not isinstance(row, dict):
+        return FIRST_FORMAT
+    fields = cast("dict[str, object]", row)
+    needed = FIRST_FORMAT
+    for new in NEW_FIELDS.get(kind, ()):
+        if new.name in fields:
+            needed = max(needed, new.format)
+    for value in NEW_VALUES.get(kind, ()):
+        if value.is_in(fields):
+            needed = max(needed, value.format)
+    for name, inner in _INNER_KINDS.get(kind, {}).items():
+        for each in _rows_in(fields.get(name), inner):
+            needed = max(needed, _format_of_row(inner, each))
+    return needed
+
+
+def _rows_in(value: object, kind: str) -> Iterable[object]:
+    if isinstance(value, list):
+        return cast("list[object]", value)
+    if kind == "log" and isinstance(value, dict):
+        return cast("dict[str, object]", value).values()
+    return (value,)
