@@ -195,6 +195,10 @@ class Tool(BaseTool, Generic[P, R]):
         """Return the effective arguments; see `ToolProtocol.effective_arguments`."""
         return self._signature.validator.effective_arguments(raw_arguments)
 
+    def find_edit_difference(self, edited_arguments: str) -> str | None:
+        """Compare an edit; see `ToolProtocol.find_edit_difference`."""
+        return self._signature.validator.find_edit_difference(edited_arguments)
+
     def _values_by_name(self, arguments_json: str) -> dict[str, Any]:
         """Return effective arguments as Python values by parameter name."""
         return self._signature.values_by_name(arguments_json)

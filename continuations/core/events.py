@@ -179,7 +179,7 @@ class Expired:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Answered:
-    """The result of a call of unknown outcome was supplied."""
+    """A person or `verify` gave the result of the call; the tool does not run."""
 
     call_id: str
     content: str

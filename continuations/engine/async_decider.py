@@ -101,8 +101,7 @@ class AsyncDecider(RunnerParts):
         wait = await decisions.find_open_wait(self._objects, wait_id)
         recorded = await read_decision(self._objects, wait_id)
         if recorded is not None:
-            run_id = layout.parse_wait_id(wait_id).run_id
-            raise decisions.late_decision_error(recorded, run_id)
+            raise decisions.not_open_error(recorded)
         assert wait is not None  # noqa: S101 - it is open or decided
         return wait
 

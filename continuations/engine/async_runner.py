@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.engine.async_decider import AsyncDecider
 from continuations.engine.ports import Ports
-from continuations.engine.worker_options import WorkerOptions
+from continuations.engine.worker_options import WorkerOptions, check_concurrency
 from continuations.errors import StaleRun
 from continuations.ledger import layout
 from continuations.ledger.objects import Objects, to_store
@@ -169,7 +169,11 @@ class AsyncRunner(AsyncDecider):
         return await self._worker_factory.make_worker(run_id, run_options).resume()
 
     async def sweep(
-        self, *, context: Any = None, should_pause: ShouldPause | None = None
+        self,
+        *,
+        context: Any = None,
+        should_pause: ShouldPause | None = None,
+        max_concurrent_runs: int = 8,
     ) -> SweepResult:
         """Check every run that is due, and resume those that can make progress.
 
@@ -190,11 +194,9 @@ class AsyncRunner(AsyncDecider):
             InvalidInput: `max_concurrent_runs` is invalid.
             StoreError: The due runs could not be listed.
         """
-        from continuations.engine.sweeping import check_concurrency
-
-        limit = check_concurrency(max_concurrent_runs)
+        check_concurrency(max_concurrent_runs)
         run_options = self._run_options(context, should_pause)
-        return await self._make_sweeper(run_options).sweep(limit)
+        return await self._make_sweeper(run_options).sweep(max_concurrent_runs)
 
     async def serve_forever(
         self,

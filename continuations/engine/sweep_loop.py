@@ -7,7 +7,7 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from continuations.engine.worker_options import is_count, is_number
+from continuations.engine.worker_options import check_concurrency, is_number
 from continuations.errors import ContinuationsError, InvalidInput
 
 if TYPE_CHECKING:
@@ -40,12 +40,7 @@ def check_loop_options(
     if not is_number(interval) or interval <= 0:
         msg = f"interval must be a number of seconds above 0, got {interval!r}."
         raise InvalidInput(msg)
-    if not is_count(max_concurrent_runs):
-        msg = (
-            "max_concurrent_runs must be an integer, at least 1, got "
-            f"{max_concurrent_runs!r}."
-        )
-        raise InvalidInput(msg)
+    check_concurrency(max_concurrent_runs)
     if not isinstance(stop, asyncio.Event):
         msg = f"stop must be an asyncio.Event, got {type(stop).__name__}."
         raise InvalidInput(msg)

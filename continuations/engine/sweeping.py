@@ -15,7 +15,6 @@ from continuations.errors import (
     AgentChanged,
     ClockOff,
     ContinuationsError,
-    InvalidInput,
     NewerFormat,
     RunBusy,
     StaleRun,
@@ -23,7 +22,6 @@ from continuations.errors import (
 )
 from continuations.ledger import markers
 from continuations.ledger.misdated_markers import redate_misdated
-from continuations.ledger.store_clock import StoreClock
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -35,6 +33,7 @@ if TYPE_CHECKING:
     from continuations.engine.worker import Worker
     from continuations.ledger.layout import Marker
     from continuations.ledger.objects import Objects
+    from continuations.ledger.store_clock import StoreClock
 
 _log = logging.getLogger("continuations")
 
@@ -67,17 +66,6 @@ class SweepResult:
     skipped: dict[str, ContinuationsError] = field(
         default_factory=dict[str, ContinuationsError]
     )
-
-
-def check_concurrency(max_concurrent_runs: object) -> int:
-    """Return a valid number of concurrent runs; raises `InvalidInput`."""
-    if type(max_concurrent_runs) is int and max_concurrent_runs >= 1:
-        return max_concurrent_runs
-    msg = (
-        "max_concurrent_runs must be an integer, at least 1, got "
-        f"{max_concurrent_runs!r}."
-    )
-    raise InvalidInput(msg)
 
 
 @dataclass(frozen=True, slots=True)

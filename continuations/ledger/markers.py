@@ -129,7 +129,8 @@ async def postpone(objects: Objects, clock: StoreClock, marker: Marker) -> Marke
 
 def retry_delay(marker: Marker) -> timedelta:
     """Return the delay before the next look; it doubles with each fruitless look."""
-    return min(FIRST_RETRY_DELAY * 2**marker.fruitless_looks, MAX_RETRY_DELAY)
+    doublings: int = 2**marker.fruitless_looks
+    return min(FIRST_RETRY_DELAY * doublings, MAX_RETRY_DELAY)
 
 
 def is_needed(marker: Marker, newest_number: int, state: RunState | None) -> bool:

@@ -55,7 +55,7 @@ class StoreClock:
         return page
 
     async def create(self, objects: Objects, key: str) -> None:
-        """Create an empty object if it is absent, and observe the time of the create."""
+        """Create an empty object if it is absent, and observe the time."""
         sent_at = self._clock.now()
         with suppress(AlreadyExists):
             store_time = await objects.create(key, b"")

@@ -245,10 +245,10 @@ PROBLEMS = Area(
         Case(
             "http-decision-refused",
             "problem 422 decision-refused",
-            'http("POST", path, {"decision": "answer", "value": 5})',
+            'http("POST", path, {"decision": "approve", "arguments": {"cents": "x"}})',
             _APPROVE,
             setup=_WAIT,
-            names=("Approve", "Deny"),
+            names=("arguments", "cents"),
         ),
         Case(
             "http-wait-expired",
@@ -386,10 +386,10 @@ LINKS = Area(
         Case(
             "links-allowed",
             InvalidInput,
-            'links.link(wait, allowed=["answer"])',
+            'links.link(wait, allowed=["expire"])',
             'links.link(wait, allowed=["deny"])',
             setup=_LINK,
-            names=("allow", "answer", "approve", "deny"),
+            names=("allow", "expire", "approve", "deny", "answer"),
         ),
         Case(
             "links-actor",

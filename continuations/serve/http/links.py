@@ -28,23 +28,17 @@ from typing import TYPE_CHECKING, cast, get_args
 from urllib.parse import urlsplit
 
 from continuations.core.decisions import VerdictKind
-from continuations.core.waits import WAIT_RULES, Wait
+from continuations.core.waits import Wait
 from continuations.engine.ports import SystemClock
 from continuations.errors import ContinuationsError, InvalidInput
 from continuations.serve.option_checks import check_type
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from continuations.ledger.claims import Clock
 
 __all__ = ["LinkInvalid", "LinkPayload", "Links", "VerdictKind"]
 
 VERDICT_KINDS: tuple[VerdictKind, ...] = get_args(VerdictKind)
-# The kinds of decision that each kind of wait accepts.
-VERDICT_KINDS_BY_WAIT: Mapping[str, tuple[VerdictKind, ...]] = {
-    kind: rules.verdicts for kind, rules in WAIT_RULES.items()
-}
 
 MIN_SECRET_BYTES = 32
 _FORMAT = 1
@@ -179,7 +173,7 @@ class Links:
             InvalidInput: An option is invalid; see `link`.
         """
         check_type("wait", wait, Wait, "a Wait, as runner.wait returns it")
-        fitting = VERDICT_KINDS_BY_WAIT[wait.kind]
+        fitting = tuple(wait.rules.verdicts)
         kinds = fitting if allowed is None else _checked_kinds(allowed)
         if not kinds or not set(kinds) <= set(fitting):
             msg = (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from continuations.core import jsontext
 from continuations.errors import InvalidInput
 from continuations.present.escaping import escape_invisible
-from continuations.present.wait_text import WAIT_WORDS, wait_facts
+from continuations.present.wait_text import wait_facts
 from continuations.serve.notify.delivery import (
     NOTIFY_RETRY_POLICY,
     Delivery,
@@ -154,7 +154,7 @@ def subject_line(wait: Wait) -> str:
     """Return the subject on one line, with invisible characters escaped."""
     # A mail reader would decode "=?…?=" (RFC 2047) to invisible characters again.
     tool = escape_invisible(wait.tool).replace("=?", "= ?")
-    question = WAIT_WORDS[wait.kind].subject.format(tool=tool)
+    question = wait.rules.question.format(tool=tool)
     return f"{question} Run {wait.run_id} waits for you"[:_MAX_SUBJECT]
 
 
@@ -172,7 +172,7 @@ def body_text(wait: Wait, link: str | None, *, with_arguments: bool) -> str:
     if link is not None:
         lines += ["", "Open this link to see the call and decide. Opening it does not"]
         lines += ["decide anything.", "", escape_invisible(link)]
-    return "\n".join([WAIT_WORDS[wait.kind].explanation, "", *lines, ""])
+    return "\n".join([wait.rules.explanation, "", *lines, ""])
 
 
 def _shorten(text: str) -> str:
