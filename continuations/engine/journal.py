@@ -245,18 +245,22 @@ class StoreJournal:
         await markers.create(self._objects, marker)
         self._guarding_markers = (*self._guarding_markers, marker.key)
 
-    async def make_retry_marker(self) -> None:
-        """Create the marker of a release after an error, and let it replace the others.
+    async def make_retry_marker(self, *, now: bool) -> None:
+        """Create the marker of a release after an error; it replaces all others.
 
-        It is due in a minute, and each time without progress after twice the time. The
-        next worker finds it in the version and deletes it.
+        It is due now, or in a minute and then each time without progress after twice
+        the time. The next worker finds it in the version and deletes it.
         """
         earlier = None if self._made_progress else self._loaded_release_marker
         marker = self._new_release_marker()
         if earlier is not None:
             marker = marker.with_looks_of(earlier)
-        clock = StoreClock(self._ports.clock)
-        later = await markers.postpone(self._objects, clock, marker)
+        if now:
+            later = marker.postponed(layout.DUE_NOW)
+            await markers.create(self._objects, later)
+        else:
+            clock = StoreClock(self._ports.clock)
+            later = await markers.postpone(self._objects, clock, marker)
         self._guarding_markers = (later.key,)
 
     @property

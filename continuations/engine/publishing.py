@@ -128,10 +128,7 @@ class Publisher:
         One marker says when to go on, and the version names it. So the worker that ends
         the run deletes it.
         """
-        if retry_now:
-            await journal.make_release_marker()
-        else:
-            await journal.make_retry_marker()
+        await journal.make_retry_marker(now=retry_now)
         await journal.commit_and_release(state)
         new = [wait for key, wait in state.waits.items() if key not in before.waits]
         await publish_waits(self.objects, new)

@@ -77,15 +77,15 @@ class RunSweep:
         except ContinuationsError:
             await self._postpone(due_markers)
             return
+        await self._delete_unneeded(due_markers, newest)
+        needed = [marker for marker in due_markers if _is_needed(marker, newest)]
         release = _release_marker(newest)
-        now = to_milliseconds(self.clock.now())
-        if release is not None and release.due_ms > now:
-            # The worker that met the error released the run and said when to go on.
-            await self._delete_unneeded(due_markers, newest)
-        elif release is not None:
-            await self._postpone([*dict.fromkeys([*due_markers, release])])
-        else:
-            await self._postpone(due_markers)
+        if release is not None and not any(map(release.is_dated_copy, needed)):
+            # The worker released the run in this look. After an error its marker is due
+            # later; after a cancellation it is due now.
+            is_due = release.due_ms <= to_milliseconds(self.clock.now())
+            needed += [release] if is_due else []
+        await self._postpone(needed)
 
     def _why_not_ours(self, newest: LoadedVersion) -> AgentChanged | None:
         """Return why this process cannot have the run's agents, or `None`."""

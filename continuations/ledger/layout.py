@@ -238,6 +238,15 @@ class Marker:
         suffix = f"{self.suffix[:NONCE_LENGTH]}{looks:02d}"
         return replace(self, due_ms=due_ms, suffix=suffix)
 
+    def is_dated_copy(self, other: Marker) -> bool:
+        """Return whether another marker is this one, perhaps with another due time."""
+
+        def identity(marker: Marker) -> tuple[str, ...]:
+            nonce = marker.suffix[:NONCE_LENGTH]
+            return marker.run_id, marker.reason, marker.target, nonce
+
+        return identity(self) == identity(other)
+
     def with_looks_of(self, earlier: Marker) -> Marker:
         """Return the marker with the fruitless looks of an earlier one."""
         suffix = f"{self.suffix[:NONCE_LENGTH]}{earlier.fruitless_looks:02d}"
