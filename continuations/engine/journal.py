@@ -281,7 +281,7 @@ class StoreJournal:
             lease.until,
             self._ports.ids.new_ulid(now),
         )
-        store_time = await markers.create(self._objects, marker)
+        store_time = await markers.create_with_time(self._objects, marker)
         try:
             self._check_time(now, store_time)
         except ClockOff:

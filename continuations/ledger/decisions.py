@@ -99,7 +99,9 @@ async def decide(
             objects, wait_id, verdict, now=now, decision_id=decision_id
         )
     marker = markers.for_decision(wait_id, decision_id)
-    store_time = await markers.create(objects, marker)
+    depends_on_time = wait.deadline is not None or wait.valid_for is not None
+    create = markers.create_with_time if depends_on_time else markers.create
+    store_time = await create(objects, marker)
     proposed = replace(proposed, at=_time_of_record(store_time, now), marker=marker.key)
     if _is_late(wait, proposed.at):
         await objects.delete(marker.key)

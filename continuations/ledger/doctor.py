@@ -353,7 +353,7 @@ async def _create_guard(
     The clock of the machine may be ahead, and the worker alive.
     """
     marker = markers.guard(report.run_id, report.newest_number + 1, None, nonce)
-    store_time = await markers.create(objects, marker)
+    store_time = await markers.create_with_time(objects, marker)
     try:
         if store_time is not None:
             _check_claims_ended(report, state, store_time)

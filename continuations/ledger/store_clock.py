@@ -58,8 +58,8 @@ class StoreClock:
         """Create an empty object if it is absent, and observe the time."""
         sent_at = self._clock.now()
         with suppress(AlreadyExists):
-            store_time = await objects.create(key, b"")
-            self._observe(objects, sent_at, store_time)
+            told = await objects.create(key, b"")
+            self._observe(objects, sent_at, told or await objects.created_at(key))
 
     def _observe(
         self, objects: Objects, sent_at: datetime, store_time: datetime | None

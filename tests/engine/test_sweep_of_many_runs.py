@@ -31,7 +31,6 @@ from tests.engine.payment_agent import pay
 from tests.scripts import call
 
 if TYPE_CHECKING:
-
     from continuations_storage import Store
     from tests.run_environment import RunEnvironment
     from tests.scripts import Script

@@ -411,6 +411,39 @@ STORES = Area(
             """,
         ),
         Case(
+            "store-that-begins-to-keep-versions",
+            storage.Unsafe,
+            'bucket.create("a", b"")',
+            """
+            bucket.delete("probe/passed")
+            bucket.probe()
+            bucket.create("b", b"")
+            """,
+            setup="""
+                from continuations_storage.probe import ProofOfVersions
+                from continuations_storage.retries import StoredObjectInfo
+                class Bucket(storage.MemoryStore):
+                    version_id = None
+                    def __init__(self):
+                        super().__init__()
+                        self.proof = ProofOfVersions(self)
+                    async def create_unchecked(self, key, body):
+                        await super().create(key, body)
+                        version = self.version_id
+                        return StoredObjectInfo(
+                            maker_id="m", store_time=None, version_id=version
+                        )
+                    async def create(self, key, body):
+                        created = await self.create_unchecked(key, body)
+                        await self.proof.check(key, created)
+                    async def probe(self): await self.proof.prove_once()
+                bucket = storage.SyncStore(Bucket())
+                bucket.probe()
+                bucket.store.version_id = "v1"
+            """,
+            names=("probe/passed", "versioning"),
+        ),
+        Case(
             "store-that-does-not-list",
             storage.Unsafe,
             "storage.SyncStore(Hiding()).probe()",
