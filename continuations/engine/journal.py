@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from continuations.engine.side_task import with_side_task
 from continuations.errors import (
@@ -15,12 +15,17 @@ from continuations.errors import (
     StoreUnavailable,
 )
 from continuations.ledger import claims, layout, markers
-from continuations.ledger.arrivals import read_cancel_request
+from continuations.ledger.arrivals import (
+    Arrivals,
+    read_cancel_request,
+    read_late_arrivals,
+)
 from continuations.ledger.claims import ClockReading, Lease
 from continuations.ledger.run_overview import read_progress
 from continuations.ledger.store_clock import StoreClock
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
     from datetime import datetime
 
     from continuations.core.state import RunState
@@ -29,6 +34,8 @@ if TYPE_CHECKING:
     from continuations.ledger.objects import Objects
     from continuations.ledger.versions import LoadedVersion, Versions
     from continuations.wire.records import CancelRequest
+
+T = TypeVar("T")
 
 _log = logging.getLogger("continuations")
 _MAX_SLOW_CLAIMS = 5
@@ -61,6 +68,10 @@ class Journal(Protocol):
         """Commit a running state; return a cancel request if there is one."""
         ...
 
+    async def read_late_arrivals(self, state: RunState) -> Arrivals:
+        """Return unread messages and a cancel request, before the run may finish."""
+        ...
+
 
 class NoJournal:
     """For runs without a store: no version is kept before the run suspends."""
@@ -71,6 +82,11 @@ class NoJournal:
 
     async def commit(self, state: RunState, *, progressed: bool) -> None:
         """Do nothing; without a store, a crash loses the run."""
+
+    async def read_late_arrivals(self, state: RunState) -> Arrivals:
+        """Return nothing; without a store, a run has no inbox."""
+        del state
+        return Arrivals()
 
 
 class StoreJournal:
@@ -110,6 +126,7 @@ class StoreJournal:
         self._clock_uncertainty = 0.0
         self._arrival_markers = arrival_markers
         self._guarding_markers: tuple[str, ...] = ()
+        self._own_markers: list[str] = []
         # The markers of the last release. The next version makes them unnecessary.
         loaded_keys = loaded.marker_keys if loaded else ()
         self.release_markers = tuple(filter(layout.is_release_marker, loaded_keys))
@@ -156,7 +173,7 @@ class StoreJournal:
         await self.ensure_guarded()
         lease = Lease.start_now(self._ports.clock, self._lease_seconds)
         if progressed:
-            self._attempt = 0
+            self._attempt = 1
             self._made_progress = True
         claimed = claims.claimed(
             state,
@@ -169,7 +186,7 @@ class StoreJournal:
                 self._append(claimed), self._cancel_request_if_readable(first=first)
             )
         except StaleRun:
-            await self._delete_guard()
+            await self._delete_own_markers()
             raise
         self._check_clock(sent_at)
         if first:
@@ -180,41 +197,65 @@ class StoreJournal:
 
     async def commit_and_release(self, state: RunState) -> None:
         """Commit a suspended or ended state, without a claim."""
-        await self._append(claims.released(state))
+        try:
+            await self._append(claims.released(state))
+        except StaleRun:
+            await self._delete_own_markers()
+            raise
         self._lease = None
 
     async def _append(self, state: RunState) -> datetime:
         """Create the next version; while the claim lasts, also if the store is down.
 
-        A tool's result that is not stored is lost, so the limit is a time and not a
-        number of tries. Returns the time at which the last try began.
+        Returns the time at which the last attempt began.
         """
         at = self._ports.clock.now()
-        pause, may_be_stored = _FIRST_PAUSE, False
-        while True:
+        sent_at, may_be_stored = at, False
+
+        async def append() -> LoadedVersion:
+            nonlocal sent_at, may_be_stored
             sent_at = self._ports.clock.now()
             try:
-                self.loaded = await self._versions.append(
+                return await self._versions.append(
                     self.loaded,
                     state,
                     at=at,
                     marker_keys=self._guarding_markers,
                     may_be_stored=may_be_stored,
                 )
+            except Inconclusive:
+                may_be_stored = True
+                raise
+
+        self.loaded = await self._retry_while_claimed(append)
+        return sent_at
+
+    async def read_late_arrivals(self, state: RunState) -> Arrivals:
+        """Return unread messages and a cancel request, before the run may finish."""
+        return await self._retry_while_claimed(
+            lambda: read_late_arrivals(self._objects, state)
+        )
+
+    async def _retry_while_claimed(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Return the result of an attempt; retry until the claim ends, if there is one.
+
+        Work that is not stored is lost, so the limit is a time and not a number.
+        """
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                return await attempt()
             except (StoreUnavailable, Inconclusive) as error:
                 if self._lease is None or self._lease.seconds_left <= pause:
                     raise
                 if pause == _FIRST_PAUSE:
                     _log.warning(
-                        "run %s: version %s is not stored yet and is tried again until "
-                        "the claim ends: %s",
+                        "run %s: the store is down after version %s; its worker tries "
+                        "again until its claim ends: %s",
                         self.run_id,
-                        self.version_number + 1,
+                        self.version_number,
                         error,
                     )
-                may_be_stored = may_be_stored or isinstance(error, Inconclusive)
-            else:
-                return sent_at
             await self._ports.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
@@ -243,6 +284,7 @@ class StoreJournal:
         await self.ensure_guarded()
         marker = self._new_release_marker()
         await markers.create(self._objects, marker)
+        self._own_markers.append(marker.key)
         self._guarding_markers = (*self._guarding_markers, marker.key)
 
     async def make_retry_marker(self, *, now: bool) -> None:
@@ -261,6 +303,7 @@ class StoreJournal:
         else:
             clock = StoreClock(self._ports.clock)
             later = await markers.postpone(self._objects, clock, marker)
+        self._own_markers.append(later.key)
         self._guarding_markers = (later.key,)
 
     @property
@@ -288,11 +331,12 @@ class StoreJournal:
             await self._objects.delete(marker.key)
             raise
         self.guard_key = marker.key
+        self._own_markers.append(marker.key)
 
-    async def _delete_guard(self) -> None:
+    async def _delete_own_markers(self) -> None:
         # The process that created the version has its own guard, or needs none.
-        if self._lease is None and self.guard_key is not None:
-            await self._objects.delete(self.guard_key)
+        while self._lease is None and self._own_markers:
+            await self._objects.delete(self._own_markers.pop())
 
     def _check_store_speed(self) -> None:
         # With a claim that is half over at its start, nothing but a renewal is allowed.

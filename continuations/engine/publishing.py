@@ -136,8 +136,8 @@ class Publisher:
         await waits.recreate_missing(self.objects, kept)
         await notify_waits(self.ports.notify, new)
         closed = [wait for key, wait in before.waits.items() if key not in state.waits]
-        await waits.delete(self.objects, (wait.id for wait in closed))
-        await self.delete_markers(journal, arrived, closed)
+        if await self._delete(journal, [layout.wait_key(wait.id) for wait in closed]):
+            await self.delete_markers(journal, arrived, closed)
 
     async def delete_markers(
         self, journal: StoreJournal, arrived: Arrivals, closed_waits: Iterable[Wait]

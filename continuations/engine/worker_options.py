@@ -26,7 +26,7 @@ class WorkerOptions:
 
     Attributes:
         lease: Length of a claim in seconds.
-        max_attempts: How many times in a row a run's worker may die without progress.
+        max_attempts: How many workers of a run may die in a row at one point.
         max_depth: Maximum number of levels of agents, or `None` for no limit.
         patience: How many seconds a failed model request is repeated.
     """
