@@ -108,6 +108,10 @@ def test_power_cut_loses_no_body_that_a_caller_knew(
     assert [] == find_losses(disk, tmp_path / "after", seed)
 
 
+def never(_: object) -> bool:
+    return False
+
+
 @pytest.mark.parametrize(
     "ignored", ["files", "folders", "folders of a body that is read"]
 )
@@ -119,7 +123,7 @@ def test_missing_flush_is_noticed(
     folder.mkdir()
     with monkeypatch.context() as patch:
         if ignored.endswith("read"):
-            patch.setattr(files, "is_unflushed", lambda _status: False)
+            patch.setattr(files, "is_unflushed", never)
         disk = PowerLossDisk(patch, folder, ignored)
         use_from_threads(disk, folder / "root", 0)
 
