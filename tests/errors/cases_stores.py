@@ -73,6 +73,27 @@ URLS = Area(
             names=("file:",),
         ),
         Case(
+            "url-with-a-home-folder",
+            InvalidInput,
+            'open_store("file:~/runs")',
+            'open_store("file:./~/runs")',
+            names=("~/runs",),
+        ),
+        Case(
+            "url-relative-to-a-deleted-folder",
+            InvalidInput,
+            'open_store("file:runs")',
+            'os.chdir(folder); open_store("file:runs")',
+            setup="""
+                import os
+                here = folder / "gone"
+                here.mkdir()
+                os.chdir(here)
+                here.rmdir()
+            """,
+            names=("file:runs",),
+        ),
+        Case(
             "url-of-another-host",
             InvalidInput,
             'open_store("file://server/runs")',
@@ -358,6 +379,20 @@ STORES = Area(
             names=("runs/a",),
         ),
         Case(
+            "file-system-without-flush-of-folders",
+            storage.Unsafe,
+            'store.create("runs/a", b"")',
+            "scene.close(); folder.mkdir(exist_ok=True); store.create('runs/a', b'')",
+            setup="""
+                import errno, os, stat
+                store = storage.SyncStore(storage.FileStore(folder))
+                def flush_files(file):
+                    if stat.S_ISDIR(os.fstat(file).st_mode):
+                        raise OSError(errno.EINVAL, "Invalid argument")
+                scene.patch(os, "fsync", flush_files)
+            """,
+        ),
+        Case(
             "file-that-is-no-regular-file",
             storage.Denied,
             'store.read("runs/a")',
@@ -383,6 +418,17 @@ STORES = Area(
                 store = storage.SyncStore(storage.FileStore(folder / "runs"))
             """,
             names=("runs",),
+        ),
+        Case(
+            "file-root-below-a-file",
+            storage.Unavailable,
+            'store.create("a", b"")',
+            '(folder / "file").unlink(); store.create("a", b"")',
+            setup="""
+                (folder / "file").write_text("")
+                store = storage.SyncStore(storage.FileStore(folder / "file" / "runs"))
+            """,
+            names=("file",),
         ),
         Case(
             "store-that-overwrites",
