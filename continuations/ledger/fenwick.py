@@ -27,6 +27,10 @@ class Tree:
     root: int
     from_zero: bool = True
 
+    def follows_root(self, number: int) -> bool:
+        """Tell whether the version is the one after the root."""
+        return number == self.root + 1
+
     def base(self, number: int) -> int:
         """Return the number of the version's base; 0 means a full copy."""
         first = self.root if self.from_zero else self.root - 1

@@ -264,10 +264,10 @@ class _IntegrityScan:
         )
         if consistent:
             self.claimed_until = header.claimed_until
+        if header.base == 0 or header.base_object is not None:
+            return False
         # `rebuild` reports a header that is not consistent.
-        return (
-            consistent and header.base != 0 and header.base not in self._rebuilt_numbers
-        )
+        return consistent and header.base not in self._rebuilt_numbers
 
     # Arrivals -----------------------------------------------------------------
 

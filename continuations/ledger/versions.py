@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 # The tree of every new run. Other runs began with format 1, or were repaired.
 FIRST_TREE = Tree(root=1)
 _MOST_LIKELY_TREE = Tree(root=1)
+# Most runs are suspended for the first time by version 2. It carries version 1 if that
+# is small, so that one read is enough to resume them.
+MAX_CARRIED_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,8 @@ class RebuiltVersion:
     number: int
     state: RunState
     digest: bytes
+    # The bytes of a small root; the version after it may carry them.
+    small_object: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +78,23 @@ class LoadedVersion:
 def tree_of(header: VersionHeader) -> Tree:
     """Return the tree of deltas that a version belongs to."""
     return Tree(header.root, header.from_zero)
+
+
+def _small_root(tree: Tree, number: int, data: bytes) -> bytes | None:
+    is_small = number == tree.root and len(data) <= MAX_CARRIED_BYTES
+    return data if is_small and tree.from_zero else None
+
+
+def _carried_object(
+    tree: Tree, number: int, base: RebuiltVersion | None, state: RunState
+) -> bytes | None:
+    """Return the bytes of the base, if the version carries them.
+
+    Only a suspended version is loaded by another process as a rule.
+    """
+    if base is None or state.run.status != "suspended":
+        return None
+    return base.small_object if tree.follows_root(number) else None
 
 
 class Versions:
@@ -113,13 +135,18 @@ class Versions:
             raise self._not_found_error(number)
         # Read this chain at once, then check whether the run has this tree.
         numbers = _MOST_LIKELY_TREE.chain(number)
+        if _MOST_LIKELY_TREE.follows_root(number):
+            numbers = (number,)
         bodies = await self._read_chain(numbers, allow_missing=True)
         if number not in bodies and number > await self.newest_number():
             raise self._not_found_error(number)
         if number not in bodies:
             bodies |= await self._read_chain((number,), allow_missing=False)
-        tree = tree_of(self._decode_header(number, bodies[number]))
+        header = self._decode_header(number, bodies[number])
+        tree = tree_of(header)
         numbers = tree.chain(number)
+        if header.base_object is not None and len(numbers) > 1:
+            bodies[numbers[1]] = header.base_object
         missing = tuple(n for n in numbers if n not in bodies)
         bodies |= await self._read_chain(missing, allow_missing=False)
         steps: list[RebuiltVersion] = []
@@ -143,6 +170,10 @@ class Versions:
         data = await self._read(number)
         header = self._decode_header(number, data)
         base = bases.get(header.base)
+        if header.base_object is not None:
+            _, base = self._rebuild_version(
+                header.base, header.base_object, None, tree_of(header)
+            )
         if header.base and base is None:
             key = layout.version_key(self.run_id, number)
             msg = (
@@ -216,6 +247,7 @@ class Versions:
             claimed_until=claim.until if claim else None,
             markers=marker_keys,
             from_zero=tree.from_zero,
+            base_object=_carried_object(tree, number, step, state),
         )
         body = encode_version(header, diff(step.state if step else None, state))
         try:
@@ -235,7 +267,8 @@ class Versions:
             raise self.stale_error(number - 1) from None
         kept = frozenset(tree.chain(number))
         chain = tuple(step for step in chain if step.number in kept)
-        new = RebuiltVersion(number, state, object_digest(body))
+        small = _small_root(tree, number, body)
+        new = RebuiltVersion(number, state, object_digest(body), small)
         return LoadedVersion(
             number, tree, state, (*chain, new), marker_keys, store_time
         )
@@ -300,7 +333,8 @@ class Versions:
         self._check_base(self._decode_header(number, data), base, tree)
         version = decode_version(data, key, base.state.run if base else None)
         state = rebuild_state(base.state if base else None, version.delta, key)
-        return version.header, RebuiltVersion(number, state, version.digest)
+        small = _small_root(tree, number, data)
+        return version.header, RebuiltVersion(number, state, version.digest, small)
 
     def _check_identity(self, header: VersionHeader, number: int) -> None:
         key = layout.version_key(self.run_id, number)
@@ -314,6 +348,16 @@ class Versions:
             msg = (
                 f"{key} is damaged: its root is version {header.root}. It was not "
                 "changed. Restore it from a backup."
+            )
+            raise Corrupt(msg, run_id=self.run_id)
+        carried = header.base_object
+        if carried is not None and (header.base, header.base_digest) != (
+            header.root,
+            object_digest(carried),
+        ):
+            msg = (
+                f"{key} is damaged: it carries another object than its base. It was "
+                "not changed. Restore it from a backup."
             )
             raise Corrupt(msg, run_id=self.run_id)
 

@@ -213,8 +213,8 @@ STORED = Area(
             "version-missing",
             Corrupt,
             'runner.look("jane-1")',
-            'await_(store.create(versions[1], kept[versions[1]])); runner.look("jane-1")',
-            setup=f"{_VERSIONS}\n    await_(store.delete(versions[1]))",
+            'await_(store.create(versions[-1], kept[versions[-1]])); runner.look("jane-1")',
+            setup=f"{_VERSIONS}\n    await_(store.delete(versions[-1]))",
             names=("runs/jane-1/v/",),
         ),
         Case(

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 def first_tree(request: pytest.FixtureRequest) -> Iterator[Tree]:
     """Return the tree of every run that the tests of the module start.
 
-    The tests run once for each tree.
+    The tests run once for each tree. No version carries the bytes of its base.
     """
     tree = Tree(1, from_zero=request.param == "from_zero")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(versions, "FIRST_TREE", tree)
+        patch.setattr(versions, "MAX_CARRIED_BYTES", 0)
         yield tree

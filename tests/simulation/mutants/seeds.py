@@ -7,6 +7,7 @@ SEEDS: dict[str, tuple[int, str]] = {
     "a_version_is_overwritten": (0, "versions_are_linear"),
     "free_number_is_checked_by_a_listing": (20, "started_once"),
     "stale_worker_takes_the_next_number": (0, "started_once"),
+    "a_run_changes_its_tree": (0, "no_foreign_errors"),
     "stale_worker_goes_on": (0, "turn_asked_once"),
     "all_creates_of_a_process_share_one_maker_id": (849, "one_decision"),
     "existing_object_counts_as_own_create": (4, "versions_are_linear"),
