@@ -6,7 +6,7 @@ This module imports pydantic; it is imported on first use.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
@@ -29,6 +29,14 @@ if TYPE_CHECKING:
 _MAX_ERRORS = 10
 _MAX_ERROR_LENGTH = 300
 _DEFINITIONS_PREFIX = "#/$defs/"
+
+
+class _Dumped(NamedTuple):
+    """Arguments as Python values, as JSON in the same order, and as canonical JSON."""
+
+    plain: Any
+    data: Any
+    text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,17 +90,33 @@ class ArgumentsValidator:
             raise ArgumentsInvalid(msg)
         return value
 
+    def find_edit_difference(self, edited_arguments: str) -> str | None:
+        """Return the place where the tool would run with another value than an edit.
+
+        Returns `None` if both mean the same. Raises `ArgumentsInvalid`.
+        """
+        from continuations.authoring import edit_comparison  # noqa: PLC0415 - only for edits
+
+        dumped = self._dump(self.validate(edited_arguments))
+        edit = strict_json.parse_arguments(edited_arguments)
+        return edit_comparison.find_difference(
+            edit, dumped.data, dumped.plain, self.schema
+        )
+
     def _to_canonical_json(self, value: Any) -> str:
+        return self._dump(value).text
+
+    def _dump(self, value: Any) -> _Dumped:
+        dump = self.adapter.dump_python
         try:
-            data = self.adapter.dump_python(
-                value, mode="json", by_alias=True, warnings="error"
-            )
-            plain = self.adapter.dump_python(value, by_alias=True, warnings="error")
-            return jsontext.canonical(normalize_json(plain, data, "arguments"))
+            data = dump(value, mode="json", by_alias=True, warnings="error")
+            plain = dump(value, by_alias=True, warnings="error")
+            text = jsontext.canonical(normalize_json(plain, data, "arguments"))
         except Exception as error:
             # From pydantic, from a serializer of the application, or NotJson.
             msg = f"The arguments have no JSON form ({type(error).__name__})."
             raise ArgumentsInvalid(msg) from error
+        return _Dumped(plain, data, text)
 
 
 def schema_of(adapter: TypeAdapter[Any]) -> dict[str, Any]:

@@ -138,6 +138,10 @@ class BaseTool(ABC):
         """Return the effective arguments; see `ToolProtocol.effective_arguments`."""
 
     @abstractmethod
+    def find_edit_difference(self, edited_arguments: str) -> str | None:
+        """Compare an edit; see `ToolProtocol.find_edit_difference`."""
+
+    @abstractmethod
     def _values_by_name(self, arguments_json: str) -> dict[str, Any]:
         """Return effective arguments as Python values by name.
 

@@ -165,6 +165,14 @@ class SchemaTool(BaseTool):
             raise ArgumentsInvalid(_describe_all(errors))
         return arguments_json
 
+    def find_edit_difference(self, edited_arguments: str) -> str | None:
+        """Compare an edit; see `ToolProtocol.find_edit_difference`.
+
+        The tool adds only the defaults that its schema shows.
+        """
+        self.effective_arguments(edited_arguments)
+        return None
+
     def _values_by_name(self, arguments_json: str) -> dict[str, Any]:
         """Return effective arguments as Python values by property name."""
         if self.effective_arguments(arguments_json) != arguments_json:

@@ -66,6 +66,10 @@ class AgentTool(BaseTool):
         """Return the effective arguments; see `ToolProtocol.effective_arguments`."""
         return self._input_spec.validator.effective_arguments(raw_arguments)
 
+    def find_edit_difference(self, edited_arguments: str) -> str | None:
+        """Compare an edit; see `ToolProtocol.find_edit_difference`."""
+        return self._input_spec.validator.find_edit_difference(edited_arguments)
+
     def _values_by_name(self, arguments_json: str) -> dict[str, Any]:
         """Return effective arguments as Python values by name."""
         return self._input_spec.values_by_name(arguments_json)

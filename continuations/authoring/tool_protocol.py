@@ -124,6 +124,25 @@ class ToolProtocol(Protocol):
         """
         ...
 
+    def find_edit_difference(self, edited_arguments: str) -> str | None:
+        """Return where the tool would run with another value than a person's edit.
+
+        Two spellings of one value are no difference: `500` and `500.0`, `+00:00` and
+        `Z`, the members of a set in another order. Neither is a default that the
+        schema shows and the edit leaves out.
+
+        Args:
+            edited_arguments: The arguments that the person wrote, as JSON.
+
+        Returns:
+            The place of the first difference, such as `items[2].price`; `None` if the
+            tool would run with the values of the edit.
+
+        Raises:
+            ArgumentsInvalid: The arguments do not fit the tool.
+        """
+        ...
+
     async def needs_approval(self, arguments_json: str) -> bool:
         """Return whether a call waits for a person.
 

@@ -19,6 +19,9 @@ from continuations.cli.decision_input import (
 from continuations.cli.errors import UsageError
 from continuations.cli.options import App, By, Reason, StoreUrl, WaitId
 from continuations.cli.output import write_lines
+from continuations.core.waits import WAIT_RULES
+from continuations.errors import WaitNotFound
+from continuations.ledger.layout import parse_wait_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,14 +56,15 @@ def approve(
     store: StoreUrl = None,
 ) -> None:
     """Approve a call: it runs exactly as the wait shows it. Needs no agent code."""
-    if wait.startswith("unknown-") and not run_again:
+    repeats = _approval_repeats_call(wait)
+    if repeats and not run_again:
         msg = (
             f"{wait} has an unknown outcome: the call was started and may have "
             "happened. If it did not happen, pass --run-again to run it once more. "
             "If it happened, use `continuations answer` to record its result."
         )
         raise UsageError(msg)
-    if wait.startswith("approval-") and run_again:
+    if repeats is False and run_again:
         msg = (
             f"--run-again is for a call with an unknown outcome, and {wait} is an "
             "approval. Leave it out."
@@ -104,7 +108,11 @@ def answer(
     app: App = None,
     store: StoreUrl = None,
 ) -> None:
-    """Give the result of a call that will not run. Needs no agent code."""
+    """Give the result of a call in place of its tool. Needs no agent code.
+
+    For an approval: the call does not run, and the model reads the result. For an
+    unknown outcome: the call did happen, with this result.
+    """
     hint = "Pass --text if it is plain text, or write it as JSON."
     parsed = value if text else parse_json_value(value, name="VALUE", hint=hint)
     _decide(
@@ -113,6 +121,15 @@ def answer(
         by,
         lambda name: continuations.Answer(parsed, by=name, reason=reason),
     )
+
+
+def _approval_repeats_call(wait_id: str) -> bool | None:
+    """Return whether the call may have run before; `None` if this is no wait id."""
+    try:
+        kind = parse_wait_id(wait_id).kind
+    except WaitNotFound:
+        return None  # a later check says what it is
+    return WAIT_RULES[kind].may_have_run
 
 
 def _decide(

@@ -9,6 +9,7 @@ import json
 from typing import TYPE_CHECKING
 
 from continuations.cli.wait_status import decision_text
+from continuations.core.waits import WAIT_RULES
 from continuations.engine.outcomes import Failed, Finished, Suspended
 from continuations.present.escaping import escape_invisible, indent_escaped
 from continuations.present.json_forms import indented_json
@@ -16,22 +17,16 @@ from continuations.present.wait_text import wait_facts
 from continuations.wire.fields import readable_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from continuations import Decision, Outcome, Usage, Wait, WaitSummary
-    from continuations.core.waits import WaitKind
+    from continuations.core.waits import WaitRules
 
 # Longer JSON is laid out with one value per line.
 _MAX_INLINE_CHARS = 100
 
 # The line above the facts is the wait id, which contains the run id.
 _FACTS_IN_THE_ID = ("Run", "Wait")
-
-# The commands that decide a wait, by its kind.
-_NEXT_COMMANDS: Mapping[WaitKind, str] = {
-    "approval": "continuations approve {} (or deny)",
-    "unknown": "continuations answer {} VALUE (or deny, or approve --run-again)",
-}
 
 
 def outcome_lines(outcome: Outcome) -> Iterator[str]:
@@ -70,10 +65,18 @@ def _suspended_lines(outcome: Suspended) -> Iterator[str]:
     if outcome.paused:
         yield f"next: continuations resume {run_id}"
         return
-    for kind, command in _NEXT_COMMANDS.items():
+    for kind, rules in WAIT_RULES.items():
         ids = [escape_invisible(wait.id) for wait in outcome.waits if wait.kind == kind]
         if ids:
-            yield f"next: {command.format(ids[0] if len(ids) == 1 else 'WAIT')}"
+            yield f"next: {_next_command(rules, ids[0] if len(ids) == 1 else 'WAIT')}"
+
+
+def _next_command(rules: WaitRules, wait_id: str) -> str:
+    first, *others = rules.verdicts
+    commands = {"approve": "approve --run-again"} if rules.may_have_run else {}
+    alternatives = ", ".join(f"or {commands.get(each, each)}" for each in others)
+    words = ["continuations", first, wait_id, *(["VALUE"] * (first == "answer"))]
+    return f"{' '.join(words)} ({alternatives})"
 
 
 def wait_lines(wait: Wait, indent: str = "") -> Iterator[str]:

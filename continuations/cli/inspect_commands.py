@@ -16,7 +16,6 @@ from continuations.cli.output import write_lines, write_note
 from continuations.cli.store_name import missing_folder, store_name
 from continuations.present.escaping import escape_invisible
 from continuations.present.json_forms import run_json, wait_json, wait_summary_json
-from continuations.present.wait_text import WAIT_WORDS
 
 if TYPE_CHECKING:
     from continuations import Runner
@@ -90,7 +89,7 @@ def _show_wait(runner: Runner, wait_id: str, *, json: bool) -> None:
         form = wait_json(wait, now=datetime.now(UTC))
         write_lines([formatting.ascii_json(form)])
         return
-    write_lines([escape_invisible(wait.id), WAIT_WORDS[wait.kind].explanation])
+    write_lines([escape_invisible(wait.id), wait.rules.explanation])
     write_lines(formatting.wait_lines(wait))
     write_lines(formatting.json_field_lines("schema", wait.schema_json))
     write_lines([f"digest: {wait.digest}"])

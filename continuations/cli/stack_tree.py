@@ -29,8 +29,6 @@ _STATE_STYLES = {
     "errored": "bad",
     "refused": "bad",
 }
-# The words after "waits for", if they are not the kind of the wait.
-_AWAITED = {"unknown": "a decision about its unknown outcome"}
 _WORD = re.compile(r"[\w.-]+\Z")
 
 
@@ -130,8 +128,8 @@ def _wait_lines(
         yield Line(indent, escape_invisible(text), "done")
     else:
         deadline = f", deadline {readable_time(wait.deadline)}" if wait.deadline else ""
-        awaited = _AWAITED.get(wait.kind, wait.kind)
-        text = f"waits for {awaited} since {readable_time(wait.created_at)}{deadline}"
+        since = readable_time(wait.created_at)
+        text = f"waits for {wait.rules.awaited} since {since}{deadline}"
         yield Line(indent, escape_invisible(text), "wait")
     if wait.note is not None:
         yield Line(indent, escape_invisible(wait.note))

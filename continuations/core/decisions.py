@@ -49,10 +49,11 @@ class Deny:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Give the result of a call whose outcome is unknown; the tool does not run.
+    """Give the result of a call; the tool does not run.
 
-    `Answer` says that the call did happen and returned `value`. Only waits of kind
-    `unknown` take it.
+    For a wait of kind `approval`, the value takes the place of the tool's result, and
+    the model reads that a person answered. For a wait of kind `unknown`, `Answer`
+    says that the call did happen and returned `value`.
 
     Attributes:
         value: Result of the call: any JSON value, also `None` and `""`. The model

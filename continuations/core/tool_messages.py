@@ -65,6 +65,12 @@ def tool_message_text(row: CallRow) -> str:
     """Return the content of the tool message of a closed call."""
     assert isinstance(row.state, CLOSED_STATES)  # noqa: S101 - for the type checkers
     content = row.state.content
+    if isinstance(row.state, Returned) and not row.attempts:
+        # Only an answer to an approval ends a call that was never started.
+        return (
+            "ANSWERED: a person answered this call instead of the tool. It was not "
+            f"executed. The answer:\n{content}"
+        )
     ran = row.attempts > 0 and not isinstance(row.state, Refused)
     if (
         row.original_arguments is None

@@ -52,6 +52,7 @@ TRANSITIONS: dict[tuple[type[CallState], type[CallEvent]], type[CallState]] = {
     (Proposed, CallInvalid): Errored,
     # The call waits for an approval.
     (Waiting, Approved): Ready,
+    (Waiting, Answered): Returned,
     (Waiting, Denied): Refused,
     (Waiting, Expired): Refused,
     (Waiting, Reopened): Waiting,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from continuations.core import jsontext
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
 
     from continuations.core.decisions import VerdictKind
@@ -16,40 +17,98 @@ WaitKind = Literal["approval", "unknown"]
 WAIT_KINDS: frozenset[str] = frozenset(get_args(WaitKind))
 
 
-# Without __eq__ and __repr__ the class is created faster in a cold process.
+# Without __eq__ and __repr__ the classes are created faster in a cold process.
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class VerdictWords:
+    """The words with which a verdict is offered to a person.
+
+    Attributes:
+        label: Text of its button.
+        meaning: The statement of the person, and its consequence.
+    """
+
+    label: str
+    meaning: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class WaitRules:
-    """The rules of one kind of wait.
+    """The rules of one kind of wait, and its words for people.
 
     Attributes:
         call_state: Name of the state that the waiting call has (`calls.STATE_TYPES`).
         verdicts: Verdicts that end the wait, in the order in which they are offered.
+        may_have_run: Whether the call may have run before the wait was opened. Then
+            `Approve` repeats the call.
         allows_edits: Whether `Approve` may replace the arguments.
         follows_policy: Whether the tool's approval policy applies: it sets deadline
             and validity, it says what a denial or an expiry does, and the digest
             covers the contract that it approves.
+        title: Title of its page.
+        question: Subject of its mail, with `{tool}`.
+        explanation: Why the wait exists, in one or two sentences.
+        awaited: The words after "the run waits for".
     """
 
     call_state: str
-    verdicts: tuple[VerdictKind, ...]
+    verdicts: Mapping[VerdictKind, VerdictWords]
+    may_have_run: bool
     allows_edits: bool
     follows_policy: bool
+    title: str
+    question: str
+    explanation: str
+    awaited: str
 
 
 # The one place that tells kinds of waits apart: other code asks `Wait.rules`.
 WAIT_RULES: dict[WaitKind, WaitRules] = {
     "approval": WaitRules(
         call_state="waiting",
-        verdicts=("approve", "deny"),
+        verdicts={
+            "approve": VerdictWords("Approve", "The call runs exactly as shown."),
+            "deny": VerdictWords(
+                "Deny", "The call does not run. The agent gets your reason."
+            ),
+            "answer": VerdictWords(
+                "Answer",
+                "The call does not run. The agent gets your text as its result:",
+            ),
+        },
+        may_have_run=False,
         allows_edits=True,
         follows_policy=True,
+        title="This call waits for your decision",
+        question="Approve {tool}?",
+        explanation="An agent asks for permission to call a tool.",
+        awaited="approval",
     ),
     "unknown": WaitRules(
         call_state="unknown",
-        verdicts=("approve", "deny", "answer"),
+        verdicts={
+            "answer": VerdictWords(
+                "It happened",
+                "You checked that the call had its effect. The agent gets this result:",
+            ),
+            "deny": VerdictWords(
+                "It did not happen: do not run it",
+                "You checked that the call had no effect. The call does not run again.",
+            ),
+            "approve": VerdictWords(
+                "It did not happen: run it",
+                "You checked that the call had no effect. The call runs exactly as "
+                "shown.",
+            ),
+        },
+        may_have_run=True,
         # The call may have run with these arguments: others would be another call.
         allows_edits=False,
         follows_policy=False,
+        title="Did this call take effect?",
+        question="Did {tool} take effect?",
+        explanation="A tool call was started, and its outcome is unknown. Before you "
+        "decide, check whether it took effect.",
+        awaited="a decision about its unknown outcome",
     ),
 }
 

@@ -103,16 +103,17 @@ class ArrivalReducer:
         if decision.arguments is not None:
             try:
                 arguments = tool.effective_arguments(decision.arguments)
+                difference = tool.find_edit_difference(decision.arguments)
             except ArgumentsInvalid as error:
                 note = (
                     f"The tool rejected the edited arguments: {error} "
                     f"{_PLAIN_APPROVAL_NOTE}"
                 )
                 return self._reopened_event(state, call, wait, note)
-            if arguments != _edit_with_shown_defaults(wait, decision.arguments):
+            if difference is not None:
                 note = (
-                    "The edited arguments were not used: the tool would change them to "
-                    f"{arguments}. {_PLAIN_APPROVAL_NOTE}"
+                    "The edited arguments were not used: the tool would change "
+                    f"{difference} and run with {arguments}. {_PLAIN_APPROVAL_NOTE}"
                 )
                 return self._reopened_event(state, call, wait, note)
         if arguments == wait.arguments_json:
@@ -169,21 +170,6 @@ class ArrivalReducer:
 _PLAIN_APPROVAL_NOTE = (
     "An approval without edits runs the call with the arguments shown here."
 )
-
-
-def _edit_with_shown_defaults(wait: Wait, edited_arguments: str) -> str:
-    """Return an edit completed by the defaults in the wait's schema.
-
-    The deciding person saw the edit and the schema, and nothing else: not the values
-    that a default factory or a validator adds or removes.
-    """
-    properties = jsontext.as_object(wait.schema.get("properties")) or {}
-    shown = {
-        name: each["default"]
-        for name, each in properties.items()
-        if jsontext.as_object(each) and "default" in each
-    }
-    return jsontext.canonical({**shown, **jsontext.parse(edited_arguments)})
 
 
 def _approval_valid_until(wait: Wait, decision: Decision) -> datetime | None:

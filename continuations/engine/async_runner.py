@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from continuations.engine.async_decider import AsyncDecider
 from continuations.engine.ports import Ports
-from continuations.engine.worker_options import WorkerOptions
+from continuations.engine.worker_options import DEFAULT_PATIENCE, WorkerOptions
 from continuations.errors import StaleRun
 from continuations.ledger import layout
 from continuations.ledger.objects import Objects, to_store
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import timedelta
     from os import PathLike
 
     from continuations.authoring.agent import Agent
@@ -43,9 +45,13 @@ class AsyncRunner(AsyncDecider):
             a store object.
         lease: Length of a claim in seconds, 0.1 (on S3: 3) to 86400. After this time,
             a run whose worker died can be resumed.
-        max_attempts: How many times in a row a run's worker may die without progress
-            before the run fails, at least 1.
+        max_attempts: How many workers of a run may die in a row at one point, at least
+            1. Then the run fails. A worker that saves progress starts the count again
+            at 1. With 1, the run fails after the first death of a worker.
         max_depth: Maximum number of levels of agents, or `None` for no limit.
+        patience: How long a worker repeats a model request that failed and may succeed
+            later (rate limits, outages), as a timedelta or seconds, up to an hour.
+            After that, `ModelError` is raised. 0: no repetition.
         notify: A function or coroutine function that is called with each new `Wait`
             once it is stored. Exceptions that it raises are logged.
         clock: The clocks of this machine, for tests.
@@ -55,7 +61,7 @@ class AsyncRunner(AsyncDecider):
         InvalidInput: An argument is invalid.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what an application may choose, all by keyword
         self,
         agents: Agent | Sequence[Agent],
         *,
@@ -63,6 +69,7 @@ class AsyncRunner(AsyncDecider):
         lease: float = 30.0,
         max_attempts: int = 5,
         max_depth: int | None = None,
+        patience: timedelta | float = DEFAULT_PATIENCE,
         notify: Notify | None = None,
         clock: Clock | None = None,
         ids: IdGenerator | None = None,
@@ -72,7 +79,10 @@ class AsyncRunner(AsyncDecider):
             Objects(to_store(store)),
             Ports.with_defaults(clock=clock, ids=ids, notify=notify),
             WorkerOptions.validate(
-                lease=lease, max_attempts=max_attempts, max_depth=max_depth
+                lease=lease,
+                max_attempts=max_attempts,
+                max_depth=max_depth,
+                patience=patience,
             ),
         )
 
@@ -90,6 +100,7 @@ class AsyncRunner(AsyncDecider):
         context: Any = None,
         budget: Budget | None = None,
         should_pause: ShouldPause | None = None,
+        work: bool = True,
     ) -> Outcome:
         """Start a run and work on it until it ends or must wait.
 
@@ -106,6 +117,9 @@ class AsyncRunner(AsyncDecider):
             should_pause: Called before every model call and every new tool call. Once
                 it returns True, calls in progress are completed, and the run is
                 suspended with `paused=True`. Any process may resume it at once.
+            work: With False, only store the run, and return it as `Suspended` with
+                `paused=True`. A `resume` or `sweep` works on it, in any process. If
+                the run exists, return its outcome and change nothing.
 
         Returns:
             `Finished`, `Suspended` or `Failed`.
@@ -124,7 +138,7 @@ class AsyncRunner(AsyncDecider):
             input, run_id=run_id, agent=agent, budget=budget
         )
         await self._probe_once()
-        run_options = self._run_options(context, should_pause)
+        run_options = self._run_options(context, should_pause if work else _at_once)
         worker = self._worker_factory.make_worker(state.run.id, run_options)
         try:
             return await worker.start(state)
@@ -196,28 +210,49 @@ class AsyncRunner(AsyncDecider):
         max_concurrent_runs: int = 8,
         context: Any = None,
         stop: asyncio.Event | None = None,
+        handle_signals: bool = False,
     ) -> None:
-        """Resume due runs until SIGTERM, SIGINT or `stop`.
+        """Resume due runs until `stop` is set.
 
-        After the first signal nothing new begins, runs in progress are suspended, and
-        the method returns. A second signal has its usual effect. Errors of the store
-        and of runs are logged.
+        Then nothing new begins, calls in progress are completed, their runs are
+        suspended, and the method returns. If its task is cancelled, the runs release
+        their claims, except those with a tool in progress. Errors of the store and of
+        runs are logged.
 
         Args:
             interval: Seconds between two looks for due runs.
             max_concurrent_runs: Maximum number of runs at the same time, at least 1.
             context: Your object for the tools, `ctx.context`. It is never stored.
-            stop: Set it to stop the loop like a signal does.
+            stop: Set it to stop the loop.
+            handle_signals: Stop the loop on SIGTERM or SIGINT too. By default, the
+                application that runs the event loop keeps its own handlers. With True,
+                the first signal stops only this loop. Then the earlier handlers are
+                restored, so a second signal has its usual effect.
 
         Raises:
-            InvalidInput: `interval` or `max_concurrent_runs` is invalid.
+            InvalidInput: `interval`, `max_concurrent_runs` or `stop` is invalid.
         """
-        from continuations.engine.sweep_loop import run_sweep_loop
+        from continuations.engine.stop_signals import stop_signals_handled
+        from continuations.engine.sweep_loop import check_loop_options, run_sweep_loop
 
-        stopping = stop or asyncio.Event()
-        await run_sweep_loop(
-            self._make_sweeper(self._run_options(context, stopping.is_set)),
-            stopping,
-            interval=interval,
-            max_concurrent_runs=max_concurrent_runs,
-        )
+        stopping = asyncio.Event() if stop is None else stop
+        check_loop_options(interval, max_concurrent_runs, stopping)
+        loop = asyncio.get_running_loop()
+        with ExitStack() as handlers:
+            if handle_signals:
+                handlers.enter_context(
+                    stop_signals_handled(
+                        lambda _: loop.call_soon_threadsafe(stopping.set)
+                    )
+                )
+            await run_sweep_loop(
+                self._make_sweeper(self._run_options(context, stopping.is_set)),
+                stopping,
+                interval=interval,
+                max_concurrent_runs=max_concurrent_runs,
+            )
+
+
+def _at_once() -> bool:
+    """Pause before the first step."""
+    return True

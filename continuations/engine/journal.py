@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
+import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from continuations.errors import ClockOff, StaleRun, StoreUnavailable
+from continuations.engine.side_task import with_side_task
+from continuations.errors import (
+    ClockOff,
+    Inconclusive,
+    StaleRun,
+    StoreError,
+    StoreUnavailable,
+)
 from continuations.ledger import claims, layout, markers
-from continuations.ledger.arrivals import read_cancel_request
+from continuations.ledger.arrivals import (
+    Arrivals,
+    read_cancel_request,
+    read_late_arrivals,
+)
 from continuations.ledger.claims import ClockReading, Lease
 from continuations.ledger.run_overview import read_progress
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
     from datetime import datetime
 
     from continuations.core.state import RunState
@@ -21,7 +33,13 @@ if TYPE_CHECKING:
     from continuations.ledger.versions import LoadedVersion, Versions
     from continuations.wire.records import CancelRequest
 
+T = TypeVar("T")
+
+_log = logging.getLogger("continuations")
 _MAX_SLOW_CLAIMS = 5
+# Seconds between two tries of a commit while the store is down: the first and the
+# longest. A store with retries of its own has already retried within each try.
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 1.0
 
 
 class Journal(Protocol):
@@ -48,6 +66,10 @@ class Journal(Protocol):
         """Commit a running state; return a cancel request if there is one."""
         ...
 
+    async def read_late_arrivals(self, state: RunState) -> Arrivals:
+        """Return unread messages and a cancel request, before the run may finish."""
+        ...
+
 
 class NoJournal:
     """For runs without a store: no version is kept before the run suspends."""
@@ -58,6 +80,11 @@ class NoJournal:
 
     async def commit(self, state: RunState, *, progressed: bool) -> None:
         """Do nothing; without a store, a crash loses the run."""
+
+    async def read_late_arrivals(self, state: RunState) -> Arrivals:
+        """Return nothing; without a store, a run has no inbox."""
+        del state
+        return Arrivals()
 
 
 class StoreJournal:
@@ -97,10 +124,16 @@ class StoreJournal:
         self._clock_uncertainty = 0.0
         self._arrival_markers = arrival_markers
         self._guarding_markers: tuple[str, ...] = ()
+        self._own_markers: list[str] = []
         # The markers of the last pause. The next version ends that pause.
         loaded_keys = loaded.marker_keys if loaded else ()
         self.pause_markers = tuple(filter(layout.is_pause_marker, loaded_keys))
         self._worker_id = ports.ids.new_ulid(ports.clock.now())
+
+    @property
+    def run_id(self) -> str:
+        """The id of the run."""
+        return self._versions.run_id
 
     @property
     def holds_a_claim(self) -> bool:
@@ -134,27 +167,22 @@ class StoreJournal:
         must stop.
         """
         first = self._lease is None
-        clock = self._ports.clock
         await self.ensure_guarded()
-        lease = Lease.start_now(clock, self._lease_seconds)
+        lease = Lease.start_now(self._ports.clock, self._lease_seconds)
         if progressed:
-            self._attempt = 0
+            self._attempt = 1
         claimed = claims.claimed(
             state,
             worker=self._worker_id,
             lease=lease,
             attempt=self._attempt,
         )
-        sent_at = clock.now()
         try:
-            self.loaded, cancel_request = await asyncio.gather(
-                self._versions.append(
-                    self.loaded, claimed, at=sent_at, marker_keys=self._guarding_markers
-                ),
-                _no_cancel_request() if first else self._read_cancel_request(),
+            sent_at, cancel_request = await with_side_task(
+                self._append(claimed), self._cancel_request_if_readable(first=first)
             )
         except StaleRun:
-            await self._delete_guard()
+            await self._delete_own_markers()
             raise
         self._check_clock(sent_at)
         if first:
@@ -165,12 +193,67 @@ class StoreJournal:
 
     async def commit_and_release(self, state: RunState) -> None:
         """Commit a suspended or ended state, without a claim."""
-        self.loaded = await self._versions.append(
-            self.loaded,
-            claims.released(state),
-            at=self._ports.clock.now(),
-            marker_keys=self._guarding_markers,
+        try:
+            await self._append(claims.released(state))
+        except StaleRun:
+            await self._delete_own_markers()
+            raise
+        self._lease = None
+
+    async def _append(self, state: RunState) -> datetime:
+        """Create the next version; while the claim lasts, also if the store is down.
+
+        Returns the time at which the last attempt began.
+        """
+        at = self._ports.clock.now()
+        sent_at, may_be_stored = at, False
+
+        async def append() -> LoadedVersion:
+            nonlocal sent_at, may_be_stored
+            sent_at = self._ports.clock.now()
+            try:
+                return await self._versions.append(
+                    self.loaded,
+                    state,
+                    at=at,
+                    marker_keys=self._guarding_markers,
+                    may_be_stored=may_be_stored,
+                )
+            except Inconclusive:
+                may_be_stored = True
+                raise
+
+        self.loaded = await self._retry_while_claimed(append)
+        return sent_at
+
+    async def read_late_arrivals(self, state: RunState) -> Arrivals:
+        """Return unread messages and a cancel request, before the run may finish."""
+        return await self._retry_while_claimed(
+            lambda: read_late_arrivals(self._objects, state)
         )
+
+    async def _retry_while_claimed(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Return the result of an attempt; retry until the claim ends, if there is one.
+
+        Work that is not stored is lost, so the limit is a time and not a number.
+        """
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                return await attempt()
+            except (StoreUnavailable, Inconclusive) as error:
+                if self._lease is None or self._lease.seconds_left <= pause:
+                    raise
+                if pause == _FIRST_PAUSE:
+                    _log.warning(
+                        "run %s: the store is down after version %s; its worker tries "
+                        "again until its claim ends: %s",
+                        self.run_id,
+                        self.version_number,
+                        error,
+                    )
+            await self._ports.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def ensure_guarded(self) -> None:
         """Create a marker that guards the next version, unless there is one.
@@ -196,9 +279,10 @@ class StoreJournal:
         """Create the marker of a pause; it is due at once."""
         await self.ensure_guarded()
         now = self._ports.clock.now()
-        run_id, ulid = self._versions.run_id, self._ports.ids.new_ulid(now)
+        run_id, ulid = self.run_id, self._ports.ids.new_ulid(now)
         marker = markers.for_pause(run_id, self.version_number + 1, now, ulid)
         await markers.create(self._objects, marker)
+        self._own_markers.append(marker.key)
         self._guarding_markers = (*self._guarding_markers, marker.key)
 
     async def _make_guard(self) -> None:
@@ -206,23 +290,24 @@ class StoreJournal:
         now = clock.now()
         lease = Lease.start_now(clock, self._lease_seconds)
         marker = markers.guard(
-            self._versions.run_id,
+            self.run_id,
             self.version_number + 1,
             lease.until,
             self._ports.ids.new_ulid(now),
         )
-        store_time = await markers.create(self._objects, marker)
+        store_time = await markers.create_with_time(self._objects, marker)
         try:
             self._check_time(now, store_time)
         except ClockOff:
             await self._objects.delete(marker.key)
             raise
         self.guard_key = marker.key
+        self._own_markers.append(marker.key)
 
-    async def _delete_guard(self) -> None:
+    async def _delete_own_markers(self) -> None:
         # The process that created the version has its own guard, or needs none.
-        if self._lease is None and self.guard_key is not None:
-            await self._objects.delete(self.guard_key)
+        while self._lease is None and self._own_markers:
+            await self._objects.delete(self._own_markers.pop())
 
     def _check_store_speed(self) -> None:
         # With a claim that is half over at its start, nothing but a renewal is allowed.
@@ -230,11 +315,11 @@ class StoreJournal:
         if self._slow_claims < _MAX_SLOW_CLAIMS:
             return
         msg = (
-            f"run {self._versions.run_id}: the store is too slow for lease="
+            f"run {self.run_id}: the store is too slow for lease="
             f"{self._lease_seconds:g}. {self._slow_claims} times in a row, half of the "
             "claim was over when it was taken. Nothing ran. Use a longer lease."
         )
-        raise StoreUnavailable(msg, run_id=self._versions.run_id)
+        raise StoreUnavailable(msg, run_id=self.run_id)
 
     def _check_clock(self, sent_at: datetime) -> None:
         self._check_time(sent_at, self.loaded.store_time if self.loaded else None)
@@ -244,20 +329,31 @@ class StoreJournal:
         self._check_clock_reading(ClockReading(sent_at, store_time, now, resolution))
 
     def _check_clock_reading(self, reading: ClockReading) -> None:
-        claims.check_clock(reading, self._lease_seconds, self._versions.run_id)
+        claims.check_clock(reading, self._lease_seconds, self.run_id)
         if reading.store_time is not None:
             self._clock_uncertainty = reading.uncertainty
 
     async def _check_still_newest(self) -> CancelRequest | None:
-        run_id = self._versions.run_id
+        run_id = self.run_id
         progress = await read_progress(self._objects, run_id)
         if progress.newest_number != self.version_number:
             raise self._versions.stale_error(self.version_number)
         return await self._read_cancel_request() if progress.may_be_cancelled else None
 
+    async def _cancel_request_if_readable(self, *, first: bool) -> CancelRequest | None:
+        """Return a cancel request; `None` if the store does not return it now.
+
+        The version beside it may hold the result of a call. It must not fail because of
+        this read; the next commit reads the request again.
+        """
+        if first:
+            return None  # the listing after the first commit shows a request
+        try:
+            return await self._read_cancel_request()
+        except StoreError as error:
+            run_id = self.run_id
+            _log.warning("run %s: the cancel request was not read: %s", run_id, error)
+            return None
+
     async def _read_cancel_request(self) -> CancelRequest | None:
-        return await read_cancel_request(self._objects, self._versions.run_id)
-
-
-async def _no_cancel_request() -> None:
-    return None
+        return await read_cancel_request(self._objects, self.run_id)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import signal
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from continuations.engine.worker_options import is_count, is_number
 from continuations.errors import ContinuationsError, InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
-
     from continuations.engine.sweeping import Sweeper
     from continuations.ledger.layout import Marker
 
@@ -22,19 +20,35 @@ _log = logging.getLogger("continuations")
 async def run_sweep_loop(
     sweeper: Sweeper, stop: asyncio.Event, *, interval: float, max_concurrent_runs: int
 ) -> None:
-    """Resume due runs until `stop` is set, or SIGTERM or SIGINT arrives."""
-    if not interval > 0:
-        raise InvalidInput(f"interval must be more than 0 seconds, got {interval!r}.")
-    if max_concurrent_runs < 1:
-        msg = f"max_concurrent_runs must be at least 1, got {max_concurrent_runs!r}."
-        raise InvalidInput(msg)
+    """Resume due runs until `stop` is set; then wait for the runs in progress."""
     pool = _WorkerPool(sweeper, stop, max_concurrent_runs)
-    with _stop_on_signals(stop):
+    try:
         while not stop.is_set():
             await pool.start_due_runs()
             with suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), interval)
         await pool.join()
+    finally:
+        # A caller that cancels the loop cancels its runs; they release their claims.
+        await pool.cancel()
+
+
+def check_loop_options(
+    interval: object, max_concurrent_runs: object, stop: object
+) -> None:
+    """Raise `InvalidInput` for an invalid option of `serve_forever`."""
+    if not is_number(interval) or interval <= 0:
+        msg = f"interval must be a number of seconds above 0, got {interval!r}."
+        raise InvalidInput(msg)
+    if not is_count(max_concurrent_runs):
+        msg = (
+            "max_concurrent_runs must be an integer, at least 1, got "
+            f"{max_concurrent_runs!r}."
+        )
+        raise InvalidInput(msg)
+    if not isinstance(stop, asyncio.Event):
+        msg = f"stop must be an asyncio.Event, got {type(stop).__name__}."
+        raise InvalidInput(msg)
 
 
 class _WorkerPool:
@@ -83,6 +97,13 @@ class _WorkerPool:
         """Wait until every started run has ended or was suspended."""
         await asyncio.gather(*self._tasks_by_run.values())
 
+    async def cancel(self) -> None:
+        """Cancel the runs in progress, and wait until each has ended."""
+        tasks = [*self._tasks_by_run.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
     async def _process_run(self, run_id: str, due_markers: list[Marker]) -> None:
         try:
             await self._sweeper.process_run(run_id, due_markers)
@@ -92,30 +113,3 @@ class _WorkerPool:
             _log.exception("run %s cannot continue now", run_id)
         finally:
             del self._tasks_by_run[run_id]
-
-
-@contextmanager
-def _stop_on_signals(stop: asyncio.Event) -> Generator[None]:
-    """Let the first SIGTERM or SIGINT set the event, and restore the handlers.
-
-    Where handlers cannot be set (outside the main thread, on Windows), do nothing.
-    """
-    loop = asyncio.get_running_loop()
-    installed: list[signal.Signals] = []
-
-    def remove_handlers() -> None:
-        while installed:
-            loop.remove_signal_handler(installed.pop())
-
-    def handle_signal() -> None:
-        stop.set()
-        remove_handlers()
-
-    with suppress(NotImplementedError, RuntimeError, ValueError):
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, handle_signal)
-            installed.append(number)
-    try:
-        yield
-    finally:
-        remove_handlers()

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 from continuations.engine import portal
 from continuations.engine.async_runner import AsyncRunner
 from continuations.engine.sync_decider import Decider
+from continuations.engine.worker_options import DEFAULT_PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import timedelta
     from os import PathLike
 
     from continuations.authoring.agent import Agent
@@ -38,9 +40,13 @@ class Runner(Decider):
             a store object.
         lease: Length of a claim in seconds, 0.1 (on S3: 3) to 86400. After this time,
             a run whose worker died can be resumed.
-        max_attempts: How many times in a row a run's worker may die without progress
-            before the run fails, at least 1.
+        max_attempts: How many workers of a run may die in a row at one point, at least
+            1. Then the run fails. A worker that saves progress starts the count again
+            at 1. With 1, the run fails after the first death of a worker.
         max_depth: Maximum number of levels of agents, or `None` for no limit.
+        patience: How long a worker repeats a model request that failed and may succeed
+            later (rate limits, outages), as a timedelta or seconds, up to an hour.
+            After that, `ModelError` is raised. 0: no repetition.
         notify: A function or coroutine function that is called with each new `Wait`
             once it is stored. Exceptions that it raises are logged.
         clock: The clocks of this machine, for tests.
@@ -53,7 +59,7 @@ class Runner(Decider):
         InvalidInput: An argument is invalid.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what an application may choose, all by keyword
         self,
         agents: Agent | Sequence[Agent],
         *,
@@ -61,6 +67,7 @@ class Runner(Decider):
         lease: float = 30.0,
         max_attempts: int = 5,
         max_depth: int | None = None,
+        patience: timedelta | float = DEFAULT_PATIENCE,
         notify: Notify | None = None,
         clock: Clock | None = None,
         ids: IdGenerator | None = None,
@@ -71,6 +78,7 @@ class Runner(Decider):
             lease=lease,
             max_attempts=max_attempts,
             max_depth=max_depth,
+            patience=patience,
             notify=notify,
             clock=clock,
             ids=ids,
@@ -90,6 +98,7 @@ class Runner(Decider):
         context: Any = None,
         budget: Budget | None = None,
         should_pause: ShouldPause | None = None,
+        work: bool = True,
     ) -> Outcome:
         """Start a run and work on it until it ends or must wait.
 
@@ -106,6 +115,9 @@ class Runner(Decider):
             should_pause: Called before every model call and every new tool call. Once
                 it returns True, calls in progress are completed, and the run is
                 suspended with `paused=True`. Any process may resume it at once.
+            work: With False, only store the run, and return it as `Suspended` with
+                `paused=True`. A `resume` or `sweep` works on it, in any process. If
+                the run exists, return its outcome and change nothing.
 
         Returns:
             `Finished`, `Suspended` or `Failed`.
@@ -126,6 +138,7 @@ class Runner(Decider):
                 context=context,
                 budget=budget,
                 should_pause=should_pause,
+                work=work,
             )
         )
 
@@ -193,22 +206,29 @@ class Runner(Decider):
         interval: float = 1.0,
         max_concurrent_runs: int = 8,
         context: Any = None,
+        handle_signals: bool = True,
     ) -> None:
         """Resume due runs until SIGTERM or SIGINT.
 
-        After the first signal nothing new begins, runs in progress are suspended, and
-        the method returns. A second signal has its usual effect. Errors of the store
-        and of runs are logged. Do not call it where an event loop is running.
+        After the first signal nothing new begins, calls in progress are completed,
+        their runs are suspended, and the method returns. The earlier handlers are
+        restored at the first signal, so a second one has its usual effect. Errors of
+        the store and of runs are logged. Do not call it where an event loop is running.
 
         Args:
             interval: Seconds between two looks for due runs.
             max_concurrent_runs: Maximum number of runs at the same time, at least 1.
             context: Your object for the tools, `ctx.context`. It is never stored.
+            handle_signals: With False, no handlers are installed. Outside the main
+                thread, Python allows none.
 
         Raises:
             InvalidInput: `interval` or `max_concurrent_runs` is invalid.
         """
         serving = self.async_runner.serve_forever(
-            interval=interval, max_concurrent_runs=max_concurrent_runs, context=context
+            interval=interval,
+            max_concurrent_runs=max_concurrent_runs,
+            context=context,
+            handle_signals=handle_signals,
         )
         asyncio.run(serving)

@@ -122,7 +122,7 @@ class Worker:
             if state is before and loaded is not None and not plan(state):
                 changes = find_code_changes(before, self.agent_registry)
                 return self._outcome(loaded, changes)
-            state = await self._run_loop(state, journal, arrived)
+            state, arrived = await self._run_loop(state, journal, arrived)
             paused = is_runnable(state)
             unchanged = state is before and not journal.holds_a_claim
             if paused and unchanged and loaded is not None:
@@ -174,8 +174,11 @@ class Worker:
 
     async def _run_loop(
         self, state: RunState, journal: StoreJournal, arrived: Arrivals
-    ) -> RunState:
-        """Run the loop until it must stop, and return the state to commit."""
+    ) -> tuple[RunState, Arrivals]:
+        """Run the loop until it must stop.
+
+        Returns the state to commit and everything that has arrived.
+        """
         performer = Performer(
             StackBinding(self.agent_registry),
             self.ports,
@@ -198,19 +201,23 @@ class Worker:
                 with suppress(ContinuationsError):
                     await asyncio.shield(journal.commit_and_release(loop.state))
             raise
+        arrived = arrived.followed_by(loop.late_arrivals)
         if (
             loop.cancel_request is not None
             and loop.state.run.status not in ENDED_STATUSES
         ):
-            return await self._ender.end_as_cancelled(loop.state, loop.cancel_request)
+            arrived = arrived.followed_by(Arrivals(cancel_request=loop.cancel_request))
+            ended = await self._ender.end_as_cancelled(loop.state, loop.cancel_request)
+            return ended, arrived
         if loop.failure is not None:
             if not journal.holds_a_claim:
                 await journal.commit(loop.state, progressed=False)
-            return await self._ender.end_as_failed(loop.state, loop.failure)
+            ended = await self._ender.end_as_failed(loop.state, loop.failure)
+            return ended, arrived
         if loop.model_error is not None:
             await self._publisher.commit_after_model_error(journal, state, loop.state)
             raise loop.model_error
-        return loop.state
+        return loop.state, arrived
 
     def _make_journal(
         self,

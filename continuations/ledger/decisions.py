@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
     DigestCheck = Callable[[str], None]
 
+_NOT_DECIDED = "was not decided"
 _PARTICIPLES = {"approve": "approved", "deny": "denied", "answer": "answered"}
 
 
@@ -211,7 +212,7 @@ def build_decision(
     if wait.deadline is not None and now > wait.deadline:
         raise _expired_error(wait.id, wait.run_id)
     if isinstance(verdict, Approve) and verdict.arguments is not None:
-        _check_arguments(wait, verdict.arguments)
+        _check_edited_arguments(wait, verdict.arguments)
     try:
         return _decision_from_verdict(
             wait.id, wait.digest, verdict, now=now, decision_id=decision_id
@@ -231,7 +232,9 @@ def _check_kind(wait: Wait, verdict: object) -> None:
     if not all(text is None or type(text) is str for text in (by, reason)):
         raise _refused_error(wait, "by and reason must be a str or None")
     if kind not in wait.rules.verdicts:
-        raise _refused_error(wait, "an approval is decided by Approve or Deny")
+        fitting = ", ".join(wait.rules.verdicts)
+        why = f"a wait of kind {wait.kind} is decided by {fitting}"
+        raise _refused_error(wait, why)
     edits = isinstance(verdict, Approve) and verdict.arguments is not None
     if edits and not wait.rules.allows_edits:
         raise _refused_error(
@@ -240,35 +243,12 @@ def _check_kind(wait: Wait, verdict: object) -> None:
         )
 
 
-def _check_arguments(wait: Wait, edited_arguments: object) -> None:
-    import jsonschema_rs  # noqa: PLC0415 - only needed for edited arguments
+def _check_edited_arguments(wait: Wait, edited_arguments: object) -> None:
+    from continuations.ledger import edits  # noqa: PLC0415 - rarely needed
 
-    arguments = jsontext.as_object(edited_arguments)
-    if arguments is None:
-        raise _refused_error(wait, "arguments must be a dict")
-    try:
-        jsontext.dump(edited_arguments)
-    except jsontext.NotJson as error:
-        raise _refused_error(wait, f"arguments cannot be stored: {error}") from None
-    try:
-        # Values are masked, because error messages are logged. A stored schema must not
-        # make this process fetch a URL.
-        validator = jsonschema_rs.validator_for(
-            wait.schema, mask="the value", retriever=jsontext.refuse_reference
-        )
-        problems = [
-            f"{'.'.join(map(str, error.instance_path)) or 'arguments'}: {error.message}"
-            for error in validator.iter_errors(
-                jsontext.parse(jsontext.dump(edited_arguments))
-            )
-        ]
-    except (ValueError, RecursionError) as error:
-        why = type(error).__name__
-        raise _refused_error(wait, f"arguments cannot be validated ({why})") from None
-    if problems:
-        raise _refused_error(
-            wait, f"arguments do not match the schema ({'; '.join(problems[:5])})"
-        )
+    problem = edits.find_problem(wait.schema, edited_arguments)
+    if problem is not None:
+        raise _refused_error(wait, problem)
 
 
 async def _decide_closed_wait(
@@ -326,34 +306,41 @@ def _recorded_or_raise(recorded: Decision, proposed: Decision | None) -> Decisio
     """Return the recorded decision if the proposed one repeats it; raise if not."""
     if proposed is not None and recorded.is_repeat_of(proposed):
         return recorded
-    run_id = layout.parse_wait_id(recorded.wait_id).run_id
-    raise late_decision_error(recorded, run_id)
+    raise closed_wait_error(recorded, _NOT_DECIDED)
 
 
-def late_decision_error(recorded: Decision, run_id: str) -> ContinuationsError:
-    """Return the error for a decider who came after the recorded decision."""
+def not_open_error(recorded: Decision) -> ContinuationsError:
+    """Return the error for a reader of a wait that has a recorded decision."""
+    return closed_wait_error(recorded, "is not open")
+
+
+def closed_wait_error(recorded: Decision, failure: str) -> ContinuationsError:
+    """Return the error for a wait that has a recorded decision."""
+    wait_id = recorded.wait_id
+    run_id = layout.parse_wait_id(wait_id).run_id
     if recorded.kind == "cancel":
         msg = (
-            f"wait {recorded.wait_id} was not decided: run {run_id} was cancelled. The "
-            "call does not run."
+            f"wait {wait_id} {failure}: run {run_id} was cancelled. The call does not "
+            "run."
         )
-        return Cancelled(msg, run_id=run_id, wait_id=recorded.wait_id)
+        return Cancelled(msg, run_id=run_id, wait_id=wait_id)
     if recorded.kind == "expire":
-        return _expired_error(recorded.wait_id, run_id)
+        return _expired_error(wait_id, run_id, failure)
+    by = f" by {recorded.by}" if recorded.by else ""
+    told = "No other decision was recorded. " if failure == _NOT_DECIDED else ""
     msg = (
-        f"wait {recorded.wait_id} is already decided: {_PARTICIPLES[recorded.kind]}"
-        f"{f' by {recorded.by}' if recorded.by else ''} at "
-        f"{readable_time(recorded.at)}. No other decision was recorded. Read the "
-        "recorded one in error.decision, and resume the run."
+        f"wait {wait_id} {failure}: it was {_PARTICIPLES[recorded.kind]}{by} at "
+        f"{readable_time(recorded.at)}. {told}Read the recorded decision in "
+        "error.decision, and resume the run."
     )
-    return AlreadyDecided(
-        msg, run_id=run_id, wait_id=recorded.wait_id, decision=recorded
-    )
+    return AlreadyDecided(msg, run_id=run_id, wait_id=wait_id, decision=recorded)
 
 
-def _expired_error(wait_id: str, run_id: str) -> WaitExpired:
+def _expired_error(
+    wait_id: str, run_id: str, failure: str = _NOT_DECIDED
+) -> WaitExpired:
     msg = (
-        f"wait {wait_id} was not decided: its deadline has passed. The call does not "
+        f"wait {wait_id} {failure}: its deadline has passed. The call does not "
         "run. Resume the run; it continues without the call."
     )
     return WaitExpired(msg, run_id=run_id, wait_id=wait_id)

@@ -22,7 +22,7 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from continuations.core.ulid import NotUlid, milliseconds_of
 from continuations.core.waits import WAIT_KINDS
@@ -30,6 +30,8 @@ from continuations.errors import Corrupt, InvalidId, WaitNotFound
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from continuations.core.waits import WaitKind
 
 MAX_VERSIONS = 9_999_999_999
 WAITS_PREFIX = "waits/"
@@ -49,12 +51,15 @@ _MARKER = re.compile(
 )
 
 
-def check_run_id(run_id: object) -> str:
-    """Return the run id if it is valid; raises `InvalidId` if not."""
+def check_run_id(run_id: object, name: str = "run_id") -> str:
+    """Return the run id if it is valid; raises `InvalidId` if not.
+
+    `name` is the parameter or field as the user wrote it.
+    """
     if isinstance(run_id, str) and _RUN_ID.match(run_id):
         return run_id
     msg = (
-        f"run_id {str(run_id)[:60]!r} is not valid: a run id has 1 to 200 characters "
+        f"{name} {str(run_id)[:60]!r} is not valid: a run id has 1 to 200 characters "
         "of A-Z a-z 0-9 . _ - and begins with a letter or digit. Pass such an id."
     )
     raise InvalidId(msg)
@@ -152,7 +157,7 @@ def key_before_cancel_request(run_id: str) -> str:
 class ParsedWaitId:
     """The parts of a wait id; `opened_ms` is in milliseconds since 1970."""
 
-    kind: str
+    kind: WaitKind
     ulid: str
     run_id: str
     opened_ms: int
@@ -172,7 +177,7 @@ def parse_wait_id(wait_id: object) -> ParsedWaitId:
             with suppress(NotUlid):
                 opened = milliseconds_of(ulid)
                 if opened <= _LAST_DUE:
-                    return ParsedWaitId(kind, ulid, run_id, opened)
+                    return ParsedWaitId(cast("WaitKind", kind), ulid, run_id, opened)
     msg = (
         f"wait_id {str(wait_id)[:80]!r} is not valid: a wait id is "
         "KIND-ULID@RUN, such as approval-01m7...@jane-1. List open waits with "

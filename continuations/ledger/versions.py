@@ -192,6 +192,7 @@ class Versions:
         *,
         at: datetime,
         marker_keys: tuple[str, ...] = (),
+        may_be_stored: bool = False,
     ) -> LoadedVersion:
         """Create the next version, or the first one.
 
@@ -200,17 +201,20 @@ class Versions:
             state: The new state.
             at: The time of the version.
             marker_keys: The keys of the markers that point at the run.
+            may_be_stored: Whether an append with the same arguments was `Inconclusive`.
+                If that one was stored, this append succeeds.
 
         Raises:
             StaleRun: Another process created this version; nothing was written.
             Corrupt: The key exists but is not listed.
             Inconclusive, StoreUnavailable: The caller must stop and read the run again.
         """
-        if previous is None:
-            return await self._create(1, FIRST_TREE, (), state, at, marker_keys)
-        number = previous.number + 1
+        number, tree = 1, FIRST_TREE
+        chain: tuple[RebuiltVersion, ...] = ()
+        if previous is not None:
+            number, tree, chain = previous.number + 1, previous.tree, previous.chain
         return await self._create(
-            number, previous.tree, previous.chain, state, at, marker_keys
+            number, tree, chain, state, at, marker_keys, may_be_stored=may_be_stored
         )
 
     async def append_root(
@@ -232,6 +236,8 @@ class Versions:
         state: RunState,
         at: datetime,
         marker_keys: tuple[str, ...],
+        *,
+        may_be_stored: bool = False,
     ) -> LoadedVersion:
         base = tree.base(number)
         step = next((step for step in chain if step.number == base), None)
@@ -250,21 +256,14 @@ class Versions:
             base_object=_carried_object(tree, number, step, state),
         )
         body = encode_version(header, diff(step.state if step else None, state))
+        store_time: datetime | None = None
         try:
             store_time = await self._objects.create(
                 layout.version_key(self.run_id, number), body
             )
         except AlreadyExists:
-            if await self.newest_number() < number:
-                key = layout.version_key(self.run_id, number)
-                msg = (
-                    f"Version {number} of run {self.run_id} was not written: {key} "
-                    "exists but the store does not list it, so continuations did not "
-                    f"write it. Move it out of {layout.run_prefix(self.run_id)} and "
-                    "try again."
-                )
-                raise Corrupt(msg, run_id=self.run_id) from None
-            raise self.stale_error(number - 1) from None
+            if not (may_be_stored and await self._read(number) == body):
+                raise await self._taken_error(number) from None
         kept = frozenset(tree.chain(number))
         chain = tuple(step for step in chain if step.number in kept)
         small = _small_root(tree, number, body)
@@ -272,6 +271,17 @@ class Versions:
         return LoadedVersion(
             number, tree, state, (*chain, new), marker_keys, store_time
         )
+
+    async def _taken_error(self, number: int) -> StaleRun | Corrupt:
+        if await self.newest_number() >= number:
+            return self.stale_error(number - 1)
+        key = layout.version_key(self.run_id, number)
+        msg = (
+            f"Version {number} of run {self.run_id} was not written: {key} exists but "
+            "the store does not list it, so continuations did not write it. Move it "
+            f"out of {layout.run_prefix(self.run_id)} and try again."
+        )
+        return Corrupt(msg, run_id=self.run_id)
 
     def run_not_found_error(self) -> RunNotFound:
         """Return the error for a run that has no version."""

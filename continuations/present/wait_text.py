@@ -5,7 +5,6 @@ Texts of models and tools are returned as they are: escape them where they are s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from continuations.wire.fields import readable_time
@@ -15,35 +14,6 @@ if TYPE_CHECKING:
 
     from continuations.core.waits import Wait
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WaitWords:
-    """The words for one kind of wait.
-
-    Attributes:
-        title: The title of its page.
-        subject: The subject of its mail, with `{tool}`.
-        explanation: Why the wait exists, in one or two sentences.
-    """
-
-    title: str
-    subject: str
-    explanation: str
-
-
-WAIT_WORDS: Mapping[str, WaitWords] = {
-    "approval": WaitWords(
-        title="This call waits for your decision",
-        subject="Approve {tool}?",
-        explanation="An agent asks for permission to call a tool.",
-    ),
-    "unknown": WaitWords(
-        title="Did this call take effect?",
-        subject="Did {tool} take effect?",
-        explanation="A tool call was started, and its outcome is unknown. Before you "
-        "decide, check whether it took effect.",
-    ),
-}
 
 DECISION_WORDS: Mapping[str, str] = {
     "approve": "Approved",

@@ -20,6 +20,7 @@
 - Direct invocations: `{"start": {"input": ...}}`, `{"resume": run_id}`,
   `{"cancel": {"run_id": ...}}` and `{"sweep": true}`. A start without `run_id` uses
   the request id, which stays the same when Lambda retries an asynchronous invocation.
+  With `"work": false`, a start only stores the run, and `wake` continues it.
 
 HTTP and direct invocations return the same JSON forms
 (`docs/schemas/continuations.schema.json`): `outcome`, `run` and `sweep_result`.
@@ -80,6 +81,7 @@ from continuations.serve.aws.lambda_runner import LambdaRunner, TimeLeft
 from continuations.serve.dispatch import InlineDispatcher
 from continuations.serve.http import problems
 from continuations.serve.http.api import HttpApi
+from continuations.serve.option_checks import check_dispatcher
 from continuations.serve.run_responses import (
     outcome_response,
     run_response,
@@ -174,6 +176,7 @@ def handler(
 
 def _parse_wake(wake: str | Dispatcher) -> Dispatcher:
     if not isinstance(wake, str):
+        check_dispatcher("wake", wake)
         return wake
     if wake == "invoke":
         return InvokeDispatcher()
@@ -244,7 +247,10 @@ class Handler:
         match event:
             case StartEvent():
                 outcome = await self._runner.start(
-                    event.input, run_id=event.run_id or request_id, agent=event.agent
+                    event.input,
+                    run_id=event.run_id or request_id,
+                    agent=event.agent,
+                    work=event.work,
                 )
                 return await self._outcome_response(outcome)
             case ResumeEvent():

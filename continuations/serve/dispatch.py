@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+from continuations.serve.option_checks import check_async_runner
+
 if TYPE_CHECKING:
     from continuations.engine.async_runner import AsyncRunner
 
@@ -35,9 +37,13 @@ class InlineDispatcher:
     Args:
         runner: The runner; it needs the run's agents.
         context: The application's object for its tools, `ctx.context`.
+
+    Raises:
+        InvalidInput: `runner` is not an `AsyncRunner`.
     """
 
     def __init__(self, runner: AsyncRunner, *, context: Any = None) -> None:
+        check_async_runner(runner)
         self._runner = runner
         self._context = context
 

@@ -52,6 +52,9 @@ class OwnTool:
     def effective_arguments(self, raw_arguments: str) -> str:
         return jsontext.canonical(jsontext.parse(raw_arguments))
 
+    def find_edit_difference(self, edited_arguments: str) -> str | None:
+        return None if edited_arguments == "{}" else "arguments"
+
     async def needs_approval(self, arguments_json: str) -> bool:
         return not arguments_json
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from continuations import Failed, Finished, Runner, Suspended
+from continuations import AlreadyDecided, Decision, Failed, Finished, Runner, Suspended
 from continuations.cli.formatting import outcome_lines
 from tests.cli.sample_agents import make_boss, pay
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from tests.cli.command_line import CommandLine
 
 
-def start_waiting_run(runner: Runner) -> str:
-    """Start run `j1` and return the id of its wait."""
-    runner.start("go", run_id="j1")
-    [wait] = runner.waiting()
-    return wait.id
+def start_waiting_run(runner: Runner, run_id: str = "j1") -> str:
+    """Start a run and return the id of its wait."""
+    runner.start("go", run_id=run_id)
+    [wait] = [each.id for each in runner.waiting() if each.run_id == run_id]
+    return wait
 
 
 def test_same_decision_twice_is_recorded_once(cli: CommandLine, runner: Runner) -> None:
@@ -93,31 +93,50 @@ def test_missing_arguments_file_is_a_usage_error(
 def test_answer_value_is_json_unless_text_option_is_given(
     cli: CommandLine, runner: Runner
 ) -> None:
-    # Given a wait for an approval, which no answer decides
-    wait = start_waiting_run(runner)
+    # Given two waits
+    one, two = start_waiting_run(runner), start_waiting_run(runner, "j2")
 
     # When values are passed with and without --text
-    word = cli("answer", wait, "yes")
-    text = cli("answer", wait, "yes", "--text")
-    number = cli("answer", wait, "-5")
+    word = cli("answer", one, "yes")
+    text = cli("answer", one, "yes", "--text")
+    number = cli("answer", two, "-5")
 
-    # Then a bare word is rejected with a hint, and the other values reach the wait
+    # Then a bare word is rejected with a hint, and the other values are recorded
     assert (2, True) == (word.exit_code, "--text" in word.err)
-    assert [5, 5] == [text.exit_code, number.exit_code]
-    assert "an approval is decided by" in text.err
-    assert "an approval is decided by" in number.err
+    assert [0, 0] == [text.exit_code, number.exit_code]
 
 
-def test_answer_does_not_decide_an_approval(cli: CommandLine, runner: Runner) -> None:
+@pytest.mark.parametrize("value", ["true", "null", '""', '"approve"'])
+def test_answer_to_an_approval_is_recorded_with_its_value(
+    cli: CommandLine, runner: Runner, value: str
+) -> None:
     wait = start_waiting_run(runner)
 
-    codes = [
-        cli("answer", wait, value).exit_code
-        for value in ("true", "null", '""', '"approve"')
-    ]
+    assert 0 == cli("answer", wait, value).exit_code
 
-    assert [5, 5, 5, 5] == codes
-    assert 1 == len(list(runner.waiting()))
+    with pytest.raises(AlreadyDecided) as caught:
+        runner.wait(wait)
+    assert isinstance(caught.value.decision, Decision)
+    assert ("answer", value) == (
+        caught.value.decision.kind,
+        caught.value.decision.value,
+    )
+    assert isinstance(runner.resume("j1"), Finished)
+    assert [] == list(runner.waiting())
+
+
+def test_show_of_a_decided_wait_names_its_decision_and_no_other(
+    cli: CommandLine, runner: Runner
+) -> None:
+    """No process decided twice, so the text does not say that a decision was lost."""
+    wait = start_waiting_run(runner)
+    cli("approve", wait)
+
+    shown = cli("show", wait)
+
+    assert (5, "") == (shown.exit_code, shown.out)
+    assert f"wait {wait} is not open: it was approved by kim at " in shown.err
+    assert "recorded. " not in shown.err
 
 
 @pytest.mark.parametrize(
@@ -205,8 +224,8 @@ def test_start_names_the_command_that_decides(cli: CommandLine) -> None:
     [wait] = cli("waiting", "--ids").lines
     two = cli("start", "go", "--app", "boss_written:two")
 
-    assert f"next: continuations approve {wait} (or deny)" == one.lines[-1]
-    assert "next: continuations approve WAIT (or deny)" == two.lines[-1]
+    assert f"next: continuations approve {wait} (or deny, or answer)" == one.lines[-1]
+    assert "next: continuations approve WAIT (or deny, or answer)" == two.lines[-1]
 
 
 def test_approve_with_the_id_of_a_finished_run_is_rejected(

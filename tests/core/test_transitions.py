@@ -15,6 +15,7 @@ from continuations.core.calls import (
     Nested,
     Ready,
     Refused,
+    Returned,
     Started,
     Unknown,
     Waiting,
@@ -170,13 +171,13 @@ def test_only_call_started_leads_to_started() -> None:
 
 def test_only_approved_leads_from_waiting_to_ready() -> None:
     """Neither an expiry nor an answer lets a waiting call run."""
-    allowed = {
-        event
+    after = {
+        event: new
         for (state, event), new in TRANSITIONS.items()
         if state is Waiting and not issubclass(new, Refused | Waiting)
     }
 
-    assert {Approved} == allowed
+    assert {Approved: Ready, Answered: Returned} == after
 
 
 def test_denied_expired_and_cancelled_always_lead_to_refused() -> None:

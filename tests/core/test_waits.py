@@ -69,11 +69,24 @@ def test_every_kind_of_wait_has_rules_with_known_states_and_verdicts() -> None:
         assert not rules.allows_edits or "approve" in rules.verdicts
 
 
-def test_only_an_unknown_outcome_accepts_an_answer() -> None:
-    """A person who approves a call cannot invent its result."""
-    kinds = [kind for kind, rules in WAIT_RULES.items() if "answer" in rules.verdicts]
+def test_every_verdict_is_offered_with_words_of_its_own() -> None:
+    """Pages, mails and the command line take the words for people from the table."""
+    words = [
+        (kind, each.label, each.meaning)
+        for kind, rules in WAIT_RULES.items()
+        for each in rules.verdicts.values()
+    ]
 
-    assert ["unknown"] == kinds
+    assert 6 == len({label for _, label, _ in words}) == len(words)
+    assert all(text for each in words for text in each)
+    assert all("{tool}" in rules.question for rules in WAIT_RULES.values())
+
+
+def test_the_first_verdict_that_is_offered_never_repeats_a_call() -> None:
+    """A person who decides by habit does not repeat a call."""
+    first = {kind: next(iter(rules.verdicts)) for kind, rules in WAIT_RULES.items()}
+
+    assert {"approval": "approve", "unknown": "answer"} == first
 
 
 def test_wait_has_the_rules_of_its_kind() -> None:

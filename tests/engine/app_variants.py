@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,13 @@ def versioned_agents() -> list[Agent]:
         inner = tool(name="child")(_pay_in_version("open").function)
     name = "chief" if version == "renamed" else "boss"
     return [Agent(name, tools=[inner], model=model)]
+
+
+def gated_sub_agent() -> list[Agent]:
+    """Return boss, whose sub-agent `gated` needs an approval."""
+    model = scripts.scripted_model(json.loads(os.environ["TEST_SCRIPT"]))
+    gated = Agent("gated", model=model)
+    return [Agent("boss", tools=[gated.as_tool(approval=True)], model=model)]
 
 
 def _pay_in_version(version: str) -> Any:

@@ -92,14 +92,6 @@ DECIDING = Area(
             names=("reason",),
         ),
         Case(
-            "decide-answer-to-approval",
-            DecisionRefused,
-            'runner.decide(wait.id, Answer("paid"))',
-            "runner.decide(wait.id, Deny())",
-            setup=_START,
-            names=("Approve", "Deny"),
-        ),
-        Case(
             "decide-arguments-type",
             DecisionRefused,
             "runner.decide(wait.id, Approve(arguments=[400]))",

@@ -70,6 +70,13 @@ OPTIONS = Area(
             names=("max_depth",),
         ),
         Case(
+            "runner-patience",
+            InvalidInput,
+            'Runner(clerk(), store="memory:", patience=timedelta(days=1))',
+            'Runner(clerk(), store="memory:", patience=timedelta(minutes=1))',
+            names=("patience",),
+        ),
+        Case(
             "runner-notify",
             InvalidInput,
             'Runner(clerk(), store="memory:", notify="kim@example.com")',
@@ -113,6 +120,18 @@ OPTIONS = Area(
                 await_(serve(asyncio.Event()))
             """,
             names=("max_concurrent_runs",),
+        ),
+        Case(
+            "serve-forever-stop",
+            InvalidInput,
+            "await_(runner.async_runner.serve_forever(stop=True))",
+            """
+                async def serve(stop):
+                    stop.set()
+                    await runner.async_runner.serve_forever(stop=stop)
+                await_(serve(asyncio.Event()))
+            """,
+            names=("stop", "asyncio.Event"),
         ),
     ),
 )

@@ -449,9 +449,6 @@ INVALID_DECISIONS: list[object] = [
     invalid_approval(arguments=object()),
     Deny(by=cast("str", 5)),
     Deny(reason=cast("str", {})),
-    Answer(value="42"),
-    Answer(value=None),
-    Answer(value=True),
 ]
 
 
@@ -517,7 +514,6 @@ def test_invalid_decision_after_the_end_is_refused(
         ({"cents": 2**64}, '{"cents":18446744073709551616}'),
         ({"cents": 10**300}, '{"cents":1' + "0" * 300 + "}"),
         ({"to": "\u2028\u202e\0 é 🏦"}, '{"to":"\u2028\u202e\\u0000 é 🏦"}'),
-        ({"to": "\ud800"}, '{"to":"\ud800"}'),
         ({"to": "x" * 100_000}, '{"to":"' + "x" * 100_000 + '"}'),
     ],
 )
@@ -577,6 +573,7 @@ def cyclic_mapping() -> dict[str, Any]:
         {("a", "b"): "x"},
         {"to": ("kim",)},
         {"\ud800": 1},
+        {"to": "\ud800"},
         {"to": object()},
         nested_mapping(150),
         nested_mapping(5000),

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from continuations.errors import ContinuationsError, InvalidInput
+from continuations.serve.option_checks import check_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,6 +41,7 @@ class SqsDispatcher:
     """
 
     def __init__(self, queue_url: str, *, client: Any = None) -> None:
+        check_type("queue_url", queue_url, str, "the URL of an SQS queue")
         if not queue_url.startswith(("https://", "http://")):
             msg = f"queue_url must be the URL of an SQS queue, got {queue_url[:80]!r}."
             raise InvalidInput(msg)
@@ -76,9 +78,13 @@ class InvokeDispatcher:
         function_name: The name or ARN of the function, with an alias if you use one.
             By default the function that runs `aws_lambda.handler`.
         client: A boto3 client for Lambda; made from the environment by default.
+
+    Raises:
+        InvalidInput: `function_name` is not a text.
     """
 
     def __init__(self, function_name: str = "", *, client: Any = None) -> None:
+        check_type("function_name", function_name, str, "a name or an ARN")
         self.function_name = function_name
         self.targets_itself = not function_name
         self._given_client = client

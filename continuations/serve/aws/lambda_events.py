@@ -74,11 +74,12 @@ class QueueEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartEvent:
-    """`{"start": {"input": ..., "run_id": ..., "agent": ...}}`; `input` is required."""
+    """`{"start": {"input": ...}}`; `run_id`, `agent` and `work` may be added."""
 
     input: Any = field(repr=False)
     run_id: str | None = None
     agent: str | None = None
+    work: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +146,7 @@ _START_FIELDS = {
     "input": (True, (str, list)),
     "run_id": (False, str),
     "agent": (False, str),
+    "work": (False, bool),
 }
 _CANCEL_FIELDS = {"run_id": (True, str), "reason": (False, str), "by": (False, str)}
 
@@ -160,7 +162,7 @@ def _parse_direct(event: dict[str, Any]) -> LambdaEvent:
                 layout.check_run_id(fields["run_id"])
             return StartEvent(**fields)
         case "resume":
-            return ResumeEvent(run_id=layout.check_run_id(value))
+            return ResumeEvent(run_id=layout.check_run_id(value, "resume"))
         case "cancel":
             fields = _check_fields(verb, value, _CANCEL_FIELDS)
             layout.check_run_id(fields["run_id"])

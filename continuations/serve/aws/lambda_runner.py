@@ -15,6 +15,7 @@ from continuations.engine.async_runner import AsyncRunner
 from continuations.engine.loading import load_object
 from continuations.engine.outcomes import Suspended
 from continuations.errors import ContinuationsError, InvalidInput
+from continuations.serve.option_checks import check_callable, check_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -79,9 +80,7 @@ class TimeLeft:
     """
 
     def __init__(self, margin: float) -> None:
-        if not 0 <= margin < float("inf"):
-            msg = f"margin must be a number of seconds, at least 0, got {margin!r}."
-            raise InvalidInput(msg)
+        check_seconds("margin", margin, above_zero=False)
         self._configured_margin = margin * 1000
         self._margin = self._configured_margin
         self._remaining: Callable[[], float] = lambda: float("inf")
@@ -132,6 +131,8 @@ class LambdaRunner(AsyncRunner):
                 "agents must be 'module:name' or a function that returns agents, got "
                 f"{type(source).__name__}. Pass agents=lambda: agent."
             )
+        if not isinstance(context, str):
+            check_callable("context", context, "'module:name' or a function")
         super().__init__([], store=store, **options)
         self.dispatcher: Dispatcher | None = None
         self._agents_source = agents
@@ -175,6 +176,7 @@ class LambdaRunner(AsyncRunner):
         context: Any = None,
         budget: Budget | None = None,
         should_pause: ShouldPause | None = None,
+        work: bool = True,
     ) -> Outcome:
         """Start a run; see `AsyncRunner.start`."""
         outcome = await super().start(
@@ -184,6 +186,7 @@ class LambdaRunner(AsyncRunner):
             budget=budget,
             context=context,
             should_pause=should_pause,
+            work=work,
         )
         await self._dispatch_if_paused(outcome)
         return outcome
@@ -214,7 +217,7 @@ class LambdaRunner(AsyncRunner):
     async def _dispatch_if_paused(self, outcome: Outcome) -> None:
         if not isinstance(outcome, Suspended) or not outcome.paused:
             return
-        _log.info("run %s is paused: the invocation's time is up", outcome.run_id)
+        _log.info("run %s is paused; it goes on in another invocation", outcome.run_id)
         if self.dispatcher is None:
             return
         try:

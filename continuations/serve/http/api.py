@@ -18,8 +18,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from continuations.engine.ports import SystemClock
+from continuations.engine.worker_options import is_count
 from continuations.errors import InvalidInput
 from continuations.serve.http import problems
+from continuations.serve.http.links import Links
 from continuations.serve.http.request_context import RequestContext
 from continuations.serve.http.request_response import (
     NO_STORE_HEADERS,
@@ -27,6 +29,12 @@ from continuations.serve.http.request_response import (
     Response,
 )
 from continuations.serve.http.routes import ROUTES, Route
+from continuations.serve.option_checks import (
+    check_async_runner,
+    check_callable,
+    check_dispatcher,
+    check_type,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,7 +42,6 @@ if TYPE_CHECKING:
     from continuations.engine.async_runner import AsyncRunner
     from continuations.ledger.claims import Clock
     from continuations.serve.dispatch import Dispatcher
-    from continuations.serve.http.links import Links
 
 __all__ = ["MAX_BODY_BYTES", "HttpApi", "Request", "Response", "Verifier"]
 
@@ -65,6 +72,9 @@ class HttpApi:
             API Gateway serves one function under both.
         max_body_bytes: The maximum size of a request body, in bytes.
         clock: The clock for deadlines in responses; the system clock by default.
+
+    Raises:
+        InvalidInput: An option has a wrong type.
     """
 
     def __init__(
@@ -78,10 +88,18 @@ class HttpApi:
         max_body_bytes: int = MAX_BODY_BYTES,
         clock: Clock | None = None,
     ) -> None:
-        if hasattr(runner, "async_runner"):
-            raise InvalidInput(
-                "runner must be an AsyncRunner, got Runner. Pass runner.async_runner."
+        check_async_runner(runner)
+        check_callable("verify", verify, "a function that takes a Request")
+        check_type("links", links, Links | None, "Links or None")
+        if dispatcher is not None:
+            check_dispatcher("dispatcher", dispatcher)
+        check_type("base_path", base_path, str, "a text")
+        if not is_count(max_body_bytes):
+            msg = (
+                "max_body_bytes must be an integer, at least 1, got "
+                f"{max_body_bytes!r}."
             )
+            raise InvalidInput(msg)
         self.max_body_bytes = max_body_bytes
         self._runner = runner
         self._verify = verify

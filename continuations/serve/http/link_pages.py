@@ -17,7 +17,7 @@ from continuations.errors import (
 )
 from continuations.ledger import layout
 from continuations.serve.http import decision_bodies, pages, problems
-from continuations.serve.http.links import VERDICT_KINDS_BY_WAIT, LinkInvalid
+from continuations.serve.http.links import LinkInvalid
 
 if TYPE_CHECKING:
     from continuations.core.decisions import Verdict
@@ -50,9 +50,8 @@ async def show(context: RequestContext) -> Response:
         return pages.already_decided(subject)
     if subject.deadline is not None and context.clock.now() > subject.deadline:
         return pages.wait_ended(*_EXPIRED_TEXT)
-    fitting = VERDICT_KINDS_BY_WAIT[subject.kind]
     return pages.decision_form(
-        subject, [kind for kind in fitting if kind in link.allowed]
+        subject, [kind for kind in subject.rules.verdicts if kind in link.allowed]
     )
 
 

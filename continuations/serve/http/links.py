@@ -19,31 +19,26 @@ from __future__ import annotations
 import binascii
 import hmac
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from struct import Struct
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, cast, get_args
 from urllib.parse import urlsplit
 
 from continuations.core.decisions import VerdictKind
-from continuations.core.waits import WAIT_RULES
+from continuations.core.waits import Wait
 from continuations.engine.ports import SystemClock
 from continuations.errors import ContinuationsError, InvalidInput
+from continuations.serve.option_checks import check_type
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from continuations.core.waits import Wait
     from continuations.ledger.claims import Clock
 
 __all__ = ["LinkInvalid", "LinkPayload", "Links", "VerdictKind"]
 
 VERDICT_KINDS: tuple[VerdictKind, ...] = get_args(VerdictKind)
-# The kinds of decision that each kind of wait accepts.
-VERDICT_KINDS_BY_WAIT: Mapping[str, tuple[VerdictKind, ...]] = {
-    kind: rules.verdicts for kind, rules in WAIT_RULES.items()
-}
 
 MIN_SECRET_BYTES = 32
 _FORMAT = 1
@@ -104,7 +99,8 @@ class Links:
         clock: The clock for expiry; the system clock by default.
 
     Raises:
-        InvalidInput: A secret is too short, or `base_url` is not an HTTP URL.
+        InvalidInput: A secret is too short, `base_url` is not an HTTP URL, or an option
+            has a wrong type.
     """
 
     def __init__(
@@ -119,6 +115,7 @@ class Links:
         self._key = _Key.of(secret)
         self._keys = [self._key, *([_Key.of(previous)] if previous is not None else [])]
         self._base_url = _checked_url(base_url)
+        check_type("valid_for", valid_for, timedelta, "a timedelta")
         self._valid_for = valid_for
         self._clock = clock or SystemClock()
 
@@ -175,12 +172,13 @@ class Links:
         Raises:
             InvalidInput: An option is invalid; see `link`.
         """
-        fitting = VERDICT_KINDS_BY_WAIT[wait.kind]
-        kinds = fitting if allowed is None else tuple(allowed)
+        check_type("wait", wait, Wait, "a Wait, as runner.wait returns it")
+        fitting = tuple(wait.rules.verdicts)
+        kinds = fitting if allowed is None else _checked_kinds(allowed)
         if not kinds or not set(kinds) <= set(fitting):
             msg = (
                 f"allowed must be some of {', '.join(fitting)} for wait {wait.id} of "
-                f"kind {wait.kind}, got {', '.join(kinds) or 'nothing'}."
+                f"kind {wait.kind}, got {', '.join(map(str, kinds)) or 'nothing'}."
             )
             raise InvalidInput(msg)
         head = _HEADER.pack(
@@ -219,7 +217,10 @@ class Links:
         return payload
 
     def _default_until(self, wait: Wait) -> datetime:
-        return (wait.deadline or self._clock.now()) + self._valid_for
+        try:
+            return (wait.deadline or self._clock.now()) + self._valid_for
+        except OverflowError:  # after the year 9999
+            return datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,6 +302,7 @@ def _decode_token(token: str) -> bytes:
 
 
 def _timestamp(until: datetime) -> int:
+    check_type("until", until, datetime, "a datetime with a time zone")
     if until.tzinfo is None:
         msg = "until must have a time zone, for example datetime(..., tzinfo=UTC)."
         raise InvalidInput(msg)
@@ -308,9 +310,17 @@ def _timestamp(until: datetime) -> int:
     return max(0, min(int(until.timestamp()), _MAX_TIMESTAMP))
 
 
+def _checked_kinds(allowed: object) -> tuple[VerdictKind, ...]:
+    if isinstance(allowed, str) or not isinstance(allowed, Collection):
+        msg = f"allowed must be a list of decisions, got {type(allowed).__name__}."
+        raise InvalidInput(msg)
+    return tuple(cast("Collection[VerdictKind]", allowed))
+
+
 def _checked_actor(actor: str | None) -> str:
     if actor is None:
         return ""
+    check_type("actor", actor, str, "a name or None")
     try:
         fits = 0 < len(actor.encode()) <= _MAX_TEXT_BYTES
     except UnicodeEncodeError:
@@ -322,6 +332,7 @@ def _checked_actor(actor: str | None) -> str:
 
 
 def _checked_url(url: str) -> str:
+    check_type("base_url", url, str, "a URL")
     try:
         parts = urlsplit(url)
         good = parts.scheme in {"http", "https"} and bool(parts.hostname)

@@ -16,7 +16,6 @@ from continuations.present.escaping import escape_invisible
 from continuations.present.json_forms import indented_json
 from continuations.present.wait_text import (
     DECISION_WORDS,
-    WAIT_WORDS,
     wait_facts,
 )
 from continuations.serve.http.request_response import NO_STORE_HEADERS, Response
@@ -25,7 +24,7 @@ from continuations.wire.fields import readable_time
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from continuations.core.decisions import Decision
+    from continuations.core.decisions import Decision, VerdictKind
     from continuations.core.waits import Wait
     from continuations.serve.http.problems import Problem
 
@@ -53,26 +52,6 @@ _HEADERS: Mapping[str, str] = {
     "x-robots-tag": "noindex, nofollow",
 }
 
-# By the kind of the wait and of the decision: the button, and the explanation above it.
-_BUTTONS: Mapping[tuple[str, str], tuple[str, str]] = {
-    ("approval", "approve"): ("Approve", "The call runs exactly as shown."),
-    ("approval", "deny"): (
-        "Deny",
-        "The call does not run. The agent gets your reason.",
-    ),
-    ("unknown", "approve"): (
-        "It did not happen: run it",
-        "You checked that the call had no effect. The call runs exactly as shown.",
-    ),
-    ("unknown", "deny"): (
-        "It did not happen: do not run it",
-        "You checked that the call had no effect. The call does not run again.",
-    ),
-    ("unknown", "answer"): (
-        "It happened",
-        "You checked that the call had its effect. The agent gets this result:",
-    ),
-}
 _FORM_FIELDS: Mapping[str, str] = {
     "deny": '<label>Reason (optional)<textarea name="reason" '
     'maxlength="4000" rows="2"></textarea></label>',
@@ -81,16 +60,16 @@ _FORM_FIELDS: Mapping[str, str] = {
 }
 
 
-def decision_form(wait: Wait, verdict_kinds: Iterable[str]) -> Response:
+def decision_form(wait: Wait, verdict_kinds: Iterable[VerdictKind]) -> Response:
     """Return the page that shows a wait, with one form for each kind of decision."""
-    words = WAIT_WORDS[wait.kind]
+    rules = wait.rules
     forms = "".join(_form_html(wait, kind) for kind in verdict_kinds)
     body = (
-        f"<p>{escape(words.explanation)}</p>"
+        f"<p>{escape(rules.explanation)}</p>"
         f"{_facts_html(wait_facts(wait))}"
         f"<h2>All arguments</h2>{_json_html(wait.arguments_json)}{forms}"
     )
-    return _page(200, words.title, body)
+    return _page(200, rules.title, body)
 
 
 def decision_recorded(decision: Decision, *, woken: bool) -> Response:
@@ -137,8 +116,9 @@ def _decision_html(decision: Decision, text: str) -> str:
     return f"<p>{_html_text(text)}</p>{_facts_html(facts)}{edited}"
 
 
-def _form_html(wait: Wait, verdict_kind: str) -> str:
-    button, explanation = _BUTTONS[wait.kind, verdict_kind]
+def _form_html(wait: Wait, verdict_kind: VerdictKind) -> str:
+    words = wait.rules.verdicts[verdict_kind]
+    explanation = words.meaning
     if verdict_kind == "deny" and wait.denial_stops:
         explanation = "The call does not run, and the run stops."
     # A form without an action posts to its own URL, under every mount prefix.
@@ -146,7 +126,7 @@ def _form_html(wait: Wait, verdict_kind: str) -> str:
         '<form method="post">'
         f'<input type="hidden" name="decision" value="{verdict_kind}">'
         f"<p>{escape(explanation)}</p>{_FORM_FIELDS.get(verdict_kind, '')}"
-        f"<p><button>{escape(button)}</button></p></form>"
+        f"<p><button>{escape(words.label)}</button></p></form>"
     )
 
 

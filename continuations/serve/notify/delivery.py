@@ -12,11 +12,11 @@ import ipaddress
 import socket
 from contextlib import suppress
 from dataclasses import dataclass
-from ssl import SSLCertVerificationError
+from ssl import SSLCertVerificationError, SSLContext
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from continuations.errors import InvalidInput
 from continuations.serve.notify.notifier import NotifyFailed
+from continuations.serve.option_checks import check_seconds, check_type
 from continuations_storage.retry_policy import RetryPolicy
 from continuations_storage.thread_pool import DaemonThreadPool
 
@@ -98,7 +98,8 @@ class Delivery:
         retry_policy: How often and when to try again.
 
     Raises:
-        InvalidInput: `timeout` is not a positive number.
+        InvalidInput: `timeout` is not a positive number, or `retry_policy` has a wrong
+            type.
     """
 
     receiver: str
@@ -106,9 +107,8 @@ class Delivery:
     retry_policy: RetryPolicy
 
     def __post_init__(self) -> None:
-        if not 0 < self.timeout < float("inf"):
-            msg = f"timeout must be a positive number of seconds, got {self.timeout!r}."
-            raise InvalidInput(msg)
+        check_seconds("timeout", self.timeout, above_zero=True)
+        check_type("retry_policy", self.retry_policy, RetryPolicy, "a RetryPolicy")
 
     async def deliver(
         self, wait: Wait, send: Callable[[DeliveryAttempt], None]
@@ -147,6 +147,11 @@ class Delivery:
             raise DeliveryAttemptFailed(reason, retryable=True) from None
         finally:
             attempt.shut_down()
+
+
+def check_tls(tls: object) -> None:
+    """Raise `InvalidInput` for TLS settings of a wrong type."""
+    check_type("tls", tls, SSLContext | None, "an ssl.SSLContext or None")
 
 
 def is_loopback(host: str) -> bool:

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 from continuations.core import jsontext
 from continuations.errors import InvalidInput
 from continuations.present.escaping import escape_invisible
-from continuations.present.wait_text import WAIT_WORDS, wait_facts
+from continuations.present.wait_text import wait_facts
 from continuations.serve.notify.delivery import (
     NOTIFY_RETRY_POLICY,
     Delivery,
+    check_tls,
     is_loopback,
 )
 from continuations.serve.notify.notifier import make_link
+from continuations.serve.option_checks import check_callable, check_type
 
 if TYPE_CHECKING:
     import ssl
@@ -32,6 +34,7 @@ __all__ = ["EmailNotifier"]
 _ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]{1,253}")
 _MAX_ARGUMENTS = 20_000
 _MAX_SUBJECT = 150
+_MAX_PORT = 65_535
 
 
 class EmailNotifier:
@@ -77,7 +80,10 @@ class EmailNotifier:
         retry_policy: RetryPolicy = NOTIFY_RETRY_POLICY,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        _check_server(host, security)
+        _check_server(host, port, security)
+        check_type("to", to, str | list | tuple, "an address or a list of addresses")
+        check_callable("link", link, "a function that takes a Wait")
+        check_tls(tls)
         self._server = host, port
         self._sender = _checked_address(sender)
         self._to = [
@@ -148,7 +154,7 @@ def subject_line(wait: Wait) -> str:
     """Return the subject on one line, with invisible characters escaped."""
     # A mail reader would decode "=?…?=" (RFC 2047) to invisible characters again.
     tool = escape_invisible(wait.tool).replace("=?", "= ?")
-    question = WAIT_WORDS[wait.kind].subject.format(tool=tool)
+    question = wait.rules.question.format(tool=tool)
     return f"{question} Run {wait.run_id} waits for you"[:_MAX_SUBJECT]
 
 
@@ -166,7 +172,7 @@ def body_text(wait: Wait, link: str | None, *, with_arguments: bool) -> str:
     if link is not None:
         lines += ["", "Open this link to see the call and decide. Opening it does not"]
         lines += ["decide anything.", "", escape_invisible(link)]
-    return "\n".join([WAIT_WORDS[wait.kind].explanation, "", *lines, ""])
+    return "\n".join([wait.rules.explanation, "", *lines, ""])
 
 
 def _shorten(text: str) -> str:
@@ -178,17 +184,22 @@ def _shorten(text: str) -> str:
 # Options ------------------------------------------------------------------------
 
 
-def _check_server(host: str, security: str) -> None:
+def _check_server(host: object, port: object, security: object) -> None:
+    check_type("host", host, str, "the name of a mail server")
+    if type(port) is not int or not 0 < port <= _MAX_PORT:
+        msg = f"port must be an integer from 1 to {_MAX_PORT}, got {port!r}."
+        raise InvalidInput(msg)
+    check_type("security", security, str, '"starttls", "tls" or "none"')
     if security not in {"starttls", "tls", "none"}:
         msg = f'security must be "starttls", "tls" or "none", got {security!r}.'
         raise InvalidInput(msg)
-    if security == "none" and not is_loopback(host):
+    if security == "none" and not is_loopback(str(host)):
         msg = f"mail to {host} would not be encrypted. Pass security='starttls'."
         raise InvalidInput(msg)
 
 
-def _checked_address(text: str) -> str:
-    if _ADDRESS.fullmatch(text) is None:
+def _checked_address(text: object) -> str:
+    if not isinstance(text, str) or _ADDRESS.fullmatch(text) is None:
         raise InvalidInput(
             "sender and to must be addresses like name@example.com, in ASCII and "
             "without a display name."
@@ -201,6 +212,8 @@ def _checked_login(
 ) -> tuple[str, str] | None:
     if username is None and password is None:
         return None
+    check_type("username", username, str | None, "a text")
+    check_type("password", password, str | None, "a text")
     if not username or not password or not (username + password).isascii():
         # smtplib would fail later, with an error that quotes the password.
         raise InvalidInput("username and password must both be given, in ASCII.")

@@ -30,9 +30,11 @@ from continuations.serve.notify.delivery import (
     NOTIFY_RETRY_POLICY,
     Delivery,
     DeliveryAttemptFailed,
+    check_tls,
     is_loopback,
 )
 from continuations.serve.notify.notifier import make_link
+from continuations.serve.option_checks import check_callable, check_type
 
 if TYPE_CHECKING:
     import ssl
@@ -93,9 +95,12 @@ class WebhookNotifier:
         clock: Clock | None = None,
     ) -> None:
         self._target = _parse_url(url)
+        check_type("secret", secret, str | list | tuple, "a text or a list of texts")
         secrets = [secret] if isinstance(secret, str) else list(secret)
         if not secrets:
             raise InvalidInput("secret must contain at least one secret.")
+        check_callable("link", link, "a function that takes a Wait")
+        check_tls(tls)
         self._keys = [_decode_secret(each) for each in secrets]
         self._link = link
         self._with_arguments = with_arguments
@@ -205,6 +210,7 @@ def _signature(key: bytes, content: bytes) -> str:
 
 def _decode_secret(secret: str) -> bytes:
     """Return the key in a secret; errors do not contain the secret."""
+    check_type("secret", secret, str, "a text or a list of texts")
     try:
         key = base64.b64decode(secret.removeprefix("whsec_"), validate=True)
     except (binascii.Error, ValueError):
@@ -227,6 +233,7 @@ class _Target:
 
 def _parse_url(url: str) -> _Target:
     """Return the parts of a URL; errors contain the host at most."""
+    check_type("url", url, str, "a text")
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port

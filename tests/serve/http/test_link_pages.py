@@ -21,6 +21,7 @@ from tests.serve.http.api_fixture import ApiFixture, RecordingDispatcher, form_r
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
+    from continuations.core.waits import WaitKind
     from continuations.serve.http.request_response import Response
 
 
@@ -89,11 +90,10 @@ def test_submitted_form_decides_once_and_wakes_the_run() -> None:
         link = fixture.links.link(wait, actor="kim@example.com")
 
         # When a person opens the link and submits the first form
-        approve, deny = ParsedPage(await fixture.open_link(link)).forms
-        assert ({"decision": "approve"}, {"decision": "deny", "reason": ""}) == (
-            approve,
-            deny,
-        )
+        approve, deny, answer = ParsedPage(await fixture.open_link(link)).forms
+        assert {"decision": "approve"} == approve
+        assert {"decision": "deny", "reason": ""} == deny
+        assert {"decision": "answer", "value": ""} == answer
         submitted = await fixture.submit_form(link, **approve)
 
         # Then the decision is recorded under the actor of the link
@@ -288,13 +288,14 @@ def test_link_allows_only_its_decisions() -> None:
 
 
 @pytest.mark.parametrize("value", ["it was paid", "", "0", "false"])
-def test_link_can_answer_an_unknown_outcome(value: str) -> None:
+@pytest.mark.parametrize("kind", ["approval", "unknown"])
+def test_link_can_answer_a_wait(kind: WaitKind, value: str) -> None:
     """An empty value is an answer too."""
 
     async def scenario() -> None:
-        # Given a call with an unknown outcome
+        # Given an open wait
         fixture = ApiFixture()
-        wait = make_wait(kind="unknown")
+        wait = make_wait(kind=kind)
         objects = make_objects()
         await create(objects, [wait])
         runner = AsyncRunner([], store=objects.store, clock=fixture.clock)
@@ -305,9 +306,7 @@ def test_link_can_answer_an_unknown_outcome(value: str) -> None:
         answered = await fixture.submit_form(link, decision="answer", value=value)
         again = await fixture.submit_form(link, decision="answer", value=value)
 
-        assert ["approve", "deny", "answer"] == [
-            form["decision"] for form in opened.forms
-        ]
+        assert list(wait.rules.verdicts) == [form["decision"] for form in opened.forms]
         assert 200 == answered.status
         assert answered == again
 

@@ -66,7 +66,7 @@ def test_default_link_allows_every_decision_of_its_wait_kind() -> None:
     approval = links().read(links().token(WAIT))
     unknown = links().read(links().token(make_wait(kind="unknown")))
 
-    assert (("approve", "deny"), None) == (approval.allowed, approval.actor)
+    assert (("approve", "deny", "answer"), None) == (approval.allowed, approval.actor)
     assert ("approve", "deny", "answer") == unknown.allowed
 
 
@@ -247,7 +247,7 @@ def test_invalid_base_url_is_rejected(url: str) -> None:
     ("options", "words"),
     [
         ({"allowed": []}, "got nothing"),
-        ({"allowed": ["answer"]}, "got answer"),
+        ({"allowed": ["expire"]}, "got expire"),
         ({"allowed": ["approve", "yes"]}, "some of approve, deny"),
         ({"actor": ""}, "1 to 255 bytes"),
         ({"actor": "é" * 128}, "1 to 255 bytes"),

@@ -19,7 +19,6 @@ from continuations.core.jsontext import dump
 from continuations.core.waits import WaitKind
 from continuations.present.problems import INTERNAL_ERROR
 from continuations.serve.http import pages, problems
-from continuations.serve.http.links import VERDICT_KINDS_BY_WAIT
 from tests.ledger.fake_clock import MOMENT
 from tests.ledger.runs import make_wait
 
@@ -181,9 +180,8 @@ def test_every_wait_kind_and_decision_kind_has_a_page() -> None:
     kinds: tuple[WaitKind, ...] = get_args(WaitKind)
     for kind in kinds:
         wait = replace(make_wait(), kind=kind)
-        assert len(VERDICT_KINDS_BY_WAIT[kind]) == pages.decision_form(
-            wait, VERDICT_KINDS_BY_WAIT[kind]
-        ).body.count("<button>")
+        page = pages.decision_form(wait, wait.rules.verdicts)
+        assert len(wait.rules.verdicts) == page.body.count("<button>")
     ends: tuple[DecisionKind, ...] = get_args(DecisionKind)
     for end in ends:
         decision = Decision(id="x", wait_id="w", kind=end, at=MOMENT, digest="d")

@@ -318,7 +318,7 @@ def an_edit_is_forgotten() -> Patches:
 
 @mutant("Edited arguments are not validated.", breaks=(edits_match_schema,))
 def an_edit_is_not_validated() -> Patches:
-    def check_arguments(wait: Wait, edited_arguments: object) -> None:
+    def check_edited_arguments(wait: Wait, edited_arguments: object) -> None:
         del wait, edited_arguments
 
     original = ArrivalReducer._approval_event
@@ -338,7 +338,7 @@ def an_edit_is_not_validated() -> Patches:
         digest = call_waits.approval_digest(state, call, decision.arguments, contract)
         return replace(event, digest=digest, arguments=decision.arguments)
 
-    yield patch(decisions._check_arguments, check_arguments)
+    yield patch(decisions._check_edited_arguments, check_edited_arguments)
     yield patch(ArrivalReducer._approval_event, approval_event)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from continuations.core.draft import Draft
@@ -106,12 +107,15 @@ def stale_worker_takes_the_next_number() -> Patches:
         *,
         at: datetime,
         marker_keys: tuple[str, ...] = (),
+        may_be_stored: bool = False,
     ) -> LoadedVersion:
+        append_to = partial(
+            original, self, at=at, marker_keys=marker_keys, may_be_stored=may_be_stored
+        )
         try:
-            return await original(self, previous, state, at=at, marker_keys=marker_keys)
+            return await append_to(previous, state)
         except StaleRun:
-            newest = await self.load_newest()
-            return await original(self, newest, state, at=at, marker_keys=marker_keys)
+            return await append_to(await self.load_newest(), state)
 
     yield patch(Versions.append, append)
 
@@ -130,11 +134,19 @@ def a_run_changes_its_tree() -> Patches:
         *,
         at: datetime,
         marker_keys: tuple[str, ...] = (),
+        may_be_stored: bool = False,
     ) -> LoadedVersion:
         if previous is not None:
             tree = replace(previous.tree, from_zero=True)
             previous = replace(previous, tree=tree)
-        return await original(self, previous, state, at=at, marker_keys=marker_keys)
+        return await original(
+            self,
+            previous,
+            state,
+            at=at,
+            marker_keys=marker_keys,
+            may_be_stored=may_be_stored,
+        )
 
     yield patch(Versions.append, append)
 
@@ -250,9 +262,17 @@ def newest_version_counts_as_own_after_a_lost_reply() -> Patches:
         *,
         at: datetime,
         marker_keys: tuple[str, ...] = (),
+        may_be_stored: bool = False,
     ) -> LoadedVersion:
         try:
-            return await original(self, previous, state, at=at, marker_keys=marker_keys)
+            return await original(
+                self,
+                previous,
+                state,
+                at=at,
+                marker_keys=marker_keys,
+                may_be_stored=may_be_stored,
+            )
         except (Inconclusive, StoreUnavailable):
             newest = await self.load_newest()
         last = newest.chain[-1]

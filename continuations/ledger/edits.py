@@ -1,0 +1,116 @@
+"""Check edited arguments with the JSON Schema in a wait, without the tool's code.
+
+A decision that the tool would reject later costs a person a second look. So everything
+that the schema tells is checked before the decision is recorded. The tool checks the
+rest when the run is resumed.
+
+This module imports jsonschema_rs; it is imported on first use.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from datetime import date, datetime, time
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import jsonschema_rs
+
+from continuations.core import jsontext
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_MAX_PROBLEMS = 5
+
+
+def find_problem(schema: Mapping[str, Any], edited_arguments: object) -> str | None:
+    """Return why a tool of this schema cannot run with an edit, or `None`."""
+    if jsontext.as_object(edited_arguments) is None:
+        return "arguments must be a dict"
+    try:
+        text = jsontext.dump(edited_arguments)
+        text.encode()
+    except jsontext.NotJson as error:
+        return f"arguments cannot be stored: {error}"
+    except UnicodeEncodeError:
+        return "arguments contain a lone surrogate, which is not a character"
+    try:
+        # Values are masked, because error messages are logged. A stored schema must not
+        # make this process fetch a URL.
+        validator = jsonschema_rs.validator_for(
+            dict(schema),
+            mask="the value",
+            retriever=jsontext.refuse_reference,
+            validate_formats=True,
+            formats=_FORMATS,
+        )
+        problems = [
+            f"{'.'.join(map(str, error.instance_path)) or 'arguments'}: {error.message}"
+            for error in validator.iter_errors(jsontext.parse(text))
+        ]
+    except (ValueError, RecursionError) as error:
+        return f"arguments cannot be validated ({type(error).__name__})"
+    if not problems:
+        return None
+    listed = "; ".join(problems[:_MAX_PROBLEMS])
+    return f"arguments do not match the schema ({listed})"
+
+
+# Formats ----------------------------------------------------------------------
+
+
+def _can_read(*readers: Callable[[str], object]) -> Callable[[str], bool]:
+    """Return a check that passes for a text that any of the readers accepts."""
+
+    def check(text: str) -> bool:
+        for read in readers:
+            try:
+                read(text)
+            except ValueError:
+                continue
+            return True
+        return False
+
+    return check
+
+
+def _read_datetime(text: str) -> datetime:
+    return datetime.fromisoformat(text.upper())  # "z" is allowed, and Python wants "Z"
+
+
+def _read_time(text: str) -> time:
+    return time.fromisoformat(text.upper())
+
+
+def _accept(text: str) -> bool:
+    del text
+    return True
+
+
+# JSON Schema's own checks are stricter than pydantic, which takes a time without an
+# offset. An edit that the tool takes must pass here. So formats without a reader pass.
+_UNCHECKED_FORMATS = (
+    "duration",
+    "email",
+    "hostname",
+    "idn-email",
+    "idn-hostname",
+    "iri",
+    "iri-reference",
+    "json-pointer",
+    "regex",
+    "relative-json-pointer",
+    "uri",
+    "uri-reference",
+    "uri-template",
+)
+_FORMATS: dict[str, Callable[[str], bool]] = {
+    **{name: _accept for name in _UNCHECKED_FORMATS},  # noqa: C420 - one type for all
+    "date": _can_read(date.fromisoformat, _read_datetime),
+    "date-time": _can_read(_read_datetime),
+    "ipv4": _can_read(ipaddress.IPv4Address),
+    "ipv6": _can_read(ipaddress.IPv6Address),
+    "time": _can_read(_read_time),
+    "uuid": _can_read(UUID),
+}
