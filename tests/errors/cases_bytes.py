@@ -243,6 +243,23 @@ STORED = Area(
             names=("runs/jane-1/v/",),
         ),
         Case(
+            "version-that-carries-another-object",
+            Corrupt,
+            'runner.look("jane-1")',
+            'store._bodies.update(kept); runner.look("jane-1")',
+            setup="""
+                from continuations.wire import envelope
+                start(); start("jane-2")
+                kept = dict(store._bodies)
+                second, first = sorted(key for key in kept if "jane-1/v/" in key)
+                opened = envelope.decode_object(kept[second], second)
+                other = kept[first.replace("jane-1", "jane-2")]
+                header = {**opened.header, "base_object": other}
+                store._bodies[second] = envelope.encode_object(header, opened.body)
+            """,
+            names=("runs/jane-1/v/",),
+        ),
+        Case(
             "version-key-of-a-stranger",
             Corrupt,
             'runner.look("jane-1")',
