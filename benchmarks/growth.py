@@ -288,7 +288,7 @@ PLOTS: tuple[Callable[[], Plot], ...] = (
 
 def draw(plot: Plot, path: Path) -> None:
     """Draw a plot on logarithmic axes."""
-    # Not an import: only `make plots` installs matplotlib, and type checkers run without.
+    # Not an import: only `make plots` installs it, and type checkers run without it.
     mpl: Any = import_module("matplotlib")
     figures: Any = import_module("matplotlib.figure")
     # The same bytes for the same figures.

@@ -23,7 +23,7 @@ from typing import Any, cast
 
 import msgpack
 
-from continuations.errors import Corrupt, FormatError
+from continuations.errors import Corrupt, FormatError, NewerFormat
 from continuations.wire.formats import (
     FIRST_FORMAT,
     FORMATS,
@@ -102,8 +102,8 @@ def _check_item_counts(packed: bytes) -> None:
 def decode_object(data: bytes, name: str) -> DecodedObject:
     """Return the values of an object; errors call it `name`.
 
-    Raises `Corrupt` for damaged bytes, and `FormatError` for bytes of another program
-    or of a newer format.
+    Raises `Corrupt` for damaged bytes, `NewerFormat` for a newer format, and
+    `FormatError` for bytes of another program.
     """
     codec, header_end = _check_envelope(data, name)
     header = _decode_header(data[_PREFIX_BYTES:header_end], name)
@@ -181,7 +181,7 @@ def _check_envelope(data: bytes, name: str) -> tuple[int, int]:
     if not intact:
         raise _corrupt_error(name, "its digest does not match its bytes")
     if number not in FORMATS:
-        raise FormatError(
+        raise NewerFormat(
             f"{name} has format {number}, and this release reads formats "
             f"{FIRST_FORMAT} to {NEWEST_FORMAT}. It was not changed. Use a newer "
             "release of continuations."
