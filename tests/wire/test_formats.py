@@ -177,7 +177,7 @@ def test_release_that_knows_format_1_refuses_format_2_by_number(
 @pytest.mark.parametrize("read", [decode_header, decode_version])
 def test_new_field_in_an_object_of_an_older_format_is_rejected(read: Any) -> None:
     """No release writes such an object, and an older one reads it differently."""
-    small = {"kind": "version", "run": "r1", "from_zero": True}
+    small: dict[str, object] = {"kind": "version", "run": "r1", "from_zero": True}
     forged = as_format_1(encode_object(small, {}))
 
     with pytest.raises(FormatError, match="format 1 and fields of format 2"):
