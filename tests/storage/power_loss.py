@@ -197,6 +197,8 @@ class PowerLossDisk:
                     nodes[event.number].flush()
                 case "name":
                     nodes[event.number].pending_names.append(event)
+                case _:
+                    pass
         return nodes
 
     def _write_folder(
