@@ -267,17 +267,18 @@ class FakeS3:
 
     def _list(self, request: Request) -> Reply:
         most = int(request.query_parameter("max-keys", "1000"))
-        start, after = (
-            request.query_parameter("prefix"),
-            request.query_parameter("start-after"),
-        )
-        found = [
-            _listed(key, self.bodies[key])
-            for key in sorted(self.bodies)
-            if key.startswith(start) and key > after
+        start = request.query_parameter("prefix")
+        after = request.query_parameter("continuation-token")
+        after = after or request.query_parameter("start-after")
+        keys = [
+            key for key in sorted(self.bodies) if key.startswith(start) and key > after
         ]
-        more = str(len(found) > most).lower()
-        listed = f"<IsTruncated>{more}</IsTruncated>{''.join(found[:most])}"
+        found = [_listed(key, self.bodies[key]) for key in keys[:most]]
+        more = str(len(keys) > most).lower()
+        listed = f"<IsTruncated>{more}</IsTruncated>{''.join(found)}"
+        if len(keys) > most:
+            token = escape(keys[most - 1])
+            listed += f"<NextContinuationToken>{token}</NextContinuationToken>"
         return Reply(body=f"<ListBucketResult>{listed}</ListBucketResult>".encode())
 
 

@@ -8,6 +8,7 @@ SEEDS: dict[str, tuple[int, str]] = {
     "free_number_is_checked_by_a_listing": (20, "started_once"),
     "stale_worker_takes_the_next_number": (2, "finished_never_runs_again"),
     "stale_worker_goes_on": (1, "turn_asked_once"),
+    "a_run_changes_its_tree": (0, "no_foreign_errors"),
     "all_creates_of_a_process_share_one_maker_id": (849, "one_decision"),
     "existing_object_counts_as_own_create": (20, "started_once"),
     "lost_reply_counts_as_success": (8, "notified_after_commit"),
