@@ -20,7 +20,7 @@ import threading
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from email.utils import formatdate
+from email.utils import format_datetime, formatdate
 from hashlib import md5
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socket import SHUT_RDWR
@@ -31,6 +31,7 @@ from xml.sax.saxutils import escape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from datetime import datetime
     from types import TracebackType
     from typing import Self, TypeAlias
 
@@ -203,16 +204,21 @@ def _late(real: Reply, seconds: float) -> Reply:
 class FakeS3:
     """A small S3 with one bucket of any name, with or without put-if-absent.
 
-    Its clock is fixed, or with `has_clock` that of this machine.
+    Its clock is fixed, with `has_clock` that of this machine, or the function `now`.
     """
 
     def __init__(
-        self, *, honors_conditions: bool = True, has_clock: bool = False
+        self,
+        *,
+        honors_conditions: bool = True,
+        has_clock: bool = False,
+        now: Callable[[], datetime] | None = None,
     ) -> None:
         self.bodies: dict[str, bytes] = {}
         self.metadata: dict[str, dict[str, str]] = {}
         self._honors_conditions = honors_conditions
         self._has_clock = has_clock
+        self._now = now
         self._lock = threading.Lock()
 
     def handle(self, request: Request) -> Reply:
@@ -222,6 +228,8 @@ class FakeS3:
         return replace(reply, headers={"Date": self._date(), **reply.headers})
 
     def _date(self) -> str:
+        if self._now is not None:
+            return format_datetime(self._now(), usegmt=True)
         return formatdate(usegmt=True) if self._has_clock else SERVER_DATE
 
     def _handle(self, request: Request) -> Reply:
