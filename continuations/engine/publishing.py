@@ -13,7 +13,11 @@ from continuations.engine.deadlines import deadline_key
 from continuations.engine.side_task import with_side_task
 from continuations.errors import ContinuationsError, StoreError
 from continuations.ledger import layout, waits
-from continuations.ledger.arrivals import Arrivals, read_arrivals
+from continuations.ledger.arrivals import (
+    Arrivals,
+    list_decided_wait_ids,
+    read_arrivals,
+)
 from continuations.ledger.objects import AlreadyExists
 
 if TYPE_CHECKING:
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
     from continuations.engine.journal import StoreJournal
     from continuations.engine.ports import Notify, Ports
     from continuations.ledger.objects import Objects
+    from continuations.ledger.versions import LoadedVersion
 
 _log = logging.getLogger("continuations")
 
@@ -60,6 +65,35 @@ async def notify_waits(notify: Notify | None, new_waits: Iterable[Wait]) -> None
         await asyncio.gather(*(notify_one(notify, wait) for wait in new_waits))
 
 
+async def publish_again(
+    objects: Objects, notify: Notify | None, state: RunState
+) -> None:
+    """Publish the open waits of a version, and call `notify` for each.
+
+    For a version whose marker is left: its worker stopped before it deleted the marker,
+    and perhaps before it notified. A wait may be notified twice; the notifications of
+    one wait have one id.
+    """
+    open_waits = tuple(state.waits.values())
+    await publish_waits(objects, open_waits)
+    # A decision may have deleted the object of its wait before.
+    await waits.recreate_missing(objects, open_waits)
+    await notify_waits(notify, open_waits)
+
+
+def _new_and_published_waits(
+    before: RunState, state: RunState
+) -> tuple[list[Wait], list[Wait]]:
+    """Return the waits that no worker has published, and the other ones.
+
+    The waits of a version that claims the run count as new: its worker died.
+    """
+    died = before.run.status == "running"
+    published = {} if died else before.waits
+    new = [wait for key, wait in state.waits.items() if key not in published]
+    return new, [wait for key, wait in state.waits.items() if key in published]
+
+
 @dataclass(frozen=True, slots=True)
 class Publisher:
     """Commits versions without a claim, and publishes what follows from them."""
@@ -84,17 +118,12 @@ class Publisher:
         Returns:
             The decisions, messages and cancel request that arrived in the meantime.
         """
-        was_running = before.run.status == "running"
         # The decisions are recorded, so these objects may go before the version exists.
         decided = [layout.wait_key(wait_id) for wait_id in arrived.decisions]
         _, cleaned = await with_side_task(
-            journal.commit_and_release(state), self._delete(journal, decided)
+            journal.commit_and_release(state), self._delete(journal.run_id, decided)
         )
-        new = [
-            wait
-            for key, wait in state.waits.items()
-            if was_running or key not in before.waits
-        ]
+        new, _ = _new_and_published_waits(before, state)
         await publish_waits(self.objects, new)
         await notify_waits(self.ports.notify, new)
         closed = [wait for key, wait in before.waits.items() if key not in state.waits]
@@ -110,23 +139,52 @@ class Publisher:
         # A process that read the version may decide before the wait object exists.
         done = {*(wait.id for wait in closed), *arrived_since.decisions}
         keys = [layout.wait_key(each) for each in sorted(done - {*arrived.decisions})]
-        if await self._delete(journal, keys) and cleaned:
+        if await self._delete(journal.run_id, keys) and cleaned:
             await self.delete_markers(journal, arrived, closed)
         return arrived_since
 
-    async def commit_after_model_error(
-        self, journal: StoreJournal, before: RunState, state: RunState
+    async def release_unfinished(
+        self,
+        journal: StoreJournal,
+        before: RunState,
+        state: RunState,
+        arrived: Arrivals,
+        *,
+        retry_now: bool,
     ) -> None:
-        """Commit a run whose model failed, and publish its new waits.
+        """Commit a run that can go on without a claim, and publish its new waits.
 
-        The guard marker stays, so that a sweep tries the run again.
+        One marker says when to go on, and the version names it. So the worker that ends
+        the run deletes it.
         """
+        await journal.make_retry_marker(now=retry_now)
         await journal.commit_and_release(state)
-        new = [wait for key, wait in state.waits.items() if key not in before.waits]
+        new, published = _new_and_published_waits(before, state)
         await publish_waits(self.objects, new)
-        kept = [wait for key, wait in state.waits.items() if key in before.waits]
-        await waits.recreate_missing(self.objects, kept)
+        await waits.recreate_missing(self.objects, published)
         await notify_waits(self.ports.notify, new)
+        closed = [wait for key, wait in before.waits.items() if key not in state.waits]
+        if await self._delete(
+            journal.run_id, [layout.wait_key(wait.id) for wait in closed]
+        ):
+            await self.delete_markers(journal, arrived, closed)
+
+    async def finish_publishing(self, loaded: LoadedVersion) -> None:
+        """Publish a suspended version again if the marker that guards it is left."""
+        guards = [
+            key for key in loaded.marker_keys if not layout.is_release_marker(key)
+        ]
+        listed = await asyncio.gather(
+            *(self.objects.keys(key, limit=1) for key in guards)
+        )
+        left = [key for page in listed for key in page]
+        if not left or not loaded.state.waits:
+            return
+        await publish_again(self.objects, self.ports.notify, loaded.state)
+        run_id = loaded.state.run.id
+        decided = await list_decided_wait_ids(self.objects, run_id)
+        if await self._delete(run_id, list(map(layout.wait_key, decided))):
+            await self._delete(run_id, left)
 
     async def delete_markers(
         self, journal: StoreJournal, arrived: Arrivals, closed_waits: Iterable[Wait]
@@ -135,12 +193,13 @@ class Publisher:
         keys = {
             *arrived.marker_keys,
             *(deadline_key(wait) for wait in closed_waits),
-            *journal.pause_markers,
+            *journal.release_markers,
+            *journal.dead_guards,
             journal.guard_key or "",
         }
-        await self._delete(journal, sorted(key for key in keys if key))
+        await self._delete(journal.run_id, sorted(key for key in keys if key))
 
-    async def _delete(self, journal: StoreJournal, keys: Sequence[str]) -> bool:
+    async def _delete(self, run_id: str, keys: Sequence[str]) -> bool:
         """Delete objects that are done; return whether all are deleted.
 
         An error is logged and changes no outcome: the version is committed, or its
@@ -156,7 +215,7 @@ class Publisher:
             _log.warning(
                 "run %s: %s of its wait objects and markers that are done could not be "
                 "deleted, and a later sweep will delete them: %s",
-                journal.run_id,
+                run_id,
                 len(errors),
                 errors[0],
             )

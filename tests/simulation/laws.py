@@ -48,6 +48,7 @@ _LAW_FUNCTIONS: tuple[Law, ...] = (
     laws_of_endings.no_run_stranded,
     laws_of_endings.ended_run_leaves_no_keys,
     laws_of_endings.listed_waits_are_open,
+    laws_of_endings.open_waits_are_notified,
     laws_of_endings.same_end_as_uninterrupted,
 )
 LAWS: dict[str, Law] = {law.__name__: law for law in _LAW_FUNCTIONS}

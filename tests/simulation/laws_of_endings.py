@@ -78,6 +78,18 @@ def listed_waits_are_open(evidence: Evidence) -> str | None:
     return None
 
 
+def open_waits_are_notified(evidence: Evidence) -> str | None:
+    """Each open wait was notified, also if the worker that opened it died before."""
+    notified = {each.wait.id for each in evidence.environment.notifications}
+    for history in evidence.runs.values():
+        if not history.versions or history.ended:
+            continue
+        for wait_id in history.newest_state.waits:
+            if wait_id not in notified and wait_id not in evidence.decisions:
+                return f"{wait_id} is open and was never notified"
+    return None
+
+
 def same_end_as_uninterrupted(evidence: Evidence) -> str | None:
     """A run that no decision changed ends like a run without faults."""
     for history in evidence.runs.values():

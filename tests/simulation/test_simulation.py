@@ -81,6 +81,7 @@ def test_law_registry_is_complete() -> None:
         "no_run_stranded",
         "ended_run_leaves_no_keys",
         "listed_waits_are_open",
+        "open_waits_are_notified",
         "same_end_as_uninterrupted",
     } == set(LAWS)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from continuations.core.run import ENDED_STATUSES
-from continuations.engine import publishing, sweeping
+from continuations.engine import publishing, run_sweep
 from continuations.engine.publishing import Publisher
 from continuations.engine.run_ending import RunEnder
 from continuations.ledger import inbox, layout, waits
@@ -23,6 +23,7 @@ from tests.simulation.laws_of_endings import (
     ended_run_leaves_no_keys,
     listed_waits_are_open,
     no_run_stranded,
+    open_waits_are_notified,
 )
 from tests.simulation.laws_of_runs import notified_after_commit
 from tests.simulation.mutants.conditions import two_cancellers_die
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from continuations.core.state import RunState
     from continuations.core.waits import Wait
     from continuations.engine.journal import StoreJournal
+    from continuations.engine.ports import Notify
     from continuations.ledger.arrivals import Arrivals
     from continuations.wire.records import CancelRequest
     from tests.simulation.mutants.mutant import Patches
@@ -116,7 +118,7 @@ def a_decided_wait_is_announced_again() -> Patches:
         return []
 
     yield patch(waits.recreate_missing, waits.create)
-    yield patch(list_decided_wait_ids, no_wait_ids, only_in=(sweeping,))
+    yield patch(list_decided_wait_ids, no_wait_ids, only_in=(run_sweep,))
 
 
 @mutant(
@@ -127,11 +129,29 @@ def missing_wait_objects_are_not_recreated() -> Patches:
     async def recreate_missing(objects: Objects, waits: Iterable[Wait]) -> None:
         del objects, waits
 
-    async def publish_waits(objects: Objects, new_waits: Iterable[Wait]) -> None:
-        del objects, new_waits
+    async def publish_again(
+        objects: Objects, notify: Notify | None, state: RunState
+    ) -> None:
+        del objects
+        await publishing.notify_waits(notify, state.waits.values())
 
     yield patch(waits.recreate_missing, recreate_missing)
-    yield patch(publishing.publish_waits, publish_waits, only_in=(sweeping,))
+    yield patch(publishing.publish_again, publish_again)
+
+
+@mutant(
+    "A wait whose worker died before it could notify is never notified.",
+    breaks=(open_waits_are_notified,),
+)
+def waits_of_a_dead_worker_are_not_notified() -> Patches:
+    async def publish_again(
+        objects: Objects, notify: Notify | None, state: RunState
+    ) -> None:
+        del notify
+        await publishing.publish_waits(objects, state.waits.values())
+        await waits.recreate_missing(objects, state.waits.values())
+
+    yield patch(publishing.publish_again, publish_again)
 
 
 # Cancellation -----------------------------------------------------------------------
