@@ -149,7 +149,7 @@ class Worker:
             await journal.ensure_guarded()
             return await self._ender.end_as_cancelled(state, arrived.cancel_request)
         stack_binding = StackBinding(self.agent_registry)
-        stack_binding.check_agents(state)
+        stack_binding.check_agents(state, arrived.decisions)
         reducer = ArrivalReducer(stack_binding, self.ports)
         if state.run.claim is not None:
             attempt = claims.next_attempt(state.run)

@@ -9,7 +9,6 @@ import pytest
 from pydantic import BaseModel, Field
 
 from continuations import (
-    Answer,
     Approve,
     DecisionRefused,
     Finished,
@@ -122,15 +121,6 @@ def test_an_edit_that_the_tool_refuses_opens_a_new_wait(
     runner.decide(again.id, Approve(arguments={"cents": 6}))
     assert isinstance(runner.resume("r1"), Finished)
     assert ["pay 6"] == environment.effect_names()
-
-
-def test_answer_does_not_decide_an_approval() -> None:
-    """A value is not an approval."""
-    runner = make_payment_runner()
-    wait = start_and_get_wait(runner)
-
-    with pytest.raises(DecisionRefused):
-        runner.decide(wait.id, Answer("approved"))
 
 
 class Order(BaseModel):
