@@ -21,8 +21,12 @@ if TYPE_CHECKING:
     from continuations.authoring.approval import ApprovalPolicy, Condition, Duration
     from continuations.authoring.context import ToolContext
     from continuations.authoring.docstring import Docstring
+    from continuations.authoring.plain_signature import PlainSignature
     from continuations.authoring.schema_tool import SchemaFunction, SchemaTool
     from continuations.authoring.tool_signature import ToolSignature
+
+# The return annotations of a function whose result needs no serializer.
+_TEXT = (str, "str")
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -172,13 +176,24 @@ class Tool(BaseTool, Generic[P, R]):
     @property
     def parameters(self) -> Mapping[str, Any]:
         """The JSON Schema of the arguments. Callers must not change it."""
-        return self._signature.schema
+        plain = self._plain_signature
+        return self._signature.schema if plain is None else plain.schema
 
     @cached_property
     def _docstring(self) -> Docstring:
         from continuations.authoring import docstring  # noqa: PLC0415 - on first use
 
         return docstring.parse_docstring(self.function.__doc__)
+
+    @cached_property
+    def _plain_signature(self) -> PlainSignature | None:
+        from continuations.authoring import plain_signature  # noqa: PLC0415 - on first use
+
+        return plain_signature.read_plain_signature(
+            self.function,
+            descriptions=self._docstring.parameter_descriptions,
+            scope=self._scope,
+        )
 
     @cached_property
     def _signature(self) -> ToolSignature:
@@ -201,6 +216,10 @@ class Tool(BaseTool, Generic[P, R]):
 
     def _values_by_name(self, arguments_json: str) -> dict[str, Any]:
         """Return effective arguments as Python values by parameter name."""
+        plain = self._plain_signature
+        values = None if plain is None else plain.values_by_name(arguments_json)
+        if values is not None:
+            return values
         return self._signature.values_by_name(arguments_json)
 
     async def invoke(self, arguments_json: str, ctx: ToolContext) -> str:
@@ -208,12 +227,12 @@ class Tool(BaseTool, Generic[P, R]):
 
         A plain function runs in a thread of its own.
         """
-        from continuations.authoring import tool_results  # noqa: PLC0415 - on first use
-
         arguments = self._function_arguments(arguments_json, ctx)
-        return tool_results.serialize_result(
-            await callables.call(self.function, **arguments)
-        )
+        if getattr(self.function, "__annotations__", {}).get("return") not in _TEXT:
+            # Before the call: an effect must not wait for an import to be recorded.
+            _load_result_serializer()
+        result = await callables.call(self.function, **arguments)
+        return result if type(result) is str else _load_result_serializer()(result)
 
     async def _call_verify(
         self, verify: Callable[..., Any], arguments_json: str, ctx: ToolContext
@@ -225,8 +244,15 @@ class Tool(BaseTool, Generic[P, R]):
     def _function_arguments(
         self, arguments_json: str, ctx: ToolContext
     ) -> dict[str, Any]:
-        contexts = dict.fromkeys(self._signature.context_parameters, ctx)
+        signature = self._plain_signature or self._signature
+        contexts = dict.fromkeys(signature.context_parameters, ctx)
         return {**self._values_by_name(arguments_json), **contexts}
+
+
+def _load_result_serializer() -> Callable[[object], str]:
+    from continuations.authoring.tool_results import serialize_result  # noqa: PLC0415 - slow to import
+
+    return serialize_result
 
 
 @overload

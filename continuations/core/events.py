@@ -28,7 +28,9 @@ class ModelReplied:
     """A frame's model replied.
 
     `finish_reason` is the provider's reason to stop. `output_error` says why a final
-    reply does not match the agent's output type, or is `None` if it does.
+    reply does not match the agent's output type, or is `None` if it does. `is_final` is
+    False if a reply without tool calls does not end the root frame, because a message
+    or a cancel request arrived before it.
     """
 
     frame_id: str
@@ -36,6 +38,7 @@ class ModelReplied:
     usage: Usage
     finish_reason: str = "stop"
     output_error: str | None = None
+    is_final: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)

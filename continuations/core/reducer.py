@@ -92,6 +92,8 @@ def _add_model_reply(draft: Draft, event: ModelReplied) -> None:
         raise illegal_transition(f"frame {frame.id} has open calls", event)
     if event.message.role != "assistant":
         raise illegal_transition(f"the reply has the role {event.message.role}", event)
+    if frame.parent_call_id is not None and not event.is_final:
+        raise illegal_transition("only the root frame reads messages", event)
     draft.put_run(replace(draft.run, usage=draft.run.usage + event.usage))
     call_ids = tuple(draft.allocate_id("c") for _ in event.message.tool_call_ids)
     message = event.message
@@ -113,7 +115,7 @@ def _add_model_reply(draft: Draft, event: ModelReplied) -> None:
             state=Proposed(),
         )
         draft.put_call(row)
-    if not call_ids:
+    if not call_ids and event.is_final:
         _end_frame(draft, frame.id, tool_messages.final_frame_state(message, event))
 
 

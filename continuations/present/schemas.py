@@ -290,6 +290,12 @@ def _report_definitions() -> _Json:
                     "description": "The runs that could not go on: by run id, the last "
                     "part of the problem's `type`.",
                 },
+                "skipped": {
+                    "type": "array",
+                    "items": _TEXT,
+                    "description": "The ids of due runs that only other processes can "
+                    "work on.",
+                },
             },
         ),
     }
@@ -308,7 +314,14 @@ def _request_definitions() -> _Json:
                 },
                 "input": {"type": "string", "minLength": 1},
             },
-            {"agent": _described(_TEXT, "The root agent, if there are several.")},
+            {
+                "agent": _described(_TEXT, "The root agent, if there are several."),
+                "work": _described(
+                    _BOOLEAN,
+                    "False: only store the run. A resume or a sweep works on it. By "
+                    "default true.",
+                ),
+            },
         ),
         "cancel_request": _object("A run to cancel.", {}, {"reason": _REASON}),
         "wake_response": _object(

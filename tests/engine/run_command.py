@@ -165,6 +165,9 @@ def run_command(command: str, arguments: list[str]) -> dict[str, Any]:  # noqa: 
                     text, run_id=run_id, should_pause=make_should_pause()
                 )
             )
+        case "enqueue", [run_id, text]:
+            runner = make_runner()
+            return outcome_to_json(runner.start(text, run_id=run_id, work=False))
         case "resume", [run_id]:
             return outcome_to_json(make_runner().resume(run_id))
         case "decide", [wait_id, verdict]:
@@ -186,6 +189,7 @@ def run_command(command: str, arguments: list[str]) -> dict[str, Any]:  # noqa: 
                 "looked": swept.runs_checked,
                 "resumed": [outcome_to_json(outcome) for outcome in swept.resumed],
                 "failed": {key: type(e).__name__ for key, e in swept.errors.items()},
+                "skipped": sorted(swept.skipped),
             }
         case "serve", [every]:
             make_runner().serve_forever(interval=float(every))

@@ -8,10 +8,10 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from continuations.engine import publishing, readiness, sweeping
+from continuations.engine import publishing, readiness
 from continuations.engine.journal import StoreJournal
 from continuations.engine.publishing import Publisher
-from continuations.engine.sweeping import _RunSweep
+from continuations.engine.run_sweep import RunSweep
 from continuations.errors import RunNotFound
 from continuations.ledger import decisions, layout, markers, waits
 from tests.simulation.laws_of_endings import (
@@ -27,14 +27,13 @@ if TYPE_CHECKING:
     from continuations.core.decisions import Decision
     from continuations.core.state import RunState
     from continuations.core.waits import Wait
-    from continuations.engine.ports import Ports
     from continuations.ledger.arrivals import Arrivals
     from continuations.ledger.layout import Marker
     from continuations.ledger.objects import Objects
     from continuations.wire.records import CancelRequest
     from tests.simulation.mutants.mutant import Patches
 
-_DECISION, _CANCEL_REQUEST = "d", "c"
+_DECISION, _CANCEL_REQUEST, _PAUSE = "d", "c", "r"
 
 
 def _no_marker_of_kind(kind: str) -> Patches:
@@ -55,6 +54,13 @@ def a_claim_has_no_guard() -> Patches:
         del self
 
     yield patch(StoreJournal.ensure_guarded, ensure_guarded)
+
+
+@mutant(
+    "A run is stored and not worked on, without a marker.", breaks=(no_run_stranded,)
+)
+def an_enqueued_run_has_no_marker() -> Patches:
+    yield from _no_marker_of_kind(_PAUSE)
 
 
 @mutant("The guard of a claim is created after the claim.", breaks=(no_run_stranded,))
@@ -137,9 +143,9 @@ def a_deadline_has_no_marker() -> Patches:
     breaks=(no_run_stranded,),
 )
 def a_renewed_claim_loses_its_guard() -> Patches:
-    original = _RunSweep.process
+    original = RunSweep.process
 
-    async def process(self: _RunSweep, due_markers: list[Marker]) -> object:
+    async def process(self: RunSweep, due_markers: list[Marker]) -> object:
         with suppress(RunNotFound):
             number = await self.worker.versions.newest_number()
             for marker in due_markers:
@@ -147,7 +153,7 @@ def a_renewed_claim_loses_its_guard() -> Patches:
                     await self.objects.delete(marker.key)
         return await original(self, due_markers)
 
-    yield patch(_RunSweep.process, process)
+    yield patch(RunSweep.process, process)
 
 
 @mutant(
@@ -155,14 +161,11 @@ def a_renewed_claim_loses_its_guard() -> Patches:
     breaks=(no_run_stranded,),
 )
 def markers_of_a_blocked_run_are_deleted() -> Patches:
-    async def postpone(
-        objects: Objects, ports: Ports, due_markers: list[Marker]
-    ) -> None:
-        del ports
+    async def postpone(self: RunSweep, due_markers: list[Marker]) -> None:
         for marker in due_markers:
-            await objects.delete(marker.key)
+            await self.objects.delete(marker.key)
 
-    yield patch(sweeping._postpone, postpone)
+    yield patch(RunSweep._postpone, postpone)
 
 
 @mutant(
@@ -170,16 +173,14 @@ def markers_of_a_blocked_run_are_deleted() -> Patches:
     breaks=(no_run_stranded,),
 )
 def old_marker_is_deleted_before_the_new_one_exists() -> Patches:
-    original = sweeping._postpone
+    original = RunSweep._postpone
 
-    async def postpone(
-        objects: Objects, ports: Ports, due_markers: list[Marker]
-    ) -> None:
+    async def postpone(self: RunSweep, due_markers: list[Marker]) -> None:
         for marker in due_markers:
-            await objects.delete(marker.key)
-        await original(objects, ports, due_markers)
+            await self.objects.delete(marker.key)
+        await original(self, due_markers)
 
-    yield patch(sweeping._postpone, postpone)
+    yield patch(RunSweep._postpone, postpone)
 
 
 @mutant(
@@ -187,14 +188,14 @@ def old_marker_is_deleted_before_the_new_one_exists() -> Patches:
     breaks=(no_run_stranded,),
 )
 def markers_are_deleted_before_the_run_is_read() -> Patches:
-    original = _RunSweep.process
+    original = RunSweep.process
 
-    async def process(self: _RunSweep, due_markers: list[Marker]) -> object:
+    async def process(self: RunSweep, due_markers: list[Marker]) -> object:
         for marker in due_markers:
             await self.objects.delete(marker.key)
         return await original(self, due_markers)
 
-    yield patch(_RunSweep.process, process)
+    yield patch(RunSweep.process, process)
 
 
 @mutant(
@@ -258,14 +259,14 @@ def a_second_decider_removes_the_first_ones_marker() -> Patches:
     breaks=(no_run_stranded,),
 )
 def stale_worker_deletes_the_winners_guard() -> Patches:
-    async def delete_guard(self: StoreJournal) -> None:
+    async def delete_guards(self: StoreJournal) -> None:
         run_id = self._versions.run_id
         async for key in self._objects.all_keys(layout.MARKERS_PREFIX):
             marker = layout.parse_marker(key)
             if marker is not None and (marker.reason, marker.run_id) == ("g", run_id):
                 await self._objects.delete(key)
 
-    yield patch(StoreJournal._delete_guard, delete_guard)
+    yield patch(StoreJournal._delete_own_markers, delete_guards)
 
 
 @mutant(
