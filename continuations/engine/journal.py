@@ -22,6 +22,7 @@ from continuations.ledger.arrivals import (
 )
 from continuations.ledger.claims import ClockReading, Lease
 from continuations.ledger.run_overview import read_progress
+from continuations.ledger.store_clock import StoreClock
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from continuations.core.state import RunState
     from continuations.engine.ports import Ports
+    from continuations.ledger.layout import Marker
     from continuations.ledger.objects import Objects
     from continuations.ledger.versions import LoadedVersion, Versions
     from continuations.wire.records import CancelRequest
@@ -125,9 +127,10 @@ class StoreJournal:
         self._arrival_markers = arrival_markers
         self._guarding_markers: tuple[str, ...] = ()
         self._own_markers: list[str] = []
-        # The markers of the last pause. The next version ends that pause.
+        # The markers of the last release. The next version makes them unnecessary.
         loaded_keys = loaded.marker_keys if loaded else ()
-        self.pause_markers = tuple(filter(layout.is_pause_marker, loaded_keys))
+        self.release_markers = tuple(filter(layout.is_release_marker, loaded_keys))
+        self._made_progress = False
         self._worker_id = ports.ids.new_ulid(ports.clock.now())
 
     @property
@@ -171,6 +174,7 @@ class StoreJournal:
         lease = Lease.start_now(self._ports.clock, self._lease_seconds)
         if progressed:
             self._attempt = 1
+            self._made_progress = True
         claimed = claims.claimed(
             state,
             worker=self._worker_id,
@@ -275,15 +279,40 @@ class StoreJournal:
             await self._make_guard()
             self._guarding_markers = (self.guard_key or "",)
 
-    async def make_pause_marker(self) -> None:
-        """Create the marker of a pause; it is due at once."""
+    async def make_release_marker(self) -> None:
+        """Create the marker of a release after which the run can go on at once."""
         await self.ensure_guarded()
-        now = self._ports.clock.now()
-        run_id, ulid = self.run_id, self._ports.ids.new_ulid(now)
-        marker = markers.for_pause(run_id, self.version_number + 1, now, ulid)
+        marker = self._new_release_marker()
         await markers.create(self._objects, marker)
         self._own_markers.append(marker.key)
         self._guarding_markers = (*self._guarding_markers, marker.key)
+
+    async def make_retry_marker(self, *, now: bool) -> None:
+        """Create the marker of a release after an error; it replaces all others.
+
+        It is due now, or in a minute and then each time without progress after twice
+        the time. The next worker finds it in the version and deletes it.
+        """
+        earlier = None if self._made_progress else self._loaded_release_marker
+        marker = self._new_release_marker()
+        if earlier is not None:
+            marker = marker.with_looks_of(earlier)
+        if now:
+            later = marker.postponed(layout.DUE_NOW)
+            await markers.create(self._objects, later)
+        else:
+            clock = StoreClock(self._ports.clock)
+            later = await markers.postpone(self._objects, clock, marker)
+        self._own_markers.append(later.key)
+        self._guarding_markers = (later.key,)
+
+    @property
+    def _loaded_release_marker(self) -> Marker | None:
+        return next(map(layout.parse_marker, self.release_markers), None)
+
+    def _new_release_marker(self) -> Marker:
+        ulid = self._ports.ids.new_ulid(self._ports.clock.now())
+        return markers.for_release(self.run_id, self.version_number + 1, ulid)
 
     async def _make_guard(self) -> None:
         clock = self._ports.clock

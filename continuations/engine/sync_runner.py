@@ -178,26 +178,37 @@ class Runner(Decider):
         )
 
     def sweep(
-        self, *, context: Any = None, should_pause: ShouldPause | None = None
+        self,
+        *,
+        context: Any = None,
+        should_pause: ShouldPause | None = None,
+        max_concurrent_runs: int = 8,
     ) -> SweepResult:
         """Check every run that is due, and resume those that can make progress.
 
         A run is due if it has a new decision or message, if a deadline has passed, if
         it was paused, or if its worker died. A sweep also creates objects that are
-        missing after a crash. An error of one run does not stop it. Call it regularly.
+        missing after a crash. Nothing that one run raises stops it. Call it regularly.
 
         Args:
             context: Your object for the tools, `ctx.context`. It is never stored.
+                Several runs use it at the same time.
             should_pause: As for `start`. Once it returns True, no other run is checked.
+            max_concurrent_runs: Maximum number of runs at the same time, at least 1.
 
         Returns:
-            The outcomes and errors of the runs.
+            The outcomes and errors of the runs, and the runs of other processes.
 
         Raises:
+            InvalidInput: `max_concurrent_runs` is invalid.
             StoreError: The due runs could not be listed.
         """
         return portal.run_until_complete(
-            self.async_runner.sweep(context=context, should_pause=should_pause)
+            self.async_runner.sweep(
+                context=context,
+                should_pause=should_pause,
+                max_concurrent_runs=max_concurrent_runs,
+            )
         )
 
     def serve_forever(

@@ -96,3 +96,13 @@ def is_number(value: object) -> TypeGuard[float]:
 def is_count(value: object) -> TypeGuard[int]:
     """Return whether a value is an integer, at least 1."""
     return type(value) is int and value >= 1
+
+
+def check_concurrency(max_concurrent_runs: object) -> None:
+    """Raise `InvalidInput` unless a number of concurrent runs is valid."""
+    if not is_count(max_concurrent_runs):
+        msg = (
+            "max_concurrent_runs must be an integer, at least 1, got "
+            f"{max_concurrent_runs!r}."
+        )
+        raise InvalidInput(msg)
