@@ -112,13 +112,13 @@ def find_version(
         FormatError: The manifest has a newer format.
     """
     agents = _parse_manifest(stored).agents
-    tools = agents[0]["tools"]
+    position = 0
     for name in path[1:-1]:
-        position = tools.get(name, {}).get("agent")
-        if position is None:
+        row: dict[str, Any] | None = agents[position]["tools"].get(name)
+        if row is None or "agent" not in row:
             return None
-        tools = agents[position]["tools"]
-    row = tools.get(path[-1])
+        position = row["agent"]
+    row = agents[position]["tools"].get(path[-1])
     if row is None or row["meaning"] != contract_digest[:_DIGEST_LENGTH]:
         return None
     return (row.get("version"),)

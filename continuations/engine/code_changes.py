@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from continuations.authoring.manifest import (
     compare_manifests,
@@ -18,6 +18,8 @@ from continuations.errors import FormatError
 from continuations.version import __version__
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from continuations.authoring.contract_text import Contract
     from continuations.authoring.manifest import ManifestChange
     from continuations.authoring.registry import AgentRegistry
@@ -71,7 +73,9 @@ def old_contract(state: RunState, call: CallRow, wait: Wait | None) -> Contract:
     from continuations.authoring import contract_text  # noqa: PLC0415 - rarely needed
 
     arguments = jsontext.as_object(jsontext.parse(call.arguments or "{}")) or {}
-    parameters = contract_text.parameters_in(wait.schema) if wait is not None else {}
+    parameters: Mapping[str, Any] = {}
+    if wait is not None:
+        parameters = contract_text.parameters_in(wait.schema)
     found: tuple[str | None] | None = None
     with suppress(FormatError):
         path = (*frame_path(state, call.frame_id), call.tool)

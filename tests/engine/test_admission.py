@@ -68,6 +68,14 @@ def shop() -> Shop:
     return Shop()
 
 
+def is_small(cents: int) -> bool:
+    return cents < 100
+
+
+def divide_by_zero(cents: int) -> bool:
+    return bool(cents / 0)
+
+
 def effects(environment: RunEnvironment) -> list[str]:
     return environment.effect_names()
 
@@ -161,7 +169,7 @@ def test_call_is_asked_about_if_the_code_that_begins_it_asks_for_approval(
     shop.runner(make_pay_tool(None)).start(
         "go", run_id="r1", should_pause=lambda: bool(environment.turns())
     )
-    pay = make_pay_tool(ApprovalPolicy(when=lambda cents: cents < 100))
+    pay = make_pay_tool(ApprovalPolicy(when=is_small))
 
     wait = single_wait(shop.runner(pay).resume("r1"))
 
@@ -330,7 +338,7 @@ def test_repeat_after_thirty_days_is_neither_run_nor_refused_but_asked_about(
         ),
         ({"approval": True}, {"approval": True, "version": "2"}, "version was not"),
         ({}, {"approval": True}, "accepted without an approval"),
-        ({}, {"approval": lambda cents: cents / 0}, "The approval policy raised"),
+        ({}, {"approval": divide_by_zero}, "The approval policy raised"),
     ],
 )
 def test_repeat_by_other_code_is_asked_about(
