@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from continuations.authoring.approval import ApprovalPolicy, Condition, Duration
+    from continuations.authoring.base_tool import EnabledCondition
     from continuations.authoring.context import ToolContext
     from continuations.authoring.docstring import Docstring
     from continuations.authoring.schema_tool import SchemaFunction, SchemaTool
@@ -43,6 +44,7 @@ class Tool(BaseTool, Generic[P, R]):
         timeout: See `tool`.
         verify: See `tool`.
         version: See `tool`.
+        is_enabled: See `tool`.
         scope: The local names that the annotations of a nested function use. `tool`
             passes them.
 
@@ -63,6 +65,7 @@ class Tool(BaseTool, Generic[P, R]):
         timeout: Duration | None = None,
         verify: Callable[..., Any] | None = None,
         version: str | None = None,
+        is_enabled: bool | EnabledCondition = True,
         scope: Mapping[str, Any] | None = None,
     ) -> None:
         own_name = getattr(function, "__name__", None)
@@ -78,6 +81,7 @@ class Tool(BaseTool, Generic[P, R]):
             timeout=timeout,
             verify=verify,
             version=version,
+            is_enabled=is_enabled,
         )
         self.function = function
         callables.check_tool_function(function, self.name)
@@ -106,6 +110,7 @@ class Tool(BaseTool, Generic[P, R]):
         timeout: Duration | None = None,
         verify: SchemaFunction | None = None,
         version: str | None = None,
+        is_enabled: bool | EnabledCondition = True,
     ) -> SchemaTool:
         """Make a tool from a JSON Schema and a callable.
 
@@ -131,6 +136,8 @@ class Tool(BaseTool, Generic[P, R]):
             timeout: See `tool`.
             verify: See `tool`. It is called with the same arguments as `function`.
             version: See `tool`.
+            is_enabled: See `tool`.
+        is_enabled: See `tool`.
 
         Returns:
             The tool, for `Agent(tools=[...])`.
@@ -153,6 +160,7 @@ class Tool(BaseTool, Generic[P, R]):
             timeout=timeout,
             verify=verify,
             version=version,
+            is_enabled=is_enabled,
         )
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -242,6 +250,7 @@ def tool(
     timeout: Duration | None = None,
     verify: Callable[..., Any] | None = None,
     version: str | None = None,
+    is_enabled: bool | EnabledCondition = True,
 ) -> Tool[P, R]: ...
 @overload
 def tool(
@@ -254,6 +263,7 @@ def tool(
     timeout: Duration | None = None,
     verify: Callable[..., Any] | None = None,
     version: str | None = None,
+    is_enabled: bool | EnabledCondition = True,
 ) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Make a tool from a plain or async function, or from a bound method.
@@ -283,6 +293,10 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         version: The version of the contract. Change it if the tool does something
             else under the same signature; approvals of the old version then no
             longer count.
+        is_enabled: `True`, `False`, or a plain or async function of the context that
+            returns one of them. It is called before each model turn. A tool that is
+            not enabled is not offered to the model, and a new call runs no tool. A
+            call that was approved before still runs. Default: `True`.
 
     Returns:
         A `Tool`, or a decorator if `function` is left out.

@@ -28,7 +28,8 @@ class ModelReplied:
     """A frame's model replied.
 
     `finish_reason` is the provider's reason to stop. `output_error` says why a final
-    reply does not match the agent's output type, or is `None` if it does.
+    reply is no output of the agent, or is `None`. `may_retry` says whether the model is
+    asked again after such a reply.
     """
 
     frame_id: str
@@ -36,6 +37,7 @@ class ModelReplied:
     usage: Usage
     finish_reason: str = "stop"
     output_error: str | None = None
+    may_retry: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)

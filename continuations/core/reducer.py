@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from continuations.core import tool_messages
+from continuations.core import output_retries, tool_messages
 from continuations.core.calls import (
     CLOSED_STATES,
     STATE_NAMES,
@@ -96,8 +96,12 @@ def _add_model_reply(draft: Draft, event: ModelReplied) -> None:
         ids = unique_tool_call_ids(log, message.tool_call_ids, replacements)
         if ids != message.tool_call_ids:
             message = message.with_tool_call_ids(ids)
+    frame = replace(frame, turns=frame.turns + 1, open_call_ids=call_ids)
+    draft.put_frame(frame)
+    if not call_ids and _asks_again(frame, event):
+        _ask_again(draft, frame.id, event)
+        return
     draft.append(frame.id, message)
-    draft.put_frame(replace(frame, turns=frame.turns + 1, open_call_ids=call_ids))
     for call_id, request in zip(call_ids, message.tool_calls, strict=True):
         row = CallRow(
             id=call_id,
@@ -108,8 +112,26 @@ def _add_model_reply(draft: Draft, event: ModelReplied) -> None:
             state=Proposed(),
         )
         draft.put_call(row)
+    for call_id in call_ids:
+        if tool_messages.is_cut_off(event, draft.call(call_id)):
+            _apply_call_event(draft, tool_messages.cut_off_call(event, call_id))
     if not call_ids:
         _end_frame(draft, frame.id, tool_messages.final_frame_state(message, event))
+
+
+def _asks_again(frame: FrameRow, event: ModelReplied) -> bool:
+    """Return whether the model gets another turn, because its reply is no output."""
+    has_turns = frame.max_turns is None or frame.turns < frame.max_turns
+    is_whole = not tool_messages.is_incomplete(event)
+    return event.may_retry and event.output_error is not None and has_turns and is_whole
+
+
+def _ask_again(draft: Draft, frame_id: str, event: ModelReplied) -> None:
+    # Providers refuse an empty assistant message in the middle of a transcript.
+    if not output_retries.is_empty_reply(event.message):
+        draft.append(frame_id, event.message)
+    problem = event.output_error or ""
+    draft.append(frame_id, output_retries.retry_message(problem))
 
 
 def _add_user_message(draft: Draft, event: UserMessageAdded) -> None:
@@ -135,17 +157,22 @@ def _end_frame(draft: Draft, frame_id: str, end: Returned | Errored) -> None:
         if frame.parent_call_id is None:
             _end_run(draft, ending[1])
             return
-        draft.drop_frame(frame.id)
         call = draft.call(frame.parent_call_id)
-        event = _call_event_of(call.id, ending[1])
+        event = _call_event_of(call.id, ending[1], draft, frame)
+        draft.drop_frame(frame.id)
         draft.put_call(replace(call, state=_next_call_state(draft, call, event)))
         ending = _close_turn(draft, call.frame_id)
 
 
-def _call_event_of(call_id: str, end: Returned | Errored) -> CallEvent:
+def _call_event_of(
+    call_id: str, end: Returned | Errored, draft: Draft, frame: FrameRow
+) -> CallEvent:
     if isinstance(end, Returned):
         return CallReturned(call_id=call_id, content=end.content)
-    return CallRaised(call_id=call_id, code=end.code, content=end.content)
+    # The messages of the frame go with it.
+    last_message = draft.log(frame.id).messages[-1]
+    text = tool_messages.failed_agent_text(frame, end, last_message)
+    return CallRaised(call_id=call_id, code=end.code, content=text)
 
 
 def _end_run(draft: Draft, end: Returned | Errored) -> None:
