@@ -193,6 +193,8 @@ class ModelError(ContinuationsError):
     Attributes:
         status: HTTP status of the provider's response, or `None` without a response.
         retryable: Whether the same request may succeed later without a change.
+        retry_after: Seconds after which the provider wants the next request, or
+            `None` if it does not say.
         continuation: Without a store, the `Continuation` with all work so far. With a
             store, `None`.
     """
@@ -206,10 +208,12 @@ class ModelError(ContinuationsError):
         run_id: str | None = None,
         status: int | None = None,
         retryable: bool = False,
+        retry_after: float | None = None,
     ) -> None:
         super().__init__(message, run_id=run_id)
         self.status = status
         self.retryable = retryable
+        self.retry_after = retry_after
 
 
 class AgentChanged(ContinuationsError):

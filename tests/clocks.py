@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 
 from continuations.engine.ports import SystemClock
@@ -21,6 +22,11 @@ class ManualClock:
     def elapsed(self) -> float:
         """Return the elapsed clock's seconds."""
         return self.seconds
+
+    async def sleep(self, seconds: float) -> None:
+        """Move the clock; no time passes outside."""
+        self.seconds += seconds
+        await asyncio.sleep(0)
 
 
 class OffsetClock(SystemClock):

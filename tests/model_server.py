@@ -46,6 +46,9 @@ if TYPE_CHECKING:
 # With `hang_up` the connection is closed without a response.
 Rule: TypeAlias = Callable[[list[dict[str, Any]], str], Mapping[str, Any]]
 
+# A rule that gets the whole request, in place of the script.
+SettingsRule: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+
 # A key is a part of the system prompt, or the whole name of the model. The key "" fits
 # every request. The reply with index k is returned while the conversation has k
 # assistant messages.
@@ -85,10 +88,12 @@ class ModelServer:
         log: Path | None = None,
         port: int = 0,
         keep_requests: bool = True,
+        settings_rule: SettingsRule | None = None,
     ) -> None:
         self.key = key
         self.requests: list[dict[str, Any]] = []
         self._rule: Rule = script if callable(script) else rule_from_script(script)
+        self._settings_rule = settings_rule
         self._log = log
         self._keep_requests = keep_requests
         self._recording = threading.Lock()
@@ -153,7 +158,11 @@ class ModelServer:
 
     def _scripted_response(self, request: dict[str, Any], size: int) -> HttpResponse:
         try:
-            reply = self._rule(request["messages"], request["model"])
+            reply = (
+                self._rule(request["messages"], request["model"])
+                if self._settings_rule is None
+                else self._settings_rule(request)
+            )
             return _make_response(reply, request, size)
         except Exception as error:
             # An error of the test. Clients do not retry this status.

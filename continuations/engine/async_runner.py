@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.engine.async_decider import AsyncDecider
 from continuations.engine.ports import Ports
-from continuations.engine.worker_options import WorkerOptions
+from continuations.engine.worker_options import DEFAULT_PATIENCE, WorkerOptions
 from continuations.errors import StaleRun
 from continuations.ledger import layout
 from continuations.ledger.objects import Objects, to_store
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import timedelta
     from os import PathLike
 
     from continuations.authoring.agent import Agent
@@ -47,6 +48,9 @@ class AsyncRunner(AsyncDecider):
         max_attempts: How many times in a row a run's worker may die without progress
             before the run fails, at least 1.
         max_depth: Maximum number of levels of agents, or `None` for no limit.
+        patience: How long a worker repeats a model request that failed and may succeed
+            later (rate limits, outages), as a timedelta or seconds, up to an hour.
+            After that, `ModelError` is raised. 0: no repetition.
         notify: A function or coroutine function that is called with each new `Wait`
             once it is stored. Exceptions that it raises are logged.
         clock: The clocks of this machine, for tests.
@@ -56,7 +60,7 @@ class AsyncRunner(AsyncDecider):
         InvalidInput: An argument is invalid.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what an application may choose, all by keyword
         self,
         agents: Agent | Sequence[Agent],
         *,
@@ -64,6 +68,7 @@ class AsyncRunner(AsyncDecider):
         lease: float = 30.0,
         max_attempts: int = 5,
         max_depth: int | None = None,
+        patience: timedelta | float = DEFAULT_PATIENCE,
         notify: Notify | None = None,
         clock: Clock | None = None,
         ids: IdGenerator | None = None,
@@ -73,7 +78,10 @@ class AsyncRunner(AsyncDecider):
             Objects(to_store(store)),
             Ports.with_defaults(clock=clock, ids=ids, notify=notify),
             WorkerOptions.validate(
-                lease=lease, max_attempts=max_attempts, max_depth=max_depth
+                lease=lease,
+                max_attempts=max_attempts,
+                max_depth=max_depth,
+                patience=patience,
             ),
         )
 

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
+import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from continuations.errors import ClockOff, StaleRun, StoreUnavailable
+from continuations.engine.side_task import with_side_task
+from continuations.errors import (
+    ClockOff,
+    Inconclusive,
+    StaleRun,
+    StoreError,
+    StoreUnavailable,
+)
 from continuations.ledger import claims, layout, markers
 from continuations.ledger.arrivals import read_cancel_request
 from continuations.ledger.claims import ClockReading, Lease
@@ -21,7 +28,11 @@ if TYPE_CHECKING:
     from continuations.ledger.versions import LoadedVersion, Versions
     from continuations.wire.records import CancelRequest
 
+_log = logging.getLogger("continuations")
 _MAX_SLOW_CLAIMS = 5
+# Seconds between two tries of a commit while the store is down: the first and the
+# longest. A store with retries of its own has already retried within each try.
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 1.0
 
 
 class Journal(Protocol):
@@ -103,6 +114,11 @@ class StoreJournal:
         self._worker_id = ports.ids.new_ulid(ports.clock.now())
 
     @property
+    def run_id(self) -> str:
+        """The id of the run."""
+        return self._versions.run_id
+
+    @property
     def holds_a_claim(self) -> bool:
         """Whether this worker has claimed the run and not released it."""
         return self._lease is not None
@@ -134,9 +150,8 @@ class StoreJournal:
         must stop.
         """
         first = self._lease is None
-        clock = self._ports.clock
         await self.ensure_guarded()
-        lease = Lease.start_now(clock, self._lease_seconds)
+        lease = Lease.start_now(self._ports.clock, self._lease_seconds)
         if progressed:
             self._attempt = 0
         claimed = claims.claimed(
@@ -145,13 +160,9 @@ class StoreJournal:
             lease=lease,
             attempt=self._attempt,
         )
-        sent_at = clock.now()
         try:
-            self.loaded, cancel_request = await asyncio.gather(
-                self._versions.append(
-                    self.loaded, claimed, at=sent_at, marker_keys=self._guarding_markers
-                ),
-                _no_cancel_request() if first else self._read_cancel_request(),
+            sent_at, cancel_request = await with_side_task(
+                self._append(claimed), self._cancel_request_if_readable(first=first)
             )
         except StaleRun:
             await self._delete_guard()
@@ -165,12 +176,43 @@ class StoreJournal:
 
     async def commit_and_release(self, state: RunState) -> None:
         """Commit a suspended or ended state, without a claim."""
-        self.loaded = await self._versions.append(
-            self.loaded,
-            claims.released(state),
-            at=self._ports.clock.now(),
-            marker_keys=self._guarding_markers,
-        )
+        await self._append(claims.released(state))
+        self._lease = None
+
+    async def _append(self, state: RunState) -> datetime:
+        """Create the next version; while the claim lasts, also if the store is down.
+
+        A tool's result that is not stored is lost, so the limit is a time and not a
+        number of tries. Returns the time at which the last try began.
+        """
+        at = self._ports.clock.now()
+        pause, may_be_stored = _FIRST_PAUSE, False
+        while True:
+            sent_at = self._ports.clock.now()
+            try:
+                self.loaded = await self._versions.append(
+                    self.loaded,
+                    state,
+                    at=at,
+                    marker_keys=self._guarding_markers,
+                    may_be_stored=may_be_stored,
+                )
+            except (StoreUnavailable, Inconclusive) as error:
+                if self._lease is None or self._lease.seconds_left <= pause:
+                    raise
+                if pause == _FIRST_PAUSE:
+                    _log.warning(
+                        "run %s: version %s is not stored yet and is tried again until "
+                        "the claim ends: %s",
+                        self.run_id,
+                        self.version_number + 1,
+                        error,
+                    )
+                may_be_stored = may_be_stored or isinstance(error, Inconclusive)
+            else:
+                return sent_at
+            await self._ports.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def ensure_guarded(self) -> None:
         """Create a marker that guards the next version, unless there is one.
@@ -196,7 +238,7 @@ class StoreJournal:
         """Create the marker of a pause; it is due at once."""
         await self.ensure_guarded()
         now = self._ports.clock.now()
-        run_id, ulid = self._versions.run_id, self._ports.ids.new_ulid(now)
+        run_id, ulid = self.run_id, self._ports.ids.new_ulid(now)
         marker = markers.for_pause(run_id, self.version_number + 1, now, ulid)
         await markers.create(self._objects, marker)
         self._guarding_markers = (*self._guarding_markers, marker.key)
@@ -206,7 +248,7 @@ class StoreJournal:
         now = clock.now()
         lease = Lease.start_now(clock, self._lease_seconds)
         marker = markers.guard(
-            self._versions.run_id,
+            self.run_id,
             self.version_number + 1,
             lease.until,
             self._ports.ids.new_ulid(now),
@@ -230,11 +272,11 @@ class StoreJournal:
         if self._slow_claims < _MAX_SLOW_CLAIMS:
             return
         msg = (
-            f"run {self._versions.run_id}: the store is too slow for lease="
+            f"run {self.run_id}: the store is too slow for lease="
             f"{self._lease_seconds:g}. {self._slow_claims} times in a row, half of the "
             "claim was over when it was taken. Nothing ran. Use a longer lease."
         )
-        raise StoreUnavailable(msg, run_id=self._versions.run_id)
+        raise StoreUnavailable(msg, run_id=self.run_id)
 
     def _check_clock(self, sent_at: datetime) -> None:
         self._check_time(sent_at, self.loaded.store_time if self.loaded else None)
@@ -244,20 +286,31 @@ class StoreJournal:
         self._check_clock_reading(ClockReading(sent_at, store_time, now, resolution))
 
     def _check_clock_reading(self, reading: ClockReading) -> None:
-        claims.check_clock(reading, self._lease_seconds, self._versions.run_id)
+        claims.check_clock(reading, self._lease_seconds, self.run_id)
         if reading.store_time is not None:
             self._clock_uncertainty = reading.uncertainty
 
     async def _check_still_newest(self) -> CancelRequest | None:
-        run_id = self._versions.run_id
+        run_id = self.run_id
         progress = await read_progress(self._objects, run_id)
         if progress.newest_number != self.version_number:
             raise self._versions.stale_error(self.version_number)
         return await self._read_cancel_request() if progress.may_be_cancelled else None
 
+    async def _cancel_request_if_readable(self, *, first: bool) -> CancelRequest | None:
+        """Return a cancel request; `None` if the store does not return it now.
+
+        The version beside it may hold the result of a call. It must not fail because of
+        this read; the next commit reads the request again.
+        """
+        if first:
+            return None  # the listing after the first commit shows a request
+        try:
+            return await self._read_cancel_request()
+        except StoreError as error:
+            run_id = self.run_id
+            _log.warning("run %s: the cancel request was not read: %s", run_id, error)
+            return None
+
     async def _read_cancel_request(self) -> CancelRequest | None:
-        return await read_cancel_request(self._objects, self._versions.run_id)
-
-
-async def _no_cancel_request() -> None:
-    return None
+        return await read_cancel_request(self._objects, self.run_id)

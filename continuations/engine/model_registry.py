@@ -2,27 +2,90 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from continuations.authoring import callables
 from continuations.core.model_protocol import ModelReply
+from continuations.engine.run_options import never_pause
 from continuations.errors import ModelError
 
 if TYPE_CHECKING:
     from continuations.authoring.tool_protocol import AgentProtocol
     from continuations.core.model_protocol import Model, ModelRequest
+    from continuations.engine.run_options import ShouldPause
+    from continuations.ledger.claims import Clock
+    from continuations_storage.retry_policy import RetryState
+
+# The limits of the random wait before a retry: the first one, and all of them. A wait
+# that the provider asks for is added.
+_FIRST_DELAY, _MAX_DELAY = 1.0, 8.0
+_MAX_ATTEMPTS = 100
+_PAUSE_CHECK_INTERVAL = 0.25
 
 
 class ModelRegistry:
-    """Requests replies; makes the adapter of a named model on its first request."""
+    """Requests replies; makes the adapter of a named model on its first request.
 
-    def __init__(self) -> None:
+    A request that failed and may succeed later is repeated for `patience` seconds.
+    """
+
+    def __init__(self, patience: float, clock: Clock) -> None:
+        self._patience = patience
+        self._clock = clock
         self._by_name: dict[str, Model] = {}
 
     async def get_reply(
+        self,
+        agent: AgentProtocol,
+        request: ModelRequest,
+        should_pause: ShouldPause = never_pause,
+    ) -> ModelReply:
+        """Return the reply of an agent's model; raises only `ModelError`.
+
+        No retry begins once `should_pause` returns True.
+        """
+        retries = None
+        while True:
+            try:
+                return await self._request_once(agent, request)
+            except ModelError as error:
+                if not error.retryable or should_pause():
+                    raise
+                retries = retries or self._begin_retries(request.run_id, should_pause)
+                may_retry = await retries.wait_for_retry(error.retry_after or 0.0)
+                if not may_retry or should_pause():
+                    raise
+
+    def _begin_retries(self, run_id: str, should_pause: ShouldPause) -> RetryState:
+        """Begin to count the patience: the first request has just failed."""
+        import random  # noqa: PLC0415 - rarely needed
+
+        from continuations_storage.retry_policy import RetryPolicy  # noqa: PLC0415
+
+        async def sleep(seconds: float) -> None:
+            until = self._clock.elapsed() + seconds
+            # `should_pause` is a function of the application, so it is polled.
+            while not should_pause():
+                left = until - self._clock.elapsed()
+                if left <= 0:
+                    break
+                await asyncio.sleep(min(left, _PAUSE_CHECK_INTERVAL))
+
+        return RetryPolicy(
+            max_attempts=_MAX_ATTEMPTS,
+            max_seconds=self._patience,
+            first_delay=_FIRST_DELAY,
+            max_delay=_MAX_DELAY,
+            clock=self._clock.elapsed,
+            sleep=sleep,
+            # Seeded, so that a test can replay it. Runs do not retry together.
+            random_fraction=random.Random(run_id).random,  # noqa: S311 - no secret
+        ).begin()
+
+    async def _request_once(
         self, agent: AgentProtocol, request: ModelRequest
     ) -> ModelReply:
-        """Return the reply of an agent's model; raises only `ModelError`."""
         model = self._model_of(agent, request)
         try:
             reply = await model.reply(request)

@@ -182,7 +182,9 @@ class Performer:
             agent=agent.name,
             run_id=state.run.id,
         )
-        reply = await self.model_registry.get_reply(agent, request)
+        reply = await self.model_registry.get_reply(
+            agent, request, self.run_options.should_pause
+        )
         return ModelReplied(
             frame_id=frame_id,
             message=reply.message,

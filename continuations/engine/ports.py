@@ -1,10 +1,11 @@
-"""The engine's connections to the machine: clocks, new ids and the notify function.
+"""The engine's connections to the machine: clocks, sleep, new ids and `notify`.
 
 They are parameters, so that a test can replay a schedule.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from continuations.ledger.claims import Clock
 
     Notify = Callable[[Wait], Awaitable[None] | None]
+    Sleep = Callable[[float], Awaitable[None]]
 
 # CLOCK_BOOTTIME includes the time in which the machine sleeps. macOS does not have it;
 # there CLOCK_MONOTONIC includes that time.
@@ -71,11 +73,14 @@ class Ports:
         clock: The wall clock and the elapsed clock.
         ids: Makes new ids.
         notify: Called with each new wait once it is stored, or `None`.
+        sleep: Waits for a number of seconds. A clock with a method `sleep` brings its
+            own, so that a test does not wait.
     """
 
     clock: Clock = field(default_factory=SystemClock)
     ids: IdGenerator = field(default_factory=SystemIdGenerator)
     notify: Notify | None = None
+    sleep: Sleep = asyncio.sleep
 
     @classmethod
     def with_defaults(
@@ -100,5 +105,8 @@ class Ports:
             )
             raise InvalidInput(msg)
         return cls(
-            clock=clock or SystemClock(), ids=ids or SystemIdGenerator(), notify=notify
+            clock=clock or SystemClock(),
+            ids=ids or SystemIdGenerator(),
+            notify=notify,
+            sleep=getattr(clock, "sleep", asyncio.sleep),
         )

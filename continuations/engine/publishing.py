@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 from continuations.authoring import callables
 from continuations.core.run import ENDED_STATUSES
 from continuations.engine.deadlines import deadline_key
-from continuations.ledger import waits
+from continuations.engine.side_task import with_side_task
+from continuations.errors import ContinuationsError, StoreError
+from continuations.ledger import layout, waits
 from continuations.ledger.arrivals import Arrivals, read_arrivals
 from continuations.ledger.objects import AlreadyExists
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from continuations.core.state import RunState
     from continuations.core.waits import Wait
@@ -83,7 +85,11 @@ class Publisher:
             The decisions, messages and cancel request that arrived in the meantime.
         """
         was_running = before.run.status == "running"
-        await journal.commit_and_release(state)
+        # The decisions are recorded, so these objects may go before the version exists.
+        decided = [layout.wait_key(wait_id) for wait_id in arrived.decisions]
+        _, cleaned = await with_side_task(
+            journal.commit_and_release(state), self._delete(journal, decided)
+        )
         new = [
             wait
             for key, wait in state.waits.items()
@@ -92,14 +98,20 @@ class Publisher:
         await publish_waits(self.objects, new)
         await notify_waits(self.ports.notify, new)
         closed = [wait for key, wait in before.waits.items() if key not in state.waits]
-        await waits.delete(self.objects, (wait.id for wait in closed))
         arrived_since = Arrivals()
         if state.run.status not in ENDED_STATUSES:
             assert journal.loaded is not None  # noqa: S101 - it was just committed
-            arrived_since = await read_arrivals(self.objects, journal.loaded.state)
-            # A process that read the version may decide before the wait object exists.
-            await waits.delete(self.objects, arrived_since.decisions)
-        await self.delete_markers(journal, arrived, closed)
+            try:
+                arrived_since = await read_arrivals(self.objects, journal.loaded.state)
+            except StoreError as error:
+                # The outcome is stored. All markers stay, so a sweep looks again.
+                _log.warning("run %s: no look at its arrivals: %s", state.run.id, error)
+                return arrived_since
+        # A process that read the version may decide before the wait object exists.
+        done = {*(wait.id for wait in closed), *arrived_since.decisions}
+        keys = [layout.wait_key(each) for each in sorted(done - {*arrived.decisions})]
+        if await self._delete(journal, keys) and cleaned:
+            await self.delete_markers(journal, arrived, closed)
         return arrived_since
 
     async def commit_after_model_error(
@@ -126,5 +138,26 @@ class Publisher:
             *journal.pause_markers,
             journal.guard_key or "",
         }
-        for key in sorted(key for key in keys if key):
-            await self.objects.delete(key)
+        await self._delete(journal, sorted(key for key in keys if key))
+
+    async def _delete(self, journal: StoreJournal, keys: Sequence[str]) -> bool:
+        """Delete objects that are done; return whether all are deleted.
+
+        An error is logged and changes no outcome: the version is committed, or its
+        commit raises. A sweep deletes what is left, because its marker is left too.
+        """
+        deletes = (self.objects.delete(key) for key in keys)
+        results = await asyncio.gather(*deletes, return_exceptions=True)
+        errors = [each for each in results if isinstance(each, BaseException)]
+        for error in errors:
+            if not isinstance(error, ContinuationsError):
+                raise error
+        if errors:
+            _log.warning(
+                "run %s: %s of its wait objects and markers that are done could not be "
+                "deleted, and a later sweep will delete them: %s",
+                journal.run_id,
+                len(errors),
+                errors[0],
+            )
+        return not errors

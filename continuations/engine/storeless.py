@@ -23,6 +23,7 @@ from continuations.engine.ports import Ports
 from continuations.engine.run_loop import RunLoop
 from continuations.engine.run_options import RunOptions
 from continuations.engine.stack_binding import StackBinding
+from continuations.engine.worker_options import DEFAULT_PATIENCE
 from continuations.errors import InvalidInput, WaitNotFound
 from continuations.ledger import claims
 from continuations.ledger.decisions import build_decision
@@ -229,7 +230,8 @@ async def _run_loop(
     changes: tuple[ManifestChange, ...],
 ) -> Outcome:
     stack_binding = StackBinding(AgentRegistry([agent]))
-    performer = Performer(stack_binding, ports, ModelRegistry(), run_options, max_depth)
+    models = ModelRegistry(DEFAULT_PATIENCE.total_seconds(), ports.clock)
+    performer = Performer(stack_binding, ports, models, run_options, max_depth)
     loop = RunLoop(state, performer, NoJournal())
     await loop.run()
     state = loop.state

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 from continuations.engine import portal
 from continuations.engine.async_runner import AsyncRunner
 from continuations.engine.sync_decider import Decider
+from continuations.engine.worker_options import DEFAULT_PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import timedelta
     from os import PathLike
 
     from continuations.authoring.agent import Agent
@@ -41,6 +43,9 @@ class Runner(Decider):
         max_attempts: How many times in a row a run's worker may die without progress
             before the run fails, at least 1.
         max_depth: Maximum number of levels of agents, or `None` for no limit.
+        patience: How long a worker repeats a model request that failed and may succeed
+            later (rate limits, outages), as a timedelta or seconds, up to an hour.
+            After that, `ModelError` is raised. 0: no repetition.
         notify: A function or coroutine function that is called with each new `Wait`
             once it is stored. Exceptions that it raises are logged.
         clock: The clocks of this machine, for tests.
@@ -53,7 +58,7 @@ class Runner(Decider):
         InvalidInput: An argument is invalid.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what an application may choose, all by keyword
         self,
         agents: Agent | Sequence[Agent],
         *,
@@ -61,6 +66,7 @@ class Runner(Decider):
         lease: float = 30.0,
         max_attempts: int = 5,
         max_depth: int | None = None,
+        patience: timedelta | float = DEFAULT_PATIENCE,
         notify: Notify | None = None,
         clock: Clock | None = None,
         ids: IdGenerator | None = None,
@@ -71,6 +77,7 @@ class Runner(Decider):
             lease=lease,
             max_attempts=max_attempts,
             max_depth=max_depth,
+            patience=patience,
             notify=notify,
             clock=clock,
             ids=ids,

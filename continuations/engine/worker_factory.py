@@ -37,7 +37,7 @@ class WorkerFactory:
     ) -> None:
         self._root_agents = _agent_list(agents)
         self._agent_registry = AgentRegistry(self._root_agents)
-        self._model_registry = ModelRegistry()
+        self._model_registry = ModelRegistry(options.patience, ports.clock)
         self._objects = objects
         self._ports = ports
         self._options = options

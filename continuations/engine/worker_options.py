@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeGuard
+from datetime import timedelta
+from typing import TypeGuard
 
 from continuations.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from datetime import timedelta
 
 # A shorter claim ends before a slow store has responded. A longer claim blocks a run
 # for days after its worker died.
 MIN_LEASE, MAX_LEASE = 0.1, 86_400.0
+# A process that waits costs money: a longer outage is for the next sweep.
+MAX_PATIENCE = 3_600.0
+DEFAULT_PATIENCE = timedelta(seconds=30)
 # No call starts in the second half of a claim, nor in the time by which the clock check
 # is uncertain. A sixth of the claim must remain.
 _RESOLUTIONS_IN_LEASE = 3
@@ -27,15 +28,17 @@ class WorkerOptions:
         lease: Length of a claim in seconds.
         max_attempts: How many times in a row a run's worker may die without progress.
         max_depth: Maximum number of levels of agents, or `None` for no limit.
+        patience: How many seconds a failed model request is repeated.
     """
 
     lease: float
     max_attempts: int
     max_depth: int | None
+    patience: float
 
     @classmethod
     def validate(
-        cls, *, lease: object, max_attempts: object, max_depth: object
+        cls, *, lease: object, max_attempts: object, max_depth: object, patience: object
     ) -> WorkerOptions:
         """Return valid options; raises `InvalidInput`."""
         if not is_number(lease) or not MIN_LEASE <= lease <= MAX_LEASE:
@@ -52,7 +55,12 @@ class WorkerOptions:
                 f"got {max_depth!r}."
             )
             raise InvalidInput(msg)
-        return cls(lease=float(lease), max_attempts=max_attempts, max_depth=max_depth)
+        return cls(
+            lease=float(lease),
+            max_attempts=max_attempts,
+            max_depth=max_depth,
+            patience=_patience_seconds(patience),
+        )
 
     def check_lease(self, time_resolution: timedelta) -> None:
         """Raise `InvalidInput` if a store with this resolution cannot carry claims."""
@@ -65,6 +73,17 @@ class WorkerOptions:
                 "checked for a shorter claim."
             )
             raise InvalidInput(msg)
+
+
+def _patience_seconds(patience: object) -> float:
+    seconds = patience.total_seconds() if isinstance(patience, timedelta) else patience
+    if is_number(seconds) and 0 <= seconds <= MAX_PATIENCE:
+        return float(seconds)
+    msg = (
+        f"patience must be a timedelta or seconds, from 0 to {MAX_PATIENCE:g} seconds, "
+        f"got {patience!r}."
+    )
+    raise InvalidInput(msg)
 
 
 def is_number(value: object) -> TypeGuard[float]:

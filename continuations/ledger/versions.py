@@ -149,6 +149,7 @@ class Versions:
         *,
         at: datetime,
         marker_keys: tuple[str, ...] = (),
+        may_be_stored: bool = False,
     ) -> LoadedVersion:
         """Create the next version, or the first one.
 
@@ -157,17 +158,20 @@ class Versions:
             state: The new state.
             at: The time of the version.
             marker_keys: The keys of the markers that point at the run.
+            may_be_stored: Whether an append with the same arguments was `Inconclusive`.
+                If that one was stored, this append succeeds.
 
         Raises:
             StaleRun: Another process created this version; nothing was written.
             Corrupt: The key exists but is not listed.
             Inconclusive, StoreUnavailable: The caller must stop and read the run again.
         """
-        if previous is None:
-            return await self._create(1, 1, (), state, at, marker_keys)
-        number = previous.number + 1
+        number, root = 1, 1
+        chain: tuple[RebuiltVersion, ...] = ()
+        if previous is not None:
+            number, root, chain = previous.number + 1, previous.root, previous.chain
         return await self._create(
-            number, previous.root, previous.chain, state, at, marker_keys
+            number, root, chain, state, at, marker_keys, may_be_stored=may_be_stored
         )
 
     async def append_root(
@@ -187,6 +191,8 @@ class Versions:
         state: RunState,
         at: datetime,
         marker_keys: tuple[str, ...],
+        *,
+        may_be_stored: bool = False,
     ) -> LoadedVersion:
         base = fenwick.base(number, root)
         step = next((step for step in chain if step.number == base), None)
@@ -203,27 +209,31 @@ class Versions:
             markers=marker_keys,
         )
         body = encode_version(header, diff(step.state if step else None, state))
+        store_time: datetime | None = None
         try:
             store_time = await self._objects.create(
                 layout.version_key(self.run_id, number), body
             )
         except AlreadyExists:
-            if await self.newest_number() < number:
-                key = layout.version_key(self.run_id, number)
-                msg = (
-                    f"Version {number} of run {self.run_id} was not written: {key} "
-                    "exists but the store does not list it, so continuations did not "
-                    f"write it. Move it out of {layout.run_prefix(self.run_id)} and "
-                    "try again."
-                )
-                raise Corrupt(msg, run_id=self.run_id) from None
-            raise self.stale_error(number - 1) from None
+            if not (may_be_stored and await self._read(number) == body):
+                raise await self._taken_error(number) from None
         kept = frozenset(fenwick.chain(number, root))
         chain = tuple(step for step in chain if step.number in kept)
         new = RebuiltVersion(number, state, object_digest(body))
         return LoadedVersion(
             number, root, state, (*chain, new), marker_keys, store_time
         )
+
+    async def _taken_error(self, number: int) -> StaleRun | Corrupt:
+        if await self.newest_number() >= number:
+            return self.stale_error(number - 1)
+        key = layout.version_key(self.run_id, number)
+        msg = (
+            f"Version {number} of run {self.run_id} was not written: {key} exists but "
+            "the store does not list it, so continuations did not write it. Move it "
+            f"out of {layout.run_prefix(self.run_id)} and try again."
+        )
+        return Corrupt(msg, run_id=self.run_id)
 
     def run_not_found_error(self) -> RunNotFound:
         """Return the error for a run that has no version."""

@@ -12,40 +12,64 @@ from continuations.core import jsontext
 from continuations.core.messages import MalformedMessage, Message
 from continuations.core.model_protocol import ModelReply
 from continuations.core.usage import Usage
+from continuations.models import chat_stream
+from continuations.models.lenient_message import with_standard_forms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+# The provider stopped the reply before its end. The engine says what that means.
+_TRUNCATIONS = frozenset({"length", "content_filter"})
 
 
 class UnusableReply(ValueError):
     """A response without a usable reply.
 
-    `provider_text` is the provider's own error text, if there is one. Redact it before
-    it is shown.
+    Attributes:
+        provider_text: The provider's own error text, if there is one. Redact it before
+            it is shown.
+        retryable: Whether the same request may get a usable reply.
     """
 
-    def __init__(self, reason: str, *, provider_text: str = "") -> None:
+    def __init__(
+        self, reason: str, *, provider_text: str = "", retryable: bool = True
+    ) -> None:
         super().__init__(reason)
         self.provider_text = provider_text
+        self.retryable = retryable
 
 
-def parse_completion(body: bytes) -> ModelReply:
-    """Return the reply in the JSON of a completion; raises `UnusableReply`."""
+def parse_completion(body: bytes, *, output_tool: str | None = None) -> ModelReply:
+    """Return the reply in the JSON of a completion; raises `UnusableReply`.
+
+    Args:
+        body: The body of the response.
+        output_tool: The name of the tool that takes the final reply, if the request
+            offered one. Its arguments become the content of the reply.
+    """
     try:
-        completion: Any = jsontext.parse(body)
+        completion: Any = _parse_body(body)
         choice = _first_choice(completion)
-        message = Message.from_mapping(_assistant_message(choice.get("message")))
+        fields = _assistant_fields(choice.get("message"))
+        if output_tool is not None:
+            fields = _with_output_as_content(fields, output_tool)
+        finish = choice.get("finish_reason")
+        if not isinstance(finish, str):
+            finish = "tool_calls" if fields.get("tool_calls") else "stop"
+        message = Message.from_mapping(_with_content(fields, finish))
     except jsontext.NotJson:
         raise UnusableReply("the response is not JSON") from None
     except MalformedMessage as error:
         raise UnusableReply(f"the assistant message is not valid: {error}") from None
-    finish = choice.get("finish_reason")
-    if not isinstance(finish, str):
-        finish = "tool_calls" if message.tool_call_ids else "stop"
-    _check_not_empty(message, finish)
     return ModelReply(
         message=message, usage=_usage(completion.get("usage")), finish_reason=finish
     )
+
+
+def _parse_body(body: bytes) -> Any:
+    if chat_stream.is_event_stream(body):
+        return chat_stream.completion_of_stream(body)
+    return jsontext.parse(body)
 
 
 def error_text(body: object) -> str:
@@ -75,27 +99,54 @@ def _first_choice(completion: object) -> Mapping[str, Any]:
     raise UnusableReply("the response is not a chat completion")
 
 
-def _assistant_message(message: object) -> Mapping[str, Any]:
+def _assistant_fields(message: object) -> dict[str, Any]:
     if not isinstance(message, dict):
         raise UnusableReply("the response has no message")
-    fields = cast("Mapping[str, Any]", message)
-    if fields.get("role") != "assistant":
+    fields = with_standard_forms(cast("Mapping[str, Any]", message))
+    if fields["role"] != "assistant":
         raise UnusableReply("the message is not an assistant message")
-    if fields.get("tool_calls", True):
+    return fields
+
+
+def _with_output_as_content(fields: dict[str, Any], output_tool: str) -> dict[str, Any]:
+    """Return a message in which a call of the output tool is the final reply.
+
+    Beside other calls the output is too early: it is left out, and the model gives it
+    after their results.
+    """
+    calls = jsontext.as_array(fields.get("tool_calls")) or ()
+    others = [
+        call for call in calls if _called_function(call).get("name") != output_tool
+    ]
+    if len(others) == len(calls):
         return fields
-    # Some providers send an empty list and refuse it in the next request ("Invalid
-    # 'messages[1].tool_calls': empty array", OpenAI).
-    return {name: value for name, value in fields.items() if name != "tool_calls"}
+    rest = {name: value for name, value in fields.items() if name != "tool_calls"}
+    if others:
+        return {**rest, "tool_calls": others}
+    return {**rest, "content": _called_function(next(iter(calls))).get("arguments")}
 
 
-def _check_not_empty(message: Message, finish_reason: str) -> None:
-    # In the next request an empty message is refused, each time ("Invalid value for
-    # 'content': expected a string, got null", OpenAI). To a person it says nothing.
-    data = message.data
-    if not message.tool_call_ids and all(
-        data.get(name) is None for name in ("content", "refusal", "audio")
+def _called_function(call: object) -> Mapping[str, Any]:
+    fields = jsontext.as_object(call) or {}
+    return jsontext.as_object(fields.get("function")) or {}
+
+
+def _with_content(fields: dict[str, Any], finish_reason: str) -> dict[str, Any]:
+    """Return a message with content; raises `UnusableReply` for an empty message.
+
+    In the next request an empty message is refused, each time ("Invalid value for
+    'content': expected a string, got null", OpenAI). To a person it says nothing.
+    """
+    if fields.get("tool_calls") or any(
+        fields.get(name) is not None for name in ("content", "refusal")
     ):
-        raise UnusableReply(f"the message is empty (finish_reason {finish_reason!r})")
+        return fields
+    if fields.get("audio") is not None:
+        reason = '"audio" has no "transcript", and only text can be used'
+        raise UnusableReply(reason, retryable=False)
+    if finish_reason in _TRUNCATIONS:
+        return {**fields, "content": ""}
+    raise UnusableReply(f"the message is empty (finish_reason {finish_reason!r})")
 
 
 def _usage(data: object) -> Usage:

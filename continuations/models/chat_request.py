@@ -12,12 +12,15 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
+from continuations.core.model_protocol import ToolSpec
+from continuations.models.strict_schema import to_strict_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from continuations.core.messages import Message
-    from continuations.core.model_protocol import ModelRequest, OutputSchema, ToolSpec
+    from continuations.core.model_protocol import ModelRequest, OutputSchema
+    from continuations.models.dialect import ChatDialect
 
 # The adapter sets these fields. It does not read streams.
 _RESERVED_FIELDS = frozenset({"model", "messages", "tools", "stream"})
@@ -28,7 +31,9 @@ class InvalidModelSettings(ValueError):
     """Settings that cannot be part of a request."""
 
 
-def build_request_body(model: str, request: ModelRequest) -> bytes:
+def build_request_body(
+    model: str, request: ModelRequest, dialect: ChatDialect
+) -> bytes:
     """Return the body of a request, in UTF-8; raises `InvalidModelSettings`.
 
     `create` puts `service_tier` before the messages and all other settings after
@@ -40,11 +45,16 @@ def build_request_body(model: str, request: ModelRequest) -> bytes:
     if clash:
         msg = f"settings must not contain {', '.join(clash)}: the adapter sets them"
         raise InvalidModelSettings(msg)
-    if request.output_schema is not None:
-        settings.setdefault("response_format", _response_format(request.output_schema))
+    output = None if "response_format" in settings else request.output_schema
+    tools = [*request.tools]
+    if output is not None and dialect.output == "tool":
+        tools.append(_output_tool(output, output_tool_name(request)))
+    elif output is not None:
+        strict = dialect.output == "strict"
+        settings["response_format"] = _response_format(output, strict=strict)
     before = {k: settings.pop(k) for k in ("service_tier",) if k in settings}
-    if request.tools:
-        settings["tools"] = [_tool_json(spec) for spec in request.tools]
+    if tools:
+        settings["tools"] = [_tool_json(spec) for spec in tools]
     try:
         head = jsontext.dump({"model": model, **before})
         tail = jsontext.dump(dict(sorted(settings.items())))
@@ -52,15 +62,34 @@ def build_request_body(model: str, request: ModelRequest) -> bytes:
         msg = f"settings and tools must be JSON: {error}"
         raise InvalidModelSettings(msg) from None
     rest = f",{tail[1:]}" if settings else "}"
-    return _encode_utf8(
-        f'{head[:-1]},"messages":[{_messages_json(request.messages)}]{rest}'
+    messages = _messages_json(request.messages, null_content=dialect.null_content)
+    return _encode_utf8(f'{head[:-1]},"messages":[{messages}]{rest}')
+
+
+def output_tool_name(request: ModelRequest) -> str:
+    """Return the name of the tool that takes the final reply; no other tool has it."""
+    names = {spec.name for spec in request.tools}
+    name = "final_output"
+    while name in names:
+        name += "_"
+    return name
+
+
+def _output_tool(output: OutputSchema, name: str) -> ToolSpec:
+    return ToolSpec(
+        name=name,
+        description="Give the final reply: call this tool once, when all is done.",
+        parameters=output.schema,
     )
 
 
-def _response_format(output: OutputSchema) -> Mapping[str, Any]:
-    # Not in OpenAI's strict mode, which refuses most schemas (it wants every property
-    # required and no others allowed): the engine validates the reply.
-    json_schema = {"name": output.name, "schema": dict(output.schema), "strict": False}
+def _response_format(output: OutputSchema, *, strict: bool) -> Mapping[str, Any]:
+    schema = to_strict_schema(output.schema) if strict else None
+    json_schema = {
+        "name": output.name,
+        "schema": dict(output.schema) if schema is None else schema,
+        "strict": schema is not None,
+    }
     return {"type": "json_schema", "json_schema": json_schema}
 
 
@@ -70,12 +99,24 @@ def _tool_json(spec: ToolSpec) -> Mapping[str, Any]:
     return {"type": "function", "function": function}
 
 
-def _messages_json(messages: Sequence[Message]) -> str:
-    text = ",".join([message.text for message in messages])
+def _messages_json(messages: Sequence[Message], *, null_content: bool) -> str:
+    texts = [message.text for message in messages]
+    if not null_content:
+        texts = [_text_without_null_content(message) for message in messages]
+    text = ",".join(texts)
     if "\\ud" in text or "\\uD" in text:
         # As escapes, surrogates pass UTF-8, and the provider refuses the JSON.
-        text = ",".join([jsontext.dump(message.data) for message in messages])
+        text = ",".join([jsontext.dump(jsontext.parse(each)) for each in texts])
     return text
+
+
+def _text_without_null_content(message: Message) -> str:
+    if not message.tool_call_ids:
+        return message.text
+    data = message.data
+    if data.get("content") is not None:
+        return message.text
+    return jsontext.dump({**data, "content": ""})
 
 
 def _encode_utf8(text: str) -> bytes:

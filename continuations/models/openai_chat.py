@@ -8,39 +8,31 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import weakref
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from continuations.errors import ModelError
-from continuations.models import chat_reply, chat_request
-from continuations.models.redaction import redact_provider_text
+from continuations.errors import InvalidInput
+from continuations.models import chat_errors, chat_reply, chat_request
+from continuations.models.dialect import (
+    ChatDialect,
+    dialect_after_refusal,
+    dialect_of_host,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
     from ssl import SSLContext
 
-    from openai import APIStatusError, AsyncOpenAI
+    from openai import AsyncOpenAI
 
     from continuations.core.model_protocol import ModelReply, ModelRequest
+    from continuations.errors import ModelError
 
     ClientsByLoop = dict[
         asyncio.AbstractEventLoop,
         tuple[AsyncOpenAI, AsyncGenerator[AsyncOpenAI, None]],
     ]
-
-# And every 5xx status. The openai client repeats the same ones.
-_RETRYABLE_STATUSES = frozenset({408, 409, 429})
-_ADVICE_BY_STATUS = {
-    401: "Check OPENAI_API_KEY, or the argument api_key.",
-    403: "The key has no permission for this model. Check its permissions.",
-    404: "Check the name of the model and OPENAI_BASE_URL.",
-    413: "The conversation is too long for this model.",
-    429: "Check the limits and the credit of the account, then resume the run.",
-}
-# Headers that the client sends with every request; they hold no secret.
-_CLIENT_HEADERS = re.compile(r"(?i)accept|content-type|user-agent|x-stainless-.*")
 
 _pending_closes: set[asyncio.Future[None]] = set()
 
@@ -53,7 +45,11 @@ class OpenAIChat:
     `reply` raises only `ModelError`. `ModelError.retryable` is `True` if there is no
     connection, on a timeout, for the statuses 408, 409, 429 and 5xx, and for a
     response without a usable message. Such a response is often an exception, and
-    nothing of it is stored.
+    nothing of it is stored. A 5xx status whose text says that the request is invalid
+    is not retryable.
+
+    The runner repeats a retryable request (`Runner(patience=...)`). So the client that
+    is made here does not, unless you pass `max_retries`.
 
     Args:
         model: The name of the model, as the provider knows it.
@@ -62,7 +58,14 @@ class OpenAIChat:
         base_url: The URL of the API. Default: `OPENAI_BASE_URL`, else OpenAI's.
         api_key: The API key. Default: `OPENAI_API_KEY`.
         timeout: The time limit of one request in seconds. Default: the client's, 600.
-        max_retries: How often the client repeats a failed request. Default: 2.
+        max_retries: How often the client itself repeats a failed request. Default: 0.
+        dialect: The forms that the server accepts; see `ChatDialect`. Default:
+            OpenAI's, or that of a known host. If the server refuses a request, the
+            adapter avoids the form that the refusal names, and remembers that for the
+            later requests of this process.
+
+    Raises:
+        InvalidInput: `dialect` is not a `ChatDialect`.
     """
 
     def __init__(
@@ -73,9 +76,15 @@ class OpenAIChat:
         base_url: str | None = None,
         api_key: str | None = None,
         timeout: float | None = None,
-        max_retries: int = 2,
+        max_retries: int = 0,
+        dialect: ChatDialect | None = None,
     ) -> None:
+        unchecked: Any = dialect
+        if unchecked is not None and not isinstance(unchecked, ChatDialect):
+            msg = f"dialect must be a ChatDialect, got {type(unchecked).__name__}."
+            raise InvalidInput(msg)
         self._name = model
+        self._dialect = dialect
         self._own_client = client
         settings = {"base_url": base_url, "api_key": api_key, "timeout": timeout}
         self._settings: dict[str, Any] = {
@@ -99,39 +108,34 @@ class OpenAIChat:
 
     async def reply(self, request: ModelRequest) -> ModelReply:
         """Return the next assistant message; see `Model.reply`."""
+        client = self._own_client or await self._client_of_running_loop(request)
+        errors = chat_errors.RequestErrors(self._name, request, client)
+        dialect: ChatDialect | None = self._dialect
+        dialect = dialect or dialect_of_host(client.base_url.host)
+        while True:
+            body = self._build_body(request, dialect)
+            try:
+                response = await _post(client, body)
+            except Exception as error:  # noqa: BLE001 - a Model raises ModelError only
+                failure = errors.of_exception(error)
+                next_dialect = _dialect_after(error, dialect, request)
+            else:
+                self._dialect = dialect  # the server accepted it
+                return _parse_response(response, request, dialect, errors)
+            if next_dialect is None:
+                # Outside of `except`: the original error holds the request with its
+                # headers. It must not become the context of this error.
+                raise failure
+            dialect = next_dialect
+
+    def _build_body(self, request: ModelRequest, dialect: ChatDialect) -> bytes:
         try:
-            body = chat_request.build_request_body(self._name, request)
+            return chat_request.build_request_body(self._name, request, dialect)
         except chat_request.InvalidModelSettings as error:
             raise self._model_error(request, f"{error}.") from None
-        client = self._own_client or await self._client_of_running_loop(request)
-        response = await self._post(client, body, request)
-        try:
-            return chat_reply.parse_completion(response)
-        except chat_reply.UnusableReply as error:
-            quote = self._quote_provider(error.provider_text, client, request)
-            text = f"{client.base_url.host}: {error}{quote}. Resume the run to retry."
-            raise self._model_error(request, text, status=200, retryable=True) from None
 
-    async def _post(
-        self, client: AsyncOpenAI, body: bytes, request: ModelRequest
-    ) -> bytes:
-        # The public `post`, because `create` converts the whole request. The raw
-        # response, because a ChatCompletion drops unknown fields.
-        from openai import AsyncAPIResponse  # noqa: PLC0415 - slow to import
-
-        try:
-            response = await client.post(
-                "/chat/completions",
-                content=body,
-                options={"security": {"bearer_auth": True}},
-                cast_to=AsyncAPIResponse[object],
-            )
-            return await response.read()
-        except Exception as error:  # noqa: BLE001 - a Model raises ModelError only
-            failure = self._to_model_error(error, client, request)
-        # Outside of `except`: the original error holds the request with its headers. It
-        # must not become the context of this error.
-        raise failure
+    def _model_error(self, request: ModelRequest, text: str) -> ModelError:
+        return chat_errors.model_error(self._name, request.run_id, text)
 
     # The client of a loop -----------------------------------------------------
 
@@ -171,77 +175,43 @@ class OpenAIChat:
             text += " OPENAI_BASE_URL and the arguments of OpenAIChat."
             raise self._model_error(request, text) from None
 
-    # Errors -------------------------------------------------------------------
 
-    def _to_model_error(
-        self, error: Exception, client: AsyncOpenAI, request: ModelRequest
-    ) -> ModelError:
-        from openai import APIConnectionError, APIStatusError, APITimeoutError  # noqa: PLC0415
+async def _post(client: AsyncOpenAI, body: bytes) -> bytes:
+    # The public `post`, because `create` converts the whole request. The raw response,
+    # because a ChatCompletion drops unknown fields.
+    from openai import AsyncAPIResponse  # noqa: PLC0415 - slow to import
 
-        host = client.base_url.host or "the base URL"
-        if isinstance(error, APIStatusError):
-            return self._status_error(error, client, request)
-        if isinstance(error, APITimeoutError):
-            text = f"{host} did not reply in time. Resume the run later."
-            return self._model_error(request, text, retryable=True)
-        cause = type(error.__cause__ or error).__name__
-        if isinstance(error, APIConnectionError):
-            text = f"no connection to {host} ({cause}). Check OPENAI_BASE_URL and"
-            text += " the network, then resume the run."
-            return self._model_error(request, text, retryable=True)
-        text = f"the client could not send the request to {host} ({cause}). Check the"
-        text += " arguments of OpenAIChat."
-        return self._model_error(request, text)
-
-    def _status_error(
-        self, error: APIStatusError, client: AsyncOpenAI, request: ModelRequest
-    ) -> ModelError:
-        status = error.status_code
-        retryable = status in _RETRYABLE_STATUSES or status >= 500  # noqa: PLR2004 - RFC 9110
-        later = "Resume the run later."
-        changed = "The same request will be refused again: change the agent."
-        text = f"{client.base_url.host} returned status {status}"
-        text += self._quote_provider(chat_reply.error_text(error.body), client, request)
-        text += f". {_ADVICE_BY_STATUS.get(status, later if retryable else changed)}"
-        if error.request_id:
-            text += f" The request id is {error.request_id[:80]!r}."
-        return self._model_error(request, text, status=status, retryable=retryable)
-
-    def _quote_provider(
-        self, provider_text: str, client: AsyncOpenAI, request: ModelRequest
-    ) -> str:
-        quote = redact_provider_text(
-            provider_text,
-            api_key=client.api_key,
-            messages=request.messages,
-            headers=_custom_headers(client),
-        )
-        return f" ({quote.rstrip('.')})" if quote else ""
-
-    def _model_error(
-        self,
-        request: ModelRequest,
-        text: str,
-        *,
-        status: int | None = None,
-        retryable: bool = False,
-    ) -> ModelError:
-        run = f"run {request.run_id}, model" if request.run_id else "model"
-        return ModelError(
-            f"{run} {self._name}: {text}",
-            run_id=request.run_id or None,
-            status=status,
-            retryable=retryable,
-        )
+    response = await client.post(
+        "/chat/completions",
+        content=body,
+        options={"security": {"bearer_auth": True}},
+        cast_to=AsyncAPIResponse[object],
+    )
+    return await response.read()
 
 
-def _custom_headers(client: AsyncOpenAI) -> list[str]:
-    """Return the values of the headers that the application set on a client."""
-    return [
-        value
-        for name, value in client.default_headers.items()
-        if isinstance(value, str) and not _CLIENT_HEADERS.fullmatch(name)
-    ]
+def _dialect_after(
+    error: Exception, dialect: ChatDialect, request: ModelRequest
+) -> ChatDialect | None:
+    refusal = chat_errors.refusal_of(error)
+    if refusal is None:
+        return None
+    status, text = refusal
+    return dialect_after_refusal(dialect, request, status=status, text=text)
+
+
+def _parse_response(
+    body: bytes,
+    request: ModelRequest,
+    dialect: ChatDialect,
+    errors: chat_errors.RequestErrors,
+) -> ModelReply:
+    uses_tool = request.output_schema is not None and dialect.output == "tool"
+    output_tool = chat_request.output_tool_name(request) if uses_tool else None
+    try:
+        return chat_reply.parse_completion(body, output_tool=output_tool)
+    except chat_reply.UnusableReply as error:
+        raise errors.of_unusable_reply(error) from None
 
 
 @cache

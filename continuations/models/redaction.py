@@ -20,6 +20,9 @@ _MAX_LENGTH = 400
 _KEYLIKE = re.compile(
     r"(?i)\b(?:bearer|basic)\s+\S+|\b(?:sk|pk|rk|api|key)[-_][\w*.…-]+"
 )
+_PLAIN_WORD = re.compile(r"(?<![A-Za-z0-9])[a-z]{1,7}(?![A-Za-z0-9])")
+# "Incorrect API key provided: x", "token 'x'".
+_BEFORE_KEY = r"\b((?i:key|token|bearer|password)\b(?:\W{1,3}\w+)?\W{1,4})"
 _WORD = re.compile(r"[\w*.…/+=-]{4,}")
 # Longer than most common phrases, shorter than most secrets.
 _MIN_ECHO_LENGTH = 16
@@ -35,6 +38,8 @@ def redact_provider_text(
     These parts are replaced:
 
     - everything that looks like a key
+    - a key of less than 8 characters, but only behind a word such as "key": a server
+      without keys gets "x" or "none"
     - a part of the conversation of 16 characters or more
     - a shorter message, if the provider quotes the whole message
     - values of `headers` of 8 characters or more, since they may be secrets
@@ -60,17 +65,27 @@ def redact_provider_text(
 
 
 def _redact_key(text: str, api_key: str) -> str:
+    if len(api_key) < _MIN_SECRET_LENGTH:
+        return _KEYLIKE.sub("[key]", _redact_short_key(text, api_key))
+
+    # The words of a key such as "test-key-1234" are words of other texts too.
+    plain_words = set(_PLAIN_WORD.findall(api_key))
+
     def masked(match: re.Match[str]) -> str:
         word = match.group().rstrip(".")
-        known = api_key and (
-            api_key in word or api_key.startswith(word) or api_key.endswith(word)
-        )
-        starred = api_key and word[:3] == api_key[:3] and re.search(r"[*…]|\.\.", word)
-        return "[key]" if known or starred else match.group()
+        part = api_key.startswith(word) or api_key.endswith(word)
+        part = part and word not in plain_words
+        starred = word[:3] == api_key[:3] and re.search(r"[*…]|\.\.", word)
+        return "[key]" if api_key in word or part or starred else match.group()
 
-    if api_key:
-        text = text.replace(api_key, "[key]")
+    text = text.replace(api_key, "[key]")
     return _WORD.sub(masked, _KEYLIKE.sub("[key]", text))
+
+
+def _redact_short_key(text: str, api_key: str) -> str:
+    if not api_key:
+        return text
+    return re.sub(rf"{_BEFORE_KEY}{re.escape(api_key)}(?!\w)", r"\1[key]", text)
 
 
 def _redact_echo(text: str, sent_text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from continuations.errors import ModelError
+from continuations.errors import InvalidInput, ModelError
 from tests.errors.case import Area, Case
 
 _OPENAI = """
@@ -111,6 +111,24 @@ OPENAI = Area(
         _provider(
             "openai-malformed-message",
             """{"raw": '{"choices": [{"message": {"role": "assistant", "tool_calls": 5}}]}'}""",
+        ),
+        _provider(
+            "openai-audio-without-text",
+            """{"raw": '{"choices": [{"message": {"audio": {"id": "au_1"}}}]}'}""",
+            "audio",
+            "transcript",
+        ),
+        _provider(
+            "openai-invalid-request-as-500",
+            '{"status": 500, "body": {"detail": "Input should be a valid list"}}',
+            "500",
+        ),
+        Case(
+            "openai-dialect",
+            InvalidInput,
+            'OpenAIChat("gpt-5-mini", dialect="llama")',
+            'OpenAIChat("gpt-5-mini", dialect=ChatDialect(null_content=False))',
+            names=("dialect", "ChatDialect"),
         ),
         Case(
             "openai-reserved-setting",

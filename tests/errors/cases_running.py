@@ -70,6 +70,13 @@ OPTIONS = Area(
             names=("max_depth",),
         ),
         Case(
+            "runner-patience",
+            InvalidInput,
+            'Runner(clerk(), store="memory:", patience=timedelta(days=1))',
+            'Runner(clerk(), store="memory:", patience=timedelta(minutes=1))',
+            names=("patience",),
+        ),
+        Case(
             "runner-notify",
             InvalidInput,
             'Runner(clerk(), store="memory:", notify="kim@example.com")',

@@ -15,6 +15,7 @@ import continuations
 import continuations_storage
 from continuations.authoring.tool import Tool
 from continuations.core.messages import system_message, tool_message, user_message
+from continuations.models.dialect import ChatDialect
 from continuations.models.interface import ModelReply, ModelRequest
 from continuations.models.openai_chat import OpenAIChat
 from continuations.models.scripted import ScriptedModel, ToolCall
@@ -46,6 +47,7 @@ _BY_PATH: dict[str, Any] = {
     "user_message": user_message,
     "system_message": system_message,
     "result_message": tool_message,
+    "ChatDialect": ChatDialect,
     "OpenAIChat": OpenAIChat,
     "ScriptedModel": ScriptedModel,
     "ToolCall": ToolCall,

@@ -16,14 +16,22 @@ from tests.model_server import ModelServer, Rule, Script
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from continuations.models.dialect import ChatDialect
+
 KEY = "sk-proj-0123456789abcdefghij"
 HELLO_REQUEST = ModelRequest(messages=[user_message("hello")])
 
 
-def chat_model(server: ModelServer, *, max_retries: int = 0) -> OpenAIChat:
+def chat_model(
+    server: ModelServer, *, max_retries: int = 0, dialect: ChatDialect | None = None
+) -> OpenAIChat:
     """Return the adapter for a server."""
     return OpenAIChat(
-        "gpt-5-mini", base_url=server.url, api_key=server.key, max_retries=max_retries
+        "gpt-5-mini",
+        base_url=server.url,
+        api_key=server.key,
+        max_retries=max_retries,
+        dialect=dialect,
     )
 
 

@@ -107,13 +107,6 @@ def completion_json(message: Any) -> str:
     return json.dumps({"choices": [{"message": message}]})
 
 
-CALL_WITH_OBJECT_ARGUMENTS: dict[str, Any] = {
-    "id": "c",
-    "type": "function",
-    "function": {"name": "f", "arguments": {"a": 1}},
-}
-
-
 @pytest.mark.parametrize(
     ("raw", "expected_text"),
     [
@@ -133,19 +126,12 @@ CALL_WITH_OBJECT_ARGUMENTS: dict[str, Any] = {
             completion_json({"role": "user", "content": "hi"}),
             "is not an assistant message",
         ),
-        (completion_json({"content": "hi"}), "is not an assistant message"),
         (
             completion_json({"role": "assistant", "tool_calls": 7}),
             "message is not valid",
         ),
         (
             completion_json({"role": "assistant", "tool_calls": [7]}),
-            "message is not valid",
-        ),
-        (
-            completion_json(
-                {"role": "assistant", "tool_calls": [CALL_WITH_OBJECT_ARGUMENTS]}
-            ),
             "message is not valid",
         ),
         (
@@ -170,3 +156,158 @@ def test_error_body_with_status_200_is_quoted() -> None:
         "model gpt-5-mini: 127.0.0.1: the response has no choices"
         " (502: Upstream is down). Resume the run to retry."
     ) == str(error)
+
+
+# Other forms of a reply --------------------------------------------------------
+
+
+def call_with(function: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    return {"tool_calls": [{"type": "function", **fields, "function": function}]}
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ({"content": "hi"}, {"role": "assistant", "content": "hi"}),
+        ({"role": None, "content": "hi"}, {"role": "assistant", "content": "hi"}),
+        (
+            {"role": "assistant", "content": ["a", "b"]},
+            {"role": "assistant", "content": "ab"},
+        ),
+        (
+            {
+                "role": "assistant",
+                "content": None,
+                "audio": {"id": "au_1", "data": "UklG", "transcript": "Hello."},
+            },
+            {"role": "assistant", "content": "Hello.", "audio": {"id": "au_1"}},
+        ),
+    ],
+)
+def test_message_in_another_form_is_written_as_openai_writes_it(
+    message: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    assert expected == adapter_reply({"raw": completion_json(message)}).message.data
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        (call_with({"name": "f", "arguments": {"a": 1}}, id="c"), ("c", '{"a":1}')),
+        (call_with({"name": "f", "arguments": None}, id="c"), ("c", "{}")),
+        (call_with({"name": "f"}, id="c"), ("c", "{}")),
+        (call_with({"name": "f", "arguments": "{}"}, id=7), ("7", "{}")),
+        (call_with({"name": "f", "arguments": "{}"}, type=None), ("", "{}")),
+        ({"function_call": {"name": "f", "arguments": '{"b":2}'}}, ("", '{"b":2}')),
+    ],
+)
+def test_call_in_another_form_is_read(
+    message: dict[str, Any], expected: tuple[str, str]
+) -> None:
+    reply = adapter_reply({"raw": completion_json({"role": "assistant", **message})})
+
+    (call,) = reply.message.tool_calls
+    assert ("f", *expected) == (call.tool, call.tool_call_id, call.arguments)
+    assert "function_call" not in reply.message.data
+
+
+@pytest.mark.parametrize(
+    ("message", "expected_text"),
+    [
+        ({"tool_calls": {"name": "f"}}, '"tool_calls" must be a list'),
+        (call_with({"arguments": "{}"}, id="c"), "a tool call needs a name"),
+        (call_with({"name": "f", "arguments": 7}, id="c"), "arguments, both strings"),
+        (call_with({"name": "f", "arguments": "{}"}, id=[1]), "its id must be a"),
+        ({"audio": {"id": "au_1"}}, '"audio" has no "transcript"'),
+    ],
+)
+def test_message_that_can_mean_several_things_is_one_error(
+    message: dict[str, Any], expected_text: str
+) -> None:
+    error = adapter_error({"": [{"raw": completion_json(message)}]})
+
+    assert expected_text in str(error)
+
+
+@pytest.mark.parametrize("finish_reason", ["length", "content_filter"])
+def test_truncated_reply_without_content_is_an_empty_text(finish_reason: str) -> None:
+    reply = adapter_reply({"content": None, "finish_reason": finish_reason})
+
+    assert ("", finish_reason) == (reply.message.content, reply.finish_reason)
+    assert "" == reply.message.data["content"]
+
+
+# A stream that was not requested ----------------------------------------------
+
+
+def stream_of(*events: Any, end: str = "data: [DONE]\n\n") -> dict[str, Any]:
+    body = "".join(f"data: {json.dumps(event)}\n\n" for event in events)
+    return {"raw": f": ping\n\n{body}{end}"}
+
+
+def chunk(finish_reason: str | None = None, **delta: Any) -> dict[str, Any]:
+    choice = {"index": 0, "delta": delta, "finish_reason": finish_reason}
+    return {"id": "c", "object": "chat.completion.chunk", "choices": [choice]}
+
+
+def test_stream_of_a_text_is_joined() -> None:
+    usage = {"prompt_tokens": 3, "completion_tokens": 2}
+
+    reply = adapter_reply(
+        stream_of(
+            chunk(role="assistant", content=""),
+            chunk(content="Good "),
+            {"choices": [{"index": 1, "delta": {"content": "another choice"}}]},
+            chunk(content="day."),
+            chunk(finish_reason="stop"),
+            {"choices": [], "usage": usage},
+        )
+    )
+
+    assert ("Good day.", "stop") == (reply.message.content, reply.finish_reason)
+    assert Usage(requests=1, input_tokens=3, output_tokens=2) == reply.usage
+
+
+def test_stream_of_calls_is_joined() -> None:
+    def part(index: int, **fields: Any) -> dict[str, Any]:
+        return {"tool_calls": [{"index": index, **fields}]}
+
+    first = {"id": "a", "type": "function", "function": {"name": "f", "arguments": ""}}
+    second = {"id": "b", "type": "function", "function": {"name": "g"}}
+
+    reply = adapter_reply(
+        stream_of(
+            chunk(role="assistant", content=None, **part(0, **first)),
+            chunk(**part(0, function={"arguments": '{"x"'})),
+            chunk(**part(1, **second)),
+            chunk(**part(0, function={"arguments": ": 1}"})),
+            chunk(**part(1, id="", function={"arguments": "{}"})),
+            chunk(finish_reason="tool_calls"),
+        )
+    )
+
+    calls = [(c.tool_call_id, c.tool, c.arguments) for c in reply.message.tool_calls]
+    assert [("a", "f", '{"x": 1}'), ("b", "g", "{}")] == calls
+    assert "tool_calls" == reply.finish_reason
+
+
+def test_whole_completion_in_one_event_is_read() -> None:
+    message = {"role": "assistant", "content": "hi"}
+    whole = {"choices": [{"index": 0, "message": message, "finish_reason": "length"}]}
+
+    reply = adapter_reply(stream_of(whole, end=""))
+
+    assert ("hi", "length") == (reply.message.content, reply.finish_reason)
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected_text"),
+    [
+        ("data: {broken\n\n", "the response is not JSON"),
+        ("data: [DONE]\n\n", "the response has no choices"),
+        ('data: {"error": {"message": "Upstream is down"}}\n\n', "Upstream is down"),
+        ('data: [1]\n\ndata: {"choices": 7}\n\n', "the response has no choices"),
+    ],
+)
+def test_unusable_stream_is_an_error(raw: str, expected_text: str) -> None:
+    assert expected_text in str(adapter_error({"": [{"raw": raw}]}))

@@ -94,8 +94,12 @@ RESPONSE_FORMAT: dict[str, Any] = {
     "type": "json_schema",
     "json_schema": {
         "name": "Weather",
-        "schema": WEATHER.parameters,
-        "strict": False,
+        "schema": {
+            **WEATHER.parameters,
+            "required": ["city"],
+            "additionalProperties": False,
+        },
+        "strict": True,
     },
 }
 CASES: dict[str, ModelRequest] = {
@@ -212,11 +216,9 @@ class Trip:
 
 TRIP_SCHEMA: dict[str, Any] = {
     "type": "object",
-    "properties": {
-        "city": {"type": "string"},
-        "days": {"type": "integer", "default": 1},
-    },
-    "required": ["city"],
+    "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
+    "required": ["city", "days"],
+    "additionalProperties": False,
 }
 
 
@@ -227,7 +229,7 @@ TRIP_SCHEMA: dict[str, Any] = {
             {},
             {
                 "type": "json_schema",
-                "json_schema": {"name": "Trip", "schema": TRIP_SCHEMA, "strict": False},
+                "json_schema": {"name": "Trip", "schema": TRIP_SCHEMA, "strict": True},
             },
         ),
         ({"response_format": {"type": "json_object"}}, {"type": "json_object"}),

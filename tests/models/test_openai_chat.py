@@ -8,6 +8,8 @@ import subprocess
 import sys
 import threading
 import weakref
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -65,6 +67,32 @@ def test_status_error_says_the_cause_and_the_remedy() -> None:
         " run. The request id is 'req_1'."
     ) == str(error)
     assert "jane-1" == error.run_id
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"retry-after": "7"}, 7),
+        ({"retry-after-ms": "1500", "retry-after": "7"}, 1.5),
+        ({"retry-after": "soon"}, None),
+        ({}, None),
+    ],
+)
+def test_error_has_the_wait_that_the_provider_asks_for(
+    headers: dict[str, str], seconds: float | None
+) -> None:
+    error = adapter_error({"": [{"status": 429, "headers": headers}]})
+
+    assert seconds == error.retry_after
+
+
+def test_wait_until_a_date_is_converted_to_seconds() -> None:
+    later = format_datetime(datetime.now(UTC) + timedelta(minutes=1), usegmt=True)
+
+    error = adapter_error({"": [{"status": 503, "headers": {"retry-after": later}}]})
+
+    assert error.retry_after is not None
+    assert 50 < error.retry_after <= 60
 
 
 def test_error_that_the_client_retries_is_not_raised() -> None:

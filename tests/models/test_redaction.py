@@ -113,3 +113,18 @@ def test_custom_header_values_are_redacted() -> None:
     )
 
     assert "x-gateway: [header] is wrong for v1beta" == shown
+
+
+@pytest.mark.parametrize("key", ["x", "none", "EMPTY", "ollama", "test-key"])
+def test_short_or_plain_key_does_not_mangle_the_text(key: str) -> None:
+    """A server without keys gets any text as its key: "x", "none", "ollama"."""
+    text = "next token: the model ollama is EMPTY; none of the tests extend it"
+
+    assert text == quoted(text, key=key)
+
+
+@pytest.mark.parametrize(
+    "text", ["Incorrect API key provided: hunter2.", "bad token 'hunter2'"]
+)
+def test_short_key_behind_a_word_for_it_is_redacted(text: str) -> None:
+    assert "hunter2" not in quoted(text, key="hunter2")

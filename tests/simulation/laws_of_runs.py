@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from continuations.core.calls import CLOSED_STATES
@@ -71,11 +72,20 @@ def _posted_messages(evidence: Evidence, history: RunHistory) -> Iterator[str]:
 
 
 def cancellation_noticed_soon(evidence: Evidence) -> str | None:
-    """A worker makes at most two versions after its run was cancelled."""
+    """A worker makes at most two versions after its run was cancelled.
+
+    It makes one more for each read of the request that the store refused.
+    """
     for history in evidence.runs.values():
-        requests = evidence.created.get(layout.cancel_request_key(history.run_id))
+        key = layout.cancel_request_key(history.run_id)
+        requests = evidence.created.get(key)
         if not requests:
             continue
+        refused_reads = Counter(
+            line[1]
+            for line in evidence.environment.log
+            if line[2:] == ("read", key, "refused")
+        )
         versions_of_worker: dict[str, int] = {}
         for version in history.versions:
             claim = version.state.run.claim
@@ -83,7 +93,7 @@ def cancellation_noticed_soon(evidence: Evidence) -> str | None:
                 continue
             count = versions_of_worker.get(claim.worker, 0) + 1
             versions_of_worker[claim.worker] = count
-            if count > 2:
+            if count > 2 + refused_reads[version.process]:
                 return f"{version.process} went on with {history.run_id}, cancelled"
     return None
 

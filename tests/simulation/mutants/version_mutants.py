@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from continuations.core.draft import Draft
@@ -105,12 +106,15 @@ def stale_worker_takes_the_next_number() -> Patches:
         *,
         at: datetime,
         marker_keys: tuple[str, ...] = (),
+        may_be_stored: bool = False,
     ) -> LoadedVersion:
+        append_to = partial(
+            original, self, at=at, marker_keys=marker_keys, may_be_stored=may_be_stored
+        )
         try:
-            return await original(self, previous, state, at=at, marker_keys=marker_keys)
+            return await append_to(previous, state)
         except StaleRun:
-            newest = await self.load_newest()
-            return await original(self, newest, state, at=at, marker_keys=marker_keys)
+            return await append_to(await self.load_newest(), state)
 
     yield patch(Versions.append, append)
 
@@ -226,9 +230,17 @@ def newest_version_counts_as_own_after_a_lost_reply() -> Patches:
         *,
         at: datetime,
         marker_keys: tuple[str, ...] = (),
+        may_be_stored: bool = False,
     ) -> LoadedVersion:
         try:
-            return await original(self, previous, state, at=at, marker_keys=marker_keys)
+            return await original(
+                self,
+                previous,
+                state,
+                at=at,
+                marker_keys=marker_keys,
+                may_be_stored=may_be_stored,
+            )
         except (Inconclusive, StoreUnavailable):
             newest = await self.load_newest()
         last = newest.chain[-1]

@@ -1,0 +1,114 @@
+"""How a chat completions server differs from OpenAI's, and how a refusal shows it.
+
+Many servers implement the API of OpenAI, and each leaves something out. A dialect says
+what a request must avoid. The adapter starts with OpenAI's dialect. If a server refuses
+a request, the adapter avoids what the refusal names and sends the request once more.
+Each step leaves out one more thing, so the number of steps is bounded.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from continuations.core.model_protocol import ModelRequest
+
+OutputMode: TypeAlias = Literal["strict", "schema", "tool"]
+
+# The next mode after a mode that the server refused.
+_NEXT_OUTPUT_MODE: dict[OutputMode, OutputMode] = {"strict": "schema", "schema": "tool"}
+
+# Some servers report an invalid request with the status of their own failure.
+_REFUSAL_STATUSES = frozenset({400, 404, 415, 422, 500, 501})
+_NAMES_OUTPUT = re.compile(
+    r"(?i)response_?format|json_schema|structured[ _-]output|schema|\bstrict\b"
+)
+# A chat template that meets null raises an error of the template language.
+_NAMES_NULL_CONTENT = re.compile(
+    r"(?i)content|\bnull\b|none|string|template|jinja|minja|undefined"
+)
+_INVALID_REQUEST = re.compile(
+    r"(?i)invalid[ _](request|type|value|argument|input|param|message)"
+    r"|bad ?request|validation|unprocessable|jinja|minja|template"
+    r"|not supported|unsupported|(must|should) be (a|an|one)\b|expected (a|an)\b"
+    r"|failed to parse|unknown (parameter|field)|missing (field|required)"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatDialect:
+    """The forms of a request that a chat completions server accepts.
+
+    Attributes:
+        null_content: Whether an assistant message with tool calls may have
+            `"content": null`. If not, it is sent as `""`. The stored message keeps
+            `null`. llama.cpp refuses `null` with many chat templates.
+        output: How the schema of an `output_type` is sent.
+            `"strict"`: as `response_format` in strict mode, if the schema can be
+            written in it. `"schema"`: as `response_format`, not strict. `"tool"`:
+            as a tool that the model calls with its final reply.
+    """
+
+    null_content: bool = True
+    output: OutputMode = "strict"
+
+
+OPENAI_DIALECT = ChatDialect()
+_DIALECTS_BY_HOST = {
+    # "This response_format type is unavailable now": only text and json_object.
+    "api.deepseek.com": ChatDialect(output="tool"),
+}
+
+
+def dialect_of_host(host: str) -> ChatDialect:
+    """Return the dialect of a known host; OpenAI's for every other."""
+    return _DIALECTS_BY_HOST.get(host, OPENAI_DIALECT)
+
+
+def dialect_after_refusal(
+    dialect: ChatDialect, request: ModelRequest, *, status: int, text: str
+) -> ChatDialect | None:
+    """Return the dialect for one more try of a refused request.
+
+    Args:
+        dialect: The dialect in which the request was sent.
+        request: The request.
+        status: The HTTP status of the refusal.
+        text: The text of the refusal.
+
+    Returns:
+        The next dialect; `None` if the refusal is not about the dialect.
+    """
+    if status not in _REFUSAL_STATUSES:
+        return None
+    sends_schema = (
+        request.output_schema is not None and "response_format" not in request.settings
+    )
+    next_mode = _NEXT_OUTPUT_MODE.get(dialect.output)
+    if sends_schema and next_mode is not None and _NAMES_OUTPUT.search(text):
+        return replace(dialect, output=next_mode)
+    if (
+        dialect.null_content
+        and has_null_content(request)
+        and _NAMES_NULL_CONTENT.search(text)
+    ):
+        return replace(dialect, null_content=False)
+    return None
+
+
+def has_null_content(request: ModelRequest) -> bool:
+    """Return whether an assistant message with tool calls has no content."""
+    return any(
+        message.tool_call_ids and message.data.get("content") is None
+        for message in request.messages
+    )
+
+
+def is_invalid_request(text: str) -> bool:
+    """Return whether an error text says that the request itself is wrong.
+
+    A server may report that with a status of 500. The same request fails again then.
+    """
+    return _INVALID_REQUEST.search(text) is not None

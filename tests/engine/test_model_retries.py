@@ -1,0 +1,183 @@
+"""A model request that may succeed later is repeated inside the worker, for a while."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from continuations import Agent, AsyncRunner, Finished, Runner
+from continuations.core.messages import Message, user_message
+from continuations.engine.model_registry import ModelRegistry
+from continuations.errors import InvalidInput, ModelError
+from continuations.models.interface import ModelReply, ModelRequest
+from tests.clocks import ManualClock
+
+REPLY = ModelReply(
+    message=Message.from_mapping({"role": "assistant", "content": "done"})
+)
+REQUEST = ModelRequest(messages=[user_message("hello")], run_id="jane-1")
+
+
+def outage(retry_after: float | None = None, *, retryable: bool = True) -> ModelError:
+    return ModelError(
+        "no reply", status=429, retryable=retryable, retry_after=retry_after
+    )
+
+
+@dataclass
+class UnreliableModel:
+    """Raises errors, one for each request, then replies.
+
+    Attributes:
+        errors: The errors that are left.
+        requests: The number of requests.
+    """
+
+    errors: list[ModelError]
+    requests: int = 0
+    name: str = "unreliable"
+
+    async def reply(self, request: ModelRequest) -> ModelReply:
+        del request
+        self.requests += 1
+        if self.errors:
+            raise self.errors.pop(0)
+        return REPLY
+
+
+@dataclass
+class Waiting:
+    """A clock that `asyncio.sleep` moves, and the seconds that were slept.
+
+    Attributes:
+        clock: The clock.
+        pause_at: The time at which the application asks for a pause.
+    """
+
+    clock: ManualClock = field(default_factory=ManualClock)
+    pause_at: float = float("inf")
+
+    async def sleep(self, seconds: float) -> None:
+        self.clock.seconds += seconds
+
+    def should_pause(self) -> bool:
+        return self.clock.seconds >= self.pause_at
+
+    def reply_of(self, model: UnreliableModel, patience: float = 30.0) -> ModelReply:
+        registry = ModelRegistry(patience, self.clock)
+        agent = Agent("hr", model=model)
+        return asyncio.run(registry.get_reply(agent, REQUEST, self.should_pause))
+
+
+@pytest.fixture
+def waiting(monkeypatch: pytest.MonkeyPatch) -> Waiting:
+    waiting = Waiting()
+    monkeypatch.setattr(
+        "continuations.engine.model_registry.asyncio.sleep", waiting.sleep
+    )
+    return waiting
+
+
+def test_outage_of_some_seconds_is_not_an_error(waiting: Waiting) -> None:
+    model = UnreliableModel([outage(), outage(), outage()])
+
+    assert REPLY is waiting.reply_of(model)
+    assert 4 == model.requests
+    assert 0 < waiting.clock.seconds <= 1 + 2 + 4
+
+
+def test_wait_that_the_provider_asks_for_is_kept(waiting: Waiting) -> None:
+    model = UnreliableModel([outage(20.0)])
+
+    assert REPLY is waiting.reply_of(model)
+    assert 20 <= waiting.clock.seconds <= 21
+
+
+def test_wait_that_is_longer_than_the_patience_is_an_error_at_once(
+    waiting: Waiting,
+) -> None:
+    model = UnreliableModel([outage(3600.0)])
+
+    with pytest.raises(ModelError) as caught:
+        waiting.reply_of(model)
+
+    assert (0.0, 1, 3600.0) == (
+        waiting.clock.seconds,
+        model.requests,
+        caught.value.retry_after,
+    )
+
+
+def test_outage_that_lasts_is_an_error_when_the_patience_ends(waiting: Waiting) -> None:
+    model = UnreliableModel([outage() for _ in range(200)])
+
+    with pytest.raises(ModelError, match="no reply"):
+        waiting.reply_of(model)
+
+    assert 15 < waiting.clock.seconds <= 30
+    assert 3 < model.requests < 30
+
+
+@pytest.mark.parametrize(
+    ("retryable", "patience"), [(False, 30.0), (True, 0.0)], ids=["refused", "0 s"]
+)
+def test_request_is_made_once(
+    waiting: Waiting, *, retryable: bool, patience: float
+) -> None:
+    """A refused request fails again, and a patience of 0 allows no repetition."""
+    model = UnreliableModel([outage(retryable=retryable)])
+
+    with pytest.raises(ModelError):
+        waiting.reply_of(model, patience)
+
+    assert (0.0, 1) == (waiting.clock.seconds, model.requests)
+
+
+def test_pause_ends_the_wait(waiting: Waiting) -> None:
+    """A process that must stop does not stay for a retry."""
+    waiting.pause_at = 5.0
+    model = UnreliableModel([outage(20.0)])
+
+    with pytest.raises(ModelError):
+        waiting.reply_of(model)
+
+    assert 1 == model.requests
+    assert 5 <= waiting.clock.seconds < 6
+
+
+def test_runs_do_not_retry_at_the_same_moments(waiting: Waiting) -> None:
+    moments: list[float] = []
+    for run_id in ("jane-1", "jane-2", "jane-1"):
+        waiting.clock.seconds = 0.0
+        registry = ModelRegistry(30.0, waiting.clock)
+        agent = Agent("hr", model=UnreliableModel([outage()]))
+        request = ModelRequest(messages=REQUEST.messages, run_id=run_id)
+        asyncio.run(registry.get_reply(agent, request))
+        moments.append(waiting.clock.seconds)
+
+    assert moments[0] == moments[2] != moments[1]
+
+
+def test_claim_is_renewed_while_a_worker_waits_for_a_model() -> None:
+    """No other worker takes the run over, and nothing is asked twice."""
+
+    async def main() -> None:
+        model = UnreliableModel([outage(1.5)])
+        runner = AsyncRunner(Agent("hr", model=model), store="memory:", lease=0.9)
+        outcome = await runner.start("hello", run_id="jane-1")
+
+        assert isinstance(outcome, Finished)
+        assert "done" == outcome.output
+        assert 2 == model.requests
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("patience", [-1, float("nan"), "30", True, timedelta(days=1)])
+def test_patience_outside_of_its_limits_is_refused(patience: Any) -> None:
+    with pytest.raises(InvalidInput, match="patience must be a timedelta or seconds"):
+        Runner([], store="memory:", patience=patience)

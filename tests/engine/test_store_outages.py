@@ -1,0 +1,183 @@
+"""A store that is down while results are committed, or that refuses to clean up."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+import pytest
+
+from continuations import (
+    Answer,
+    Approve,
+    Finished,
+    StoreUnavailable,
+    Suspended,
+    tool,
+)
+from continuations.ledger import layout
+from continuations_storage import MemoryStore
+from continuations_storage.errors import Denied, Inconclusive, Throttled
+from continuations_storage.faults import (
+    FaultyStore,
+    lost_reply,
+    no_faults,
+    on,
+    refused,
+)
+from tests.clocks import ManualClock
+from tests.engine import agent_builders
+from tests.engine.payment_agent import make_payment_runner, start_and_get_wait
+from tests.scripts import call
+
+if TYPE_CHECKING:
+    from continuations_storage.faults import Fault, Operation
+    from tests.scripts import Script
+
+SCRIPT: Script = {"go": [[call("pay")], "end"]}
+
+
+class Outage:
+    """A store that fails for some seconds after a tool has run.
+
+    Attributes:
+        clock: The clock of the runner; a pause between two tries moves it.
+        paid: How often the tool ran.
+        runner: A runner whose store fails.
+        healthy: A runner of another process, whose store does not fail.
+    """
+
+    def __init__(self, fault: Fault, *, seconds: float) -> None:
+        self.clock = ManualClock()
+        self.paid = 0
+        self._fault, self._seconds = fault, seconds
+        self._until = 0.0
+        inner = MemoryStore(self.clock.now)
+        self.store = FaultyStore(inner, self._plan)
+
+        @tool
+        def pay() -> str:
+            """Pay; the store goes down meanwhile."""
+            self.paid += 1
+            self._until = self.clock.seconds + self._seconds
+            return "paid"
+
+        self.runner = agent_builders.make_runner(
+            SCRIPT, pay, store=self.store, clock=self.clock
+        )
+        self.healthy = agent_builders.make_runner(
+            SCRIPT, pay, store=inner, clock=self.clock
+        )
+
+    def _plan(self, _: Operation) -> Fault | None:
+        return self._fault if self.clock.seconds < self._until else None
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [refused(), refused(Throttled), refused(Inconclusive), lost_reply()],
+    ids=["unavailable", "slow_down", "lost_request", "lost_reply"],
+)
+def test_outage_of_10_seconds_loses_no_result(fault: Fault) -> None:
+    """The result is committed until the claim ends, so the call is not unknown."""
+    outage = Outage(fault, seconds=10)
+
+    outcome = outage.runner.start("go", run_id="r1")
+
+    assert isinstance(outcome, Finished)
+    assert (1, ["paid"]) == (outage.paid, agent_builders.root_tool_results(outcome))
+    assert 10 <= outage.clock.seconds < 12
+
+
+def test_outage_that_outlives_the_claim_is_reported() -> None:
+    """Then the error is raised, and the outcome of the call is unknown."""
+    outage = Outage(refused(), seconds=40)
+
+    with pytest.raises(StoreUnavailable):
+        outage.runner.start("go", run_id="r1")
+
+    assert 29 <= outage.clock.seconds <= 30
+    outage.clock.seconds = 60
+    outcome = outage.healthy.resume("r1")
+    assert isinstance(outcome, Suspended)
+    assert ["unknown"] == [wait.kind for wait in outcome.waits]
+    outage.healthy.decide(outcome.waits[0].id, Answer("paid"))
+    assert isinstance(outage.healthy.resume("r1"), Finished)
+    assert 1 == outage.paid
+
+
+@pytest.mark.parametrize("error", [Denied, Throttled])
+def test_unreadable_cancel_request_does_not_fail_a_commit(
+    error: type[Denied], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The key of the cancel request is read beside each commit."""
+    unreadable = on("read", refused(error), prefix=layout.cancel_request_key("r1"))
+    outage = Outage(refused(), seconds=0)
+    outage.store.plan = unreadable
+
+    outcome = outage.runner.start("go", run_id="r1")
+
+    assert isinstance(outcome, Finished)
+    assert 1 == outage.paid
+    assert 1 == sum("was not read" in each.message for each in caplog.records)
+
+
+# Clean-up ---------------------------------------------------------------------------
+
+
+def test_denied_deletes_do_not_hide_the_outcome(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The outcome is stored; the errors of the clean-up are one line in the log."""
+    clock = ManualClock()
+    inner = MemoryStore(clock.now)
+    store = FaultyStore(inner)
+    runner = make_payment_runner(store=store, clock=clock)
+    wait = start_and_get_wait(runner)
+    store.plan = on("delete", refused(Denied), times=1000)
+
+    runner.decide(wait.id, Approve(by="kim"))
+    with caplog.at_level(logging.WARNING):
+        outcome = runner.resume("r1")
+
+    assert isinstance(outcome, Finished)
+    left = [each.message for each in caplog.records if "deleted" in each.message]
+    assert 1 == len(left), left
+    assert "r1" in left[0]
+
+    # And a sweep with the right to delete removes what is left.
+    store.plan = no_faults
+    clock.seconds += 60
+    runner.sweep()
+    keys = asyncio.run(inner.keys("waits/")) + asyncio.run(inner.keys("markers/"))
+    assert [] == keys
+
+
+def test_denied_deletes_do_not_hide_a_suspension() -> None:
+    """Also of a run that waits."""
+    clock = ManualClock()
+    store = FaultyStore(
+        MemoryStore(clock.now), on("delete", refused(Denied), times=1000)
+    )
+
+    outcome = make_payment_runner(store=store, clock=clock).start("go", run_id="r1")
+
+    assert isinstance(outcome, Suspended)
+
+
+def test_failed_look_at_arrivals_does_not_hide_a_suspension() -> None:
+    """The markers stay, so a sweep looks again."""
+    clock = ManualClock()
+    inner = MemoryStore(clock.now)
+    store = FaultyStore(
+        inner, on("keys", refused(), prefix=layout.arrivals_prefix("r1"))
+    )
+
+    outcome = make_payment_runner(store=store, clock=clock).start("go", run_id="r1")
+
+    assert isinstance(outcome, Suspended)
+    assert [] != asyncio.run(inner.keys("markers/"))
+    clock.seconds += 60
+    make_payment_runner(store=inner, clock=clock).sweep()
+    assert [] == asyncio.run(inner.keys("markers/"))

@@ -1,0 +1,248 @@
+"""Servers that leave something out of OpenAI's API get requests that they accept."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from continuations import Agent, Finished, run
+from continuations.core.messages import Message, tool_message, user_message
+from continuations.errors import InvalidInput, ModelError
+from continuations.models.dialect import ChatDialect, dialect_of_host
+from continuations.models.interface import ModelRequest, OutputSchema, ToolSpec
+from continuations.models.openai_chat import OpenAIChat
+from tests.model_server import ModelServer
+from tests.models.model_calls import call_model, chat_model
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tests.model_server import Rule
+
+CALL: dict[str, Any] = {
+    "role": "assistant",
+    "content": None,
+    "tool_calls": [
+        {
+            "id": "call_1",
+            "type": "function",
+            "function": {"name": "weather", "arguments": "{}"},
+        }
+    ],
+}
+SECOND_TURN = ModelRequest(
+    messages=[
+        user_message("rain?"),
+        Message.from_mapping(CALL),
+        tool_message("call_1", "yes"),
+    ]
+)
+TEMPLATE_ERROR = {
+    "error": {
+        "code": 500,
+        "message": "Value is not a string: null at row 34, column 12 (jinja)",
+        "type": "server_error",
+    }
+}
+
+
+def without_null_content(status: int, body: object) -> Rule:
+    """Return the rule of a server that refuses null content."""
+
+    def rule(messages: list[dict[str, Any]], _model: str) -> Mapping[str, Any]:
+        if any(message["content"] is None for message in messages):
+            return {"status": status, "body": body}
+        return {"content": "It rains."}
+
+    return rule
+
+
+@pytest.mark.parametrize("status", [400, 422, 500])
+def test_null_content_is_sent_as_an_empty_text_after_a_refusal(status: int) -> None:
+    with ModelServer(without_null_content(status, TEMPLATE_ERROR)) as server:
+        model = chat_model(server)
+        replies = [call_model(model, SECOND_TURN).message.content for _ in range(2)]
+
+    # The second request begins in the dialect that the first one found.
+    sent = [record["messages"][1]["content"] for record in server.requests]
+    assert (["It rains."] * 2, [None, "", ""]) == (replies, sent)
+    assert SECOND_TURN.messages[1].data["content"] is None
+
+
+def test_refusal_that_stays_is_raised_after_one_more_request() -> None:
+    reply = {"status": 500, "body": TEMPLATE_ERROR}
+
+    with (
+        ModelServer({"": [{}, reply]}) as server,
+        pytest.raises(ModelError) as caught,
+    ):
+        call_model(chat_model(server), SECOND_TURN)
+
+    assert (500, False) == (caught.value.status, caught.value.retryable)
+    assert 2 == len(server.requests)
+
+
+def test_failure_of_the_server_is_no_reason_for_another_dialect() -> None:
+    reply = {"status": 503, "body": {"error": {"message": "no content: overloaded"}}}
+
+    with (
+        ModelServer({"": [{}, reply]}) as server,
+        pytest.raises(ModelError) as caught,
+    ):
+        call_model(chat_model(server), SECOND_TURN)
+
+    assert caught.value.retryable
+    assert 1 == len(server.requests)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "invalid_request_error: messages[1].role is unknown",
+        "1 validation error for ChatCompletionRequest",
+        "Input should be a valid string",
+        "tools are not supported by this model",
+    ],
+)
+def test_invalid_request_with_status_500_is_not_retryable(text: str) -> None:
+    reply = {"status": 500, "body": {"detail": text}}
+
+    with (
+        ModelServer({"": [reply]}) as server,
+        pytest.raises(ModelError) as caught,
+    ):
+        call_model(chat_model(server))
+
+    assert not caught.value.retryable
+    assert "change the agent" in str(caught.value)
+
+
+# The schema of the output -----------------------------------------------------
+
+OUTPUT = OutputSchema(
+    name="Trip",
+    schema={
+        "type": "object",
+        "properties": {"city": {"type": "string"}},
+        "required": ["city"],
+    },
+)
+WEATHER = ToolSpec(name="weather", description="", parameters={"type": "object"})
+
+
+class SchemaServer:
+    """A server that accepts only some forms of an output schema.
+
+    Attributes:
+        forms: The form of each request: `strict`, `schema`, `tool` or `none`.
+    """
+
+    def __init__(self, accepted: str, tool_calls: list[dict[str, Any]]) -> None:
+        self.forms: list[str] = []
+        self._accepted = accepted
+        self._tool_calls = tool_calls
+
+    def check(self, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+        tools = [tool["function"]["name"] for tool in settings.get("tools", ())]
+        form = "tool" if "final_output" in tools else "none"
+        if "response_format" in settings:
+            is_strict = settings["response_format"]["json_schema"]["strict"]
+            form = "strict" if is_strict else "schema"
+        self.forms.append(form)
+        if form != self._accepted:
+            message = "This response_format type is unavailable now"
+            error = {"message": message, "type": "invalid_request_error"}
+            return {"status": 400, "body": {"error": error}}
+        return (
+            {"tool_calls": self._tool_calls}
+            if form == "tool"
+            else {"content": '{"city": "Oslo"}'}
+        )
+
+
+def final_output(arguments: object) -> dict[str, Any]:
+    return {"name": "final_output", "arguments": arguments}
+
+
+@pytest.mark.parametrize(
+    ("accepted", "forms"),
+    [
+        ("strict", ["strict", "strict"]),
+        ("schema", ["strict", "schema", "schema"]),
+        ("tool", ["strict", "schema", "tool", "tool"]),
+    ],
+)
+def test_output_schema_is_sent_in_the_first_form_that_the_server_takes(
+    accepted: str, forms: list[str]
+) -> None:
+    rules = SchemaServer(accepted, [final_output({"city": "Oslo"})])
+    request = ModelRequest(
+        messages=[user_message("where?")], output_schema=OUTPUT, tools=[WEATHER]
+    )
+
+    with ModelServer({}, settings_rule=rules.check) as server:
+        model = chat_model(server)
+        replies = [call_model(model, request).message for _ in range(2)]
+
+    assert forms == rules.forms
+    for reply in replies:
+        assert {"city": "Oslo"} == json.loads(reply.content)
+        assert () == reply.tool_call_ids
+
+
+def test_output_beside_other_calls_is_left_out() -> None:
+    """The model has not seen the results of these calls, so the output is too early."""
+    calls = [{"name": "weather", "arguments": "{}"}, final_output({"city": "Oslo"})]
+    rules = SchemaServer("tool", calls)
+    request = ModelRequest(
+        messages=[user_message("where?")], output_schema=OUTPUT, tools=[WEATHER]
+    )
+
+    with ModelServer({}, settings_rule=rules.check) as server:
+        reply = call_model(chat_model(server), request).message
+
+    assert ["weather"] == [call.tool for call in reply.tool_calls]
+
+
+@dataclass
+class Trip:
+    city: str
+
+
+def test_agent_gets_its_typed_output_from_a_server_without_schemas() -> None:
+    rules = SchemaServer("tool", [final_output({"city": "Oslo"})])
+
+    with ModelServer({}, settings_rule=rules.check) as server:
+        outcome = run(Agent("a", model=chat_model(server), output_type=Trip), "Where?")
+
+    assert isinstance(outcome, Finished)
+    assert Trip("Oslo") == outcome.output
+
+
+def test_tool_of_the_agent_keeps_its_name() -> None:
+    taken = ToolSpec(name="final_output", description="", parameters={"type": "object"})
+    request = ModelRequest(
+        messages=[user_message("?")], output_schema=OUTPUT, tools=[taken]
+    )
+
+    with ModelServer({"": [{"content": "{}"}]}) as server:
+        model = chat_model(server, dialect=ChatDialect(output="tool"))
+        call_model(model, request)
+
+    tools = server.requests[0]["settings"]["tools"]
+    assert ["final_output", "final_output_"] == [t["function"]["name"] for t in tools]
+
+
+def test_known_host_has_its_dialect() -> None:
+    assert ChatDialect(output="tool") == dialect_of_host("api.deepseek.com")
+    assert ChatDialect() == dialect_of_host("127.0.0.1")
+
+
+def test_dialect_of_another_type_is_refused() -> None:
+    wrong: Any = "llama"
+
+    with pytest.raises(InvalidInput, match="dialect must be a ChatDialect, got str"):
+        OpenAIChat("m", dialect=wrong)
