@@ -75,7 +75,9 @@ def is_cut_off(event: ModelReplied, row: CallRow) -> bool:
 
 def cut_off_call(event: ModelReplied, call_id: str) -> CallInvalid:
     """Return the end of a call that was cut off before its arguments began."""
-    text = "ERROR: the call was not executed: the reply was cut off before its arguments."
+    text = (
+        "ERROR: the call was not executed: the reply was cut off before its arguments."
+    )
     return CallInvalid(call_id=call_id, code=event.finish_reason, content=text)
 
 

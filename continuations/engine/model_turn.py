@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
     from continuations.core.frames import FrameRow
     from continuations.core.messages import Message
-    from continuations.core.model_protocol import ModelReply
     from continuations.core.state import RunState
     from continuations.engine.model_registry import ModelRegistry
+    from continuations.engine.run_options import RunOptions
 
 _log = logging.getLogger("continuations")
 # These values of `tool_choice` leave the choice to the model.
@@ -31,10 +31,10 @@ _FREE_CHOICES = (None, "auto", "none")
 
 @dataclass(frozen=True, slots=True)
 class ModelTurn:
-    """Asks the models of a run, with one object of the application."""
+    """Asks the model of a frame for one reply."""
 
     model_registry: ModelRegistry
-    context: Any
+    run_options: RunOptions
 
     async def ask(
         self, state: RunState, frame: FrameRow, agent: AgentProtocol
@@ -48,7 +48,7 @@ class ModelTurn:
                 f"the model: {violation}. No request was sent."
             )
             raise TranscriptInvalid(msg, run_id=state.run.id)
-        tools = await enabled_tools(agent, self.context)
+        tools = await enabled_tools(agent, self.run_options.context)
         request = ModelRequest(
             messages=messages,
             tools=tuple(_spec(tool) for tool in tools),
@@ -57,7 +57,9 @@ class ModelTurn:
             agent=agent.name,
             run_id=state.run.id,
         )
-        reply = await self.model_registry.get_reply(agent, request)
+        reply = await self.model_registry.get_reply(
+            agent, request, self.run_options.should_pause
+        )
         problem = _output_problem(agent, reply.message)
         return ModelReplied(
             frame_id=frame.id,

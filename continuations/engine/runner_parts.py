@@ -54,6 +54,7 @@ class RunnerParts:
     def _make_sweeper(self, run_options: RunOptions) -> Sweeper:
         from continuations.engine.sweeping import Sweeper
 
+        self._worker_factory.check_context(run_options.context)
         make_worker = self._worker_factory.make_worker
         return Sweeper(self._objects, self._ports, make_worker, run_options)
 
