@@ -79,7 +79,7 @@ def resume_rows() -> Iterator[Row]:
         compared_with="a plain loop, one file",
         theirs=baseline,
         unit="ms",
-        max_ratio=1 / 2,
+        max_ratio=0.4,
     )
 
 

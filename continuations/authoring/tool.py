@@ -22,8 +22,12 @@ if TYPE_CHECKING:
     from continuations.authoring.base_tool import EnabledCondition
     from continuations.authoring.context import ToolContext
     from continuations.authoring.docstring import Docstring
+    from continuations.authoring.plain_signature import PlainSignature
     from continuations.authoring.schema_tool import SchemaFunction, SchemaTool
     from continuations.authoring.tool_signature import ToolSignature
+
+# The return annotations of a function whose result needs no serializer.
+_TEXT = (str, "str")
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -69,6 +73,12 @@ class Tool(BaseTool, Generic[P, R]):
         scope: Mapping[str, Any] | None = None,
     ) -> None:
         own_name = getattr(function, "__name__", None)
+        if own_name == "<lambda>":
+            msg = (
+                "a tool cannot be made from a lambda: a lambda has no name and no types."
+                " Write a function with def and annotations."
+            )
+            raise InvalidInput(msg)
         if own_name is None and name is None:
             got = f"{repr(function)[:80]} ({type(function).__name__})"
             msg = f"a tool is made from a function or a bound method, got {got}."
@@ -180,13 +190,24 @@ class Tool(BaseTool, Generic[P, R]):
     @property
     def parameters(self) -> Mapping[str, Any]:
         """The JSON Schema of the arguments. Callers must not change it."""
-        return self._signature.schema
+        plain = self._plain_signature
+        return self._signature.schema if plain is None else plain.schema
 
     @cached_property
     def _docstring(self) -> Docstring:
         from continuations.authoring import docstring  # noqa: PLC0415 - on first use
 
         return docstring.parse_docstring(self.function.__doc__)
+
+    @cached_property
+    def _plain_signature(self) -> PlainSignature | None:
+        from continuations.authoring import plain_signature  # noqa: PLC0415 - on first use
+
+        return plain_signature.read_plain_signature(
+            self.function,
+            descriptions=self._docstring.parameter_descriptions,
+            scope=self._scope,
+        )
 
     @cached_property
     def _signature(self) -> ToolSignature:
@@ -209,6 +230,10 @@ class Tool(BaseTool, Generic[P, R]):
 
     def _values_by_name(self, arguments_json: str) -> dict[str, Any]:
         """Return effective arguments as Python values by parameter name."""
+        plain = self._plain_signature
+        values = None if plain is None else plain.values_by_name(arguments_json)
+        if values is not None:
+            return values
         return self._signature.values_by_name(arguments_json)
 
     async def invoke(self, arguments_json: str, ctx: ToolContext) -> str:
@@ -216,12 +241,12 @@ class Tool(BaseTool, Generic[P, R]):
 
         A plain function runs in a thread of its own.
         """
-        from continuations.authoring import tool_results  # noqa: PLC0415 - on first use
-
         arguments = self._function_arguments(arguments_json, ctx)
-        return tool_results.serialize_result(
-            await callables.call(self.function, **arguments)
-        )
+        if getattr(self.function, "__annotations__", {}).get("return") not in _TEXT:
+            # Before the call: an effect must not wait for an import to be recorded.
+            _load_result_serializer()
+        result = await callables.call(self.function, **arguments)
+        return result if type(result) is str else _load_result_serializer()(result)
 
     async def _call_verify(
         self, verify: Callable[..., Any], arguments_json: str, ctx: ToolContext
@@ -233,8 +258,15 @@ class Tool(BaseTool, Generic[P, R]):
     def _function_arguments(
         self, arguments_json: str, ctx: ToolContext
     ) -> dict[str, Any]:
-        contexts = dict.fromkeys(self._signature.context_parameters, ctx)
+        signature = self._plain_signature or self._signature
+        contexts = dict.fromkeys(signature.context_parameters, ctx)
         return {**self._values_by_name(arguments_json), **contexts}
+
+
+def _load_result_serializer() -> Callable[[object], str]:
+    from continuations.authoring.tool_results import serialize_result  # noqa: PLC0415 - slow to import
+
+    return serialize_result
 
 
 @overload

@@ -103,6 +103,7 @@ class AsyncRunner(AsyncDecider):
         context: Any = None,
         budget: Budget | None = None,
         should_pause: ShouldPause | None = None,
+        work: bool = True,
     ) -> Outcome:
         """Start a run and work on it until it ends or must wait.
 
@@ -119,6 +120,9 @@ class AsyncRunner(AsyncDecider):
             should_pause: Called before every model call and every new tool call. Once
                 it returns True, calls in progress are completed, and the run is
                 suspended with `paused=True`. Any process may resume it at once.
+            work: With False, only store the run, and return it as `Suspended` with
+                `paused=True`. A `resume` or `sweep` works on it, in any process. If
+                the run exists, return its outcome and change nothing.
 
         Returns:
             `Finished`, `Suspended` or `Failed`.
@@ -134,7 +138,7 @@ class AsyncRunner(AsyncDecider):
         """
         if run_id is not None:
             layout.check_run_id(run_id)
-        run_options = self._run_options(context, should_pause)
+        run_options = self._run_options(context, should_pause if work else _at_once)
         state = await self._worker_factory.initial_state(
             input,
             run_id=run_id,
@@ -257,3 +261,8 @@ class AsyncRunner(AsyncDecider):
                 interval=interval,
                 max_concurrent_runs=max_concurrent_runs,
             )
+
+
+def _at_once() -> bool:
+    """Pause before the first step."""
+    return True

@@ -1,9 +1,10 @@
 """Describe an exception of an application's code without its text.
 
-The text of an exception may contain secrets, arguments or messages, and the source line
-of a frame may contain a literal secret. A log keeps neither. Files, lines, functions and
-the names of exceptions belong to the code. An error number of the operating system, and
-a name that stands in the code of the failing function, are safe too.
+The text of an exception may contain secrets, arguments or messages, and the source
+line of a frame may contain a literal secret. A log keeps neither. Files, lines,
+functions and the names of exceptions belong to the code. An error number of the
+operating system, and a name that stands in the code of the failing function, are safe
+too.
 """
 
 from __future__ import annotations

@@ -108,6 +108,7 @@ class StoreJournal:
         self._clock_uncertainty = 0.0
         self._arrival_markers = arrival_markers
         self._guarding_markers: tuple[str, ...] = ()
+        self._own_markers: list[str] = []
         # The markers of the last pause. The next version ends that pause.
         loaded_keys = loaded.marker_keys if loaded else ()
         self.pause_markers = tuple(filter(layout.is_pause_marker, loaded_keys))
@@ -165,7 +166,7 @@ class StoreJournal:
                 self._append(claimed), self._cancel_request_if_readable(first=first)
             )
         except StaleRun:
-            await self._delete_guard()
+            await self._delete_own_markers()
             raise
         self._check_clock(sent_at)
         if first:
@@ -176,7 +177,11 @@ class StoreJournal:
 
     async def commit_and_release(self, state: RunState) -> None:
         """Commit a suspended or ended state, without a claim."""
-        await self._append(claims.released(state))
+        try:
+            await self._append(claims.released(state))
+        except StaleRun:
+            await self._delete_own_markers()
+            raise
         self._lease = None
 
     async def _append(self, state: RunState) -> datetime:
@@ -241,6 +246,7 @@ class StoreJournal:
         run_id, ulid = self.run_id, self._ports.ids.new_ulid(now)
         marker = markers.for_pause(run_id, self.version_number + 1, now, ulid)
         await markers.create(self._objects, marker)
+        self._own_markers.append(marker.key)
         self._guarding_markers = (*self._guarding_markers, marker.key)
 
     async def _make_guard(self) -> None:
@@ -253,18 +259,19 @@ class StoreJournal:
             lease.until,
             self._ports.ids.new_ulid(now),
         )
-        store_time = await markers.create(self._objects, marker)
+        store_time = await markers.create_with_time(self._objects, marker)
         try:
             self._check_time(now, store_time)
         except ClockOff:
             await self._objects.delete(marker.key)
             raise
         self.guard_key = marker.key
+        self._own_markers.append(marker.key)
 
-    async def _delete_guard(self) -> None:
+    async def _delete_own_markers(self) -> None:
         # The process that created the version has its own guard, or needs none.
-        if self._lease is None and self.guard_key is not None:
-            await self._objects.delete(self.guard_key)
+        while self._lease is None and self._own_markers:
+            await self._objects.delete(self._own_markers.pop())
 
     def _check_store_speed(self) -> None:
         # With a claim that is half over at its start, nothing but a renewal is allowed.

@@ -101,6 +101,7 @@ class Runner(Decider):
         context: Any = None,
         budget: Budget | None = None,
         should_pause: ShouldPause | None = None,
+        work: bool = True,
     ) -> Outcome:
         """Start a run and work on it until it ends or must wait.
 
@@ -117,6 +118,9 @@ class Runner(Decider):
             should_pause: Called before every model call and every new tool call. Once
                 it returns True, calls in progress are completed, and the run is
                 suspended with `paused=True`. Any process may resume it at once.
+            work: With False, only store the run, and return it as `Suspended` with
+                `paused=True`. A `resume` or `sweep` works on it, in any process. If
+                the run exists, return its outcome and change nothing.
 
         Returns:
             `Finished`, `Suspended` or `Failed`.
@@ -138,6 +142,7 @@ class Runner(Decider):
                 context=context,
                 budget=budget,
                 should_pause=should_pause,
+                work=work,
             )
         )
 

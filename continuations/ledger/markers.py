@@ -74,6 +74,16 @@ async def create(objects: Objects, marker: Marker) -> datetime | None:
         return None
 
 
+async def create_with_time(objects: Objects, marker: Marker) -> datetime | None:
+    """Create a marker; return the store's time of it, or `None`.
+
+    With a store that does not return its time from a create, but can tell when a key
+    was created, this costs one more request.
+    """
+    time = await create(objects, marker)
+    return time or await objects.created_at(marker.key)
+
+
 async def list_due(objects: Objects, now: datetime) -> AsyncIterator[Marker]:
     """Iterate over the markers that are due, the oldest first."""
     last = layout.key_after_due_markers(to_milliseconds(now))

@@ -20,7 +20,7 @@ from continuations.errors import (
     StoreUnsafe,
 )
 from continuations_storage import errors as storage
-from continuations_storage.contract import PAGE_SIZE, time_resolution
+from continuations_storage.contract import PAGE_SIZE, created_at, time_resolution
 from continuations_storage.url import open_store as storage_open_store
 
 if TYPE_CHECKING:
@@ -124,6 +124,10 @@ class Objects:
     async def create(self, key: str, body: bytes) -> datetime | None:
         """Put an object if its key is absent; raises `AlreadyExists`."""
         return await _translate_errors(self.store.create(key, body))
+
+    async def created_at(self, key: str) -> datetime | None:
+        """Return the store's time of the create of a key, if the store can tell it."""
+        return await _translate_errors(created_at(self.store, key))
 
     async def read(self, key: str) -> bytes:
         """Return an object; raises `NotFound`."""

@@ -308,7 +308,14 @@ def _request_definitions() -> _Json:
                 },
                 "input": {"type": "string", "minLength": 1},
             },
-            {"agent": _described(_TEXT, "The root agent, if there are several.")},
+            {
+                "agent": _described(_TEXT, "The root agent, if there are several."),
+                "work": _described(
+                    _BOOLEAN,
+                    "False: only store the run. A resume or a sweep works on it. By "
+                    "default true.",
+                ),
+            },
         ),
         "cancel_request": _object("A run to cancel.", {}, {"reason": _REASON}),
         "wake_response": _object(

@@ -20,6 +20,7 @@
 - Direct invocations: `{"start": {"input": ...}}`, `{"resume": run_id}`,
   `{"cancel": {"run_id": ...}}` and `{"sweep": true}`. A start without `run_id` uses
   the request id, which stays the same when Lambda retries an asynchronous invocation.
+  With `"work": false`, a start only stores the run, and `wake` continues it.
 
 HTTP and direct invocations return the same JSON forms
 (`docs/schemas/continuations.schema.json`): `outcome`, `run` and `sweep_result`.
@@ -246,7 +247,10 @@ class Handler:
         match event:
             case StartEvent():
                 outcome = await self._runner.start(
-                    event.input, run_id=event.run_id or request_id, agent=event.agent
+                    event.input,
+                    run_id=event.run_id or request_id,
+                    agent=event.agent,
+                    work=event.work,
                 )
                 return await self._outcome_response(outcome)
             case ResumeEvent():

@@ -14,7 +14,7 @@ The body is durable when the call returns: it survives a power cut.
   file or an unfinished upload that no verb shows and that the store removes later.
 - A *cancelled* call is like a crash: the body may be stored.
 - After `Denied`, `Throttled`, `Unavailable` or `InvalidKey`, nothing was written. After
-  `Inconclusive`, the body may be stored.
+  `Inconclusive` or `Unsafe`, the body may be stored.
 
 **read(key)** returns the whole body or raises `NotFound`. It sees every create that
 returned before the read began. It never writes.
@@ -33,7 +33,8 @@ is kept in the store under ``probe/passed``. *A crash* leaves one small key unde
 ``probe/``, which has no meaning.
 
 **Optional.** A store that rounds its time down, for example to whole seconds, says so
-with an attribute ``time_resolution`` (a timedelta).
+with an attribute ``time_resolution`` (a timedelta). A store whose `create` returns no
+time may have a method ``created_at(key)`` that returns the store's time of the create.
 
 `continuations_storage.keys` defines valid keys. One more rule keeps keys portable: no
 key is the folder of another key ("a" and "a/b"). File and memory stores refuse the
@@ -46,10 +47,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable, Callable
     from datetime import datetime
 
-__all__ = ["PAGE_SIZE", "Page", "Store", "all_keys", "time_resolution"]
+__all__ = ["PAGE_SIZE", "Page", "Store", "all_keys", "created_at", "time_resolution"]
 
 PAGE_SIZE = 1000  # the most that S3 lists in one request
 
@@ -83,8 +84,8 @@ class Store(Protocol):
         Raises:
             AlreadyExists: Another create of the key came first.
             InvalidKey: The key is not valid, or is the folder of other keys.
-            Denied, Throttled, Unavailable, Unsafe: Nothing was written.
-            Inconclusive: The body may be stored.
+            Denied, Throttled, Unavailable: Nothing was written.
+            Inconclusive, Unsafe: The body may be stored.
         """
         ...
 
@@ -156,6 +157,25 @@ def time_resolution(store: Store) -> timedelta:
     """
     resolution: timedelta = getattr(store, "time_resolution", timedelta())
     return resolution
+
+
+async def created_at(store: Store, key: str) -> datetime | None:
+    """Return the store's time of the create of a key, if the store can tell it.
+
+    Args:
+        store: The store.
+        key: A key that exists.
+
+    Returns:
+        The time (aware, UTC), or None if the store has no method ``created_at``.
+
+    Raises:
+        StorageError: As `Store.read` raises it.
+    """
+    tell: Callable[[str], Awaitable[datetime | None]] | None = getattr(
+        store, "created_at", None
+    )
+    return None if tell is None else await tell(key)
 
 
 async def all_keys(store: Store, prefix: str, after: str = "") -> AsyncIterator[str]:

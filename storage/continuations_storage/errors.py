@@ -6,7 +6,7 @@ for which key, why, and what to do next. This module imports only the standard l
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 __all__ = [
     "AlreadyExists",
@@ -26,6 +26,8 @@ __all__ = [
 _PREDICATES = ("already ", "does ", "is ")
 _MAX_SHOWN_CHARS = 120
 
+Operation = Literal["create", "read", "list", "delete"]
+
 
 def _shortened(key: str) -> str:
     return key if len(key) <= _MAX_SHOWN_CHARS else f"{key[: _MAX_SHOWN_CHARS - 1]}…"
@@ -34,37 +36,65 @@ def _shortened(key: str) -> str:
 class StorageError(Exception):
     """A store operation failed. Every error of this package is a subclass.
 
-    The text is `<key or store>: <what failed> (<detail>). <what to do next>`. Errors
-    survive pickling.
+    The text is `<what failed>: <why> (<detail>). <what to do next>`. Errors survive
+    pickling.
 
     Attributes:
         key: The key or prefix of the operation, or None if the error concerns the
             whole store.
         detail: The cause, for example the error code and message of the server.
+        operation: The verb that failed, or None if the store does not say it.
+        place: The bucket, prefix and endpoint, or "" if the store does not say it.
     """
 
     summary: ClassVar[str] = "the store operation failed"
     next_step: ClassVar[str] = "Check the store and try again."
 
-    def __init__(self, key: str | None = None, detail: str = "") -> None:
+    def __init__(
+        self, key: str | None = None, detail: str = "", *, advice: str = ""
+    ) -> None:
         """Make the error.
 
         Args:
             key: The key or prefix of the operation; None for the whole store.
             detail: The cause. It must not contain credentials or bodies.
+            advice: The next step; by default that of the class.
         """
-        # args are exactly the parameters, so that the error survives pickling.
+        # Pickling keeps args and the attributes.
         super().__init__(key, detail)
         self.key = key
         self.detail = detail
+        self.operation: Operation | None = None
+        self.place = ""
+        self._advice = advice
+
+    def locate(self, operation: Operation, place: str) -> None:
+        """Add the operation and the place, unless the error has them already.
+
+        Args:
+            operation: The verb that failed.
+            place: The bucket, prefix and endpoint. It must not contain credentials.
+        """
+        if self.operation is None:
+            self.operation, self.place = operation, place
 
     def __str__(self) -> str:
         """Return what failed, for which key, why, and what to do next."""
-        subject = "store" if self.key is None else f"key {_shortened(self.key)!r}"
-        # "key 'a' does not exist", but "key 'a': the store is not available".
-        colon = "" if self.summary.startswith(_PREDICATES) else ":"
         reason = f" ({self.detail})" if self.detail else ""
-        return f"{subject}{colon} {self.summary}{reason}. {self.next_step}"
+        advice = self._advice or self.next_step
+        return f"{self._subject()} {self.summary}{reason}. {advice}"
+
+    def _subject(self) -> str:
+        place = f" in {self.place}" if self.place else ""
+        key = "" if self.key is None else f"key {_shortened(self.key)!r}"
+        # "key 'a' does not exist", but "cannot read key 'a': the store is …".
+        if self.summary.startswith(_PREDICATES):
+            return f"{key or 'store'}{place}"
+        if self.operation is None:
+            return f"{key or 'store'}:"
+        if self.operation == "list":
+            key = f"keys that begin with {_shortened(self.key)!r}" if self.key else ""
+        return f"cannot {self.operation} {key or 'keys'}{place}:"
 
 
 class AlreadyExists(StorageError):
@@ -155,11 +185,10 @@ class Unsupported(StorageError, ValueError):
             detail: The cause.
             next_step: The advice of the text; by default, the valid URLs.
         """
-        super().__init__(url, detail)
+        super().__init__(url, detail, advice=next_step or type(self).next_step)
         self.args = (url, detail, next_step)
         self.url = url
-        self._next_step = next_step or type(self).next_step
 
     def __str__(self) -> str:
         """Return the URL, why it cannot be opened, and what to do next."""
-        return f"store {self.url!r} {self.summary}: {self.detail}. {self._next_step}"
+        return f"store {self.url!r} {self.summary}: {self.detail}. {self._advice}"

@@ -19,7 +19,7 @@ import signal
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
-from continuations_storage.contract import PAGE_SIZE, time_resolution
+from continuations_storage.contract import PAGE_SIZE, created_at, time_resolution
 from continuations_storage.errors import Inconclusive, StorageError, Unavailable
 
 if TYPE_CHECKING:
@@ -226,6 +226,10 @@ class FaultyStore:
             return time
 
         return await self._perform("create", key, effect)
+
+    async def created_at(self, key: str) -> datetime | None:
+        """Return the inner store's time of a create; this is no operation."""
+        return await created_at(self.inner, key)
 
     async def read(self, key: str) -> bytes:
         """Return the whole body."""

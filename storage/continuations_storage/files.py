@@ -1,16 +1,19 @@
-"""A store in a folder: temporary file, fsync, link(), fsync of the folder.
+"""A store in a folder: a new file, fsync, link(), fsync of the folder.
 
 The key "runs/a/1" is the file "runs/a/1" under the root, byte for byte the body.
 
 A create takes these steps:
 
-1. Write and flush the body under a random name in a hidden folder of the root.
-2. Link the file to its key. `link` fails if the name exists, also on NFS; `rename`
+1. Write and flush the body to a file that has no name yet, or one in a hidden folder
+   of the root.
+2. Flush the names of folders that were just made.
+3. Link the file to its key. `link` fails if the name exists, also on NFS; `rename`
    would overwrite it. The body becomes visible at once and whole.
-3. Flush the folder.
+4. Flush the folder, then remove the mark that says "unflushed". A read of a marked file
+   flushes the folder before it returns the body.
 
-A crash leaves at most a temporary file. It is never listed, and is removed when it is
-older than an hour.
+A crash leaves at most a file in the hidden folder. It is never listed, and is removed
+when it is older than an hour.
 """
 
 from __future__ import annotations
@@ -18,10 +21,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from datetime import UTC, datetime
-from io import FileIO
-from itertools import islice
 from typing import TYPE_CHECKING, NoReturn
 
 from continuations_storage.contract import PAGE_SIZE
@@ -31,16 +32,27 @@ from continuations_storage.errors import (
     InvalidKey,
     Unavailable,
     Unsafe,
+    Unsupported,
 )
-from continuations_storage.filesystem import FolderTree, flush
+from continuations_storage.filesystem import FolderTree, flush_folder
 from continuations_storage.keys import check_limit, split_key, split_prefix
 from continuations_storage.listing import iterate_keys
+from continuations_storage.new_file import (
+    NamedFile,
+    UnnamedFile,
+    UnnamedUnsupported,
+    is_unflushed,
+)
 from continuations_storage.oserrors import NO_HARD_LINKS, to_storage_error
 from continuations_storage.probe import prove_put_if_absent
 from continuations_storage.thread_pool import DaemonThreadPool
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+
+    from continuations_storage.errors import StorageError
+    from continuations_storage.filesystem import Folder
+    from continuations_storage.new_file import NewFile
 
 __all__ = ["FileStore"]
 
@@ -49,9 +61,11 @@ _TEMPORARY_FOLDER = ".tmp+"
 _STALE_AFTER_SECONDS = 3600.0
 _CLEAN_UP_EVERY = 256
 _MAX_ATTEMPTS = 16
+_MAX_READ = 1 << 30
+_LISTING_SIZE = 100_000
 # Not the threads of the event loop: the renewal of a claim must not wait behind slow
 # functions of the application.
-_writers = DaemonThreadPool(32, "continuations-file")
+_workers = DaemonThreadPool(32, "continuations-file")
 
 
 class FileStore:
@@ -67,11 +81,17 @@ class FileStore:
     """
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
-        self._folders = FolderTree(os.fspath(root))
+        self._folders = FolderTree(_absolute_path(os.fspath(root)))
         self._creates = 0
+        self._needs_names = False
 
     def __repr__(self) -> str:
         return f"<FileStore {self._folders.root}>"
+
+    @property
+    def page_size(self) -> int:
+        """A listing reads the whole folder, so large pages are cheaper."""
+        return _LISTING_SIZE
 
     async def create(self, key: str, body: bytes) -> datetime:
         """Put the body if the key is absent; see `Store.create`.
@@ -84,22 +104,28 @@ class FileStore:
             The modification time of the file.
 
         Raises:
-            Unsafe: The file system has no hard links.
+            Unsafe: The file system has no hard links, or cannot flush folders.
             StorageError: As `Store.create` states.
         """
         segments = split_key(key)
-        return await _writers.run(self._publish, key, segments, body)
+        return await _workers.run(self._publish, key, segments, body)
 
     async def read(self, key: str) -> bytes:
-        """Return the whole body, or raise `NotFound`; see `Store.read`."""
+        """Return the whole body, or raise `NotFound`; see `Store.read`.
+
+        The body is durable, also if the process that creates it is not done yet.
+        """
         # Not in a thread: a small read takes 20 us, a call through a thread 100 us. A
         # process that only reads does not start the threads.
         *above, name = split_key(key)
         try:
-            with self._folders.open_existing(above) as folder:
-                return _read(folder, name)
+            folder = self._folders.open(above)
+            body, unflushed = _read(folder, name)
+            if unflushed:
+                await _workers.run(_flush_before_use, folder)
         except OSError as cause:
-            raise to_storage_error(cause, key) from cause
+            raise self._to_storage_error(cause, key) from cause
+        return body
 
     async def keys(
         self, prefix: str, after: str = "", limit: int = PAGE_SIZE
@@ -108,18 +134,17 @@ class FileStore:
         segments, name_prefix = split_prefix(prefix)
         check_limit(limit)
         folder_key = prefix[: len(prefix) - len(name_prefix)]
+        walk = self._walk(segments, folder_key, name_prefix, after, limit)
+        page: list[str] = []
         try:
-            with (
-                self._folders.open_existing(segments) as folder,
-                closing(
-                    iterate_keys(folder, folder_key, name_prefix, after, limit)
-                ) as keys,
-            ):
-                return list(islice(keys, limit))
+            # A long listing must not hold the event loop, so it goes on in a thread.
+            if not _fill(page, walk, limit, stop_at_pause=True):
+                await _workers.run(_fill, page, walk, limit)
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as cause:
-            raise to_storage_error(cause, prefix) from cause
+            raise self._to_storage_error(cause, prefix) from cause
+        return page
 
     async def delete(self, key: str) -> None:
         """Remove the key; to delete a missing key is a success.
@@ -127,26 +152,48 @@ class FileStore:
         The delete is not flushed: after a power cut within seconds, the key may exist
         again.
         """
-        segments = split_key(key)
+        *above, name = split_key(key)
         try:
-            with self._folders.open_existing(segments[:-1]) as folder:
-                _unlink(folder, segments[-1])
+            folder = self._folders.open(above)
+            _unlink(folder.descriptor, name)
         except (FileNotFoundError, NotADirectoryError):
             return
         except OSError as cause:
-            raise to_storage_error(cause, key) from cause
-        self._folders.prune(segments[:-1])
+            raise self._to_storage_error(cause, key) from cause
+        self._folders.prune(above)
 
     async def probe(self) -> None:
         """Prove that link() fails for a name that exists, or raise `Unsafe`."""
         await prove_put_if_absent(self)
 
+    def _to_storage_error(self, cause: OSError, key: str) -> StorageError:
+        if cause.errno == errno.ESTALE:
+            self._folders.forget()  # NFS: the server has removed an open folder
+        return to_storage_error(cause, key)
+
+    def _walk(
+        self,
+        segments: list[str],
+        folder_key: str,
+        name_prefix: str,
+        after: str,
+        limit: int,
+    ) -> Generator[list[str]]:
+        with self._folders.open(segments).opened_again() as folder:
+            yield from iterate_keys(folder, folder_key, name_prefix, after, limit)
+
     def _publish(self, key: str, segments: list[str], body: bytes) -> datetime:
         try:
             for _ in range(_MAX_ATTEMPTS):
-                # A delete may remove an empty folder just before it is used here.
-                with suppress(FileNotFoundError):
+                try:
                     return self._publish_once(key, segments, body)
+                except UnnamedUnsupported:
+                    self._needs_names = True
+                except OSError as cause:
+                    # A delete removed an empty folder just before it was used here.
+                    if cause.errno not in {errno.ENOENT, errno.ESTALE}:
+                        raise
+                    self._folders.forget()
         except NotADirectoryError as cause:
             raise InvalidKey(
                 key, "a part of its path is a key, not a folder"
@@ -157,123 +204,145 @@ class FileStore:
 
     def _publish_once(self, key: str, segments: list[str], body: bytes) -> datetime:
         *above, name = segments
-        with (
-            self._write_temporary(body) as (
-                temporary_folder,
-                temporary_name,
-                written_at,
-            ),
-            self._folders.open_or_create(above, written_at) as folder,
-        ):
-            _link(key, temporary_folder, temporary_name, folder, name)
-            _flush_published(key, folder)
-        return datetime.fromtimestamp(written_at, UTC)
+        folder = self._folders.open_or_create(above)
+        with closing(self._write(folder, body)) as file:
+            self._clean_up_periodically(file.written_at)
+            self._folders.ensure_durable(folder, above, file.written_at)
+            self._link(key, segments, file, folder)
+            _flush_published(key, folder, name)
+            file.mark_flushed()
+        return datetime.fromtimestamp(file.written_at, UTC)
 
-    @contextmanager
-    def _write_temporary(self, body: bytes) -> Generator[tuple[int, str, float]]:
-        """Write the body to a new file; yield its folder, name and time."""
-        name = os.urandom(16).hex()
-        with self._folders.open_or_create_unflushed(_TEMPORARY_FOLDER) as folder:
+    def _write(self, folder: Folder, body: bytes) -> NewFile:
+        """Return a new file with the flushed body, in the file system of a folder."""
+        if not self._needs_names:
+            return UnnamedFile(folder, body)
+        return NamedFile(self._folders.open_or_create([_TEMPORARY_FOLDER]), body)
+
+    def _link(
+        self, key: str, segments: list[str], file: NewFile, folder: Folder
+    ) -> None:
+        try:
+            file.link(folder, segments[-1])
+        except FileNotFoundError:
+            raise  # a folder was removed; the caller tries again
+        except OSError as cause:
+            if _has_key(key, file):
+                return
+            if isinstance(cause, FileExistsError):
+                self._raise_taken(key, segments, folder)
+            if cause.errno in NO_HARD_LINKS:
+                detail = f"its file system has no hard links: {cause.strerror}"
+                raise Unsafe(key, detail) from cause
+            raise
+
+    def _raise_taken(self, key: str, segments: list[str], folder: Folder) -> NoReturn:
+        name = segments[-1]
+        if _is_folder(folder.descriptor, name):
             try:
-                written_at = _write(folder, name, body)
-                self._clean_up_periodically(folder, written_at)
-                yield folder, name, written_at
-            finally:
-                with suppress(OSError):
-                    os.unlink(name, dir_fd=folder)
+                os.rmdir(name, dir_fd=folder.descriptor)
+            except OSError:
+                raise InvalidKey(key, "it is the folder of other keys") from None
+            raise FileNotFoundError(errno.ENOENT, "an empty folder was removed")
+        other = self._folders.other_spelling(segments)
+        if other is not None:
+            detail = f"the file system ignores case and has {other!r}"
+            raise InvalidKey(key, detail)
+        # The caller acts on the existing body, so that body must be durable.
+        flush_folder(folder.descriptor)
+        raise AlreadyExists(key)
 
-    def _clean_up_periodically(self, temporary_folder: int, now: float) -> None:
+    def _clean_up_periodically(self, now: float) -> None:
         self._creates += 1
         if self._creates % _CLEAN_UP_EVERY == 1:
-            with suppress(OSError), os.scandir(temporary_folder) as files:
-                for file in files:
-                    status = file.stat(follow_symlinks=False)
-                    if now - status.st_mtime > _STALE_AFTER_SECONDS:
-                        os.unlink(file.name, dir_fd=temporary_folder)
+            with suppress(OSError):
+                self._remove_stale_files(now)
+
+    def _remove_stale_files(self, now: float) -> None:
+        folder = self._folders.open([_TEMPORARY_FOLDER])
+        with folder.opened_again() as listed, os.scandir(listed) as files:
+            for file in files:
+                status = file.stat(follow_symlinks=False)
+                if now - status.st_mtime > _STALE_AFTER_SECONDS:
+                    os.unlink(file.name, dir_fd=folder.descriptor)
 
 
-def _write(temporary_folder: int, temporary_name: str, body: bytes) -> float:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-    file = os.open(temporary_name, flags, 0o666, dir_fd=temporary_folder)
+def _absolute_path(root: str) -> str:
+    """Return the absolute path, so that a later chdir() does not move the store."""
     try:
-        rest = memoryview(body)
-        while rest:
-            rest = rest[os.write(file, rest) :]
-        flush(file)
-        return os.fstat(file).st_mtime
-    finally:
-        os.close(file)
-
-
-def _link(
-    key: str, temporary_folder: int, temporary_name: str, folder: int, name: str
-) -> None:
-    try:
-        os.link(
-            temporary_name,
-            name,
-            src_dir_fd=temporary_folder,
-            dst_dir_fd=folder,
-            follow_symlinks=False,
-        )
+        return os.path.abspath(root)  # noqa: PTH100 -- pathlib is 5 ms cold
     except FileNotFoundError:
-        raise  # a folder was removed; the caller tries again
-    except OSError as cause:
-        if _was_linked(key, temporary_folder, temporary_name):
-            return
-        if isinstance(cause, FileExistsError):
-            _raise_taken(key, folder, name)
-        if cause.errno in NO_HARD_LINKS:
-            raise Unsafe(key, f"link() failed: {cause.strerror}") from cause
-        raise
+        raise Unsupported(
+            f"file:{root}",
+            "the path is relative, and the current folder was deleted",
+            "Change to a folder that exists, or pass an absolute path.",
+        ) from None
 
 
-def _was_linked(key: str, temporary_folder: int, temporary_name: str) -> bool:
+def _fill(
+    page: list[str],
+    walk: Generator[list[str]],
+    limit: int,
+    *,
+    stop_at_pause: bool = False,
+) -> bool:
+    """Fill a page; return False if the walk has paused before its end."""
+    with_room = limit - len(page)
+    for keys in walk:
+        if stop_at_pause and not keys:
+            return False
+        page += keys[:with_room]
+        with_room = limit - len(page)
+        if not with_room:
+            break
+    walk.close()
+    return True
+
+
+def _has_key(key: str, file: NewFile) -> bool:
     # On NFS the reply to link() can be lost; the client repeats it and gets EEXIST. If
-    # our file has a second name, the link was made: see open(2), O_EXCL.
+    # our file has one more name, the link was made: see open(2), O_EXCL.
     try:
-        return (
-            os.stat(
-                temporary_name, dir_fd=temporary_folder, follow_symlinks=False
-            ).st_nlink
-            > 1
-        )
+        return file.count_keys() > 0
     except OSError as cause:
         raise Inconclusive(key, f"after link(): {cause.strerror}") from cause
 
 
-def _raise_taken(key: str, folder: int, name: str) -> NoReturn:
-    if _is_folder(folder, name):
-        try:
-            os.rmdir(name, dir_fd=folder)
-        except OSError:
-            raise InvalidKey(key, "it is the folder of other keys") from None
-        raise FileNotFoundError(errno.ENOENT, "an empty folder was removed")
-    # The caller acts on the existing body, so that body must be durable.
-    flush(folder)
-    raise AlreadyExists(key)
-
-
-def _flush_published(key: str, folder: int) -> None:
+def _flush_published(key: str, folder: Folder, name: str) -> None:
     try:
-        flush(folder)
+        flush_folder(folder.descriptor)
+    except Unsafe:
+        with suppress(OSError):
+            os.unlink(name, dir_fd=folder.descriptor)
+        raise
     except OSError as cause:
         detail = f"stored, but perhaps not durable: {cause.strerror}"
         raise Inconclusive(key, detail) from cause
 
 
-def _read(folder: int, name: str) -> bytes:
+def _flush_before_use(folder: Folder) -> None:
+    try:
+        flush_folder(folder.descriptor)
+    except OSError as cause:
+        if cause.errno != errno.EROFS:  # a read-only file system has no writers
+            raise
+
+
+def _read(folder: Folder, name: str) -> tuple[bytes, bool]:
+    """Return the body, and whether a power cut may take it away."""
     # O_NONBLOCK: a named pipe at this place must not block the reader.
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
-    descriptor = os.open(name, flags, dir_fd=folder)
+    descriptor = os.open(name, flags, dir_fd=folder.descriptor)
     try:
-        mode = os.fstat(descriptor).st_mode
-        if stat.S_ISDIR(mode):
+        status = os.fstat(descriptor)
+        if stat.S_ISDIR(status.st_mode):
             raise IsADirectoryError(errno.EISDIR, "it is the folder of other keys")
-        if not stat.S_ISREG(mode):
+        if not stat.S_ISREG(status.st_mode):
             raise PermissionError(errno.EACCES, "it is not a regular file")
-        with FileIO(descriptor, closefd=False) as file:
-            return file.readall()
+        body = os.read(descriptor, status.st_size)
+        while len(body) < status.st_size and (rest := os.read(descriptor, _MAX_READ)):
+            body += rest
+        return body, is_unflushed(status)
     finally:
         os.close(descriptor)
 

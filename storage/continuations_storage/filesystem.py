@@ -2,6 +2,9 @@
 
 Each step is an open() relative to the folder above. So a symbolic link inside the root
 cannot lead out of the root, even if it is made between two steps.
+
+Folders stay open for the next operation. The system gives the inode number of an open
+folder to no other folder, so a folder is recognised by it as long as it is open.
 """
 
 from __future__ import annotations
@@ -11,76 +14,129 @@ import os
 import stat
 import sys
 from contextlib import contextmanager, suppress
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from continuations_storage.errors import Unavailable
+from continuations_storage.errors import Unavailable, Unsafe
+from continuations_storage.oserrors import NO_FLUSH
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
-__all__ = ["FolderTree", "flush", "open_subfolder"]
+__all__ = ["Folder", "FolderTree", "flush", "flush_folder", "open_subfolder"]
 
 # Linux writes a changed folder to disk after 30 s at the latest; this is twice that.
 _DURABLE_AFTER_SECONDS = 60.0
-_MAX_REMEMBERED = 10_000
+_MAX_OPEN = 64
+_OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY
+
+
+class Folder:
+    """An open folder; it is closed when nothing refers to it any more.
+
+    So keep a reference to the folder as long as its descriptor is used.
+
+    Attributes:
+        descriptor: The open folder.
+        identity: Device and inode number; no other folder has them meanwhile.
+        is_new: Whether this process made the folder.
+        is_durable: Whether the names of this folder and of all folders above it are
+            known to survive a power cut.
+    """
+
+    __slots__ = ("_close", "descriptor", "identity", "is_durable", "is_new")
+
+    def __init__(self, descriptor: int) -> None:
+        # Kept, because `os` may be gone when the interpreter ends.
+        self._close: Callable[[int], None] = os.close
+        self.descriptor = descriptor
+        self.identity = _identity(os.fstat(descriptor))
+        self.is_new = self.is_durable = False
+
+    def __del__(self) -> None:
+        """Close the folder."""
+        self._close(self.descriptor)
+
+    @contextmanager
+    def opened_again(self) -> Generator[int]:
+        """Open the folder for one listing.
+
+        Two listings of one descriptor would share their position.
+        """
+        descriptor = os.open(".", _OPEN_FOLDER, dir_fd=self.descriptor)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
 
 
 class FolderTree:
     """The folders under one root."""
 
     def __init__(self, root: str) -> None:
-        # Absolute, so that a later chdir() does not move the store.
-        self.root = os.path.abspath(root)  # noqa: PTH100 -- pathlib is 5 ms cold
-        self._durable: set[tuple[int, int]] = set()
+        self.root = root
+        self._open: dict[str, Folder] = {}
 
-    @contextmanager
-    def open_existing(self, segments: Sequence[str]) -> Generator[int]:
+    def __reduce__(self) -> tuple[type[FolderTree], tuple[str]]:
+        """Pickle the path alone: another process opens its own folders."""
+        return FolderTree, (self.root,)
+
+    def open(self, segments: Sequence[str]) -> Folder:
         """Open a folder, or raise FileNotFoundError or NotADirectoryError."""
-        folder = self._open_root()
+        path = "/".join((self.root, *segments))
+        return self._find_open(path) or self._chain(segments)[-1]
+
+    def open_or_create(self, segments: Sequence[str]) -> Folder:
+        """Open a folder and make the missing ones; `ensure_durable` flushes them."""
         try:
-            for segment in segments:
-                above, folder = folder, open_subfolder(folder, segment)
-                os.close(above)
-            yield folder
-        finally:
-            os.close(folder)
+            return self.open(segments)
+        except FileNotFoundError:
+            return self._chain(segments, create=True)[-1]
 
-    @contextmanager
-    def open_or_create(self, segments: Sequence[str], now: float) -> Generator[int]:
-        """Open a folder; make missing folders so that they survive a power cut.
+    def ensure_durable(
+        self, folder: Folder, segments: Sequence[str], now: float
+    ) -> None:
+        """Flush the names of the new folders on the way from the root to a folder.
 
-        `open_or_create_unflushed` makes the root itself.
+        Another process may have made a folder and not flushed its name yet. So an
+        unknown folder is flushed too, unless the folder above did not change for long.
 
         Args:
+            folder: The open folder.
             segments: The names from the root to the folder.
             now: The time of the file system, read from a file that was just written.
         """
-        folder = self._open_durable_root(now)
-        try:
-            for segment in segments:
-                above, folder = (
-                    folder,
-                    self._open_or_create_subfolder(folder, segment, now),
-                )
-                os.close(above)
-            yield folder
-        finally:
-            os.close(folder)
+        if folder.is_durable:
+            return
+        chain = self._chain(segments)
+        if not chain[0].is_durable:
+            with _open_parent(self.root) as parent:
+                if parent is not None:
+                    _flush_name(chain[0], parent, now)
+        for above, below in pairwise(chain):
+            if not below.is_durable:
+                _flush_name(below, above.descriptor, now)
 
-    @contextmanager
-    def open_or_create_unflushed(self, segment: str) -> Generator[int]:
-        """Open a folder in the root that does not have to survive a power cut."""
-        try:
-            folder = self._open_under_root(segment)
-        except FileNotFoundError:
-            _make_root(self.root)
-            with self.open_existing([]) as root, suppress(FileExistsError):
-                os.mkdir(segment, dir_fd=root)
-            folder = self._open_under_root(segment)
-        try:
-            yield folder
-        finally:
-            os.close(folder)
+    def forget(self) -> None:
+        """Close all folders that no operation uses."""
+        self._open = {}
+
+    def other_spelling(self, segments: Sequence[str]) -> str | None:
+        """Return the name that stands for a segment and differs from it in case.
+
+        Only a file system that ignores case has one: macOS by default, FAT, and some
+        folders of ext4 and XFS.
+        """
+        for depth, segment in enumerate(segments):
+            above = self.open(segments[:depth])
+            if not _is_same(above.descriptor, segment, segment.swapcase()):
+                continue
+            with above.opened_again() as folder, os.scandir(folder) as entries:
+                names = {entry.name for entry in entries}
+            if segment not in names:
+                folded = segment.casefold()
+                return next((n for n in names if n.casefold() == folded), segment)
+        return None
 
     def prune(self, segments: Sequence[str]) -> None:
         """Remove a folder and those above it if they are empty.
@@ -90,61 +146,58 @@ class FolderTree:
         """
         with suppress(OSError):
             for depth in range(len(segments) - 1, 0, -1):
-                with self.open_existing(segments[:depth]) as above:
-                    os.rmdir(segments[depth], dir_fd=above)
+                above = self.open(segments[:depth])
+                os.rmdir(segments[depth], dir_fd=above.descriptor)
+                self._open.pop("/".join((self.root, *segments[: depth + 1])), None)
 
-    def _open_root(self) -> int:
-        try:
-            return os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
-        except NotADirectoryError:
-            raise Unavailable(None, f"{self.root!r} is not a folder") from None
+    def _chain(self, segments: Sequence[str], *, create: bool = False) -> list[Folder]:
+        """Return the folders from the root to a folder; all of them, if create."""
+        path = self.root
+        chain = [self._find_open(path) or self._open_root(create=create)]
+        for segment in segments:
+            path = f"{path}/{segment}"
+            folder = self._find_open(path)
+            if folder is None:
+                is_new = create and _make(chain[-1], segment)
+                folder = Folder(open_subfolder(chain[-1].descriptor, segment))
+                folder.is_new = is_new
+                self._keep(path, folder)
+            chain.append(folder)
+        return chain
 
-    def _open_under_root(self, segment: str) -> int:
-        with self.open_existing([]) as root:
-            return open_subfolder(root, segment)
+    def _find_open(self, path: str) -> Folder | None:
+        """Return the open folder of a path, if it is still the folder at this path."""
+        folder = self._open.get(path)
+        if folder is not None:
+            with suppress(OSError):
+                if _identity(os.stat(path)) == folder.identity:  # noqa: PTH116
+                    return folder
+            self._open.pop(path, None)
+        return None
 
-    def _open_durable_root(self, now: float) -> int:
-        root = self._open_root()
-        if _identity(root) not in self._durable:
-            with _open_parent(self.root) as above:
-                if above is not None:
-                    self._ensure_durable(above, root, now)
-        return root
-
-    def _open_or_create_subfolder(self, parent: int, segment: str, now: float) -> int:
-        try:
-            folder = open_subfolder(parent, segment)
-        except FileNotFoundError:
-            with suppress(FileExistsError):
-                os.mkdir(segment, dir_fd=parent)
-            flush(parent)
-            folder = open_subfolder(parent, segment)
-            self._mark_durable(_identity(folder))
-            return folder
-        self._ensure_durable(parent, folder, now)
+    def _keep(self, path: str, folder: Folder) -> Folder:
+        if len(self._open) >= _MAX_OPEN:
+            self.forget()
+        self._open[path] = folder
         return folder
 
-    def _ensure_durable(self, parent: int, folder: int, now: float) -> None:
-        # Another process may have just made the folder and not flushed its name yet.
-        # The body would then be durable in a folder that is not.
-        identity = _identity(folder)
-        if identity in self._durable:
-            return
-        if now - os.fstat(parent).st_mtime < _DURABLE_AFTER_SECONDS:
-            flush(parent)
-        self._mark_durable(identity)
-
-    def _mark_durable(self, identity: tuple[int, int]) -> None:
-        if len(self._durable) >= _MAX_REMEMBERED:
-            self._durable.clear()
-        self._durable.add(identity)
+    def _open_root(self, *, create: bool) -> Folder:
+        try:
+            descriptor = os.open(self.root, _OPEN_FOLDER)
+        except FileNotFoundError:
+            if not create:
+                raise
+            _make_root(self.root)
+            descriptor = os.open(self.root, _OPEN_FOLDER)
+        except NotADirectoryError:
+            raise Unavailable(None, f"{self.root!r} is not a folder") from None
+        return self._keep(self.root, Folder(descriptor))
 
 
 def open_subfolder(parent: int, segment: str) -> int:
     """Open a folder inside an open folder; raise ELOOP for a symbolic link."""
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
     try:
-        return os.open(segment, flags, dir_fd=parent)
+        return os.open(segment, _OPEN_FOLDER | os.O_NOFOLLOW, dir_fd=parent)
     except NotADirectoryError:
         status = os.stat(segment, dir_fd=parent, follow_symlinks=False)
         if stat.S_ISLNK(status.st_mode):
@@ -164,34 +217,72 @@ def flush(descriptor: int) -> None:
     os.fsync(descriptor)
 
 
-def _identity(folder: int) -> tuple[int, int]:
-    status = os.fstat(folder)
+def flush_folder(descriptor: int) -> None:
+    """Write the names in an open folder to disk, or raise Unsafe."""
+    try:
+        flush(descriptor)
+    except OSError as cause:
+        if cause.errno not in NO_FLUSH:
+            raise
+        detail = f"its file system cannot flush folders: {cause.strerror}"
+        raise Unsafe(None, detail) from cause
+
+
+def _make(above: Folder, segment: str) -> bool:
+    """Make a folder; return False if it exists."""
+    try:
+        os.mkdir(segment, dir_fd=above.descriptor)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _flush_name(folder: Folder, above: int, now: float) -> None:
+    # ctime and not mtime: a program that copies folders can set the second one.
+    if folder.is_new or now - os.fstat(above).st_ctime < _DURABLE_AFTER_SECONDS:
+        flush_folder(above)
+    folder.is_durable = True
+
+
+def _is_same(folder: int, name: str, other: str) -> bool:
+    """Return whether two different names stand for one file."""
+    if name == other:
+        return False
+    try:
+        stats = [
+            os.stat(n, dir_fd=folder, follow_symlinks=False) for n in (name, other)
+        ]
+    except OSError:
+        return False
+    return _identity(stats[0]) == _identity(stats[1])
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
 def _make_root(root: str) -> None:
-    """Make the root and flush the folders above it; the root is flushed later."""
+    """Make the root and the folders above it; the root's name is flushed later.
+
+    Before a folder is made, the name of the folder above it is flushed. So a process
+    that finds the root knows that only the root's own name may not be flushed yet.
+    """
+    above = os.path.dirname(root)  # noqa: PTH120 -- pathlib is 5 ms cold
+    if not os.path.isdir(above):  # noqa: PTH112 -- see above
+        _check_link(above)
+        _make_root(above)
+    with _open_parent(above) as higher:
+        if higher is not None:
+            flush_folder(higher)
     try:
         os.mkdir(root, 0o700)  # noqa: PTH102 -- see above
     except FileExistsError:
         _check_link(root)
     except FileNotFoundError:
-        above = os.path.dirname(root)  # noqa: PTH120 -- see above
-        _make_root(above)
-        with _open_parent(above) as higher:
-            if higher is not None:
-                flush(higher)
-        _make_root_in(above, root)
-
-
-def _make_root_in(above: str, root: str) -> None:
-    """Make the root in a folder that exists."""
-    try:
-        with suppress(FileExistsError):
-            os.mkdir(root, 0o700)  # noqa: PTH102 -- see above
-    except FileNotFoundError:
         # The caller would try again after a FileNotFoundError. /proc always raises it.
         raise Unavailable(None, f"no folder can be made in {above!r}") from None
+    except NotADirectoryError:
+        raise Unavailable(None, f"{above!r} is not a folder") from None
 
 
 def _check_link(path: str) -> None:

@@ -19,6 +19,7 @@ from continuations_storage.errors import InvalidKey
 __all__ = [
     "MAX_KEY_LENGTH",
     "MAX_STORE_PREFIX_LENGTH",
+    "SEGMENT_CHARACTERS",
     "check_key",
     "check_limit",
     "check_prefix",
@@ -33,6 +34,9 @@ MAX_KEY_LENGTH = 900
 # With a slash and the longest key: the 1,024 bytes of an S3 object name.
 MAX_STORE_PREFIX_LENGTH = 123
 
+SEGMENT_CHARACTERS = (
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._@=~-"
+)
 _SEGMENT = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._@=~-]{1,255}")
 _INVALID_CHARACTER = re.compile(r"[^A-Za-z0-9._@=~-]")
 _PARTIAL = re.compile(r"[A-Za-z0-9._@=~-]{0,255}")

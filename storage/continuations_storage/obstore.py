@@ -4,7 +4,7 @@ obstore is written in Rust. Its cold start takes a third of boto3's, and it send
 three times as many requests a second. Its limits:
 
 - It does not find profiles or SSO; give it a `credential_provider` of obstore.auth.
-- It does not return the time of the store.
+- It returns the time of the store only for one key, by one more request.
 - It cannot be used in a forked child of a process that used it.
 - It lists a whole page of 1,000 keys even for one key; S3 bills this as one request.
 - It lists a folder that a console made ("a/") as if it were the key "a".
@@ -21,6 +21,7 @@ import os
 import re
 from contextlib import suppress
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
@@ -31,14 +32,19 @@ from continuations_storage.errors import NotFound, Unsafe
 from continuations_storage.fork_safety import PerProcess, SingleProcessGuard
 from continuations_storage.keys import check_key, check_limit, check_prefix, is_key
 from continuations_storage.obstore_errors import classified_errors
-from continuations_storage.probe import prove_put_if_absent
-from continuations_storage.retries import AttemptFailed, StoredObjectInfo
+from continuations_storage.probe import ProofOfVersions
+from continuations_storage.retries import (
+    AttemptFailed,
+    StoredObjectInfo,
+    located_errors,
+)
 from continuations_storage.retry_policy import RetryPolicy
 from continuations_storage.s3errors import rule_for
 from continuations_storage.thread_pool import DaemonThreadPool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from datetime import datetime
 
 __all__ = ["ObjectStore"]
 
@@ -72,6 +78,7 @@ class _Client(Protocol):
 
     put: Callable[..., Any]
     get: Callable[..., Any]
+    head: Callable[..., Any]
     delete: Callable[..., Any]
     list: Callable[..., Iterator[Sequence[Mapping[str, Any]]]]
 
@@ -95,9 +102,14 @@ class ObjectStore:
             ``account_name`` or ``credential_provider``. By default, obstore reads
             the environment.
 
+    Attributes:
+        time_resolution: One second: the servers tell their time in whole seconds.
+
     Raises:
         ValueError: The endpoint contains a user name or password.
     """
+
+    time_resolution = timedelta(seconds=1)  # of the Last-Modified header
 
     def __init__(
         self,
@@ -116,8 +128,17 @@ class ObjectStore:
             partial(_create_client, url, endpoint, timeout, configuration)
         )
 
+        self._endpoint = endpoint
+        self._proof = ProofOfVersions(self)
+
+    @property
+    def place(self) -> str:
+        """The bucket, the prefix and the endpoint, as errors name them."""
+        endpoint = self._endpoint or _endpoint_of_environment(self._scheme)
+        return f"{self._url} at {endpoint}" if endpoint else self._url
+
     def __repr__(self) -> str:
-        return f"<ObjectStore {self._url}>"
+        return f"<ObjectStore {self.place}>"
 
     async def create(self, key: str, body: bytes) -> None:
         """Put the body if the key is absent; one request unless something fails.
@@ -127,14 +148,48 @@ class ObjectStore:
             body: The bytes.
 
         Returns:
-            None: obstore does not return the time of the store.
+            None: obstore does not return the time of the reply; see `created_at`.
+
+        Raises:
+            StorageError: As `Store.create` states.
+        """
+        with located_errors("create", self.place):
+            created = await self.create_unchecked(key, body)
+            await self._proof.check(key, created)
+
+    async def created_at(self, key: str) -> datetime | None:
+        """Return the store's time of the create of a key; costs one request.
+
+        Args:
+            key: A valid key.
+
+        Returns:
+            The time (aware, UTC), to the second; None from a server without a clock.
+
+        Raises:
+            NotFound: The key does not exist.
+            StorageError: As `Store.read` states.
+        """
+        check_key(key)
+        with located_errors("read", self.place):
+            return await self._retry(key, lambda: self._modified_at(key))
+
+    async def create_unchecked(self, key: str, body: bytes) -> StoredObjectInfo:
+        """Put the body if the key is absent; see `ProofOfVersions`.
+
+        Args:
+            key: A valid key.
+            body: The bytes.
+
+        Returns:
+            The stored object, perhaps with a version id.
 
         Raises:
             StorageError: As `Store.create` states.
         """
         check_key(key)
         maker_id = os.urandom(16).hex()
-        await retries.create_with_retries(
+        return await retries.create_with_retries(
             self._retry_policy,
             key,
             maker_id,
@@ -152,7 +207,8 @@ class ObjectStore:
             StorageError: As `Store.read` states.
         """
         check_key(key)
-        return await self._retry(key, lambda: self._get(key))
+        with located_errors("read", self.place):
+            return await self._retry(key, lambda: self._get(key))
 
     async def keys(
         self, prefix: str, after: str = "", limit: int = PAGE_SIZE
@@ -163,19 +219,20 @@ class ObjectStore:
         """
         check_prefix(prefix)
         check_limit(limit)
-        return await self._retry(
-            prefix or None, lambda: self._list(prefix, after, limit)
-        )
+        with located_errors("list", self.place):
+            return await self._retry(
+                prefix or None, lambda: self._list(prefix, after, limit)
+            )
 
     async def delete(self, key: str) -> None:
         """Remove the key; to delete a missing key is a success."""
         check_key(key)
-        with suppress(NotFound):
+        with suppress(NotFound), located_errors("delete", self.place):
             await self._retry(key, lambda: self._remove(key))
 
     async def probe(self) -> None:
         """Prove that the store honours put-if-absent, or raise Unsafe."""
-        await prove_put_if_absent(self)
+        await self._proof.prove_once()
 
     async def _retry(self, key: str | None, attempt: Callable[[], T]) -> T:
         return await retries.retry(
@@ -192,24 +249,39 @@ class ObjectStore:
             failure.rule = replace(failure.rule, retry=False)
             raise
 
-    def _put(self, key: str, body: bytes, maker_id: str) -> None:
+    def _put(self, key: str, body: bytes, maker_id: str) -> StoredObjectInfo:
         client = self._client_of_process()
         with classified_errors(self._scheme):
-            client.put(
+            response = client.put(
                 key,
                 body,
                 mode="create",
                 attributes={_MAKER: maker_id},
                 use_multipart=False,  # multipart is not one conditional request
             )
+        return self._describe(response, maker_id)
 
     def _head(self, key: str) -> StoredObjectInfo:
         client = self._client_of_process()
         with classified_errors(self._scheme):
             response = client.get(key, options={"head": True})
-            return StoredObjectInfo(
-                maker_id=response.attributes.get(_MAKER), store_time=None
-            )
+            return self._describe(response.meta, response.attributes.get(_MAKER))
+
+    def _describe(
+        self, meta: Mapping[str, Any], maker_id: str | None
+    ) -> StoredObjectInfo:
+        # Google gives every object a generation, which says nothing about versions.
+        version_id = None if self._scheme == "gs" else meta["version"]
+        return StoredObjectInfo(
+            maker_id=maker_id, store_time=None, version_id=version_id
+        )
+
+    def _modified_at(self, key: str) -> datetime | None:
+        client = self._client_of_process()
+        with classified_errors(self._scheme):
+            modified: datetime = client.head(key)["last_modified"]
+        # Without a Last-Modified header, obstore makes up a time of 1970.
+        return modified if modified.timestamp() else None
 
     def _get(self, key: str) -> bytes:
         client = self._client_of_process()
@@ -258,9 +330,7 @@ def _create_client(
     timeout: float,
     configuration: Mapping[str, Any],
 ) -> _Client:
-    from datetime import timedelta  # noqa: PLC0415 -- cold start
-
-    from obstore.store import from_url  # noqa: PLC0415 -- likewise
+    from obstore.store import from_url  # noqa: PLC0415 -- cold start
 
     scheme = url.partition(":")[0]
     # obstore also reads these variables, but would then refuse one without TLS.

@@ -16,7 +16,7 @@ from continuations_storage.errors import (
 if TYPE_CHECKING:
     from continuations_storage.errors import StorageError
 
-__all__ = ["NO_HARD_LINKS", "to_storage_error"]
+__all__ = ["NO_FLUSH", "NO_HARD_LINKS", "to_storage_error"]
 
 _ERRORS_BY_ERRNO: dict[int, type[StorageError]] = {
     errno.ENOENT: NotFound,
@@ -43,6 +43,9 @@ NO_HARD_LINKS = frozenset(
         errno.EOPNOTSUPP,
     }
 )
+
+# The errors of fsync() of a folder on file systems that cannot flush folders.
+NO_FLUSH = frozenset({errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP})
 
 
 def to_storage_error(cause: OSError, key: str | None) -> StorageError:

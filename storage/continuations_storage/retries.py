@@ -6,15 +6,17 @@ A failed attempt raises `AttemptFailed` with an `ErrorRule`, one row of the tabl
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from continuations_storage.errors import AlreadyExists, Inconclusive, StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Generator
     from datetime import datetime
 
+    from continuations_storage.errors import Operation
     from continuations_storage.retry_policy import RetryPolicy
 
 __all__ = [
@@ -22,12 +24,28 @@ __all__ = [
     "ErrorRule",
     "StoredObjectInfo",
     "create_with_retries",
+    "located_errors",
     "retry",
 ]
 
 T = TypeVar("T")
 
 _READ_BACK_ATTEMPTS = 3
+
+
+@contextmanager
+def located_errors(operation: Operation, place: str) -> Generator[None]:
+    """Add the operation and the place to every `StorageError` that is raised.
+
+    Args:
+        operation: The verb.
+        place: The bucket, prefix and endpoint. It must not contain credentials.
+    """
+    try:
+        yield
+    except StorageError as error:
+        error.locate(operation, place)
+        raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +56,15 @@ class ErrorRule:
         error: The error of the contract to raise after the last attempt.
         retry: Whether to try again.
         may_be_stored: Whether a create may have been stored in spite of the error.
+        is_conflict: Whether the reply means "ask again": a create that then finds
+            the key taken may have found its own body.
         hint: How to fix the cause; appended to the detail.
     """
 
     error: type[StorageError]
     retry: bool = False
     may_be_stored: bool = False
+    is_conflict: bool = False
     hint: str = ""
 
 
@@ -73,10 +94,17 @@ class AttemptFailed(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredObjectInfo:
-    """The maker id of a stored object, and the store's time of that reply."""
+    """A stored object, as the reply to a put or a head describes it.
+
+    Attributes:
+        maker_id: The id of the create that made the object.
+        store_time: The store's time, if the reply has it.
+        version_id: The version id of the object, if the bucket keeps versions.
+    """
 
     maker_id: str | None
     store_time: datetime | None
+    version_id: str | None
 
 
 async def retry(
@@ -102,20 +130,22 @@ async def create_with_retries(
     policy: RetryPolicy,
     key: str,
     maker_id: str,
-    put: Callable[[], Awaitable[datetime | None]],
+    put: Callable[[], Awaitable[StoredObjectInfo]],
     head: Callable[[], Awaitable[StoredObjectInfo]],
-) -> datetime | None:
+) -> StoredObjectInfo:
     """Put if absent; after a lost reply, compare the stored maker id with ours.
+
+    A key that is taken after a conflict is looked at too: the object may be ours.
 
     Args:
         policy: How often to retry.
         key: The key.
         maker_id: The random id of this create, stored beside the body.
-        put: One conditional put; returns the store's time.
+        put: One conditional put.
         head: Reads the maker id that is stored under the key.
 
     Returns:
-        The store's time, if it tells one.
+        The stored object.
 
     Raises:
         AlreadyExists: The stored object has another maker id.
@@ -123,16 +153,18 @@ async def create_with_retries(
         StorageError: Nothing was written.
     """
     state = policy.begin()
-    may_be_stored = False
+    may_be_stored = had_conflict = False
     while True:
         try:
             return await put()
         except AttemptFailed as failure:
             last = failure
         may_be_stored = may_be_stored or last.may_be_stored
+        had_conflict = had_conflict or last.rule.is_conflict
         if not (last.rule.retry and await state.wait_for_retry(last.retry_after)):
             break
-    if not may_be_stored:
+    is_taken = last.rule.error is AlreadyExists
+    if not may_be_stored and not (is_taken and had_conflict):
         # If the first attempt finds the key taken, the body is another's: no HEAD.
         raise last.to_storage_error(key) from last
     if last.rule.retry:
@@ -148,4 +180,4 @@ async def create_with_retries(
         raise Inconclusive(key, detail) from cause
     if stored.maker_id != maker_id:
         raise AlreadyExists(key)
-    return stored.store_time
+    return stored

@@ -33,7 +33,8 @@ from continuations_storage.keys import (
     check_store_prefix,
     is_key,
 )
-from continuations_storage.probe import prove_put_if_absent
+from continuations_storage.probe import ProofOfVersions
+from continuations_storage.retries import located_errors
 from continuations_storage.retry_policy import RetryPolicy
 from continuations_storage.s3errors import classified_errors
 from continuations_storage.s3requests import BucketLocation
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
+    from continuations_storage.retries import StoredObjectInfo
     from continuations_storage.s3client import Checksums
     from continuations_storage.s3requests import Listing, S3Client
 
@@ -129,12 +131,16 @@ class S3Store:
         self._client = PerProcess(
             make_client if client is None else _single_process_client(client)
         )
+        self._proof = ProofOfVersions(self)
+
+    @property
+    def place(self) -> str:
+        """The bucket, the prefix and the endpoint, as errors name them."""
+        url = f"s3://{self._location.bucket}/{self._location.key_prefix}".rstrip("/")
+        return f"{url} at {self._endpoint}" if self._endpoint else url
 
     def __repr__(self) -> str:
-        where = f" at {self._endpoint}" if self._endpoint else ""
-        return (
-            f"<S3Store s3://{self._location.bucket}/{self._location.key_prefix}{where}>"
-        )
+        return f"<S3Store {self.place}>"
 
     async def create(self, key: str, body: bytes) -> datetime | None:
         """Put the body if the key is absent; one request unless something fails.
@@ -145,6 +151,24 @@ class S3Store:
 
         Returns:
             The time of S3, to the second.
+
+        Raises:
+            StorageError: As `Store.create` states.
+        """
+        with located_errors("create", self.place):
+            created = await self.create_unchecked(key, body)
+            await self._proof.check(key, created)
+        return created.store_time
+
+    async def create_unchecked(self, key: str, body: bytes) -> StoredObjectInfo:
+        """Put the body if the key is absent; see `ProofOfVersions`.
+
+        Args:
+            key: A valid key.
+            body: The bytes.
+
+        Returns:
+            The stored object, perhaps with a version id.
 
         Raises:
             StorageError: As `Store.create` states.
@@ -171,7 +195,8 @@ class S3Store:
             StorageError: As `Store.read` states.
         """
         check_key(key)
-        return await self._retry(key, partial(self._location.get, key=key))
+        with located_errors("read", self.place):
+            return await self._retry(key, partial(self._location.get, key=key))
 
     async def keys(self, prefix: str, after: str = "", limit: int = PAGE_SIZE) -> Page:
         """Return the first keys of a prefix, in byte order; see `Store.keys`.
@@ -191,8 +216,9 @@ class S3Store:
                 after_name=last,
                 limit=min(PAGE_SIZE, limit - len(page)),
             )
-            listed = await self._retry(prefix or None, listing)
-            _check_order(listed, root + prefix, last)
+            with located_errors("list", self.place):
+                listed = await self._retry(prefix or None, listing)
+                _check_order(listed, root + prefix, last)
             keys = (name[len(root) :] for name in listed.names)
             page += filter(is_key, keys)
             page.store_time = listed.store_time
@@ -207,12 +233,12 @@ class S3Store:
         """
         check_key(key)
         # S3 answers 204 for a missing key, some other servers 404.
-        with suppress(NotFound):
+        with suppress(NotFound), located_errors("delete", self.place):
             await self._retry(key, partial(self._location.delete, key=key))
 
     async def probe(self) -> None:
         """Prove that the server honours put-if-absent, or raise `Unsafe`."""
-        await prove_put_if_absent(self)
+        await self._proof.prove_once()
 
     async def _retry(self, key: str | None, request: Callable[[S3Client], T]) -> T:
         return await retries.retry(self._retry_policy, key, lambda: self._send(request))

@@ -43,9 +43,17 @@ _BUCKET = "create the bucket, or fix its name"
 _CREDENTIALS = "no usable credentials; set a profile, a role or AWS_ACCESS_KEY_ID"
 _EXPIRED = "the credentials have expired or are not valid; get new ones"
 _RIGHTS = (
-    "needs s3:PutObject, s3:GetObject, s3:DeleteObject and s3:ListBucket; without the "
-    "last one S3 answers so for a missing key"
+    "create needs s3:PutObject, read s3:GetObject, delete s3:DeleteObject and list "
+    "s3:ListBucket; without the last one S3 answers so for a missing key"
 )
+_WRONG_KEY_ID = (
+    "the access key id is not known there; check AWS_ACCESS_KEY_ID, endpoint"
+)
+_WRONG_SIGNATURE = (
+    "AWS_SECRET_ACCESS_KEY does not belong to AWS_ACCESS_KEY_ID, or a proxy changed "
+    "the request"
+)
+_CLOCK = "this machine's clock is wrong; set it"
 _REGION = "the bucket is in another region or at another endpoint; pass region="
 _SIZE = "the body is larger than the server accepts in one request"
 _COMPATIBLE_SERVER_HINT = (
@@ -56,6 +64,7 @@ _MALFORMED_RESPONSE_HINT = "the reply is not one of S3; check endpoint= and any 
 _TAKEN = ErrorRule(AlreadyExists)
 _SLOW_DOWN = ErrorRule(Throttled, retry=True)
 _NOT_SENT = ErrorRule(Unavailable, retry=True)
+_CONFLICT = ErrorRule(Unavailable, retry=True, is_conflict=True)
 _MAYBE_STORED = ErrorRule(Unavailable, retry=True, may_be_stored=True)
 _NO_CREDENTIALS = ErrorRule(Denied, hint=_CREDENTIALS)
 _NOT_PERMITTED = ErrorRule(Denied, hint=_RIGHTS)
@@ -68,10 +77,10 @@ ERROR_RULES: Mapping[str | int, ErrorRule] = {
     "PreconditionFailed": _TAKEN,
     412: _TAKEN,
     "NoSuchKey": ErrorRule(NotFound),
-    # Another write or delete of the key was in progress: try again.
-    "ConditionalRequestConflict": _NOT_SENT,
-    "OperationAborted": _NOT_SENT,
-    409: _NOT_SENT,
+    # Another write or delete of the key was in progress: ask again.
+    "ConditionalRequestConflict": _CONFLICT,
+    "OperationAborted": _CONFLICT,
+    409: _CONFLICT,
     # About the bucket. Not NotFound, which would mean that a run does not exist. Not
     # Denied, because the settings must be fixed and not the permissions.
     "NoSuchBucket": ErrorRule(Unavailable, hint=_BUCKET),
@@ -90,9 +99,11 @@ ERROR_RULES: Mapping[str | int, ErrorRule] = {
     "ExpiredToken": ErrorRule(Denied, hint=_EXPIRED),
     "InvalidToken": ErrorRule(Denied, hint=_EXPIRED),
     "TokenRefreshRequired": ErrorRule(Denied, hint=_EXPIRED),
-    "RequestTimeTooSkewed": ErrorRule(
-        Unavailable, hint="this machine's clock is wrong; set it"
-    ),
+    "ExpiredTokenException": ErrorRule(Denied, hint=_EXPIRED),
+    "InvalidAccessKeyId": ErrorRule(Denied, hint=_WRONG_KEY_ID),
+    "SignatureDoesNotMatch": ErrorRule(Denied, hint=_WRONG_SIGNATURE),
+    "RequestTimeTooSkewed": ErrorRule(Unavailable, hint=_CLOCK),
+    "RequestExpired": ErrorRule(Unavailable, hint=_CLOCK),
     "InvalidObjectState": ErrorRule(
         Unavailable, hint="a lifecycle rule archived the object; restore it first"
     ),
@@ -157,6 +168,7 @@ ERROR_RULES: Mapping[str | int, ErrorRule] = {
     "NoAuthTokenError": _NO_CREDENTIALS,
     "SSOError": _NO_CREDENTIALS,
     "LoginError": _NO_CREDENTIALS,
+    "NoRegionError": ErrorRule(Unavailable, hint="pass region= or set AWS_REGION"),
     "BotoCoreError": _MISCONFIGURED,  # profile, region or bucket name
     "ImportError": ErrorRule(Unavailable, hint="run pip install boto3"),
     "Exception": ErrorRule(Unavailable, may_be_stored=True),

@@ -76,8 +76,8 @@ class BucketLocation:
 
     def put(
         self, client: S3Client, key: str, body: bytes, maker_id: str
-    ) -> datetime | None:
-        """Put the body if the key is absent; return the server's time.
+    ) -> StoredObjectInfo:
+        """Put the body if the key is absent.
 
         The `maker_id` names this create, and is stored as metadata. If the response
         is lost, `head` tells whether this create made the object.
@@ -91,17 +91,15 @@ class BucketLocation:
             **self.put_options,
         )
         _require_field(response, "ETag")
-        return _response_time(response)
+        return _describe_object(response, maker_id)
 
     def head(self, client: S3Client, key: str) -> StoredObjectInfo:
-        """Return the maker id of the stored object, and the server's time."""
+        """Describe the stored object."""
         response = client.head_object(Bucket=self.bucket, Key=self.key_prefix + key)
         _require_field(response, "ETag")
         # Servers written in Go, such as MinIO, send the metadata key as `Maker`.
         metadata = {k.lower(): v for k, v in response.get("Metadata", {}).items()}
-        return StoredObjectInfo(
-            maker_id=metadata.get(_MAKER), store_time=_response_time(response)
-        )
+        return _describe_object(response, metadata.get(_MAKER))
 
     def get(self, client: S3Client, key: str) -> bytes:
         """Return the whole body."""
@@ -145,6 +143,16 @@ class BucketLocation:
 def _require_field(response: Mapping[str, Any], name: str) -> None:
     if name not in response:
         raise MalformedResponse(f"a success status without {name}")
+
+
+def _describe_object(
+    response: Mapping[str, Any], maker_id: str | None
+) -> StoredObjectInfo:
+    return StoredObjectInfo(
+        maker_id=maker_id,
+        store_time=_response_time(response),
+        version_id=response.get("VersionId"),
+    )
 
 
 def _response_time(response: Mapping[str, Any]) -> datetime | None:

@@ -75,7 +75,8 @@ def open_store(url: str, **options: Unpack[StoreOptions]) -> Store:
     The URLs are:
 
     - ``file:PATH``: a folder. The path is relative or absolute, and is not unquoted.
-      ``file:///PATH`` is the same as ``file:/PATH``.
+      ``file:///PATH`` is the same as ``file:/PATH``. A path that begins with ``~`` is
+      refused.
     - ``memory:``: a new store in this process at each call.
     - ``memory:NAME``: one store for each name in this process.
     - ``s3://BUCKET/PREFIX``: a bucket of S3 or of a server with its protocol.
@@ -97,7 +98,8 @@ def open_store(url: str, **options: Unpack[StoreOptions]) -> Store:
         The store. A missing bucket or missing permissions show at the first operation.
 
     Raises:
-        Unsupported: The URL or an option is not valid, or obstore is not installed.
+        Unsupported: The URL or an option is not valid, or obstore is not installed. Or
+            the path is relative and the current folder was deleted.
     """
     scheme, colon, location = url.partition(":")
     if not colon:
@@ -128,7 +130,20 @@ def _open_files(url: str, location: str) -> Store:
         location = slash + path
     if not location:
         raise Unsupported(url, "no path")
+    if location.startswith("~"):
+        raise Unsupported(url, "'~' is not expanded", _tilde_advice(location))
     return FileStore(location)
+
+
+def _tilde_advice(location: str) -> str:
+    # Not expanded: a store that is in a folder "~" today would seem to be empty.
+    import os  # noqa: PLC0415 -- rarely used
+
+    home = os.path.expanduser(location)  # noqa: PTH111 -- pathlib is 5 ms cold
+    literal = f"use 'file:./{location}' for a folder with that name."
+    if home == location:
+        return f"Pass an absolute path, or {literal}"
+    return f"Use 'file:{home}', or {literal}"
 
 
 def _open_memory(name: str) -> Store:

@@ -165,6 +165,9 @@ def run_command(command: str, arguments: list[str]) -> dict[str, Any]:  # noqa: 
                     text, run_id=run_id, should_pause=make_should_pause()
                 )
             )
+        case "enqueue", [run_id, text]:
+            runner = make_runner()
+            return outcome_to_json(runner.start(text, run_id=run_id, work=False))
         case "resume", [run_id]:
             return outcome_to_json(make_runner().resume(run_id))
         case "decide", [wait_id, verdict]:

@@ -166,6 +166,13 @@ REQUESTS = Area(
             names=("run_id",),
         ),
         Case(
+            "http-start-work",
+            _MALFORMED,
+            'http("POST", "/runs", {"input": TASK, "run_id": "jane-1", "work": 0})',
+            'http("POST", "/runs", {"input": TASK, "run_id": "jane-1", "work": False})',
+            names=("work", "false"),
+        ),
+        Case(
             "http-limit",
             _MALFORMED,
             'http("GET", "/waits", query={"limit": "0"})',

@@ -73,6 +73,27 @@ URLS = Area(
             names=("file:",),
         ),
         Case(
+            "url-with-a-home-folder",
+            InvalidInput,
+            'open_store("file:~/runs")',
+            'open_store("file:./~/runs")',
+            names=("~/runs",),
+        ),
+        Case(
+            "url-relative-to-a-deleted-folder",
+            InvalidInput,
+            'open_store("file:runs")',
+            'os.chdir(folder); open_store("file:runs")',
+            setup="""
+                import os
+                here = folder / "gone"
+                here.mkdir()
+                os.chdir(here)
+                here.rmdir()
+            """,
+            names=("file:runs",),
+        ),
+        Case(
             "url-of-another-host",
             InvalidInput,
             'open_store("file://server/runs")',
@@ -358,6 +379,20 @@ STORES = Area(
             names=("runs/a",),
         ),
         Case(
+            "file-system-without-flush-of-folders",
+            storage.Unsafe,
+            'store.create("runs/a", b"")',
+            "scene.close(); folder.mkdir(exist_ok=True); store.create('runs/a', b'')",
+            setup="""
+                import errno, os, stat
+                store = storage.SyncStore(storage.FileStore(folder))
+                def flush_files(file):
+                    if stat.S_ISDIR(os.fstat(file).st_mode):
+                        raise OSError(errno.EINVAL, "Invalid argument")
+                scene.patch(os, "fsync", flush_files)
+            """,
+        ),
+        Case(
             "file-that-is-no-regular-file",
             storage.Denied,
             'store.read("runs/a")',
@@ -385,6 +420,17 @@ STORES = Area(
             names=("runs",),
         ),
         Case(
+            "file-root-below-a-file",
+            storage.Unavailable,
+            'store.create("a", b"")',
+            '(folder / "file").unlink(); store.create("a", b"")',
+            setup="""
+                (folder / "file").write_text("")
+                store = storage.SyncStore(storage.FileStore(folder / "file" / "runs"))
+            """,
+            names=("file",),
+        ),
+        Case(
             "store-that-overwrites",
             storage.Unsafe,
             "storage.SyncStore(Overwriting()).probe()",
@@ -409,6 +455,39 @@ STORES = Area(
                             self._bodies[key] = body
                             raise
             """,
+        ),
+        Case(
+            "store-that-begins-to-keep-versions",
+            storage.Unsafe,
+            'bucket.create("a", b"")',
+            """
+            bucket.delete("probe/passed")
+            bucket.probe()
+            bucket.create("b", b"")
+            """,
+            setup="""
+                from continuations_storage.probe import ProofOfVersions
+                from continuations_storage.retries import StoredObjectInfo
+                class Bucket(storage.MemoryStore):
+                    version_id = None
+                    def __init__(self):
+                        super().__init__()
+                        self.proof = ProofOfVersions(self)
+                    async def create_unchecked(self, key, body):
+                        await super().create(key, body)
+                        version = self.version_id
+                        return StoredObjectInfo(
+                            maker_id="m", store_time=None, version_id=version
+                        )
+                    async def create(self, key, body):
+                        created = await self.create_unchecked(key, body)
+                        await self.proof.check(key, created)
+                    async def probe(self): await self.proof.prove_once()
+                bucket = storage.SyncStore(Bucket())
+                bucket.probe()
+                bucket.store.version_id = "v1"
+            """,
+            names=("probe/passed", "versioning"),
         ),
         Case(
             "store-that-does-not-list",

@@ -36,7 +36,7 @@ def store_url(
     monkeypatch.setenv(effect_log.TURNS_VARIABLE, str(turns))
     prefix = os.urandom(8).hex()
     if request.param == "google":
-        with S3Proxy(FakeGcs()) as proxy:
+        with S3Proxy(FakeGcs(has_clock=True)) as proxy:
             monkeypatch.setenv("GOOGLE_BASE_URL", proxy.url)
             monkeypatch.setenv("GOOGLE_BEARER_TOKEN", "token")
             yield f"gs://bucket/{prefix}"

@@ -158,10 +158,12 @@ async def act_as_starter(actor: Actor) -> None:
 
 
 async def start_run(actor: Actor, run_id: str) -> object:
-    """Start one run; returns the result or error."""
+    """Start or enqueue one run; returns the result or error."""
     name = TREES[actor.environment.tree_of_run[run_id]].root.name
+    work = not actor.environment.is_enqueued(run_id)
     return await actor.perform(
-        f"start {run_id}", lambda: actor.runner.start("go", run_id=run_id, agent=name)
+        f"{'start' if work else 'enqueue'} {run_id}",
+        lambda: actor.runner.start("go", run_id=run_id, agent=name, work=work),
     )
 
 

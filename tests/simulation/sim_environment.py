@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from bisect import bisect_left, bisect_right, insort
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from continuations import Wait
     from continuations.core.decisions import Verdict
     from tests.simulation.fault_schedule import FaultSchedule
+
+
+_ENQUEUE_PROBABILITY = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +218,12 @@ class SimEnvironment:
         """The true time, plus some nanoseconds so that no two events have one time."""
         self._ticks += 1
         return self.loop.time() + self._ticks * 1e-9
+
+    def is_enqueued(self, run_id: str) -> bool:
+        """Return whether a run is only stored when it is started."""
+        # Random numbers of its own: the other draws of a seed stay the same.
+        rng = random.Random(f"{self.seed}/enqueue/{run_id}")  # noqa: S311 - not for secrets
+        return rng.random() < _ENQUEUE_PROBABILITY
 
     def log_event(self, *what: Any) -> None:
         """Add a line to the log."""

@@ -54,7 +54,7 @@ def test_guarantees_page_names_every_law_and_no_other() -> None:
 
     assert set(LAWS) == names
     assert f"So {len(MUTANTS)} *mutants*" in text
-    assert max(seed for seed, _ in SEEDS.values()) < 2300
+    assert max(seed for seed, _ in SEEDS.values()) < 4000
 
 
 @pytest.mark.parametrize("page", [PAGE, GUARANTEES], ids=lambda page: page.name)

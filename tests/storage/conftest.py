@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -30,3 +31,14 @@ def s3_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("AWS_PROFILE", raising=False)
     monkeypatch.delenv("AWS_ENDPOINT_URL_S3", raising=False)
+
+
+@pytest.fixture(params=["unnamed files", "named files"])
+def new_files(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Both ways of the file store to make a file that has no key yet.
+
+    NFS, FUSE and macOS have no files without a name.
+    """
+    if request.param == "named files":
+        monkeypatch.delattr(os, "O_TMPFILE", raising=False)
+    return str(request.param)

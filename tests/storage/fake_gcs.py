@@ -11,7 +11,7 @@ from __future__ import annotations
 from hashlib import md5
 from xml.sax.saxutils import escape
 
-from tests.storage.s3_proxy import SERVER_DATE, FakeS3, Reply, Request, error_response
+from tests.storage.s3_proxy import FakeS3, Reply, Request, error_response
 
 __all__ = ["FakeGcs"]
 
@@ -29,7 +29,7 @@ class FakeGcs(FakeS3):
             name: value
             for name, value in request.headers.items()
             if name.startswith("x-goog-meta-")
-        }
+        } | {"Last-Modified": self._date()}
         return Reply(headers=_object_headers(request.body))
 
     def _get(self, key: str) -> Reply:
@@ -38,7 +38,7 @@ class FakeGcs(FakeS3):
         body = self.bodies[key]
         headers = {
             **_object_headers(body),
-            "Last-Modified": SERVER_DATE,
+            "Last-Modified": self._date(),
             **self.metadata[key],
         }
         return Reply(headers=headers, body=body)

@@ -19,7 +19,8 @@ import sys
 import threading
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from email.utils import formatdate
 from hashlib import md5
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socket import SHUT_RDWR
@@ -200,27 +201,40 @@ def _late(real: Reply, seconds: float) -> Reply:
 
 
 class FakeS3:
-    """A small S3 with one bucket of any name, with or without put-if-absent."""
+    """A small S3 with one bucket of any name, with or without put-if-absent.
 
-    def __init__(self, *, honors_conditions: bool = True) -> None:
+    Its clock is fixed, or with `has_clock` that of this machine.
+    """
+
+    def __init__(
+        self, *, honors_conditions: bool = True, has_clock: bool = False
+    ) -> None:
         self.bodies: dict[str, bytes] = {}
         self.metadata: dict[str, dict[str, str]] = {}
         self._honors_conditions = honors_conditions
+        self._has_clock = has_clock
         self._lock = threading.Lock()
 
     def handle(self, request: Request) -> Reply:
         """Handle one request at a time."""
         with self._lock:
-            match request.kind:
-                case "PUT":
-                    return self._put(request)
-                case "LIST":
-                    return self._list(request)
-                case "DELETE":
-                    self.bodies.pop(request.key, None)
-                    return Reply(status=204)
-                case _:
-                    return self._get(request.key)
+            reply = self._handle(request)
+        return replace(reply, headers={"Date": self._date(), **reply.headers})
+
+    def _date(self) -> str:
+        return formatdate(usegmt=True) if self._has_clock else SERVER_DATE
+
+    def _handle(self, request: Request) -> Reply:
+        match request.kind:
+            case "PUT":
+                return self._put(request)
+            case "LIST":
+                return self._list(request)
+            case "DELETE":
+                self.bodies.pop(request.key, None)
+                return Reply(status=204)
+            case _:
+                return self._get(request.key)
 
     def close(self) -> None:
         """Do nothing: the fake has no connections."""
@@ -234,7 +248,7 @@ class FakeS3:
             name: value
             for name, value in request.headers.items()
             if name.startswith("x-amz-meta-")
-        }
+        } | {"Last-Modified": self._date()}
         return Reply(headers={"ETag": _etag(request.body)})
 
     def _get(self, key: str) -> Reply:

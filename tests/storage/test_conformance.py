@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import tempfile
 from functools import partial
 from pathlib import Path
@@ -33,6 +34,15 @@ class TestFileStore(SharedStoreContract):
 
     def opener(self) -> Callable[[], Store]:
         return partial(FileStore, Path(tempfile.mkdtemp(dir=self.folder)) / "root")
+
+
+@pytest.mark.usefixtures("only_named_files")
+class TestFileStoreWithNamedFiles(TestFileStore):
+    """As on NFS, FUSE and macOS."""
+
+    @pytest.fixture
+    def only_named_files(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delattr(os, "O_TMPFILE", raising=False)
 
 
 class TestFaultyStoreWithoutFaults(StoreContract):

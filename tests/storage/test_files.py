@@ -27,6 +27,7 @@ from continuations_storage import (
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.usefixtures("new_files")
 TEMPORARY_FOLDER = ".tmp+"
 SEGMENTS = st.text(st.sampled_from("a.-0~"), min_size=1, max_size=3)
 KEYS = st.lists(SEGMENTS, min_size=1, max_size=3).map("/".join)
@@ -48,7 +49,7 @@ def test_body_is_a_file_at_its_key(store: FileStore, tmp_path: Path) -> None:
     create(store, "runs/a/1")
 
     assert b"body" == (tmp_path / "runs" / "a" / "1").read_bytes()
-    assert [] == list((tmp_path / TEMPORARY_FOLDER).iterdir())
+    assert [] == list(tmp_path.glob(f"{TEMPORARY_FOLDER}/*"))
 
 
 def test_new_root_has_access_for_its_owner_only(tmp_path: Path) -> None:

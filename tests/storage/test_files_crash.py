@@ -19,7 +19,9 @@ BODY = b"whole" * 10_000
 WRITER = """
 import asyncio, os, signal, sys
 from continuations_storage import FileStore
-root, name, number, moment = sys.argv[1:]
+root, name, number, moment, kind = sys.argv[1:]
+if kind == "named files":
+    del os.O_TMPFILE
 real, calls = getattr(os, name), 0
 
 def dying(*args, **kwargs):
@@ -39,11 +41,11 @@ setattr(os, name, dying)
 asyncio.run(FileStore(root).create("runs/a/1", b"whole" * 10_000))
 """
 
-# mkdir: root, temporary folder, runs, runs/a.
-# fsync: folder above the root, body, root, runs, runs/a.
+# mkdir: root, runs, runs/a, the temporary folder of named files.
+# fsync: two folders above the root (1, 3), body (2), root, runs, runs/a.
 CRASHES_BEFORE_LINK = [
-    *[("mkdir", number, "after") for number in (1, 2, 3, 4)],
-    *[("fsync", number, "before") for number in (1, 2, 3, 4)],
+    *[("mkdir", number, "after") for number in (1, 2, 3)],
+    *[("fsync", number, "before") for number in (1, 2, 3, 4, 5)],
     ("write", 1, "before"),
     ("write", 1, "half"),
     ("write", 1, "after"),
@@ -51,16 +53,31 @@ CRASHES_BEFORE_LINK = [
 ]
 CRASHES_AFTER_LINK = [
     ("link", 1, "after"),
-    ("fsync", 5, "before"),
-    ("fsync", 5, "after"),
+    ("fsync", 6, "before"),
+    ("fsync", 6, "after"),
+    ("fchmod", 1, "before"),
+    ("fchmod", 1, "after"),
+]
+NAMED_CRASHES_BEFORE_LINK = [*CRASHES_BEFORE_LINK, ("mkdir", 4, "after")]
+NAMED_CRASHES_AFTER_LINK = [
+    *CRASHES_AFTER_LINK,
     ("unlink", 1, "before"),
     ("unlink", 1, "after"),
 ]
 
 
-def kill_writer(root: Path, name: str, number: int, moment: str) -> None:
+def with_kind(
+    unnamed: list[tuple[str, int, str]], named: list[tuple[str, int, str]]
+) -> list[tuple[str, int, str, str]]:
+    return [
+        *((*crash, "unnamed files") for crash in unnamed),
+        *((*crash, "named files") for crash in named),
+    ]
+
+
+def kill_writer(root: Path, name: str, number: int, moment: str, kind: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", WRITER, root, name, str(number), moment],
+        [sys.executable, "-c", WRITER, root, name, str(number), moment, kind],
         env={"PYTHONPATH": str(Path(continuations_storage.__file__).parents[1])},
         timeout=30,
         check=False,
@@ -68,12 +85,15 @@ def kill_writer(root: Path, name: str, number: int, moment: str) -> None:
     assert -signal.SIGKILL == done.returncode
 
 
-@pytest.mark.parametrize(("name", "number", "moment"), CRASHES_BEFORE_LINK)
+@pytest.mark.parametrize(
+    ("name", "number", "moment", "kind"),
+    with_kind(CRASHES_BEFORE_LINK, NAMED_CRASHES_BEFORE_LINK),
+)
 def test_crash_before_the_link_leaves_the_key_absent(
-    name: str, number: int, moment: str, tmp_path: Path
+    name: str, number: int, moment: str, kind: str, tmp_path: Path
 ) -> None:
     root = tmp_path / "root"
-    kill_writer(root, name, number, moment)
+    kill_writer(root, name, number, moment, kind)
     store = FileStore(root)
 
     async def scenario() -> bytes:
@@ -84,12 +104,15 @@ def test_crash_before_the_link_leaves_the_key_absent(
     assert b"next" == asyncio.run(scenario())
 
 
-@pytest.mark.parametrize(("name", "number", "moment"), CRASHES_AFTER_LINK)
+@pytest.mark.parametrize(
+    ("name", "number", "moment", "kind"),
+    with_kind(CRASHES_AFTER_LINK, NAMED_CRASHES_AFTER_LINK),
+)
 def test_crash_after_the_link_leaves_the_complete_body(
-    name: str, number: int, moment: str, tmp_path: Path
+    name: str, number: int, moment: str, kind: str, tmp_path: Path
 ) -> None:
     root = tmp_path / "root"
-    kill_writer(root, name, number, moment)
+    kill_writer(root, name, number, moment, kind)
     store = FileStore(root)
 
     async def scenario() -> bytes:

@@ -21,12 +21,15 @@ from continuations_storage import (
     StorageError,
     Unavailable,
     Unsafe,
+    filesystem,
 )
+from continuations_storage.new_file import NamedFile, UnnamedFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+pytestmark = pytest.mark.usefixtures("new_files")
 TEMPORARY_FOLDER = ".tmp+"
 
 
@@ -47,7 +50,7 @@ def create(store: FileStore, key: str, body: bytes = b"body") -> None:
 
 
 def temporary_files(tmp_path: Path) -> list[Path]:
-    return list((tmp_path / "root" / TEMPORARY_FOLDER).iterdir())
+    return list((tmp_path / "root").glob(f"{TEMPORARY_FOLDER}/*"))
 
 
 # errors of the system
@@ -92,7 +95,7 @@ def test_file_system_without_hard_links_is_unsafe(
 ) -> None:
     monkeypatch.setattr(os, "link", failing_call(number))
 
-    with pytest.raises(Unsafe, match=r"link\(\) failed.*Use another store"):
+    with pytest.raises(Unsafe, match=r"no hard links.*Use another store"):
         create(store, "a")
     assert [] == temporary_files(tmp_path)
 
@@ -113,15 +116,18 @@ def test_os_errors_of_read_list_and_delete_are_typed(
     number: int,
     expected: type[StorageError],
     store: FileStore,
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     create(store, "runs/a")
     monkeypatch.setattr(os, "open", failing_call(number))
+    new = FileStore(tmp_path / "root")  # it has no open folders yet
 
     for work, key in (
+        (new.read("runs/a"), "runs/a"),
         (store.read("runs/a"), "runs/a"),
         (store.keys("runs/"), "runs/"),
-        (store.delete("runs/a"), "runs/a"),
+        (new.delete("runs/a"), "runs/a"),
     ):
         with pytest.raises(expected) as raised:
             asyncio.run(work)
@@ -201,7 +207,8 @@ def test_unclear_outcome_of_link_is_inconclusive(
     store: FileStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "link", failing_call(errno.EIO))
-    monkeypatch.setattr(os, "stat", failing_call(errno.EIO))
+    for kind in (NamedFile, UnnamedFile):
+        monkeypatch.setattr(kind, "count_keys", failing_call(errno.EIO))
 
     with pytest.raises(Inconclusive, match="after link"):
         create(store, "a")
@@ -244,7 +251,8 @@ def test_new_folders_are_flushed_before_the_link_and_the_last_after_it(
     *before, link, last = recorder.events
     assert "link" == link
     assert inode(root / "runs" / "a") == last
-    assert {"body", *map(inode, (tmp_path, root, root / "runs"))} == set(before)
+    above = (tmp_path.parent, tmp_path, root, root / "runs")
+    assert {"body", *map(inode, above)} == set(before)
 
 
 def test_next_create_flushes_the_body_and_its_folder_only(
@@ -275,9 +283,7 @@ def test_old_folders_are_not_flushed_again(
 ) -> None:
     root = tmp_path / "root"
     create(FileStore(root), "runs/a/1")
-    for folder in (tmp_path, root, root / "runs"):
-        long_ago = folder.stat().st_mtime - 120
-        os.utime(folder, (long_ago, long_ago))
+    monkeypatch.setattr(filesystem, "_DURABLE_AFTER_SECONDS", 0.0)  # as if time passed
     recorder = SyncRecorder(monkeypatch)
     create(FileStore(root), "runs/a/2")
 
@@ -296,21 +302,109 @@ def test_already_exists_is_raised_after_a_flush(
     assert inode(tmp_path / "root" / "runs") == recorder.events[-1]
 
 
-def test_create_is_inconclusive_if_its_folder_cannot_be_flushed(
-    store: FileStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The body is stored, but may be lost in a power cut."""
+def fail_flushes_after_link(patch: pytest.MonkeyPatch, number: int) -> None:
     real = os.link
 
     def link(*args: Any, **kwargs: Any) -> None:
         real(*args, **kwargs)
-        monkeypatch.setattr(os, "fsync", failing_call(errno.EIO))
+        patch.setattr(os, "fsync", failing_call(number))
 
-    monkeypatch.setattr(os, "link", link)
+    patch.setattr(os, "link", link)
 
-    with pytest.raises(Inconclusive, match="perhaps not durable"):
-        create(store, "a")
+
+def test_create_is_inconclusive_if_its_folder_cannot_be_flushed(
+    store: FileStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The body is stored, but may be lost in a power cut: no reader gets it."""
+    with monkeypatch.context() as patch:
+        fail_flushes_after_link(patch, errno.EIO)
+        with pytest.raises(Inconclusive, match="perhaps not durable"):
+            create(store, "a")
+        with pytest.raises(Unavailable, match="EIO"):
+            asyncio.run(store.read("a"))
+
     assert b"body" == asyncio.run(store.read("a"))
+
+
+def test_body_of_a_creator_that_is_not_done_is_flushed_before_it_is_returned(
+    store: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No process acts on a decision that a power cut can still take away."""
+    with monkeypatch.context() as patch:
+        fail_flushes_after_link(patch, errno.EIO)
+        with pytest.raises(Inconclusive):
+            create(store, "runs/a/d-1")
+
+    recorder = SyncRecorder(monkeypatch)
+    assert b"body" == asyncio.run(FileStore(tmp_path / "root").read("runs/a/d-1"))
+    assert [inode(tmp_path / "root" / "runs" / "a")] == recorder.events
+
+
+def test_read_of_a_durable_body_does_not_flush(
+    store: FileStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(store, "runs/a/1")
+    recorder = SyncRecorder(monkeypatch)
+
+    assert b"body" == asyncio.run(store.read("runs/a/1"))
+    assert [] == recorder.events
+
+
+def test_unflushed_body_on_a_read_only_file_system_is_returned(
+    store: FileStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For example in a snapshot that was taken during a create."""
+    fail_flushes_after_link(monkeypatch, errno.EROFS)
+    with pytest.raises(Inconclusive):
+        create(store, "a")
+
+    assert b"body" == asyncio.run(store.read("a"))
+
+
+@pytest.mark.parametrize("after_seconds", [0.0, 60.0])
+def test_file_system_that_cannot_flush_folders_is_unsafe(
+    after_seconds: float,
+    store: FileStore,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The error comes with the first create, before anything relies on it."""
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            failing_call(errno.EINVAL)()
+        real(descriptor)
+
+    (tmp_path / "root").mkdir()
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(filesystem, "_DURABLE_AFTER_SECONDS", after_seconds)
+    with pytest.raises(Unsafe, match=r"cannot flush folders.*Use another store"):
+        create(store, "a")
+    assert [] == asyncio.run(FileStore(tmp_path / "root").keys(""))
+
+
+def no_flush(_: int) -> None:
+    pass
+
+
+def test_folder_with_the_inode_number_of_a_removed_one_is_flushed(
+    store: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process removes a run and starts it again: nothing about it is known."""
+    create(store, "runs/a/v/1")
+    other = FileStore(tmp_path / "root")
+    asyncio.run(other.delete("runs/a/v/1"))
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", no_flush)  # this process is only that far
+        create(other, "runs/a/v/2")
+
+    recorder = SyncRecorder(monkeypatch)
+    create(store, "runs/a/v/3")
+
+    flushed = recorder.events[: recorder.events.index("link")]
+    runs = tmp_path / "root" / "runs"
+    assert {inode(runs), inode(runs / "a")} <= set(flushed)
 
 
 def test_concurrent_creates_flush_in_parallel(

@@ -115,6 +115,7 @@ def store_without_delays(proxy: S3Proxy) -> ObjectStore:
 
 
 CONFLICT = error_response(409, "ConditionalRequestConflict")
+CONFLICT_AFTER_WRITE = error_response(409, "ConditionalRequestConflict", is_stored=True)
 ERROR_AFTER_WRITE = error_response(500, "InternalError", is_stored=True)
 
 CREATES: list[tuple[tuple[Fault, ...], object, dict[str, int]]] = [
@@ -130,6 +131,7 @@ CREATES: list[tuple[tuple[Fault, ...], object, dict[str, int]]] = [
     ),
     ((CONFLICT, CONFLICT), CREATED, {"PUT": 3}),
     ((CONFLICT,) * MANY, Unavailable, {"PUT": 4}),
+    ((CONFLICT_AFTER_WRITE,), CREATED, {"PUT": 2, "HEAD": 1}),
     ((ERROR_AFTER_WRITE,), CREATED, {"PUT": 2, "HEAD": 1}),
     ((error_response(503, "SlowDown"),) * MANY, Throttled, {"PUT": 4}),
     ((error_response(403, "AccessDenied"),), Denied, {"PUT": 1}),

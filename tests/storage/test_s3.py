@@ -96,7 +96,7 @@ print(store, [each for each in ("boto3", "botocore", "obstore") if each in sys.m
 
 
 def test_opening_loads_no_client() -> None:
-    assert "<S3Store s3://bucket/prefix/> []\n" == run_python(OPENING_PROGRAM)
+    assert "<S3Store s3://bucket/prefix> []\n" == run_python(OPENING_PROGRAM)
 
 
 WITHOUT_BOTO3 = """

@@ -203,11 +203,28 @@ CREATES = [
         expected_requests={"PUT": 3},
     ),
     Case(
-        name="conflict, then exists",
+        name="conflict, then created by another",
         faults=(error_response(409, "ConditionalRequestConflict"),),
         key_exists=True,
         expected=AlreadyExists,
-        expected_requests={"PUT": 2},
+        expected_requests={"PUT": 2, "HEAD": 1},
+    ),
+    Case(
+        name="conflict after the write was stored, then exists: our own body",
+        faults=(error_response(409, "ConditionalRequestConflict", is_stored=True),),
+        expected=CREATED,
+        expected_requests={"PUT": 2, "HEAD": 1},
+    ),
+    Case(
+        name="conflicts, then exists, but reading is not permitted",
+        faults=(
+            error_response(409, "ConditionalRequestConflict"),
+            error_response(409, "OperationAborted", is_stored=True),
+            no_fault(),
+            error_response(403),
+        ),
+        expected=Inconclusive,
+        expected_requests={"PUT": 3, "HEAD": 1},
     ),
     Case(
         name="conflict always",

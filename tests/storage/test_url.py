@@ -42,6 +42,36 @@ def test_relative_path_is_resolved_when_the_store_is_opened(
     assert b"body" == (tmp_path / ".runs" / "a").read_bytes()
 
 
+def test_relative_path_in_a_deleted_folder_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+
+    for make in (open_store, FileStore):
+        with pytest.raises(Unsupported, match=r"current folder was deleted.*absolute"):
+            make("file:.runs")
+    assert isinstance(open_store(f"file:{tmp_path}"), FileStore)
+
+
+def test_home_folder_in_a_url_is_refused_with_its_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A shell expands `~` in some places only, so one URL would mean two folders."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(Unsupported) as raised:
+        open_store("file:~/runs")
+    assert f"Use 'file:{tmp_path}/runs', or use 'file:./~/runs'" in str(raised.value)
+    with pytest.raises(Unsupported, match="Pass an absolute path"):
+        open_store("file:~nobody-has-this-name/runs")
+    asyncio.run(open_store("file:./~/runs").create("a", b"body"))
+    assert (tmp_path / "~" / "runs" / "a").exists()
+
+
 def test_memory_store_is_shared_only_by_name() -> None:
     assert isinstance(open_store("memory:"), MemoryStore)
     assert open_store("memory:") is not open_store("memory:")

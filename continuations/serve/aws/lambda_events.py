@@ -74,11 +74,12 @@ class QueueEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartEvent:
-    """`{"start": {"input": ..., "run_id": ..., "agent": ...}}`; `input` is required."""
+    """`{"start": {"input": ...}}`; `run_id`, `agent` and `work` may be added."""
 
     input: Any = field(repr=False)
     run_id: str | None = None
     agent: str | None = None
+    work: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +146,7 @@ _START_FIELDS = {
     "input": (True, (str, list)),
     "run_id": (False, str),
     "agent": (False, str),
+    "work": (False, bool),
 }
 _CANCEL_FIELDS = {"run_id": (True, str), "reason": (False, str), "by": (False, str)}
 

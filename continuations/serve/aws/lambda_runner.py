@@ -176,6 +176,7 @@ class LambdaRunner(AsyncRunner):
         context: Any = None,
         budget: Budget | None = None,
         should_pause: ShouldPause | None = None,
+        work: bool = True,
     ) -> Outcome:
         """Start a run; see `AsyncRunner.start`."""
         outcome = await super().start(
@@ -185,6 +186,7 @@ class LambdaRunner(AsyncRunner):
             budget=budget,
             context=context,
             should_pause=should_pause,
+            work=work,
         )
         await self._dispatch_if_paused(outcome)
         return outcome
@@ -215,7 +217,7 @@ class LambdaRunner(AsyncRunner):
     async def _dispatch_if_paused(self, outcome: Outcome) -> None:
         if not isinstance(outcome, Suspended) or not outcome.paused:
             return
-        _log.info("run %s is paused: the invocation's time is up", outcome.run_id)
+        _log.info("run %s is paused; it goes on in another invocation", outcome.run_id)
         if self.dispatcher is None:
             return
         try:

@@ -92,6 +92,15 @@ def optional_text(
     return _check_length(name, value, max_chars)
 
 
+def optional_flag(fields: Mapping[str, Any], name: str, *, default: bool) -> bool:
+    """Return a truth value, or the default if the field is absent."""
+    value = fields.get(name, default)
+    if type(value) is not bool:
+        msg = f'"{name}" must be true or false.'
+        raise problems.malformed(msg)
+    return value
+
+
 def refuse_unknown_fields(fields: Mapping[str, Any], names: frozenset[str]) -> None:
     """Raise `RequestRefused` if a body has fields with other names."""
     if not fields.keys() <= names:

@@ -204,13 +204,14 @@ def _wait_paths() -> _Json:
 def _run_paths() -> _Json:
     run = {"200": _json_response("run", "The run.")}
     outcome = {"200": _json_response("outcome", "The run, after its last step.")}
+    stored = {"202": _json_response("outcome", "The run is stored, and no more.")}
     woken = {"202": _json_response("wake_response", "The dispatcher resumes the run.")}
     return {
         "/runs": {
             "post": _operation(
                 "start",
-                "Start a run and work on it until it ends or waits",
-                outcome,
+                "Start a run and work on it until it ends or waits, or only store it",
+                {**outcome, **stored},
                 *(400, 409, 410, 415, 502, 503),
                 body=_request_body("application/json", "start_request"),
             )

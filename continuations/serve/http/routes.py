@@ -119,11 +119,12 @@ async def decide(context: RequestContext) -> Response:
 async def start(context: RequestContext) -> Response:
     """Start a run and work on it until it ends or waits.
 
-    The client chooses the run id, so a repeated request starts one run.
+    The client chooses the run id, so a repeated request starts one run. With
+    `"work": false` the run is only stored, and a resume or sweep works on it.
     """
     fields = decision_bodies.parse_json_object(context.request)
     decision_bodies.refuse_unknown_fields(
-        fields, frozenset({"run_id", "input", "agent"})
+        fields, frozenset({"run_id", "input", "agent", "work"})
     )
     # Only the limit of the body applies: the input may be a long document.
     text = decision_bodies.optional_text(
@@ -133,8 +134,12 @@ async def start(context: RequestContext) -> Response:
     if not text or run_id is None:
         raise problems.malformed('The body needs "run_id" and a non-empty "input".')
     agent = decision_bodies.optional_text(fields, "agent")
-    outcome = await context.runner.start(text, run_id=run_id, agent=agent)
-    return await _outcome_response(context, outcome)
+    from continuations.engine.outcomes import Suspended  # noqa: PLC0415 - see the module
+
+    work = decision_bodies.optional_flag(fields, "work", default=True)
+    outcome = await context.runner.start(text, run_id=run_id, agent=agent, work=work)
+    is_stored_only = not work and isinstance(outcome, Suspended) and outcome.paused
+    return await _outcome_response(context, outcome, 202 if is_stored_only else 200)
 
 
 async def show_run(context: RequestContext) -> Response:
@@ -184,9 +189,11 @@ async def decide_by_link(context: RequestContext) -> Response:
     return await link_pages.decide(context)
 
 
-async def _outcome_response(context: RequestContext, outcome: Outcome) -> Response:
+async def _outcome_response(
+    context: RequestContext, outcome: Outcome, status: int = 200
+) -> Response:
     form = await outcome_response(context.runner.store, context.clock, outcome)
-    return json_response(form)
+    return json_response(form, status)
 
 
 async def _run_response(context: RequestContext, run: Continuation) -> Response:

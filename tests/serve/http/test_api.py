@@ -671,3 +671,34 @@ def test_deciding_imports_no_heavy_modules() -> None:
     )
 
     assert "[]" == completed.stdout.strip()
+
+
+# Enqueuing ----------------------------------------------------------------------
+
+
+def test_run_is_only_stored_and_a_sweep_works_on_it() -> None:
+    async def scenario() -> None:
+        fixture = ApiFixture()
+        body = {"run_id": "r1", "input": "pay Jane", "work": False}
+
+        stored = await fixture.request("POST", "/runs", body)
+        again = await fixture.request("POST", "/runs", body)
+        swept = await fixture.request("POST", "/sweep")
+        waiting = await fixture.request("POST", "/runs", body)
+
+        assert (202, 202, 200) == (stored.status, again.status, waiting.status)
+        assert stored.body == again.body
+        resumed = {"run_id": "r1", "status": "suspended"}
+        assert [resumed] == json_body(swept)["resumed"]
+        assert 1 == len(json_body(waiting)["waits"])
+
+    run_async(scenario())
+
+
+@pytest.mark.parametrize("work", [0, "no", None])
+def test_flag_that_is_no_truth_value_is_malformed(work: object) -> None:
+    body = {"run_id": "r1", "input": "pay Jane", "work": work}
+
+    response = run_async(ApiFixture().request("POST", "/runs", body))
+
+    assert (400, "malformed") == (response.status, problem_slug(response))

@@ -330,6 +330,8 @@ async def from_start_to_end(checker: ResponseChecker) -> None:
     assert 200 == await checker.request(fixture, "post", "/runs", again)
     other = {**again, "input": "pay Lee"}
     assert 409 == await checker.request(fixture, "post", "/runs", other)
+    stored = {"run_id": "stored", "input": "pay Jane", "work": False}
+    assert 202 == await checker.request(fixture, "post", "/runs", stored)
     assert 400 == await checker.request(fixture, "post", "/runs", {"input": "pay"})
     assert 415 == await checker.request(fixture, "post", "/runs")
     decision, show = "/waits/{wait_id}/decision", "/waits/{wait_id}"

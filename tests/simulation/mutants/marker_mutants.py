@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from continuations.wire.records import CancelRequest
     from tests.simulation.mutants.mutant import Patches
 
-_DECISION, _CANCEL_REQUEST = "d", "c"
+_DECISION, _CANCEL_REQUEST, _PAUSE = "d", "c", "r"
 
 
 def _no_marker_of_kind(kind: str) -> Patches:
@@ -55,6 +55,13 @@ def a_claim_has_no_guard() -> Patches:
         del self
 
     yield patch(StoreJournal.ensure_guarded, ensure_guarded)
+
+
+@mutant(
+    "A run is stored and not worked on, without a marker.", breaks=(no_run_stranded,)
+)
+def an_enqueued_run_has_no_marker() -> Patches:
+    yield from _no_marker_of_kind(_PAUSE)
 
 
 @mutant("The guard of a claim is created after the claim.", breaks=(no_run_stranded,))
@@ -258,14 +265,14 @@ def a_second_decider_removes_the_first_ones_marker() -> Patches:
     breaks=(no_run_stranded,),
 )
 def stale_worker_deletes_the_winners_guard() -> Patches:
-    async def delete_guard(self: StoreJournal) -> None:
+    async def delete_guards(self: StoreJournal) -> None:
         run_id = self._versions.run_id
         async for key in self._objects.all_keys(layout.MARKERS_PREFIX):
             marker = layout.parse_marker(key)
             if marker is not None and (marker.reason, marker.run_id) == ("g", run_id):
                 await self._objects.delete(key)
 
-    yield patch(StoreJournal._delete_guard, delete_guard)
+    yield patch(StoreJournal._delete_own_markers, delete_guards)
 
 
 @mutant(

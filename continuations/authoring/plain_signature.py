@@ -1,0 +1,152 @@
+"""The signature of a tool whose parameters are only texts, integers and truth values.
+
+For such a tool, pydantic adds nothing once the arguments are effective: the values in
+the JSON are the values that the function gets. A cold process that only runs an
+approved call then does not import pydantic, which takes longer than all the rest.
+
+Nothing is decided here. For any other type, default or value, `Tool` asks pydantic, and
+a test compares this schema with the one that pydantic makes.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
+
+from continuations.authoring.parameter_types import is_context_type, parameter_type
+from continuations.core import jsontext
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_TYPE_NAMES: dict[type, str] = {str: "string", int: "integer", bool: "boolean"}
+# pydantic accepts larger integers too, up to a limit of its own.
+_MAX_INTEGER = 2**63
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlainSignature:
+    """The parameters of a tool; the engine passes `context_parameters`.
+
+    Attributes:
+        schema: The JSON Schema of the arguments, as pydantic makes it.
+        types_by_name: The types that each parameter accepts.
+        context_parameters: The names of the parameters that take a `ToolContext`.
+    """
+
+    schema: Mapping[str, Any]
+    types_by_name: Mapping[str, tuple[type, ...]]
+    context_parameters: tuple[str, ...]
+
+    def values_by_name(self, arguments_json: str) -> dict[str, Any] | None:
+        """Return effective arguments as Python values by name.
+
+        Returns:
+            The values; `None` if pydantic must say what is wrong with them.
+        """
+        try:
+            values = jsontext.parse(arguments_json)
+            is_effective = (
+                values.keys() == self.types_by_name.keys()
+                and all(map(self._is_plain, values.items()))
+                and jsontext.canonical(values) == arguments_json
+            )
+        except (AttributeError, ValueError, RecursionError):
+            return None
+        if not is_effective:
+            return None
+        return {name: values[name] for name in self.types_by_name}
+
+    def _is_plain(self, item: tuple[str, Any]) -> bool:
+        name, value = item
+        if type(value) is str and not _is_unicode(value):
+            return False
+        if type(value) is int and abs(value) >= _MAX_INTEGER:
+            return False
+        return type(value) in self.types_by_name[name]
+
+
+def read_plain_signature(
+    function: Callable[..., Any],
+    *,
+    descriptions: Mapping[str, str],
+    scope: Mapping[str, Any] | None,
+) -> PlainSignature | None:
+    """Return the signature of a function; `None` if only pydantic can read it."""
+    properties: dict[str, Any] = {}
+    required: list[str] = []
+    types_by_name: dict[str, tuple[type, ...]] = {}
+    contexts: list[str] = []
+    try:
+        parameters = inspect.signature(function).parameters.values()
+        for each in parameters:
+            type_ = parameter_type(each, function, scope)
+            if is_context_type(type_):
+                contexts.append(each.name)
+                continue
+            accepted = _accepted_types(type_)
+            if accepted is None or not _is_plain_parameter(each, accepted):
+                return None
+            types_by_name[each.name] = accepted
+            properties[each.name] = _property(
+                each, accepted, descriptions.get(each.name)
+            )
+            if each.default is each.empty:
+                required.append(each.name)
+    except Exception:  # noqa: BLE001 - an annotation may raise anything
+        return None
+    schema: dict[str, Any] = {"additionalProperties": False, "properties": properties}
+    if required:
+        schema["required"] = required
+    schema["type"] = "object"
+    return PlainSignature(schema, types_by_name, tuple(contexts))
+
+
+def _accepted_types(type_: Any) -> tuple[type, ...] | None:
+    """Return the types that an annotation accepts; `None` if it is not plain."""
+    if type_ in _TYPE_NAMES:
+        return (type_,)
+    if get_origin(type_) in {Union, types.UnionType}:
+        first, *rest = get_args(type_)
+        if first in _TYPE_NAMES and rest == [types.NoneType]:
+            return (first, types.NoneType)
+    return None
+
+
+def _is_plain_parameter(
+    parameter: inspect.Parameter, accepted: tuple[type, ...]
+) -> bool:
+    default = parameter.default
+    has_plain_default = default is parameter.empty or (
+        type(default) in accepted
+        and (type(default) is not str or _is_unicode(default))
+        and (type(default) is not int or abs(default) < _MAX_INTEGER)
+    )
+    return has_plain_default and parameter.kind in (
+        parameter.POSITIONAL_OR_KEYWORD,
+        parameter.KEYWORD_ONLY,
+    )
+
+
+def _property(
+    parameter: inspect.Parameter, accepted: tuple[type, ...], description: str | None
+) -> dict[str, Any]:
+    property_: dict[str, Any] = {"description": description} if description else {}
+    is_optional = types.NoneType in accepted
+    name = {"type": _TYPE_NAMES[accepted[0]]}
+    if is_optional:
+        property_["anyOf"] = [name, {"type": "null"}]
+    if parameter.default is not parameter.empty:
+        property_["default"] = parameter.default
+    return property_ if is_optional else {**property_, **name}
+
+
+def _is_unicode(text: str) -> bool:
+    """Return whether a text has no lone surrogate; pydantic refuses those."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
