@@ -7,10 +7,11 @@ so that importing an application's agents does not import pydantic.
 from __future__ import annotations
 
 import inspect
+import sys
 from functools import cached_property, update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
-from continuations.authoring import callables
+from continuations.authoring import callables, declaration_warnings
 from continuations.authoring.base_tool import BaseTool
 from continuations.errors import InvalidInput
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 # The return annotations of a function whose result needs no serializer.
 _TEXT = (str, "str")
+_OPTIMIZE_WITHOUT_DOCSTRINGS = 2
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -73,12 +75,11 @@ class Tool(BaseTool, Generic[P, R]):
         scope: Mapping[str, Any] | None = None,
     ) -> None:
         own_name = getattr(function, "__name__", None)
-        if own_name == "<lambda>":
+        if own_name == "<lambda>" and name is None:
             msg = (
-                "a tool cannot be made from a lambda: a lambda has no name and no types."
-                " Write a function with def and annotations."
+                "a tool cannot be made from a lambda: a lambda has no name and no types"
             )
-            raise InvalidInput(msg)
+            raise InvalidInput(f"{msg}. Write a function with def and annotations.")
         if own_name is None and name is None:
             got = f"{repr(function)[:80]} ({type(function).__name__})"
             msg = f"a tool is made from a function or a bound method, got {got}."
@@ -98,6 +99,7 @@ class Tool(BaseTool, Generic[P, R]):
         self._check_type("description", description, str, None)
         self._description = description
         self._scope = scope
+        self._warn_without_description()
         names = callables.parameter_names(function)
         self._check_approval_parameters(names)
         if verify is not None:
@@ -106,6 +108,16 @@ class Tool(BaseTool, Generic[P, R]):
             )
         # `updated=()`: a function's own attributes must not overwrite the tool's.
         update_wrapper(self, function, updated=())
+
+    def _warn_without_description(self) -> None:
+        # `python -OO` removes docstrings.
+        has_docstrings = sys.flags.optimize < _OPTIMIZE_WITHOUT_DOCSTRINGS
+        missing = self._description is None and not self.function.__doc__
+        if missing and has_docstrings:
+            declaration_warnings.warn_author(
+                f"tool {self.name} has no docstring, so the model reads only its name."
+                " Write a docstring, or pass description=."
+            )
 
     @staticmethod
     def from_schema(  # noqa: PLR0913 - what an author may declare, all by keyword
