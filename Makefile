@@ -4,7 +4,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo demo-s3 test test-fast check docs bench simulate torture clean
+.PHONY: demo demo-s3 test test-fast check docs bench plots simulate torture clean
 
 # The package with its command line: enough for the demonstration.
 .venv/package: pyproject.toml
@@ -99,6 +99,14 @@ docs: .venv/docs
 
 bench: .venv/installed
 	$(BIN)/python -m benchmarks
+
+.venv/plots: .venv/installed
+	$(BIN)/python -m pip install --quiet --group plots
+	touch $@
+
+# The plots of docs/explanation/costs.md.
+plots: .venv/plots
+	$(BIN)/python -m benchmarks.growth
 
 # SEEDS is a range. To continue a stopped search, call the module with --progress-file.
 SEEDS ?= 0:5000

@@ -56,7 +56,7 @@ _LINEAR_MEASURES = (
 
 def rows() -> Iterator[Row]:
     """Measure the bytes of 30 levels, and compare 1,000 levels with 100."""
-    thirty = asyncio.run(_measure_stack(30))
+    thirty = asyncio.run(measure_stack(30))
     bound = 2 * thirty.messages + 30 * _FRAME_BYTES / 1000
     limit = "2 x compressed messages + 100 B a frame"
     yield Row(
@@ -74,12 +74,12 @@ def rows() -> Iterator[Row]:
         theirs=bound,
         unit="kB",
     )
-    asyncio.run(_measure_stack(_SHALLOW))
+    asyncio.run(measure_stack(_SHALLOW))
     measured = {_DEEP: list[StackCosts](), _SHALLOW: list[StackCosts]()}
     for _ in range(_ROUNDS):
         # The shallow stacks are fast, so several of them average out the noise.
         for levels in (_DEEP, *[_SHALLOW] * 4):
-            measured[levels].append(asyncio.run(_measure_stack(levels)))
+            measured[levels].append(asyncio.run(measure_stack(levels)))
     deep, shallow = map(_median_costs, measured.values())
     for field, what, unit, max_ratio in _LINEAR_MEASURES:
         yield Row(
@@ -98,7 +98,8 @@ def _median_costs(stacks: list[StackCosts]) -> StackCosts:
     return StackCosts(**dict(zip(names, map(median, columns), strict=True)))
 
 
-async def _measure_stack(levels: int) -> StackCosts:
+async def measure_stack(levels: int) -> StackCosts:
+    """Suspend and resume a stack of some levels."""
     top = _agents(levels)
     suspend, outcome = await _timed(run_async(top, sample_text(0, _TEXT_CHARS)))
     data = outcome.continuation.to_bytes()

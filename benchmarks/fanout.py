@@ -59,12 +59,12 @@ def rows() -> Iterator[Row]:
 
 def resume(url: str) -> None:
     """Resume the run; called in a child process."""
-    Runner(_parent_agent(), store=url).resume(_RUN_ID)
+    Runner(parent_agent(), store=url).resume(_RUN_ID)
 
 
 def _approve_all(url: str, *, cold: int) -> tuple[float, float]:
     """Return the seconds of all approvals, and the milliseconds of a cold resume."""
-    runner = Runner(_parent_agent(), store=url)
+    runner = Runner(parent_agent(), store=url)
     outcome: Outcome = runner.start("Have all of them paid.", run_id=_RUN_ID)
     assert isinstance(outcome, Suspended)  # noqa: S101 - the script ends here
     cold_times: list[float] = []
@@ -80,7 +80,9 @@ def _approve_all(url: str, *, cold: int) -> tuple[float, float]:
     return seconds, median(cold_times) if cold_times else 0.0
 
 
-def _parent_agent() -> Agent:
+def parent_agent(children: int = _CHILDREN) -> Agent:
+    """Return an agent that calls as many sub-agents at once; each waits."""
+
     @tool(approval=True)
     def pay(cents: int) -> str:
         """Pay an amount."""
@@ -88,6 +90,6 @@ def _parent_agent() -> Agent:
 
     script = ScriptedModel([ToolCall("pay", {"cents": 500}), "It is paid."])
     child = Agent("child", instructions="You pay.", tools=[pay], model=script)
-    calls = [ToolCall("child", {"input": f"Pay {n}."}) for n in range(_CHILDREN)]
+    calls = [ToolCall("child", {"input": f"Pay {n}."}) for n in range(children)]
     model = ScriptedModel([calls, "All are paid."])
     return Agent("parent", instructions="Delegate.", tools=[child], model=model)

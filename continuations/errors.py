@@ -261,6 +261,14 @@ class FormatError(ContinuationsError, ValueError):
     """
 
 
+class NewerFormat(FormatError):
+    """A stored object was written by a newer version of this library.
+
+    It was not changed. Update continuations in this process. Processes with the newer
+    version can work on the run meanwhile.
+    """
+
+
 class Corrupt(FormatError):
     """A stored object is missing, damaged or does not belong to its run.
 

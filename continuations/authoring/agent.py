@@ -66,7 +66,7 @@ class Agent:
         settings: Options that are sent to the provider unchanged, for example
             `{"temperature": 0}`. The mapping is copied; nested values are not.
         reset_tool_choice: Leave `tool_choice` out of the settings after the first
-            turn of a conversation, so that a forced tool is not called for ever.
+            turn of a conversation, so that no tool is forced in every turn.
             Default: `True`.
 
     Raises:

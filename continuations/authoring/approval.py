@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 Condition: TypeAlias = "Callable[..., object]"
 Duration: TypeAlias = timedelta | float
+# A longer period would be a mistake in the unit, and its end may be after the last day
+# that `datetime` can represent.
+_MAX_PERIOD = timedelta(days=3650)
 ContinueOrStop = Literal["continue", "stop"]
 
 
@@ -31,10 +34,10 @@ class ApprovalPolicy:
             values; with a `**` parameter it gets all of them. If it raises or returns
             anything else, the call does not run.
         name: The name that people see. Default: the name of the condition.
-        expires_after: The time to decide: a timedelta, or seconds. After it the wait
-            expires and the call does not run. Default: no limit.
+        expires_after: The time to decide: a timedelta, or seconds, at most 3,650 days.
+            After it the wait expires and the call does not run. Default: no limit.
         valid_for: How long after the approval the call may still begin: a timedelta,
-            or seconds, at least 1 second. Default: no limit.
+            or seconds, at least 1 second and at most 3,650 days. Default: no limit.
         strict: Bind an approval also to the tool's description: after a change of
             the description, the call waits again. Default: `False`.
         on_denied: `"continue"`: the model reads the denial and the agent continues.
@@ -68,6 +71,9 @@ class ApprovalPolicy:
             seconds = to_seconds(getattr(self, option), f"ApprovalPolicy: {option}")
             if option == "valid_for" and seconds is not None and seconds < 1:
                 raise _option_error(option, "at least 1 second", self.valid_for)
+            if seconds is not None and seconds > _MAX_PERIOD.total_seconds():
+                wanted = f"at most {_MAX_PERIOD.days} days, or None for no limit"
+                raise _option_error(option, wanted, getattr(self, option))
         for option in ("on_denied", "on_expired"):
             consequence = getattr(self, option)
             if consequence not in ("continue", "stop"):

@@ -117,8 +117,8 @@ def cancel(
 def sweep(*, app: App = None, store: StoreUrl = None) -> None:
     """Check the runs that are due, repair them, and resume those that can continue.
 
-    Without --app no run is resumed: a run that needs your agents is reported, and
-    checked again by a sweep one minute later or more.
+    Without --app no run is resumed. A run that needs your agents is skipped: a sweep
+    with its agents resumes it.
     """
     runner = (
         runner_without_agents(None, store)
@@ -129,6 +129,8 @@ def sweep(*, app: App = None, store: StoreUrl = None) -> None:
     write_lines([f"runs checked: {result.runs_checked}"])
     for outcome in result.resumed:
         write_lines(formatting.outcome_lines(outcome))
+    for run_id in sorted(result.skipped):
+        write_lines([f"skipped: {run_id}: {result.skipped[run_id]}"])
     for run_id, error in result.errors.items():
         write_note(f"{run_id}: {type(error).__name__}: {error}")
     if result.errors:

@@ -29,7 +29,9 @@ class ModelReplied:
 
     `finish_reason` is the provider's reason to stop. `output_error` says why a final
     reply is no output of the agent, or is `None`. `may_retry` says whether the model is
-    asked again after such a reply.
+    asked again after such a reply. `is_final` is False if a reply without tool calls
+    does not end the root frame, because a message or a cancel request arrived before
+    it.
     """
 
     frame_id: str
@@ -38,6 +40,7 @@ class ModelReplied:
     finish_reason: str = "stop"
     output_error: str | None = None
     may_retry: bool = False
+    is_final: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)

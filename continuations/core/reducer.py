@@ -87,6 +87,8 @@ def _add_model_reply(draft: Draft, event: ModelReplied) -> None:
         raise illegal_transition(f"frame {frame.id} has open calls", event)
     if event.message.role != "assistant":
         raise illegal_transition(f"the reply has the role {event.message.role}", event)
+    if frame.parent_call_id is not None and not event.is_final:
+        raise illegal_transition("only the root frame reads messages", event)
     draft.put_run(replace(draft.run, usage=draft.run.usage + event.usage))
     call_ids = tuple(draft.allocate_id("c") for _ in event.message.tool_call_ids)
     message = event.message
@@ -98,10 +100,15 @@ def _add_model_reply(draft: Draft, event: ModelReplied) -> None:
             message = message.with_tool_call_ids(ids)
     frame = replace(frame, turns=frame.turns + 1, open_call_ids=call_ids)
     draft.put_frame(frame)
-    if not call_ids and _asks_again(frame, event):
-        _ask_again(draft, frame.id, event)
+    asks_again = not call_ids and _asks_again(frame, event)
+    goes_on = asks_again or not event.is_final
+    # Providers refuse an empty assistant message in the middle of a transcript.
+    if not (goes_on and output_retries.is_empty_reply(message)):
+        draft.append(frame.id, message)
+    if asks_again:
+        problem = event.output_error or ""
+        draft.append(frame.id, output_retries.retry_message(problem))
         return
-    draft.append(frame.id, message)
     for call_id, request in zip(call_ids, message.tool_calls, strict=True):
         row = CallRow(
             id=call_id,
@@ -115,7 +122,7 @@ def _add_model_reply(draft: Draft, event: ModelReplied) -> None:
     for call_id in call_ids:
         if tool_messages.is_cut_off(event, draft.call(call_id)):
             _apply_call_event(draft, tool_messages.cut_off_call(event, call_id))
-    if not call_ids:
+    if not call_ids and event.is_final:
         _end_frame(draft, frame.id, tool_messages.final_frame_state(message, event))
 
 
@@ -123,15 +130,8 @@ def _asks_again(frame: FrameRow, event: ModelReplied) -> bool:
     """Return whether the model gets another turn, because its reply is no output."""
     has_turns = frame.max_turns is None or frame.turns < frame.max_turns
     is_whole = not tool_messages.is_incomplete(event)
-    return event.may_retry and event.output_error is not None and has_turns and is_whole
-
-
-def _ask_again(draft: Draft, frame_id: str, event: ModelReplied) -> None:
-    # Providers refuse an empty assistant message in the middle of a transcript.
-    if not output_retries.is_empty_reply(event.message):
-        draft.append(frame_id, event.message)
-    problem = event.output_error or ""
-    draft.append(frame_id, output_retries.retry_message(problem))
+    is_wrong = event.is_final and event.output_error is not None
+    return is_wrong and event.may_retry and has_turns and is_whole
 
 
 def _add_user_message(draft: Draft, event: UserMessageAdded) -> None:

@@ -22,8 +22,8 @@ class Claim:
     Attributes:
         worker: Id of the worker that holds the claim.
         until: When the claim ends, in UTC.
-        attempt: Number of consecutive claims that took over from a worker which died
-            before it made progress.
+        attempt: Number of this attempt at one point of the run, from 1. It grows if the
+            worker before died, and is 1 again after progress.
     """
 
     worker: str

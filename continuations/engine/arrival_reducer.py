@@ -176,7 +176,10 @@ def _approval_valid_until(wait: Wait, decision: Decision) -> datetime | None:
     """Return the time until which an approved call may begin, `None` for no limit."""
     if wait.valid_for is None:
         return None
-    return decision.at + timedelta(seconds=wait.valid_for)
+    try:
+        return decision.at + timedelta(seconds=wait.valid_for)
+    except OverflowError:  # a wait of an earlier release: after the year 9999
+        return None
 
 
 def _failure_from_decision(wait: Wait, decision: Decision) -> Failure | None:

@@ -155,8 +155,9 @@ class AsyncDecider(RunnerParts):
     async def send(self, run_id: str, text: str, *, by: str | None = None) -> int:
         """Send a user message to a run.
 
-        The root agent reads it at the next resume or sweep, before its next turn and
-        never between a call and its result.
+        The root agent reads it at the next resume or sweep, or before a worker finishes
+        the run, and never between a call and its result. A message that arrives between
+        the worker's last look and the end of the run is not read.
 
         Args:
             run_id: Id of the run.
@@ -179,8 +180,10 @@ class AsyncDecider(RunnerParts):
     ) -> Continuation:
         """End a run and close its open waits; idempotent.
 
-        If another process works on the run, that process ends it at its next commit.
-        The request is stored first: after a crash, a sweep or resume ends the run.
+        If another process works on the run, that process ends it at its next commit, or
+        before the run finishes. The request is stored first: after a crash, a sweep or
+        resume ends the run. A request that arrives between the worker's last look and
+        the end of the run comes too late; only the status "cancelled" is a promise.
 
         Args:
             run_id: Id of the run.

@@ -23,6 +23,8 @@ def with_inbox_messages(
     no open call. A provider rejects a user message between a call and its result.
     """
     for message in inbox_messages:
+        if message.number <= state.run.last_inbox_number:
+            continue
         if (
             state.run.status in ENDED_STATUSES
             or state.frames[ROOT_FRAME_ID].open_call_ids

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from continuations.engine.side_task import with_side_task
 from continuations.errors import (
@@ -15,18 +15,27 @@ from continuations.errors import (
     StoreUnavailable,
 )
 from continuations.ledger import claims, layout, markers
-from continuations.ledger.arrivals import read_cancel_request
+from continuations.ledger.arrivals import (
+    Arrivals,
+    read_cancel_request,
+    read_late_arrivals,
+)
 from continuations.ledger.claims import ClockReading, Lease
 from continuations.ledger.run_overview import read_progress
+from continuations.ledger.store_clock import StoreClock
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
     from datetime import datetime
 
     from continuations.core.state import RunState
     from continuations.engine.ports import Ports
+    from continuations.ledger.layout import Marker
     from continuations.ledger.objects import Objects
     from continuations.ledger.versions import LoadedVersion, Versions
     from continuations.wire.records import CancelRequest
+
+T = TypeVar("T")
 
 _log = logging.getLogger("continuations")
 _MAX_SLOW_CLAIMS = 5
@@ -59,6 +68,10 @@ class Journal(Protocol):
         """Commit a running state; return a cancel request if there is one."""
         ...
 
+    async def read_late_arrivals(self, state: RunState) -> Arrivals:
+        """Return unread messages and a cancel request, before the run may finish."""
+        ...
+
 
 class NoJournal:
     """For runs without a store: no version is kept before the run suspends."""
@@ -69,6 +82,11 @@ class NoJournal:
 
     async def commit(self, state: RunState, *, progressed: bool) -> None:
         """Do nothing; without a store, a crash loses the run."""
+
+    async def read_late_arrivals(self, state: RunState) -> Arrivals:
+        """Return nothing; without a store, a run has no inbox."""
+        del state
+        return Arrivals()
 
 
 class StoreJournal:
@@ -109,9 +127,10 @@ class StoreJournal:
         self._arrival_markers = arrival_markers
         self._guarding_markers: tuple[str, ...] = ()
         self._own_markers: list[str] = []
-        # The markers of the last pause. The next version ends that pause.
+        # The markers of the last release. The next version makes them unnecessary.
         loaded_keys = loaded.marker_keys if loaded else ()
-        self.pause_markers = tuple(filter(layout.is_pause_marker, loaded_keys))
+        self.release_markers = tuple(filter(layout.is_release_marker, loaded_keys))
+        self._made_progress = False
         self._worker_id = ports.ids.new_ulid(ports.clock.now())
 
     @property
@@ -154,7 +173,8 @@ class StoreJournal:
         await self.ensure_guarded()
         lease = Lease.start_now(self._ports.clock, self._lease_seconds)
         if progressed:
-            self._attempt = 0
+            self._attempt = 1
+            self._made_progress = True
         claimed = claims.claimed(
             state,
             worker=self._worker_id,
@@ -187,35 +207,55 @@ class StoreJournal:
     async def _append(self, state: RunState) -> datetime:
         """Create the next version; while the claim lasts, also if the store is down.
 
-        A tool's result that is not stored is lost, so the limit is a time and not a
-        number of tries. Returns the time at which the last try began.
+        Returns the time at which the last attempt began.
         """
         at = self._ports.clock.now()
-        pause, may_be_stored = _FIRST_PAUSE, False
-        while True:
+        sent_at, may_be_stored = at, False
+
+        async def append() -> LoadedVersion:
+            nonlocal sent_at, may_be_stored
             sent_at = self._ports.clock.now()
             try:
-                self.loaded = await self._versions.append(
+                return await self._versions.append(
                     self.loaded,
                     state,
                     at=at,
                     marker_keys=self._guarding_markers,
                     may_be_stored=may_be_stored,
                 )
+            except Inconclusive:
+                may_be_stored = True
+                raise
+
+        self.loaded = await self._retry_while_claimed(append)
+        return sent_at
+
+    async def read_late_arrivals(self, state: RunState) -> Arrivals:
+        """Return unread messages and a cancel request, before the run may finish."""
+        return await self._retry_while_claimed(
+            lambda: read_late_arrivals(self._objects, state)
+        )
+
+    async def _retry_while_claimed(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Return the result of an attempt; retry until the claim ends, if there is one.
+
+        Work that is not stored is lost, so the limit is a time and not a number.
+        """
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                return await attempt()
             except (StoreUnavailable, Inconclusive) as error:
                 if self._lease is None or self._lease.seconds_left <= pause:
                     raise
                 if pause == _FIRST_PAUSE:
                     _log.warning(
-                        "run %s: version %s is not stored yet and is tried again until "
-                        "the claim ends: %s",
+                        "run %s: the store is down after version %s; its worker tries "
+                        "again until its claim ends: %s",
                         self.run_id,
-                        self.version_number + 1,
+                        self.version_number,
                         error,
                     )
-                may_be_stored = may_be_stored or isinstance(error, Inconclusive)
-            else:
-                return sent_at
             await self._ports.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
@@ -239,15 +279,40 @@ class StoreJournal:
             await self._make_guard()
             self._guarding_markers = (self.guard_key or "",)
 
-    async def make_pause_marker(self) -> None:
-        """Create the marker of a pause; it is due at once."""
+    async def make_release_marker(self) -> None:
+        """Create the marker of a release after which the run can go on at once."""
         await self.ensure_guarded()
-        now = self._ports.clock.now()
-        run_id, ulid = self.run_id, self._ports.ids.new_ulid(now)
-        marker = markers.for_pause(run_id, self.version_number + 1, now, ulid)
+        marker = self._new_release_marker()
         await markers.create(self._objects, marker)
         self._own_markers.append(marker.key)
         self._guarding_markers = (*self._guarding_markers, marker.key)
+
+    async def make_retry_marker(self, *, now: bool) -> None:
+        """Create the marker of a release after an error; it replaces all others.
+
+        It is due now, or in a minute and then each time without progress after twice
+        the time. The next worker finds it in the version and deletes it.
+        """
+        earlier = None if self._made_progress else self._loaded_release_marker
+        marker = self._new_release_marker()
+        if earlier is not None:
+            marker = marker.with_looks_of(earlier)
+        if now:
+            later = marker.postponed(layout.DUE_NOW)
+            await markers.create(self._objects, later)
+        else:
+            clock = StoreClock(self._ports.clock)
+            later = await markers.postpone(self._objects, clock, marker)
+        self._own_markers.append(later.key)
+        self._guarding_markers = (later.key,)
+
+    @property
+    def _loaded_release_marker(self) -> Marker | None:
+        return next(map(layout.parse_marker, self.release_markers), None)
+
+    def _new_release_marker(self) -> Marker:
+        ulid = self._ports.ids.new_ulid(self._ports.clock.now())
+        return markers.for_release(self.run_id, self.version_number + 1, ulid)
 
     async def _make_guard(self) -> None:
         clock = self._ports.clock

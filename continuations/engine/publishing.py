@@ -114,19 +114,30 @@ class Publisher:
             await self.delete_markers(journal, arrived, closed)
         return arrived_since
 
-    async def commit_after_model_error(
-        self, journal: StoreJournal, before: RunState, state: RunState
+    async def release_unfinished(
+        self,
+        journal: StoreJournal,
+        before: RunState,
+        state: RunState,
+        arrived: Arrivals,
+        *,
+        retry_now: bool,
     ) -> None:
-        """Commit a run whose model failed, and publish its new waits.
+        """Commit a run that can go on without a claim, and publish its new waits.
 
-        The guard marker stays, so that a sweep tries the run again.
+        One marker says when to go on, and the version names it. So the worker that ends
+        the run deletes it.
         """
+        await journal.make_retry_marker(now=retry_now)
         await journal.commit_and_release(state)
         new = [wait for key, wait in state.waits.items() if key not in before.waits]
         await publish_waits(self.objects, new)
         kept = [wait for key, wait in state.waits.items() if key in before.waits]
         await waits.recreate_missing(self.objects, kept)
         await notify_waits(self.ports.notify, new)
+        closed = [wait for key, wait in before.waits.items() if key not in state.waits]
+        if await self._delete(journal, [layout.wait_key(wait.id) for wait in closed]):
+            await self.delete_markers(journal, arrived, closed)
 
     async def delete_markers(
         self, journal: StoreJournal, arrived: Arrivals, closed_waits: Iterable[Wait]
@@ -135,7 +146,7 @@ class Publisher:
         keys = {
             *arrived.marker_keys,
             *(deadline_key(wait) for wait in closed_waits),
-            *journal.pause_markers,
+            *journal.release_markers,
             journal.guard_key or "",
         }
         await self._delete(journal, sorted(key for key in keys if key))

@@ -12,6 +12,7 @@ task for each model turn, tool or verification. The performer runs the tool.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from continuations.core.actions import AskModel, ExamineCall, RecordStart, RunTool
@@ -21,6 +22,7 @@ from continuations.core.events import (
     CallInvalid,
     CallRaised,
     CallReturned,
+    ModelReplied,
     SubAgentStarted,
 )
 from continuations.core.plan import plan
@@ -29,6 +31,7 @@ from continuations.core.run import Failure
 from continuations.engine.inbox_messages import with_inbox_messages
 from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
 from continuations.errors import ModelError
+from continuations.ledger.arrivals import Arrivals
 
 if TYPE_CHECKING:
     from continuations.core.actions import Action, VerifyOutcome
@@ -50,6 +53,8 @@ class RunLoop:
 
     Attributes:
         state: After `run`, the state that the caller must commit.
+        late_arrivals: The messages and the cancel request that were found before the
+            run could finish.
         cancel_request: A cancel request that was found, or `None`.
         model_error: The first error of a model, or `None`.
         failure: Why the run must end as failed, or `None`.
@@ -65,6 +70,7 @@ class RunLoop:
         run_options: RunOptions = DEFAULT_RUN_OPTIONS,
     ) -> None:
         self.state = state
+        self.late_arrivals = Arrivals()
         self.cancel_request: CancelRequest | None = None
         self.model_error: ModelError | None = None
         self.failure: Failure | None = None
@@ -135,7 +141,8 @@ class RunLoop:
             if not applied_any:
                 break
         before = self.state
-        self.state = with_inbox_messages(before, self._inbox_messages)
+        unread = (*self._inbox_messages, *self.late_arrivals.inbox_messages)
+        self.state = with_inbox_messages(before, unread)
         if self.state is not before:
             self._last_event_to_save += 1
             self._progress += 1
@@ -179,9 +186,28 @@ class RunLoop:
         return blocked
 
     async def _perform(self, action: AskModel | RunTool | VerifyOutcome) -> Event:
-        return await self._performer.perform(
+        event = await self._performer.perform(
             action, self.state, fence=self._journal.version_number
         )
+        if isinstance(event, ModelReplied) and self._would_finish(event):
+            late = await self._journal.read_late_arrivals(self.state)
+            self.late_arrivals = self.late_arrivals.followed_by(late)
+            reads = late.inbox_messages and self._may_ask_again(event)
+            if reads or late.cancel_request is not None:
+                return replace(event, is_final=False)
+        return event
+
+    def _would_finish(self, reply: ModelReplied) -> bool:
+        if reply.message.tool_call_ids:
+            return False
+        return advance(self.state, reply).run.status == "finished"
+
+    def _may_ask_again(self, reply: ModelReplied) -> bool:
+        """Return whether the limits of the run allow another turn after a reply."""
+        frame, run = self.state.frames[reply.frame_id], self.state.run
+        if frame.max_turns is not None and frame.turns + 1 >= frame.max_turns:
+            return False
+        return not (run.budget and run.budget.reached_limit(run.usage + reply.usage))
 
     async def _save(self) -> CancelRequest | None:
         last_event, progress = self._last_event_to_save, self._progress
@@ -221,6 +247,7 @@ class RunLoop:
                 self.model_error = self.model_error or error
             else:
                 self._apply(event)
+        self.cancel_request = self.cancel_request or self.late_arrivals.cancel_request
 
     def _apply(self, event: Event) -> None:
         derived = isinstance(event, _DERIVED_EVENTS)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from continuations.engine.ports import Ports
     from continuations.engine.run_options import RunOptions, ShouldPause
     from continuations.engine.run_requests import RunRequests
+    from continuations.engine.sweep_memory import SweepMemory
     from continuations.engine.sweeping import Sweeper
     from continuations.engine.worker_factory import WorkerFactory
     from continuations.engine.worker_options import WorkerOptions
@@ -53,10 +54,23 @@ class RunnerParts:
 
     def _make_sweeper(self, run_options: RunOptions) -> Sweeper:
         from continuations.engine.sweeping import Sweeper
+        from continuations.ledger.store_clock import StoreClock
 
         self._worker_factory.check_context(run_options.context)
-        make_worker = self._worker_factory.make_worker
-        return Sweeper(self._objects, self._ports, make_worker, run_options)
+        return Sweeper(
+            self._objects,
+            self._ports,
+            self._worker_factory.make_worker,
+            self._sweep_memory,
+            StoreClock(self._ports.clock),
+            run_options,
+        )
+
+    @cached_property
+    def _sweep_memory(self) -> SweepMemory:
+        from continuations.engine.sweep_memory import SweepMemory
+
+        return SweepMemory(self._ports.clock)
 
     def _run_options(
         self, context: Any, should_pause: ShouldPause | None

@@ -7,7 +7,7 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from continuations.engine.worker_options import is_count, is_number
+from continuations.engine.worker_options import check_concurrency, is_number
 from continuations.errors import ContinuationsError, InvalidInput
 
 if TYPE_CHECKING:
@@ -40,12 +40,7 @@ def check_loop_options(
     if not is_number(interval) or interval <= 0:
         msg = f"interval must be a number of seconds above 0, got {interval!r}."
         raise InvalidInput(msg)
-    if not is_count(max_concurrent_runs):
-        msg = (
-            "max_concurrent_runs must be an integer, at least 1, got "
-            f"{max_concurrent_runs!r}."
-        )
-        raise InvalidInput(msg)
+    check_concurrency(max_concurrent_runs)
     if not isinstance(stop, asyncio.Event):
         msg = f"stop must be an asyncio.Event, got {type(stop).__name__}."
         raise InvalidInput(msg)
@@ -68,7 +63,7 @@ class _WorkerPool:
         Runs that another process holds are due too; their tasks end at once.
         """
         try:
-            due = await self._sweeper.due_markers()
+            due = await self._sweeper.due_runs()
         except ContinuationsError:
             _log.exception("the due runs could not be listed")
             return
@@ -106,10 +101,13 @@ class _WorkerPool:
 
     async def _process_run(self, run_id: str, due_markers: list[Marker]) -> None:
         try:
-            await self._sweeper.process_run(run_id, due_markers)
-        except ContinuationsError as error:
-            _log.warning("run %s cannot continue now: %s", run_id, error)
+            report = await self._sweeper.try_run(run_id, due_markers)
         except Exception:  # noqa: BLE001 - one run's error must not stop the others
             _log.exception("run %s cannot continue now", run_id)
+        else:
+            if report.error is not None:
+                cause = report.error.__cause__
+                text = "run %s cannot continue now: %s"
+                _log.warning(text, run_id, report.error, exc_info=cause)
         finally:
             del self._tasks_by_run[run_id]

@@ -1,37 +1,47 @@
-"""Process due markers: resume runs that can progress, repair after crashes."""
+"""Find the due runs of a store, and look at several of them at the same time."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from continuations.core.run import ENDED_STATUSES
-from continuations.engine import deadlines
-from continuations.engine.publishing import publish_waits
-from continuations.engine.readiness import arrivals_unblock, needs_worker
 from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
-from continuations.errors import ContinuationsError, RunBusy, RunNotFound, StaleRun
-from continuations.ledger import markers, waits
-from continuations.ledger.arrivals import list_decided_wait_ids, read_arrivals
-from continuations.wire.fields import to_milliseconds
+from continuations.engine.run_sweep import RunReport, RunSweep
+from continuations.errors import (
+    AgentChanged,
+    ClockOff,
+    ContinuationsError,
+    NewerFormat,
+    RunBusy,
+    StaleRun,
+    StoreError,
+)
+from continuations.ledger import markers
+from continuations.ledger.misdated_markers import redate_misdated
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+    from typing import Any
+
     from continuations.engine.outcomes import Outcome
     from continuations.engine.ports import Ports
+    from continuations.engine.sweep_memory import SweepMemory
     from continuations.engine.worker import Worker
     from continuations.ledger.layout import Marker
     from continuations.ledger.objects import Objects
-    from continuations.ledger.versions import LoadedVersion
+    from continuations.ledger.store_clock import StoreClock
 
-# The first retry of a run that cannot continue comes after this time, each further one
-# after twice the time. So a model that is down, or a run that was never created, costs
-# little.
-FIRST_RETRY_DELAY = timedelta(minutes=1)
-MAX_RETRY_DELAY = timedelta(days=1)
+_log = logging.getLogger("continuations")
 
 MakeWorker = Callable[[str, RunOptions], "Worker"]
+
+# Errors that say something about this process and not about the run. Another process
+# may be able to work on the run, so this one does not date its markers later.
+_OWN_ERRORS = (AgentChanged, ClockOff, NewerFormat, StoreError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,9 +49,13 @@ class SweepResult:
     """The result of a sweep.
 
     Attributes:
-        runs_checked: Number of runs that were due.
+        runs_checked: Number of runs that this sweep looked at.
         resumed: Outcomes of the runs that were resumed.
         errors: Errors by run id. These runs are checked again later.
+        skipped: Runs that only other processes can work on, with the reason by run id:
+            this process does not have their agent, or their format is newer. They are
+            due for other processes as before. The same runner looks at them again
+            after a minute, then after twice as long each time, up to an hour.
     """
 
     runs_checked: int = 0
@@ -49,127 +63,137 @@ class SweepResult:
     errors: dict[str, ContinuationsError] = field(
         default_factory=dict[str, ContinuationsError]
     )
+    skipped: dict[str, ContinuationsError] = field(
+        default_factory=dict[str, ContinuationsError]
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Sweeper:
-    """Finds the due runs of a store and processes each of them."""
+    """Finds the due runs of a store and looks at each of them."""
 
     objects: Objects
     ports: Ports
     make_worker: MakeWorker
+    memory: SweepMemory
+    clock: StoreClock
     run_options: RunOptions = DEFAULT_RUN_OPTIONS
 
-    async def sweep(self) -> SweepResult:
-        """Process every run that has a due marker, one after the other."""
-        resumed: list[Outcome] = []
-        errors: dict[str, ContinuationsError] = {}
-        runs_checked = 0
-        for run_id, run_markers in (await self.due_markers()).items():
-            if self.run_options.should_pause():
-                break
-            runs_checked += 1
+    async def sweep(self, max_concurrent_runs: int) -> SweepResult:
+        """Look at every run that has a due marker, several at the same time."""
+        reports: dict[str, RunReport] = {}
+        free_slots = asyncio.Semaphore(max_concurrent_runs)
+
+        async def look(run_id: str, run_markers: list[Marker]) -> None:
             try:
-                outcome = await self.process_run(run_id, run_markers)
-            except ContinuationsError as error:
-                errors[run_id] = error
-            else:
-                resumed.extend([outcome] if outcome is not None else [])
+                if not self.run_options.should_pause():
+                    reports[run_id] = await self.try_run(run_id, run_markers)
+            finally:
+                free_slots.release()
+
+        due = await self.due_runs()
+        try:
+            async with asyncio.TaskGroup() as group:
+                for run_id, run_markers in due.items():
+                    await free_slots.acquire()
+                    group.create_task(look(run_id, run_markers))
+        except BaseExceptionGroup as errors:
+            # Only `should_pause` can raise here: a look reports every other error.
+            raise errors.exceptions[0] from None
         return SweepResult(
-            runs_checked=runs_checked, resumed=tuple(resumed), errors=errors
+            runs_checked=len(reports),
+            resumed=tuple(each.outcome for each in reports.values() if each.outcome),
+            errors={key: each.error for key, each in reports.items() if each.error},
+            skipped={
+                key: each.skipped for key, each in reports.items() if each.skipped
+            },
         )
 
-    async def due_markers(self) -> dict[str, list[Marker]]:
-        """Return the due markers by run id, the oldest first."""
-        by_run: dict[str, list[Marker]] = {}
-        async for marker in markers.list_due(self.objects, self.ports.clock.now()):
-            by_run.setdefault(marker.run_id, []).append(marker)
-        return by_run
+    async def due_runs(self) -> dict[str, list[Marker]]:
+        """Return the due markers of each run that this process does not leave alone.
 
-    async def process_run(
-        self, run_id: str, due_markers: list[Marker]
-    ) -> Outcome | None:
-        """Resume and repair one run; return its outcome if it was resumed.
-
-        Raises the error that stopped it, after its markers were postponed.
+        The order is random: no run always comes after all others, also if a process
+        has time for only a few of them.
         """
-        run_sweep = _RunSweep(
-            self.objects, self.ports, self.make_worker(run_id, self.run_options)
+        seed = self.ports.ids.new_ulid(self.ports.clock.now())
+        if self.memory.should_check_dates():
+            await redate_misdated(self.objects, self.clock, seed)
+        by_run: dict[str, list[Marker]] = {}
+        async for marker in markers.list_due(self.objects, self.clock):
+            by_run.setdefault(marker.run_id, []).append(marker)
+        due = [item for item in by_run.items() if self.memory.may_look_at(*item)]
+        random.Random(seed).shuffle(due)  # noqa: S311 - not for secrets
+        return dict(due)
+
+    async def try_run(self, run_id: str, due_markers: list[Marker]) -> RunReport:
+        """Look at one run; report everything that it raises.
+
+        The run has a task of its own. So code of the application that cancels its task,
+        or raises `SystemExit`, stops only this run, and never the sweep.
+        """
+        run_sweep = RunSweep(
+            self.objects, self.clock, self.make_worker(run_id, self.run_options)
         )
+        look = asyncio.create_task(_settle(run_sweep.process(due_markers)))
         try:
-            return await run_sweep.process(due_markers)
-        except (RunBusy, StaleRun):
-            return None
-        except ContinuationsError:
-            await _postpone(self.objects, self.ports, due_markers)
+            await asyncio.wait({look})
+        except asyncio.CancelledError:
+            # The sweep itself is cancelled. Its runs release their claims first.
+            look.cancel()
+            await asyncio.wait({look})
             raise
+        result = asyncio.CancelledError() if look.cancelled() else look.result()
+        if isinstance(result, RunReport):
+            report = result
+        elif isinstance(result, RunBusy | StaleRun):
+            return RunReport()
+        else:
+            report = _report_of_error(run_id, result)
+            if not isinstance(result, _OWN_ERRORS):
+                await _log_errors(run_id, run_sweep.back_off(due_markers))
+                return report
+        self._remember(run_id, due_markers, report)
+        return report
 
-
-@dataclass(frozen=True, slots=True)
-class _RunSweep:
-    objects: Objects
-    ports: Ports
-    worker: Worker
-
-    async def process(self, due_markers: list[Marker]) -> Outcome | None:
-        """Resume and repair the run; return its outcome if it was resumed."""
-        try:
-            newest = await self.worker.versions.load_newest()
-        except RunNotFound:
-            # The starting process died before version 1, or is about to write it.
-            await _postpone(self.objects, self.ports, due_markers)
-            return None
-        claim = newest.state.run.claim
-        if claim is not None and claim.until > self.ports.clock.now():
-            return None
-        outcome = None
-        if await self._can_progress(newest):
-            outcome = await self.worker.resume()
-        await self._repair(due_markers)
-        return outcome
-
-    async def _can_progress(self, newest: LoadedVersion) -> bool:
-        state = newest.state
-        if state.run.status in ENDED_STATUSES:
-            return False
-        late = deadlines.has_late_wait(state, self.ports.clock.now())
-        if late or needs_worker(state):
-            return True
-        return arrivals_unblock(state, await read_arrivals(self.objects, state))
-
-    async def _repair(self, due_markers: list[Marker]) -> None:
-        """Create missing wait objects; delete objects and markers that are done."""
-        newest = await self.worker.versions.load_newest()
-        state = newest.state
-        if state.run.claim is not None:
+    def _remember(
+        self, run_id: str, due_markers: list[Marker], report: RunReport
+    ) -> None:
+        if report.error is None and report.skipped is None:
+            self.memory.forget(run_id)
             return
-        if state.run.status not in ENDED_STATUSES:
-            await publish_waits(self.objects, state.waits.values())
-        # This includes waits that were decided long ago: a process may have created a
-        # wait object again after the decision, and died before it could delete it.
-        decided = await list_decided_wait_ids(self.objects, state.run.id)
-        await waits.delete(self.objects, decided)
-        for marker in due_markers:
-            if not markers.is_needed(marker, newest.number, state):
-                await self.objects.delete(marker.key)
+        is_first = self.memory.leave_alone(run_id, due_markers)
+        if is_first and report.skipped is not None:
+            _log.info("run %s is left to other processes: %s", run_id, report.skipped)
 
 
-def _without_old_guards(due_markers: list[Marker]) -> list[Marker]:
-    """Leave out all guards but the newest; every try of a run creates one."""
-    guards = [marker for marker in due_markers if marker.reason == "g"]
-    newest = max(guards, key=lambda marker: int(marker.target), default=None)
-    return [
-        marker for marker in due_markers if marker.reason != "g" or marker is newest
-    ]
+async def _settle(look: Coroutine[Any, Any, RunReport]) -> RunReport | BaseException:
+    # An exception like SystemExit would stop the event loop if a task raised it.
+    try:
+        return await look
+    except (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # noqa: BLE001 - reported by the caller
+        return error
 
 
-async def _postpone(objects: Objects, ports: Ports, due_markers: list[Marker]) -> None:
-    """Replace due markers by later ones; create the new before deleting the old."""
-    now = ports.clock.now()
-    for marker in _without_old_guards(due_markers):
-        later = now + min(
-            FIRST_RETRY_DELAY * 2**marker.fruitless_looks, MAX_RETRY_DELAY
-        )
-        await markers.create(objects, marker.postponed(to_milliseconds(later)))
-    for marker in due_markers:
-        await objects.delete(marker.key)
+def _report_of_error(run_id: str, error: BaseException) -> RunReport:
+    if isinstance(error, NewerFormat):
+        return RunReport(skipped=error)
+    if isinstance(error, ContinuationsError):
+        return RunReport(error=error)
+    msg = (
+        f"run {run_id} cannot continue: code of the application raised "
+        f"{type(error).__name__}. Correct the cause, which is the `__cause__` of this "
+        "error. A later sweep tries the run again."
+    )
+    reported = ContinuationsError(msg, run_id=run_id)
+    reported.__cause__ = error
+    return RunReport(error=reported)
+
+
+async def _log_errors(run_id: str, operation: Coroutine[Any, Any, None]) -> None:
+    """Run an operation whose failure must not hide the error that is reported."""
+    try:
+        await operation
+    except ContinuationsError:
+        _log.warning("run %s could not be postponed", run_id, exc_info=True)

@@ -40,8 +40,9 @@ class Runner(Decider):
             a store object.
         lease: Length of a claim in seconds, 0.1 (on S3: 3) to 86400. After this time,
             a run whose worker died can be resumed.
-        max_attempts: How many times in a row a run's worker may die without progress
-            before the run fails, at least 1.
+        max_attempts: How many workers of a run may die in a row at one point, at least
+            1. Then the run fails. A worker that saves progress starts the count again
+            at 1. With 1, the run fails after the first death of a worker.
         max_depth: Maximum number of levels of agents, or `None` for no limit.
         patience: How long a worker repeats a model request that failed and may succeed
             later (rate limits, outages), as a timedelta or seconds, up to an hour.
@@ -183,27 +184,38 @@ class Runner(Decider):
         )
 
     def sweep(
-        self, *, context: Any = None, should_pause: ShouldPause | None = None
+        self,
+        *,
+        context: Any = None,
+        should_pause: ShouldPause | None = None,
+        max_concurrent_runs: int = 8,
     ) -> SweepResult:
         """Check every run that is due, and resume those that can make progress.
 
         A run is due if it has a new decision or message, if a deadline has passed, if
         it was paused, or if its worker died. A sweep also creates objects that are
-        missing after a crash. An error of one run does not stop it. Call it regularly.
+        missing after a crash. Nothing that one run raises stops it. Call it regularly.
 
         Args:
             context: Your object for the tools, `ctx.context`. It is never stored.
+                Several runs use it at the same time.
             should_pause: As for `start`. Once it returns True, no other run is checked.
+            max_concurrent_runs: Maximum number of runs at the same time, at least 1.
 
         Returns:
-            The outcomes and errors of the runs.
+            The outcomes and errors of the runs, and the runs of other processes.
 
         Raises:
-            InvalidInput: `context` or `should_pause` is invalid.
+            InvalidInput: `context`, `should_pause` or `max_concurrent_runs` is
+                invalid.
             StoreError: The due runs could not be listed.
         """
         return portal.run_until_complete(
-            self.async_runner.sweep(context=context, should_pause=should_pause)
+            self.async_runner.sweep(
+                context=context,
+                should_pause=should_pause,
+                max_concurrent_runs=max_concurrent_runs,
+            )
         )
 
     def serve_forever(

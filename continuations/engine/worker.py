@@ -123,7 +123,7 @@ class Worker:
             if state is before and loaded is not None and not plan(state):
                 changes = find_code_changes(before, self.agent_registry)
                 return self._outcome(loaded, changes)
-            state = await self._run_loop(state, journal, arrived)
+            state, arrived = await self._run_loop(before, state, journal, arrived)
             paused = is_runnable(state)
             unchanged = state is before and not journal.holds_a_claim
             if paused and unchanged and loaded is not None:
@@ -132,7 +132,7 @@ class Worker:
             changes = find_code_changes(before, self.agent_registry)
             state = with_current_manifest(state, self.agent_registry, changes)
             if paused:
-                await journal.make_pause_marker()
+                await journal.make_release_marker()
             arrived = await self._publisher.commit_and_publish(
                 journal, before, state, arrived
             )
@@ -180,9 +180,17 @@ class Worker:
         )
 
     async def _run_loop(
-        self, state: RunState, journal: StoreJournal, arrived: Arrivals
-    ) -> RunState:
-        """Run the loop until it must stop, and return the state to commit."""
+        self,
+        before: RunState,
+        state: RunState,
+        journal: StoreJournal,
+        arrived: Arrivals,
+    ) -> tuple[RunState, Arrivals]:
+        """Run the loop until it must stop.
+
+        `before` is the last version, which does not contain what arrived. Returns the
+        state to commit and everything that has arrived.
+        """
         performer = Performer(
             StackBinding(self.agent_registry),
             self.ports,
@@ -197,27 +205,40 @@ class Worker:
             await loop.run()
         except (ClockOff, StaleRun, StoreError):
             raise
-        except BaseException:
+        except BaseException as error:
             # A bug or Ctrl-C: no worker died, so the claim should not stay. But an
             # interrupted call may go on in its thread or on the other side. While the
             # claim lasts, no process asks for its outcome.
             if journal.holds_a_claim and not loop.call_interrupted:
+                release = self._publisher.release_unfinished(
+                    journal,
+                    before,
+                    loop.state,
+                    arrived,
+                    retry_now=not isinstance(error, Exception),
+                )
                 with suppress(ContinuationsError):
-                    await asyncio.shield(journal.commit_and_release(loop.state))
+                    await asyncio.shield(release)
             raise
+        arrived = arrived.followed_by(loop.late_arrivals)
         if (
             loop.cancel_request is not None
             and loop.state.run.status not in ENDED_STATUSES
         ):
-            return await self._ender.end_as_cancelled(loop.state, loop.cancel_request)
+            arrived = arrived.followed_by(Arrivals(cancel_request=loop.cancel_request))
+            ended = await self._ender.end_as_cancelled(loop.state, loop.cancel_request)
+            return ended, arrived
         if loop.failure is not None:
             if not journal.holds_a_claim:
                 await journal.commit(loop.state, progressed=False)
-            return await self._ender.end_as_failed(loop.state, loop.failure)
+            ended = await self._ender.end_as_failed(loop.state, loop.failure)
+            return ended, arrived
         if loop.model_error is not None:
-            await self._publisher.commit_after_model_error(journal, state, loop.state)
+            await self._publisher.release_unfinished(
+                journal, before, loop.state, arrived, retry_now=False
+            )
             raise loop.model_error
-        return loop.state
+        return loop.state, arrived
 
     def _make_journal(
         self,

@@ -27,7 +27,7 @@ class WorkerOptions:
 
     Attributes:
         lease: Length of a claim in seconds.
-        max_attempts: How many times in a row a run's worker may die without progress.
+        max_attempts: How many workers of a run may die in a row at one point.
         max_depth: Maximum number of levels of agents, or `None` for no limit.
         patience: How many seconds a failed model request is repeated.
         context_type: The class of the application's object, or `None` for any.
@@ -117,3 +117,13 @@ def is_number(value: object) -> TypeGuard[float]:
 def is_count(value: object) -> TypeGuard[int]:
     """Return whether a value is an integer, at least 1."""
     return type(value) is int and value >= 1
+
+
+def check_concurrency(max_concurrent_runs: object) -> None:
+    """Raise `InvalidInput` unless a number of concurrent runs is valid."""
+    if not is_count(max_concurrent_runs):
+        msg = (
+            "max_concurrent_runs must be an integer, at least 1, got "
+            f"{max_concurrent_runs!r}."
+        )
+        raise InvalidInput(msg)

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from continuations.ledger.objects import Objects
     from continuations.wire.records import CancelRequest, InboxMessage
 
+# The page size of a look for late messages. Further ones are read in the turn after.
+_LATE_KEYS = 20
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrivals:
@@ -41,6 +44,14 @@ class Arrivals:
         if self.cancel_request is not None:
             keys.append(self.cancel_request.marker)
         return tuple(key for key in keys if key is not None)
+
+    def followed_by(self, late: Arrivals) -> Arrivals:
+        """Return these arrivals and later ones."""
+        return Arrivals(
+            decisions={**self.decisions, **late.decisions},
+            inbox_messages=(*self.inbox_messages, *late.inbox_messages),
+            cancel_request=self.cancel_request or late.cancel_request,
+        )
 
 
 async def read_arrivals(
@@ -83,6 +94,17 @@ async def read_arrivals(
         inbox_messages=tuple(messages),
         cancel_request=cancel_request,
     )
+
+
+async def read_late_arrivals(objects: Objects, state: RunState) -> Arrivals:
+    """Read the next unread messages and the cancel request, with one listing.
+
+    Decisions are left out: their keys sort before those of messages.
+    """
+    run = state.run
+    after = layout.inbox_message_key(run.id, run.last_inbox_number)
+    keys = await objects.keys(layout.run_prefix(run.id), after, _LATE_KEYS)
+    return await read_arrivals(objects, state, tuple(keys))
 
 
 async def list_decided_wait_ids(objects: Objects, run_id: str) -> list[str]:

@@ -101,10 +101,10 @@ def released(state: RunState, status: RunStatus = "suspended") -> RunState:
 
 
 def next_attempt(run: RunRow) -> int:
-    """Return the number of the next attempt.
+    """Return the number of the next attempt at the point where the run stands.
 
-    An attempt counts only after a worker that died before it made progress. After a
-    claim that was released, the number is 1.
+    The number grows with each worker that dies. It is 1 after a claim that was
+    released, and 1 again as soon as a worker saves progress.
     """
     return run.claim.attempt + 1 if run.claim else 1
 

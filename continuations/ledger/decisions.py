@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from continuations.core import jsontext
@@ -88,8 +89,8 @@ async def decide(
     if check_digest is not None:
         check_digest(wait.digest)
     try:
-        proposed = build_decision(wait, verdict, now=now, decision_id=decision_id)
-    except (DecisionRefused, WaitExpired):
+        proposed = _checked_decision(wait, verdict, now=now, decision_id=decision_id)
+    except DecisionRefused:
         # After a crash, a decided wait may still have its object. Then the recorded
         # decision counts, and not a check of an open wait.
         if await read_decision(objects, wait_id) is None:
@@ -97,9 +98,18 @@ async def decide(
         return await _decide_closed_wait(
             objects, wait_id, verdict, now=now, decision_id=decision_id
         )
-    marker = markers.for_decision(wait_id, now, decision_id)
-    proposed = replace(proposed, marker=marker.key)
-    await markers.create(objects, marker)
+    marker = markers.for_decision(wait_id, decision_id)
+    depends_on_time = wait.deadline is not None or wait.valid_for is not None
+    create = markers.create_with_time if depends_on_time else markers.create
+    store_time = await create(objects, marker)
+    proposed = replace(proposed, at=_time_of_record(store_time, now), marker=marker.key)
+    if _is_late(wait, proposed.at):
+        await objects.delete(marker.key)
+        if await read_decision(objects, wait_id) is None:
+            raise _expired_error(wait.id, wait.run_id)
+        return await _decide_closed_wait(
+            objects, wait_id, verdict, now=now, decision_id=decision_id
+        )
     recorded = await record_decision(objects, proposed)
     if recorded.id != proposed.id:
         await objects.delete(marker.key)
@@ -209,8 +219,16 @@ def build_decision(
         WaitExpired: The deadline has passed.
     """
     _check_kind(wait, verdict)
-    if wait.deadline is not None and now > wait.deadline:
+    if _is_late(wait, now):
         raise _expired_error(wait.id, wait.run_id)
+    return _checked_decision(wait, verdict, now=now, decision_id=decision_id)
+
+
+def _checked_decision(
+    wait: Wait, verdict: Verdict, *, now: datetime, decision_id: str
+) -> Decision:
+    """Return the record of a verdict, whether the deadline has passed or not."""
+    _check_kind(wait, verdict)
     if isinstance(verdict, Approve) and verdict.arguments is not None:
         _check_edited_arguments(wait, verdict.arguments)
     try:
@@ -219,6 +237,20 @@ def build_decision(
         )
     except jsontext.NotJson as error:
         raise _refused_error(wait, f"the decision cannot be stored: {error}") from None
+
+
+def _is_late(wait: Wait, moment: datetime) -> bool:
+    return wait.deadline is not None and moment > wait.deadline
+
+
+def _time_of_record(store_time: datetime | None, now: datetime) -> datetime:
+    """Return the time of a decision: the store's, if the store tells its time.
+
+    So a wrong clock of this machine neither allows a decision after the deadline, nor
+    makes an approval valid for longer or shorter. Times have whole milliseconds.
+    """
+    moment = now if store_time is None else store_time
+    return moment - timedelta(microseconds=moment.microsecond % 1000)
 
 
 def _check_kind(wait: Wait, verdict: object) -> None:

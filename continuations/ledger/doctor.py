@@ -103,9 +103,11 @@ async def repair(
         return good
     _check_claims_ended(report, good.state, now)
     number = report.newest_number + 1
-    await markers.create(objects, markers.guard(run_id, number, now, new_ulid()))
+    await _create_guard(objects, report, good.state, new_ulid())
     state = await _repaired_state(report, good.state, retirer)
-    repaired = await versions.append_root(number, released(state), at=now)
+    repaired = await versions.append_root(
+        number, released(state), old_tree=good.tree, at=now
+    )
     # A worker may have continued from the new root at once.
     if await versions.newest_number() != number:
         raise versions.stale_error(report.newest_number)
@@ -343,6 +345,23 @@ def _check_repairable(report: IntegrityReport) -> None:
         f"{blocking.key}."
     )
     raise Corrupt(msg, run_id=run_id)
+
+
+async def _create_guard(
+    objects: Objects, report: IntegrityReport, state: RunState, nonce: str
+) -> None:
+    """Create the marker of the repair; check the claims again by the store's time.
+
+    The clock of the machine may be ahead, and the worker alive.
+    """
+    marker = markers.guard(report.run_id, report.newest_number + 1, None, nonce)
+    store_time = await markers.create_with_time(objects, marker)
+    try:
+        if store_time is not None:
+            _check_claims_ended(report, state, store_time)
+    except RunBusy:
+        await objects.delete(marker.key)
+        raise
 
 
 def _check_claims_ended(

@@ -32,7 +32,7 @@ async def post(objects: Objects, run_id: str, message: InboxMessage) -> InboxMes
     """
     number = await _next_number(objects, run_id)
     while True:
-        marker = markers.for_inbox_message(run_id, number, message.at, message.id)
+        marker = markers.for_inbox_message(run_id, number, message.id)
         posted = replace(message, number=number, marker=marker.key)
         await markers.create(objects, marker)
         try:
@@ -61,7 +61,7 @@ async def record_cancel_request(
         RunNotFound: The run was erased meanwhile.
         StoreError: The request may or may not be recorded.
     """
-    marker = markers.for_cancel_request(run_id, request.at, request.id)
+    marker = markers.for_cancel_request(run_id, request.id)
     request = replace(request, marker=marker.key)
     await markers.create(objects, marker)
     try:

@@ -12,7 +12,8 @@ order of a run's keys is: decisions, inbox messages, cancel request, versions. S
 listing of a run shows all arrivals and the newest version. A listing of two keys that
 begins after `in/n` shows the cancel request, if any, and the newest version.
 
-Due times are milliseconds since 1970 with 13 digits. A wait id contains its kind, the
+Due times are milliseconds since 1970 with 13 digits; 0 means *now*, on every clock. A
+wait id contains its kind, the
 time when the wait was opened (in the ULID) and its run, so that open waits are listed
 from keys alone.
 """
@@ -42,6 +43,8 @@ _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}\Z")
 _DUE_DIGITS = 13
 # The largest 13 digits: a time in 2286. Later due times become this one.
 _LAST_DUE = 10**_DUE_DIGITS - 1
+# The due time of a marker that means "now". No clock is needed to make it.
+DUE_NOW = 0
 # Enough characters to distinguish two markers of one run, reason and millisecond.
 NONCE_LENGTH = 8
 _MAX_FRUITLESS_LOOKS = 20
@@ -200,7 +203,7 @@ class Marker:
     """The parts of a marker's key: look at this run at this time.
 
     Attributes:
-        due_ms: When to look, in milliseconds since 1970.
+        due_ms: When to look, in milliseconds since 1970; `DUE_NOW` for at once.
         reason: Why to look; one letter.
 
             - `g` (guard): a worker claims the run with version `target`. Is the worker
@@ -209,8 +212,8 @@ class Marker:
             - `e` (expiry): the wait with the ULID `target` reaches its deadline.
             - `m` (message): inbox message number `target` arrives.
             - `c` (cancel): a cancel request arrives; `target` is `0`.
-            - `r` (ready): the run paused at a time limit with version `target`, and
-              can continue at once.
+            - `r` (ready): the run was released with version `target`, although it can
+              continue: now after a pause, later after an error.
         target: A version number, a message number, a ULID or `0`.
         suffix: 8 random characters, then two digits of `fruitless_looks` if it is
             not 0.
@@ -235,6 +238,20 @@ class Marker:
         suffix = f"{self.suffix[:NONCE_LENGTH]}{looks:02d}"
         return replace(self, due_ms=due_ms, suffix=suffix)
 
+    def is_dated_copy(self, other: Marker) -> bool:
+        """Return whether another marker is this one, perhaps with another due time."""
+
+        def identity(marker: Marker) -> tuple[str, ...]:
+            nonce = marker.suffix[:NONCE_LENGTH]
+            return marker.run_id, marker.reason, marker.target, nonce
+
+        return identity(self) == identity(other)
+
+    def with_looks_of(self, earlier: Marker) -> Marker:
+        """Return the marker with the fruitless looks of an earlier one."""
+        suffix = f"{self.suffix[:NONCE_LENGTH]}{earlier.fruitless_looks:02d}"
+        return replace(self, suffix=suffix)
+
     @property
     def key(self) -> str:
         """The marker's key."""
@@ -255,8 +272,8 @@ def parse_marker(key: str) -> Marker | None:
     )
 
 
-def is_pause_marker(key: str) -> bool:
-    """Return whether a key is the marker of a run that paused at a time limit."""
+def is_release_marker(key: str) -> bool:
+    """Return whether a key is the marker of a run that was released to go on later."""
     marker = parse_marker(key)
     return marker is not None and marker.reason == "r"
 

@@ -7,6 +7,7 @@ it guards is no longer open.
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from continuations.core.run import ENDED_STATUSES
@@ -14,6 +15,7 @@ from continuations.ledger import layout
 from continuations.ledger.layout import Marker
 from continuations.ledger.objects import AlreadyExists
 from continuations.wire.fields import to_milliseconds
+from continuations_storage.contract import PAGE_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -21,17 +23,24 @@ if TYPE_CHECKING:
 
     from continuations.core.state import RunState
     from continuations.ledger.objects import Objects
+    from continuations.ledger.store_clock import StoreClock
+
+# The first retry of a run that cannot continue comes after this time, each further one
+# after twice the time. So a model that is down, or a run that was never created, costs
+# little.
+FIRST_RETRY_DELAY = timedelta(minutes=1)
+MAX_RETRY_DELAY = timedelta(days=1)
 
 
-def guard(run_id: str, number: int, due: datetime, nonce: str) -> Marker:
-    """Return the marker for a version that claims its run."""
+def guard(run_id: str, number: int, due: datetime | None, nonce: str) -> Marker:
+    """Return the marker for a version; `due` is the end of its claim, if it claims."""
     return _new_marker(run_id, "g", str(number), due, nonce)
 
 
-def for_decision(wait_id: str, due: datetime, nonce: str) -> Marker:
-    """Return the marker for a decision that will be recorded."""
+def for_decision(wait_id: str, nonce: str) -> Marker:
+    """Return the marker for a decision that will be recorded; it is due now."""
     name = layout.parse_wait_id(wait_id)
-    return _new_marker(name.run_id, "d", name.ulid, due, nonce)
+    return _new_marker(name.run_id, "d", name.ulid, None, nonce)
 
 
 def for_deadline(wait_id: str, due: datetime, nonce: str) -> Marker:
@@ -40,27 +49,29 @@ def for_deadline(wait_id: str, due: datetime, nonce: str) -> Marker:
     return _new_marker(name.run_id, "e", name.ulid, due, nonce)
 
 
-def for_inbox_message(run_id: str, number: int, due: datetime, nonce: str) -> Marker:
-    """Return the marker for an inbox message that will be posted."""
-    return _new_marker(run_id, "m", str(number), due, nonce)
+def for_inbox_message(run_id: str, number: int, nonce: str) -> Marker:
+    """Return the marker for an inbox message that will be posted; it is due now."""
+    return _new_marker(run_id, "m", str(number), None, nonce)
 
 
-def for_pause(run_id: str, number: int, due: datetime, nonce: str) -> Marker:
-    """Return the marker for a version that pauses only at a time limit."""
-    return _new_marker(run_id, "r", str(number), due, nonce)
+def for_release(run_id: str, number: int, nonce: str) -> Marker:
+    """Return the marker for a version that is released although it can continue.
+
+    It is due now. After an error, `postpone` makes a later one of it.
+    """
+    return _new_marker(run_id, "r", str(number), None, nonce)
 
 
-def for_cancel_request(run_id: str, due: datetime, nonce: str) -> Marker:
-    """Return the marker for a cancel request that will be recorded."""
-    return _new_marker(run_id, "c", "0", due, nonce)
+def for_cancel_request(run_id: str, nonce: str) -> Marker:
+    """Return the marker for a cancel request that will be recorded; it is due now."""
+    return _new_marker(run_id, "c", "0", None, nonce)
 
 
 def _new_marker(
-    run_id: str, reason: str, target: str, due: datetime, nonce: str
+    run_id: str, reason: str, target: str, due: datetime | None, nonce: str
 ) -> Marker:
-    return Marker(
-        to_milliseconds(due), reason, target, nonce[-layout.NONCE_LENGTH :], run_id
-    )
+    due_ms = layout.DUE_NOW if due is None else to_milliseconds(due)
+    return Marker(due_ms, reason, target, nonce[-layout.NONCE_LENGTH :], run_id)
 
 
 async def create(objects: Objects, marker: Marker) -> datetime | None:
@@ -84,15 +95,52 @@ async def create_with_time(objects: Objects, marker: Marker) -> datetime | None:
     return time or await objects.created_at(marker.key)
 
 
-async def list_due(objects: Objects, now: datetime) -> AsyncIterator[Marker]:
-    """Iterate over the markers that are due, the oldest first."""
-    last = layout.key_after_due_markers(to_milliseconds(now))
-    async for key in objects.all_keys(layout.MARKERS_PREFIX):
-        if key > last:
+async def list_due(objects: Objects, clock: StoreClock) -> AsyncIterator[Marker]:
+    """Iterate over the markers that are due by the store's time, the oldest first."""
+    after = ""
+    while True:
+        page = await clock.list_keys(objects, layout.MARKERS_PREFIX, after)
+        last = layout.key_after_due_markers(to_milliseconds(clock.now()))
+        for key in page:
+            if key > last:
+                return
+            marker = layout.parse_marker(key)
+            if marker is not None:
+                yield marker
+        if len(page) < PAGE_SIZE:
             return
-        marker = layout.parse_marker(key)
-        if marker is not None:
-            yield marker
+        after = page[-1]
+
+
+async def postpone(objects: Objects, clock: StoreClock, marker: Marker) -> Marker:
+    """Create a marker that is due later than another one, by the store's time.
+
+    The first delay is a minute, and each further one is twice as long, up to a day. If
+    the reply shows that this machine's clock is wrong, the marker is dated again.
+
+    Args:
+        objects: The store.
+        clock: The store's time.
+        marker: The marker that is due too early. The caller deletes it.
+
+    Returns:
+        The new marker.
+    """
+    later = marker.postponed(to_milliseconds(clock.now() + retry_delay(marker)))
+    before = clock.correction
+    await clock.create(objects, later.key)
+    if abs(clock.correction - before) < FIRST_RETRY_DELAY / 4:
+        return later
+    corrected = marker.postponed(to_milliseconds(clock.now() + retry_delay(marker)))
+    await create(objects, corrected)
+    await objects.delete(later.key)
+    return corrected
+
+
+def retry_delay(marker: Marker) -> timedelta:
+    """Return the delay before the next look; it doubles with each fruitless look."""
+    doublings: int = 2**marker.fruitless_looks
+    return min(FIRST_RETRY_DELAY * doublings, MAX_RETRY_DELAY)
 
 
 def is_needed(marker: Marker, newest_number: int, state: RunState | None) -> bool:

@@ -171,6 +171,7 @@ def sweep_result_json(result: SweepResult) -> dict[str, Any]:
             run_id: find_problem_type(type(error)).slug
             for run_id, error in result.errors.items()
         },
+        "skipped": sorted(result.skipped),
     }
 
 

@@ -290,6 +290,12 @@ def _report_definitions() -> _Json:
                     "description": "The runs that could not go on: by run id, the last "
                     "part of the problem's `type`.",
                 },
+                "skipped": {
+                    "type": "array",
+                    "items": _TEXT,
+                    "description": "The ids of due runs that only other processes can "
+                    "work on.",
+                },
             },
         ),
     }

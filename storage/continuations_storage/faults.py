@@ -228,7 +228,14 @@ class FaultyStore:
         return await self._perform("create", key, effect)
 
     async def created_at(self, key: str) -> datetime | None:
-        """Return the inner store's time of a create; this is no operation."""
+        """Return the inner store's time of a create; this is no operation.
+
+        Args:
+            key: The key of the object.
+
+        Returns:
+            The time; `None` if the inner store does not tell it.
+        """
         return await created_at(self.inner, key)
 
     async def read(self, key: str) -> bytes:

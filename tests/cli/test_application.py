@@ -168,15 +168,17 @@ def test_sweep_resumes_a_decided_run(cli: CommandLine) -> None:
     assert (0, "runs checked: 0\n") == (again.exit_code, again.out)
 
 
-def test_sweep_without_app_reports_runs_that_it_cannot_resume(cli: CommandLine) -> None:
+def test_sweep_without_app_skips_runs_that_it_cannot_resume(cli: CommandLine) -> None:
+    """It names them and leaves them as they are: a sweep with the agents is next."""
     cli.start(f"{RUNNERS}:boss")
     cli("approve", cli.single_wait_id())
 
     done = cli("sweep")
 
-    assert (5, "runs checked: 1\n") == (done.exit_code, done.out)
-    assert done.err.startswith("j1: AgentChanged: ")
+    assert (0, "runs checked: 1") == (done.exit_code, done.lines[0])
+    assert done.lines[1].startswith("skipped: j1: ")
     assert "suspended" in cli("show", "j1").lines[0]
+    assert "Finished" in cli("sweep", "--app", f"{RUNNERS}:boss").out
 
 
 def test_timeout_without_wait_if_busy_is_a_usage_error(cli: CommandLine) -> None:

@@ -189,6 +189,7 @@ def run_command(command: str, arguments: list[str]) -> dict[str, Any]:  # noqa: 
                 "looked": swept.runs_checked,
                 "resumed": [outcome_to_json(outcome) for outcome in swept.resumed],
                 "failed": {key: type(e).__name__ for key, e in swept.errors.items()},
+                "skipped": sorted(swept.skipped),
             }
         case "serve", [every]:
             make_runner().serve_forever(interval=float(every))

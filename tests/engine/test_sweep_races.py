@@ -31,7 +31,7 @@ class DecisionInProgress:
         self.runner = Runner(self.agent, store=self.store, clock=self.clock)
         wait = start_and_get_wait(self.runner)
         ulid = make_ulid(1, self.clock.now())
-        self._marker = markers.for_decision(wait.id, self.clock.now(), ulid)
+        self._marker = markers.for_decision(wait.id, ulid)
         said = build_decision(
             wait, Approve(by="kim"), now=self.clock.now(), decision_id=ulid
         )

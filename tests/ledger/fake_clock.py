@@ -18,8 +18,8 @@ def seconds_after_start(seconds: float) -> datetime:
 class FakeClock:
     """A wall clock and an elapsed clock; each can be frozen."""
 
-    def __init__(self) -> None:
-        self.wall = MOMENT
+    def __init__(self, wall: datetime = MOMENT) -> None:
+        self.wall = wall
         self.seconds = 1000.0
 
     def now(self) -> datetime:

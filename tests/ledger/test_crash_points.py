@@ -24,11 +24,17 @@ from continuations.ledger.arrivals import (
 from continuations.ledger.decisions import decide, find_open_wait
 from continuations.ledger.inbox import post, record_cancel_request
 from continuations.ledger.objects import Objects
+from continuations.ledger.store_clock import StoreClock
 from continuations.ledger.versions import Versions
 from continuations.wire.records import CancelRequest, InboxMessage
 from continuations_storage import MemoryStore
 from continuations_storage.faults import Crash, FaultyStore, at, crashed
-from tests.ledger.fake_clock import MOMENT, make_ulid, seconds_after_start
+from tests.ledger.fake_clock import (
+    MOMENT,
+    FakeClock,
+    make_ulid,
+    seconds_after_start,
+)
 from tests.ledger.runs import (
     RUN,
     all_keys,
@@ -81,7 +87,8 @@ async def drop_done_markers(store: MemoryStore) -> list[str]:
     objects = Objects(store)
     newest = await Versions(objects, RUN).load_newest()
     standing: list[str] = []
-    async for marker in markers.list_due(objects, seconds_after_start(10**6)):
+    clock = StoreClock(FakeClock(seconds_after_start(10**6)))
+    async for marker in markers.list_due(objects, clock):
         if markers.is_needed(marker, newest.number, newest.state):
             standing.append(marker.key)
         else:

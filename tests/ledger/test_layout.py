@@ -303,12 +303,12 @@ def test_deadline_in_the_far_future_is_not_due() -> None:
 
 
 @pytest.mark.parametrize("reason", "demcgr")
-def test_is_pause_accepts_only_pause_markers(reason: str) -> None:
-    """A marker with another reason is not the marker of a pause."""
+def test_is_release_marker_accepts_only_release_markers(reason: str) -> None:
+    """A marker with another reason is not the marker of a release."""
     key = Marker(1, reason, "1", "n1", "jane").key
 
-    assert (reason == "r") == layout.is_pause_marker(key)
-    assert not layout.is_pause_marker(f"{layout.MARKERS_PREFIX}1-{reason}")
+    assert (reason == "r") == layout.is_release_marker(key)
+    assert not layout.is_release_marker(f"{layout.MARKERS_PREFIX}1-{reason}")
 
 
 def test_postponed_marker_counts_fruitless_looks() -> None:

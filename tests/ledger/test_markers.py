@@ -10,9 +10,10 @@ import pytest
 from continuations.core.run import ENDED_STATUSES, RunStatus
 from continuations.ledger import layout, markers
 from continuations.ledger.layout import Marker
+from continuations.ledger.store_clock import StoreClock
 from continuations_storage import MemoryStore
 from continuations_storage.contract import PAGE_SIZE
-from tests.ledger.fake_clock import MOMENT, make_ulid, seconds_after_start
+from tests.ledger.fake_clock import MOMENT, FakeClock, make_ulid, seconds_after_start
 from tests.ledger.runs import (
     RUN,
     all_keys,
@@ -34,7 +35,8 @@ NONCE = make_ulid(7)
 
 async def due_markers(objects: Objects, now: datetime) -> list[Marker]:
     """Return the markers that are due at a time."""
-    return [marker async for marker in markers.list_due(objects, now)]
+    clock = StoreClock(FakeClock(now))
+    return [marker async for marker in markers.list_due(objects, clock)]
 
 
 # Making and listing ---------------------------------------------------------
@@ -44,23 +46,25 @@ async def due_markers(objects: Objects, now: datetime) -> list[Marker]:
     ("marker", "kind", "target"),
     [
         (markers.guard(RUN, 12, MOMENT, NONCE), "g", "12"),
-        (markers.for_decision(make_wait_id(3), MOMENT, NONCE), "d", make_ulid(3)),
+        (markers.for_release(RUN, 4, NONCE), "r", "4"),
+        (markers.for_decision(make_wait_id(3), NONCE), "d", make_ulid(3)),
         (markers.for_deadline(make_wait_id(3), MOMENT, NONCE), "e", make_ulid(3)),
-        (markers.for_inbox_message(RUN, 4, MOMENT, NONCE), "m", "4"),
-        (markers.for_cancel_request(RUN, MOMENT, NONCE), "c", "0"),
+        (markers.for_inbox_message(RUN, 4, NONCE), "m", "4"),
+        (markers.for_cancel_request(RUN, NONCE), "c", "0"),
     ],
 )
 def test_marker_key_has_time_kind_target_and_run(
     marker: Marker, kind: str, target: str
 ) -> None:
     assert (kind, target, RUN) == (marker.reason, marker.target, marker.run_id)
-    assert int(MOMENT.timestamp() * 1000) == marker.due_ms
+    timed = kind in "ge"
+    assert (int(MOMENT.timestamp() * 1000) if timed else 0) == marker.due_ms
     assert marker == layout.parse_marker(marker.key)
 
 
 def test_two_markers_of_one_kind_and_time_differ() -> None:
-    one = markers.for_decision(make_wait_id(), MOMENT, make_ulid(1))
-    two = markers.for_decision(make_wait_id(), MOMENT, make_ulid(2))
+    one = markers.for_decision(make_wait_id(), make_ulid(1))
+    two = markers.for_decision(make_wait_id(), make_ulid(2))
 
     assert one.key != two.key
 
@@ -114,7 +118,7 @@ def test_every_due_marker_is_found_among_thousands() -> None:
         )
 
         seen = 0
-        async for marker in markers.list_due(objects, MOMENT):
+        async for marker in markers.list_due(objects, StoreClock(FakeClock())):
             seen += 1
             await objects.delete(marker.key)
 
@@ -171,7 +175,7 @@ def test_create_is_idempotent() -> None:
 
     async def scenario() -> None:
         objects = make_objects()
-        marker = markers.for_decision(make_wait_id(), MOMENT, NONCE)
+        marker = markers.for_decision(make_wait_id(), NONCE)
         await markers.create(objects, marker)
         await markers.create(objects, marker)
 

@@ -14,7 +14,13 @@ from continuations import Agent, ApprovalPolicy, Approve, Runner, tool
 from continuations.core.decisions import DECISION_KINDS, Decision
 from continuations.core.waits import Wait, WaitSummary
 from continuations.engine.sweeping import SweepResult
-from continuations.errors import Corrupt, RunBusy, StoreDenied
+from continuations.errors import (
+    AgentChanged,
+    Corrupt,
+    NewerFormat,
+    RunBusy,
+    StoreDenied,
+)
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.present import json_forms, schemas
 from continuations.present.decided_waits import decided_wait_ids
@@ -259,6 +265,7 @@ def test_sweep_result_names_problems_and_resumed_runs() -> None:
             "b": Corrupt("damaged"),
             "c": StoreDenied("denied"),
         },
+        skipped={"e": AgentChanged("no agent"), "d": NewerFormat("newer")},
     )
 
     form = json_forms.sweep_result_json(result)
@@ -267,5 +274,6 @@ def test_sweep_result_names_problems_and_resumed_runs() -> None:
         "runs_checked": 4,
         "resumed": [{"run_id": "j", "status": "suspended"}],
         "failed": {"a": "run-busy", "b": "unreadable", "c": "store-error"},
+        "skipped": ["d", "e"],
     } == form
     assert_matches_schema("sweep_result", form)

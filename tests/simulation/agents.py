@@ -183,7 +183,10 @@ class SimModel:
             await process.die_here()
         if process.draw_fault("model_error") is not None:
             raise ModelError("simulated error")
-        return ModelReply(message=_assistant_message(self._script[task][turn], turn))
+        # After a message to the run, the model says its last line once more.
+        lines = self._script[task]
+        line = lines[min(turn, len(lines) - 1)]
+        return ModelReply(message=_assistant_message(line, turn))
 
 
 def task_of(messages: Sequence[Message]) -> str:

@@ -41,6 +41,7 @@ _LAW_FUNCTIONS: tuple[Law, ...] = (
     laws_of_runs.versions_are_linear,
     laws_of_runs.notified_after_commit,
     laws_of_runs.each_message_once,
+    laws_of_runs.nothing_unread_at_the_end,
     laws_of_runs.cancellation_noticed_soon,
     laws_of_runs.gives_up_only_without_progress,
     laws_of_runs.no_foreign_errors,

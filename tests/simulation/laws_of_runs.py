@@ -64,6 +64,33 @@ def each_message_once(evidence: Evidence) -> str | None:
     return None
 
 
+def nothing_unread_at_the_end(evidence: Evidence) -> str | None:
+    """A run finishes only over messages and cancel requests of its last turn.
+
+    Everything that arrived before its model was asked for the last time is read.
+    """
+    for history in evidence.runs.values():
+        if not history.versions or history.newest_state.run.status != "finished":
+            continue
+        last_turn = max(
+            turn.began_at
+            for turn in evidence.environment.model_turns
+            if turn.run_id == history.run_id and turn.frame_task == "go"
+        )
+        prefix = f"{layout.arrivals_prefix(history.run_id)}m-"
+        posted = sum(
+            creates[0].at < last_turn
+            for key, creates in evidence.created.items()
+            if key.startswith(prefix)
+        )
+        if posted > history.newest_state.run.last_inbox_number:
+            return f"{history.run_id} finished over an unread message"
+        requests = evidence.created.get(layout.cancel_request_key(history.run_id))
+        if requests and requests[0].at < last_turn:
+            return f"{history.run_id} finished, although it was cancelled before"
+    return None
+
+
 def _posted_messages(evidence: Evidence, history: RunHistory) -> Iterator[str]:
     prefix = f"{layout.arrivals_prefix(history.run_id)}m-"
     for key in sorted(key for key in evidence.created if key.startswith(prefix)):
@@ -99,13 +126,16 @@ def cancellation_noticed_soon(evidence: Evidence) -> str | None:
 
 
 def gives_up_only_without_progress(evidence: Evidence) -> str | None:
-    """A run fails for too many attempts only if none of them made progress."""
+    """A run fails for too many attempts only if none after the first made progress.
+
+    The first one may have made progress before it died at the point of the others.
+    """
     for history in evidence.runs.values():
         failure = history.newest_state.run.failure if history.versions else None
         if failure is None or failure.code != "attempts":
             continue
         attempts = _first_and_last_states(history)
-        for first, last in attempts[-1 - evidence.environment.max_attempts : -1]:
+        for first, last in attempts[-evidence.environment.max_attempts : -1]:
             if _progress_counts(first) != _progress_counts(last):
                 return f"{history.run_id} failed for its attempts; one made progress"
     return None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from continuations.engine import publishing, sweeping
+from continuations.engine import publishing, run_sweep
 from continuations.engine.journal import StoreJournal
 from continuations.ledger import claims, doctor
 from continuations.ledger.claims import Lease
@@ -136,10 +136,10 @@ def test_function_is_replaced_in_every_module_that_imported_it() -> None:
 def test_only_in_replaces_the_imported_copies_alone() -> None:
     """A mutant can spoil one caller and leave the others alone."""
     some = patch(
-        publishing.publish_waits, publishing.publish_waits, only_in=(sweeping,)
+        publishing.publish_waits, publishing.publish_waits, only_in=(run_sweep,)
     )
 
-    assert [sweeping] == [place.owner for place in some.places]
+    assert [run_sweep] == [place.owner for place in some.places]
     with pytest.raises(InvalidMutantError, match="not imported by all"):
         patch(publishing.publish_waits, publishing.publish_waits, only_in=(claims,))
 

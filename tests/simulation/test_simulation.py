@@ -74,6 +74,7 @@ def test_law_registry_is_complete() -> None:
         "versions_are_linear",
         "notified_after_commit",
         "each_message_once",
+        "nothing_unread_at_the_end",
         "cancellation_noticed_soon",
         "gives_up_only_without_progress",
         "no_foreign_errors",

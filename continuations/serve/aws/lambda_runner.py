@@ -206,10 +206,18 @@ class LambdaRunner(AsyncRunner):
         return outcome
 
     async def sweep(
-        self, *, context: Any = None, should_pause: ShouldPause | None = None
+        self,
+        *,
+        context: Any = None,
+        should_pause: ShouldPause | None = None,
+        max_concurrent_runs: int = 8,
     ) -> SweepResult:
         """Check every run that has a due marker; see `AsyncRunner.sweep`."""
-        result = await super().sweep(context=context, should_pause=should_pause)
+        result = await super().sweep(
+            context=context,
+            should_pause=should_pause,
+            max_concurrent_runs=max_concurrent_runs,
+        )
         for outcome in result.resumed:
             await self._dispatch_if_paused(outcome)
         return result

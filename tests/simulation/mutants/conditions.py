@@ -115,7 +115,7 @@ def giving_up_is_slow() -> Patches:
     )
 
     def init(self: Actor, environment: SimEnvironment, name: str) -> None:
-        environment.max_attempts = 1
+        environment.max_attempts = 2
         original_init(self, environment, name)
 
     async def commit_and_release(self: StoreJournal, state: RunState) -> None:

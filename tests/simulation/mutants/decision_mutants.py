@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from continuations.authoring.tool_protocol import ToolProtocol
     from continuations.core.calls import CallRow
-    from continuations.core.decisions import DecisionKind, Verdict
+    from continuations.core.decisions import DecisionKind
     from continuations.core.events import CallEvent, Event
     from continuations.core.state import RunState
     from continuations.core.waits import WaitKind
@@ -124,15 +124,11 @@ def expiry_acts_without_a_recorded_decision() -> Patches:
 
 @mutant("A decision ignores the deadline of its wait.", breaks=(decided_in_time,))
 def a_decision_is_taken_after_the_deadline() -> Patches:
-    original = decisions.build_decision
+    def is_late(wait: Wait, moment: datetime) -> bool:
+        del wait, moment
+        return False
 
-    def build_decision(
-        wait: Wait, verdict: Verdict, *, now: datetime, decision_id: str
-    ) -> Decision:
-        unlimited = replace(wait, deadline=None)
-        return original(unlimited, verdict, now=now, decision_id=decision_id)
-
-    yield patch(decisions.build_decision, build_decision)
+    yield patch(decisions._is_late, is_late)
 
 
 # The decision of this wait and of no other ------------------------------------------

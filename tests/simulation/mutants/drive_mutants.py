@@ -38,7 +38,11 @@ from tests.simulation.laws_of_effects import (
     turn_asked_once,
 )
 from tests.simulation.laws_of_endings import same_end_as_uninterrupted
-from tests.simulation.laws_of_runs import each_message_once, no_foreign_errors
+from tests.simulation.laws_of_runs import (
+    each_message_once,
+    no_foreign_errors,
+    nothing_unread_at_the_end,
+)
 from tests.simulation.mutants.mutant import mutant, mutants_in, patch
 
 if TYPE_CHECKING:
@@ -320,6 +324,18 @@ def a_message_is_lost() -> Patches:
         draft.put_run(replace(draft.run, last_inbox_number=event.number))
 
     yield patch(reducer._add_user_message, add_user_message)
+
+
+@mutant(
+    "A run finishes without a last look at its inbox.",
+    breaks=(nothing_unread_at_the_end,),
+)
+def a_run_finishes_without_a_last_look() -> Patches:
+    def would_finish(self: RunLoop, reply: ModelReplied) -> bool:
+        del self, reply
+        return False
+
+    yield patch(RunLoop._would_finish, would_finish)
 
 
 # Errors -----------------------------------------------------------------------------

@@ -8,10 +8,10 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from continuations.engine import publishing, readiness, sweeping
+from continuations.engine import publishing, readiness
 from continuations.engine.journal import StoreJournal
 from continuations.engine.publishing import Publisher
-from continuations.engine.sweeping import _RunSweep
+from continuations.engine.run_sweep import RunSweep
 from continuations.errors import RunNotFound
 from continuations.ledger import decisions, layout, markers, waits
 from tests.simulation.laws_of_endings import (
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from continuations.core.decisions import Decision
     from continuations.core.state import RunState
     from continuations.core.waits import Wait
-    from continuations.engine.ports import Ports
     from continuations.ledger.arrivals import Arrivals
     from continuations.ledger.layout import Marker
     from continuations.ledger.objects import Objects
@@ -144,9 +143,9 @@ def a_deadline_has_no_marker() -> Patches:
     breaks=(no_run_stranded,),
 )
 def a_renewed_claim_loses_its_guard() -> Patches:
-    original = _RunSweep.process
+    original = RunSweep.process
 
-    async def process(self: _RunSweep, due_markers: list[Marker]) -> object:
+    async def process(self: RunSweep, due_markers: list[Marker]) -> object:
         with suppress(RunNotFound):
             number = await self.worker.versions.newest_number()
             for marker in due_markers:
@@ -154,7 +153,7 @@ def a_renewed_claim_loses_its_guard() -> Patches:
                     await self.objects.delete(marker.key)
         return await original(self, due_markers)
 
-    yield patch(_RunSweep.process, process)
+    yield patch(RunSweep.process, process)
 
 
 @mutant(
@@ -162,14 +161,11 @@ def a_renewed_claim_loses_its_guard() -> Patches:
     breaks=(no_run_stranded,),
 )
 def markers_of_a_blocked_run_are_deleted() -> Patches:
-    async def postpone(
-        objects: Objects, ports: Ports, due_markers: list[Marker]
-    ) -> None:
-        del ports
+    async def postpone(self: RunSweep, due_markers: list[Marker]) -> None:
         for marker in due_markers:
-            await objects.delete(marker.key)
+            await self.objects.delete(marker.key)
 
-    yield patch(sweeping._postpone, postpone)
+    yield patch(RunSweep._postpone, postpone)
 
 
 @mutant(
@@ -177,16 +173,14 @@ def markers_of_a_blocked_run_are_deleted() -> Patches:
     breaks=(no_run_stranded,),
 )
 def old_marker_is_deleted_before_the_new_one_exists() -> Patches:
-    original = sweeping._postpone
+    original = RunSweep._postpone
 
-    async def postpone(
-        objects: Objects, ports: Ports, due_markers: list[Marker]
-    ) -> None:
+    async def postpone(self: RunSweep, due_markers: list[Marker]) -> None:
         for marker in due_markers:
-            await objects.delete(marker.key)
-        await original(objects, ports, due_markers)
+            await self.objects.delete(marker.key)
+        await original(self, due_markers)
 
-    yield patch(sweeping._postpone, postpone)
+    yield patch(RunSweep._postpone, postpone)
 
 
 @mutant(
@@ -194,14 +188,14 @@ def old_marker_is_deleted_before_the_new_one_exists() -> Patches:
     breaks=(no_run_stranded,),
 )
 def markers_are_deleted_before_the_run_is_read() -> Patches:
-    original = _RunSweep.process
+    original = RunSweep.process
 
-    async def process(self: _RunSweep, due_markers: list[Marker]) -> object:
+    async def process(self: RunSweep, due_markers: list[Marker]) -> object:
         for marker in due_markers:
             await self.objects.delete(marker.key)
         return await original(self, due_markers)
 
-    yield patch(_RunSweep.process, process)
+    yield patch(RunSweep.process, process)
 
 
 @mutant(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from continuations.core.run import ENDED_STATUSES
-from continuations.engine import publishing, sweeping
+from continuations.engine import publishing, run_sweep
 from continuations.engine.publishing import Publisher
 from continuations.engine.run_ending import RunEnder
 from continuations.ledger import inbox, layout, waits
@@ -116,7 +116,7 @@ def a_decided_wait_is_announced_again() -> Patches:
         return []
 
     yield patch(waits.recreate_missing, waits.create)
-    yield patch(list_decided_wait_ids, no_wait_ids, only_in=(sweeping,))
+    yield patch(list_decided_wait_ids, no_wait_ids, only_in=(run_sweep,))
 
 
 @mutant(
@@ -131,7 +131,7 @@ def missing_wait_objects_are_not_recreated() -> Patches:
         del objects, new_waits
 
     yield patch(waits.recreate_missing, recreate_missing)
-    yield patch(publishing.publish_waits, publish_waits, only_in=(sweeping,))
+    yield patch(publishing.publish_waits, publish_waits, only_in=(run_sweep,))
 
 
 # Cancellation -----------------------------------------------------------------------

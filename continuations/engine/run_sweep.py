@@ -1,0 +1,163 @@
+"""Resume and repair one run that has due markers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from continuations.core.run import ENDED_STATUSES
+from continuations.engine import deadlines
+from continuations.engine.publishing import publish_waits
+from continuations.engine.readiness import arrivals_unblock, needs_worker
+from continuations.engine.stack_binding import StackBinding
+from continuations.errors import AgentChanged, ContinuationsError, RunNotFound
+from continuations.ledger import layout, markers, waits
+from continuations.ledger.arrivals import list_decided_wait_ids, read_arrivals
+from continuations.wire.fields import to_milliseconds
+
+if TYPE_CHECKING:
+    from continuations.engine.outcomes import Outcome
+    from continuations.engine.worker import Worker
+    from continuations.ledger.layout import Marker
+    from continuations.ledger.objects import Objects
+    from continuations.ledger.store_clock import StoreClock
+    from continuations.ledger.versions import LoadedVersion
+
+
+@dataclass(frozen=True, slots=True)
+class RunReport:
+    """The result of one look at a due run.
+
+    Attributes:
+        outcome: The outcome, if the run was resumed.
+        error: Why the run cannot continue now.
+        skipped: Why the run was left to other processes.
+    """
+
+    outcome: Outcome | None = None
+    error: ContinuationsError | None = None
+    skipped: ContinuationsError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunSweep:
+    """One look at one run, by the store's time."""
+
+    objects: Objects
+    clock: StoreClock
+    worker: Worker
+
+    async def process(self, due_markers: list[Marker]) -> RunReport:
+        """Resume the run if it can progress, and repair what a crash left behind.
+
+        Raises the error that stopped the run. Then its markers are as they were.
+        """
+        try:
+            newest = await self.worker.versions.load_newest()
+        except RunNotFound:
+            # The starting process died before version 1, or is about to write it.
+            await self._postpone(due_markers)
+            return RunReport()
+        claim = newest.state.run.claim
+        if claim is not None and claim.until > self.clock.now():
+            return RunReport()
+        outcome = None
+        if await self._can_progress(newest):
+            skipped = self._why_not_ours(newest)
+            if skipped is not None:
+                return RunReport(skipped=skipped)
+            outcome = await self.worker.resume()
+        await self._repair(due_markers, newest)
+        return RunReport(outcome=outcome)
+
+    async def back_off(self, due_markers: list[Marker]) -> None:
+        """Let all sweeps look at the run later, after an error of the run itself."""
+        try:
+            newest = await self.worker.versions.load_newest()
+        except ContinuationsError:
+            await self._postpone(due_markers)
+            return
+        await self._delete_unneeded(due_markers, newest)
+        needed = [marker for marker in due_markers if _is_needed(marker, newest)]
+        release = _release_marker(newest)
+        if release is not None and not any(map(release.is_dated_copy, needed)):
+            # The worker released the run in this look. After an error its marker is due
+            # later; after a cancellation it is due now.
+            is_due = release.due_ms <= to_milliseconds(self.clock.now())
+            needed += [release] if is_due else []
+        await self._postpone(needed)
+
+    def _why_not_ours(self, newest: LoadedVersion) -> AgentChanged | None:
+        """Return why this process cannot have the run's agents, or `None`."""
+        state, registry = newest.state, self.worker.agent_registry
+        if registry.find_root_agent(state.run.agent) is not None:
+            return None
+        try:
+            StackBinding(registry).check_agents(state)
+        except AgentChanged as error:
+            return error
+        return None
+
+    async def _can_progress(self, newest: LoadedVersion) -> bool:
+        state = newest.state
+        if state.run.status in ENDED_STATUSES:
+            return False
+        late = deadlines.has_late_wait(state, self.clock.now())
+        if late or needs_worker(state):
+            return True
+        return arrivals_unblock(state, await read_arrivals(self.objects, state))
+
+    async def _repair(self, due_markers: list[Marker], before: LoadedVersion) -> None:
+        """Create missing wait objects; delete objects and markers that are done.
+
+        Wait objects are missing, or too many, only after a process that stopped between
+        its version and the deletion of its marker. Such a marker was not needed when
+        this look began.
+        """
+        newest = await self.worker.versions.load_newest()
+        state = newest.state
+        if state.run.claim is not None:
+            return
+        if not all(_is_needed(marker, before) for marker in due_markers):
+            if state.run.status not in ENDED_STATUSES:
+                await publish_waits(self.objects, state.waits.values())
+            # This includes waits that were decided long ago: a process may have created
+            # a wait object again after the decision, and died before it deleted it.
+            decided = await list_decided_wait_ids(self.objects, state.run.id)
+            await waits.delete(self.objects, decided)
+        await self._delete_unneeded(due_markers, newest)
+
+    async def _delete_unneeded(
+        self, due_markers: list[Marker], newest: LoadedVersion
+    ) -> None:
+        for marker in due_markers:
+            if not _is_needed(marker, newest):
+                await self.objects.delete(marker.key)
+
+    async def _postpone(self, due_markers: list[Marker]) -> None:
+        """Replace due markers by later ones; create the new before deleting the old."""
+        for marker in _without_old_guards(due_markers):
+            await markers.postpone(self.objects, self.clock, marker)
+        for marker in due_markers:
+            await self.objects.delete(marker.key)
+
+
+def _is_needed(marker: Marker, version: LoadedVersion) -> bool:
+    return markers.is_needed(marker, version.number, version.state)
+
+
+def _release_marker(version: LoadedVersion) -> Marker | None:
+    """Return the marker with which the run's last worker released it, or `None`."""
+    if version.state.run.claim is not None:
+        return None
+    keys = filter(layout.is_release_marker, version.marker_keys)
+    return next(map(layout.parse_marker, keys), None)
+
+
+def _without_old_guards(due_markers: list[Marker]) -> list[Marker]:
+    """Leave out all guards but the newest; every try of a run creates one."""
+    guards = [marker for marker in due_markers if marker.reason == "g"]
+    newest = max(guards, key=lambda marker: int(marker.target), default=None)
+    return [
+        marker for marker in due_markers if marker.reason != "g" or marker is newest
+    ]

@@ -1,0 +1,85 @@
+"""The store's time, as far as this process knows it.
+
+Workers, sweepers and deciders run on machines whose clocks may be wrong by days. The
+store's clock is the same for all of them. A store may tell its time with each listing
+and with each create; then this time counts, and not the machine's.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from continuations.ledger.claims import ClockReading
+from continuations.ledger.objects import AlreadyExists
+from continuations_storage.contract import PAGE_SIZE, Page
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from continuations.ledger.claims import Clock
+    from continuations.ledger.objects import Objects
+
+
+class StoreClock:
+    """A machine's clock, corrected by the last time that the store told.
+
+    Without a store that tells its time, it is the machine's clock.
+
+    Attributes:
+        correction: The store's time minus the machine's, as far as it is known.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.correction = timedelta()
+
+    def now(self) -> datetime:
+        """Return the store's time as far as it is known, otherwise the machine's."""
+        return self._clock.now() + self.correction
+
+    def observe(self, reading: ClockReading) -> None:
+        """Correct the clock by a reading; an unknown store's time changes nothing."""
+        if reading.store_time is not None:
+            self.correction = correction_of(reading)
+
+    async def list_keys(
+        self, objects: Objects, prefix: str, after: str = "", limit: int = PAGE_SIZE
+    ) -> list[str]:
+        """Return a page of keys, and observe the time of the listing."""
+        sent_at = self._clock.now()
+        page = await objects.keys(prefix, after, limit)
+        store_time = page.store_time if isinstance(page, Page) else None
+        self._observe(objects, sent_at, store_time)
+        return page
+
+    async def create(self, objects: Objects, key: str) -> None:
+        """Create an empty object if it is absent, and observe the time."""
+        sent_at = self._clock.now()
+        with suppress(AlreadyExists):
+            told = await objects.create(key, b"")
+            self._observe(objects, sent_at, told or await objects.created_at(key))
+
+    def _observe(
+        self, objects: Objects, sent_at: datetime, store_time: datetime | None
+    ) -> None:
+        self.observe(
+            ClockReading(
+                sent_at, store_time, self._clock.now(), objects.time_resolution
+            )
+        )
+
+
+def correction_of(reading: ClockReading) -> timedelta:
+    """Return what must be added to the machine's clock to get the store's time.
+
+    It is 0 unless the reading proves that the clocks differ. So a right clock keeps its
+    milliseconds, although the store tells whole seconds.
+    """
+    if reading.store_time is None:
+        return timedelta()
+    if reading.store_time > reading.received_at:
+        return reading.store_time - reading.received_at
+    latest = reading.store_time + reading.resolution
+    return min(latest - reading.sent_at, timedelta())
