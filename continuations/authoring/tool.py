@@ -136,12 +136,8 @@ class Tool(BaseTool, Generic[P, R]):
     ) -> SchemaTool:
         """Make a tool from a JSON Schema and a callable.
 
-        Use it for tools whose parameters are known only at run time, for example the
-        tools of an MCP server or of an OpenAPI document.
-
-        The arguments are validated with the schema. A `default` of a top-level
-        property is filled in first, so that the approved arguments are the arguments
-        that run.
+        Use it for tools whose parameters are known only at run time. The arguments are
+        validated with the schema, after the defaults of its top-level properties.
 
         Args:
             name: The name under which the model calls the tool.
@@ -159,7 +155,6 @@ class Tool(BaseTool, Generic[P, R]):
             verify: See `tool`. It is called with the same arguments as `function`.
             version: See `tool`.
             is_enabled: See `tool`.
-        is_enabled: See `tool`.
 
         Returns:
             The tool, for `Agent(tools=[...])`.

@@ -90,25 +90,34 @@ def _add_model_reply(draft: Draft, event: ModelReplied) -> None:
     if frame.parent_call_id is not None and not event.is_final:
         raise illegal_transition("only the root frame reads messages", event)
     draft.put_run(replace(draft.run, usage=draft.run.usage + event.usage))
-    call_ids = tuple(draft.allocate_id("c") for _ in event.message.tool_call_ids)
-    message = event.message
-    if call_ids:
-        log = draft.log(frame.id).messages
-        replacements = tuple(f"call_{call_id}" for call_id in call_ids)
-        ids = unique_tool_call_ids(log, message.tool_call_ids, replacements)
-        if ids != message.tool_call_ids:
-            message = message.with_tool_call_ids(ids)
-    frame = replace(frame, turns=frame.turns + 1, open_call_ids=call_ids)
+    frame = replace(frame, turns=frame.turns + 1)
+    if event.message.tool_call_ids:
+        _add_calls(draft, frame, event)
+        return
     draft.put_frame(frame)
-    asks_again = not call_ids and _asks_again(frame, event)
+    asks_again = _asks_again(frame, event)
     goes_on = asks_again or not event.is_final
     # Providers refuse an empty assistant message in the middle of a transcript.
-    if not (goes_on and output_retries.is_empty_reply(message)):
-        draft.append(frame.id, message)
+    if not (goes_on and output_retries.is_empty_reply(event.message)):
+        draft.append(frame.id, event.message)
     if asks_again:
         problem = event.output_error or ""
         draft.append(frame.id, output_retries.retry_message(problem))
-        return
+    elif event.is_final:
+        end = tool_messages.final_frame_state(event.message, event)
+        _end_frame(draft, frame.id, end)
+
+
+def _add_calls(draft: Draft, frame: FrameRow, event: ModelReplied) -> None:
+    message = event.message
+    call_ids = tuple(draft.allocate_id("c") for _ in message.tool_call_ids)
+    log = draft.log(frame.id).messages
+    replacements = tuple(f"call_{call_id}" for call_id in call_ids)
+    ids = unique_tool_call_ids(log, message.tool_call_ids, replacements)
+    if ids != message.tool_call_ids:
+        message = message.with_tool_call_ids(ids)
+    draft.append(frame.id, message)
+    draft.put_frame(replace(frame, open_call_ids=call_ids))
     for call_id, request in zip(call_ids, message.tool_calls, strict=True):
         row = CallRow(
             id=call_id,
@@ -122,8 +131,6 @@ def _add_model_reply(draft: Draft, event: ModelReplied) -> None:
     for call_id in call_ids:
         if tool_messages.is_cut_off(event, draft.call(call_id)):
             _apply_call_event(draft, tool_messages.cut_off_call(event, call_id))
-    if not call_ids and event.is_final:
-        _end_frame(draft, frame.id, tool_messages.final_frame_state(message, event))
 
 
 def _asks_again(frame: FrameRow, event: ModelReplied) -> bool:

@@ -292,7 +292,7 @@ def test_failing_sub_agent_fails_its_call_and_not_the_run() -> None:
     assert "running" == state.run.status
     (content,) = tool_contents(state)
     assert content.startswith(
-        "ERROR: the agent below failed: the model's reply was cut"
+        "ERROR: the agent accounts failed: the model's reply was cut"
     )
 
 
