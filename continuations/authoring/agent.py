@@ -213,9 +213,13 @@ class Agent:
         """
         return self.tools_by_name.get(name)
 
-    @cached_property
+    @property
     def context_types(self) -> tuple[tuple[str, Any], ...]:
         """The `context_type` of this agent and of each one below, with its name."""
+        return self._context_types
+
+    @cached_property
+    def _context_types(self) -> tuple[tuple[str, Any], ...]:
         agents: list[AgentProtocol] = [self]
         seen = {id(self)}
         for agent in agents:  # grows while it is read

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import inspect
 import warnings
 
 _OWN_PACKAGE = __name__.partition(".")[0] + "."
@@ -10,11 +10,11 @@ _OWN_PACKAGE = __name__.partition(".")[0] + "."
 
 def warn_author(message: str) -> None:
     """Warn at the line of the application that declares an agent or a tool."""
-    level = 2
-    frame = sys._getframe(1)  # noqa: SLF001 - `inspect.stack` reads every source file
-    while frame.f_back is not None:
+    frame = inspect.currentframe()
+    level = 1
+    while frame is not None:
         if not str(frame.f_globals.get("__name__", "")).startswith(_OWN_PACKAGE):
             break
         frame = frame.f_back
         level += 1
-    warnings.warn(message, UserWarning, stacklevel=level - 1)
+    warnings.warn(message, UserWarning, stacklevel=level)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import continuations
 
@@ -52,7 +52,8 @@ def _safe_detail(error: BaseException) -> str | None:
     if isinstance(error, OSError) and isinstance(error.errno, int):
         return os.strerror(error.errno)
     if isinstance(error, BaseExceptionGroup):
-        return ", ".join(type(each).__name__ for each in error.exceptions[:_MAX_ERRORS])
+        inner = cast("tuple[BaseException, ...]", error.exceptions)
+        return ", ".join(type(each).__name__ for each in inner[:_MAX_ERRORS])
     if isinstance(error, AttributeError | NameError) and _is_in_code(error):
         owner = getattr(error, "obj", None)
         of = f" of {type(owner).__name__}" if isinstance(error, AttributeError) else ""
