@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 import warnings
 
-_OWN_PACKAGE = __name__.partition(".")[0] + "."
+# A list of tools is made in a cached property, which `functools` calls.
+_SKIPPED = (__name__.partition(".")[0] + ".", "functools")
 
 
 def warn_author(message: str) -> None:
@@ -13,7 +14,7 @@ def warn_author(message: str) -> None:
     frame = inspect.currentframe()
     level = 1
     while frame is not None:
-        if not str(frame.f_globals.get("__name__", "")).startswith(_OWN_PACKAGE):
+        if not str(frame.f_globals.get("__name__", "")).startswith(_SKIPPED):
             break
         frame = frame.f_back
         level += 1

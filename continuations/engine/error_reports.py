@@ -52,7 +52,8 @@ def _safe_detail(error: BaseException) -> str | None:
     if isinstance(error, OSError) and isinstance(error.errno, int):
         return os.strerror(error.errno)
     if isinstance(error, BaseExceptionGroup):
-        inner = cast("tuple[BaseException, ...]", error.exceptions)
+        group = cast("BaseExceptionGroup[BaseException]", error)
+        inner = group.exceptions
         return ", ".join(type(each).__name__ for each in inner[:_MAX_ERRORS])
     if isinstance(error, AttributeError | NameError) and _is_in_code(error):
         owner = getattr(error, "obj", None)
