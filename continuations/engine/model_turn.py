@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.authoring import callables
 from continuations.authoring.errors import OutputInvalid
-from continuations.core import output_retries, transcript
+from continuations.core import output_retries
 from continuations.core.events import ModelReplied
 from continuations.core.model_protocol import ModelRequest, ToolSpec
 from continuations.engine.error_reports import describe_error
@@ -40,8 +40,8 @@ class ModelTurn:
         self, state: RunState, frame: FrameRow, agent: AgentProtocol
     ) -> ModelReplied:
         """Ask a frame's model; raises `ModelError` and `TranscriptInvalid`."""
-        messages = state.logs[frame.id].messages
-        violation = transcript.find_violation(messages)
+        log = state.logs[frame.id]
+        violation = log.transcript_check.violation_at_end()
         if violation is not None:
             msg = (
                 f"run {state.run.id}, frame {frame.id}: its messages cannot be sent to "
@@ -50,7 +50,7 @@ class ModelTurn:
             raise TranscriptInvalid(msg, run_id=state.run.id)
         tools = await enabled_tools(agent, self.run_options.context)
         request = ModelRequest(
-            messages=messages,
+            messages=log.messages,
             tools=tuple(_spec(tool) for tool in tools),
             output_schema=agent.output_schema,
             settings=_settings(agent, frame, tools),
@@ -67,7 +67,8 @@ class ModelTurn:
             usage=reply.usage,
             finish_reason=reply.finish_reason,
             output_error=problem,
-            may_retry=output_retries.count_retries(messages) < agent.output_retries,
+            may_retry=problem is not None
+            and output_retries.count_retries(log.messages) < agent.output_retries,
         )
 
 
