@@ -28,9 +28,10 @@ class ModelReplied:
     """A frame's model replied.
 
     `finish_reason` is the provider's reason to stop. `output_error` says why a final
-    reply does not match the agent's output type, or is `None` if it does. `is_final` is
-    False if a reply without tool calls does not end the root frame, because a message
-    or a cancel request arrived before it.
+    reply is no output of the agent, or is `None`. `may_retry` says whether the model is
+    asked again after such a reply. `is_final` is False if a reply without tool calls
+    does not end the root frame, because a message or a cancel request arrived before
+    it.
     """
 
     frame_id: str
@@ -38,6 +39,7 @@ class ModelReplied:
     usage: Usage
     finish_reason: str = "stop"
     output_error: str | None = None
+    may_retry: bool = False
     is_final: bool = True
 
 

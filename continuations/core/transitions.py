@@ -59,6 +59,7 @@ TRANSITIONS: dict[tuple[type[CallState], type[CallEvent]], type[CallState]] = {
     # The call runs.
     (Ready, CallStarted): Started,
     (Ready, SubAgentStarted): Nested,
+    (Ready, CallInvalid): Errored,
     (Started, CallReturned): Returned,
     (Started, CallRaised): Errored,
     (Nested, CallReturned): Returned,

@@ -12,6 +12,7 @@ from continuations.core.run import ENDED_STATUSES
 from continuations.engine import deadlines
 from continuations.engine.arrival_reducer import ArrivalReducer
 from continuations.engine.code_changes import find_code_changes, with_current_manifest
+from continuations.engine.context_check import check_context
 from continuations.engine.inbox_messages import with_inbox_messages
 from continuations.engine.journal import StoreJournal
 from continuations.engine.outcomes import outcome_of
@@ -150,6 +151,12 @@ class Worker:
             return await self._ender.end_as_cancelled(state, arrived.cancel_request)
         stack_binding = StackBinding(self.agent_registry)
         stack_binding.check_agents(state)
+        check_context(
+            self.run_options.context,
+            self.agent_registry.root_agent(state.run.agent),
+            self.options.context_type,
+            state.run.id,
+        )
         reducer = ArrivalReducer(stack_binding, self.ports)
         if state.run.claim is not None:
             attempt = claims.next_attempt(state.run)

@@ -238,6 +238,7 @@ class OwnTool:
         self.sub_agent = inner.sub_agent
         self.effective_arguments = inner.effective_arguments
         self.find_edit_difference = inner.find_edit_difference
+        self.enabled = inner.enabled
         self.needs_approval = inner.needs_approval
         self.invoke = inner.invoke
         self.verify_call = inner.verify_call

@@ -23,7 +23,14 @@ UNREACHED: dict[str, str] = {
     "continuations/authoring/schema_tool.py:SchemaTool._values_by_name": (
         "another schema is another contract, which is compared before"
     ),
+    "continuations/authoring/base_tool.py:BaseTool.enabled": (
+        "the tool is not offered; the text goes to the log"
+    ),
     "continuations/authoring/subagent.py:AgentTool.invoke": _FAULT_OF_OURS,
+    "continuations/cli/interruption.py": "stops a command; see test_interruption.py",
+    "continuations/cli/serve_command.py": (
+        "a command that works until a signal; see test_serve_command.py"
+    ),
     "continuations/core/delta.py": _BYTES,
     "continuations/core/draft.py": _FAULT_OF_OURS,
     "continuations/core/jsontext.py:_check_limits#2": "a text of a million brackets",
