@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from tests.storage.s3_proxy import Fault, error_response, no_fault
 
@@ -33,9 +33,7 @@ def resolved(statements: Iterable[dict[str, Any]], bucket: str) -> list[dict[str
     loaded: list[dict[str, Any]] = json.loads(text.replace("${Bucket.Arn}", arn))
     for statement in loaded:
         resources = _as_list(statement["Resource"])
-        plain = [
-            each["Fn::Sub"] if isinstance(each, dict) else each for each in resources
-        ]
+        plain = [_plain_arn(each) for each in resources]
         is_list = isinstance(statement["Resource"], list)
         statement["Resource"] = plain if is_list else plain[0]
     return loaded
@@ -94,5 +92,9 @@ def _condition_holds(condition: dict[str, Any], request: Request) -> bool:
     )
 
 
+def _plain_arn(resource: str | dict[str, str]) -> str:
+    return resource if isinstance(resource, str) else resource["Fn::Sub"]
+
+
 def _as_list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
+    return cast("list[Any]", value) if isinstance(value, list) else [value]
