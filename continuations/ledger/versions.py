@@ -218,7 +218,7 @@ class Versions:
         )
 
     async def append_root(
-        self, number: int, state: RunState, *, old_tree: Tree, at: datetime
+        self, number: int, state: RunState, old_tree: Tree, *, at: datetime
     ) -> LoadedVersion:
         """Create a version as the root of a new tree: a full copy without a base.
 

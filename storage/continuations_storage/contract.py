@@ -191,6 +191,9 @@ def is_last_page(page: list[str], limit: int) -> bool:
     Args:
         page: The keys.
         limit: The limit of the request.
+
+    Returns:
+        Whether the page is shorter than the limit, or says that it is the last one.
     """
     return len(page) < limit or (isinstance(page, Page) and page.is_last)
 
