@@ -79,13 +79,13 @@ def _chunks_after(
     chunks: list[list[str]] = []
     with os.scandir(folder) as entries:
         while chunk := list(islice(entries, _CHUNK)):
-            chunks.append(_sorted_names(chunk, name_prefix, after, limit))
+            chunks.append(sorted_names(chunk, name_prefix, after, limit))
             if len(chunk) == _CHUNK:
                 yield []
     return chunks
 
 
-def _sorted_names(
+def sorted_names(
     entries: list[os.DirEntry[str]], name_prefix: str, after: str, limit: int
 ) -> list[str]:
     if name_prefix:

@@ -278,9 +278,9 @@ def test_long_listing_on_files_does_not_hold_the_event_loop(
 ) -> None:
     """Only the first names are read in the thread of the event loop."""
     threads: list[str] = []
-    real = listing._sorted_names
+    real = listing.sorted_names
 
-    def sorted_names(entries: list[Any], *args: Any) -> list[str]:
+    def noted(entries: list[Any], *args: Any) -> list[str]:
         threads.append(threading.current_thread().name)
         assert len(entries) <= 2000
         return real(entries, *args)
@@ -289,7 +289,7 @@ def test_long_listing_on_files_does_not_hold_the_event_loop(
         runner = AsyncRunner([], store=FileStore(many_waits))
         return len([each async for each in runner.waiting()])
 
-    monkeypatch.setattr(listing, "_sorted_names", sorted_names)
+    monkeypatch.setattr(listing, "sorted_names", noted)
 
     assert 5000 == asyncio.run(scenario())
     here, *others = threads
