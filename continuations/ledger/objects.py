@@ -19,6 +19,7 @@ from continuations.errors import (
     StoreUnavailable,
     StoreUnsafe,
 )
+from continuations.ledger.recent_versions import RecentVersions
 from continuations_storage import errors as storage
 from continuations_storage.contract import PAGE_SIZE, created_at, time_resolution
 from continuations_storage.url import open_store as storage_open_store
@@ -115,6 +116,7 @@ class Objects:
 
     def __init__(self, store: Store) -> None:
         self.store = store
+        self.recent_versions = RecentVersions()
 
     @property
     def time_resolution(self) -> timedelta:
