@@ -19,6 +19,7 @@ from continuations.errors import (
     StoreUnavailable,
     StoreUnsafe,
 )
+from continuations.ledger.recent_versions import RecentVersions
 from continuations_storage import errors as storage
 from continuations_storage.contract import (
     PAGE_SIZE,
@@ -121,6 +122,7 @@ class Objects:
 
     def __init__(self, store: Store) -> None:
         self.store = store
+        self.recent_versions = RecentVersions()
 
     @property
     def time_resolution(self) -> timedelta:
