@@ -5,7 +5,6 @@ Text of models, tools and people is escaped, so that it cannot imitate other lin
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 from continuations.cli.wait_status import decision_text
@@ -114,9 +113,15 @@ def decision_lines(decision: Decision, run_id: str) -> Iterator[str]:
 def wait_table_lines(waits: Sequence[WaitSummary]) -> Iterator[str]:
     """Yield a table of waits, one per line, the id first."""
     # Not rich's table: it takes two seconds for 10,000 waits and cuts wide cells.
-    rows: list[tuple[str, ...]] = [("WAIT", "RUN", "KIND", "OPENED")]
+    rows: list[tuple[str, ...]] = [("WAIT", "RUN", "KIND", "OPENED", "STATE")]
     rows += [
-        (wait.id, wait.run_id, wait.kind, readable_time(wait.created_at))
+        (
+            wait.id,
+            wait.run_id,
+            wait.kind,
+            readable_time(wait.created_at),
+            "expired" if wait.expired else "open",
+        )
         for wait in waits
     ]
     rows = [tuple(escape_invisible(cell) for cell in row) for row in rows]
@@ -124,11 +129,6 @@ def wait_table_lines(waits: Sequence[WaitSummary]) -> Iterator[str]:
     for row in rows:
         cells = zip(row, widths, strict=True)
         yield "  ".join(cell.ljust(width) for cell, width in cells).rstrip()
-
-
-def ascii_json(value: object) -> str:
-    """Return JSON in ASCII: every invisible character is a JSON escape."""
-    return json.dumps(value, ensure_ascii=True)
 
 
 def usage_text(usage: Usage) -> str:

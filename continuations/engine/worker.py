@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from continuations.core.plan import plan
 from continuations.core.run import ENDED_STATUSES
+from continuations.core.state import ROOT_FRAME_ID
 from continuations.engine import deadlines
 from continuations.engine.arrival_reducer import ArrivalReducer
 from continuations.engine.code_changes import find_code_changes, with_current_manifest
+from continuations.engine.context_check import check_context
 from continuations.engine.inbox_messages import with_inbox_messages
 from continuations.engine.journal import StoreJournal
 from continuations.engine.outcomes import outcome_of
@@ -23,6 +25,7 @@ from continuations.engine.run_loop import RunLoop
 from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
 from continuations.engine.side_task import finish_if_cancelled
 from continuations.engine.stack_binding import StackBinding
+from continuations.engine.work_log import log_work, outcome_name
 from continuations.errors import (
     ClockOff,
     ContinuationsError,
@@ -60,6 +63,7 @@ class Worker:
     options: WorkerOptions
     run_id: str
     run_options: RunOptions = DEFAULT_RUN_OPTIONS
+    _journal: StoreJournal | None = field(default=None, init=False)
 
     @property
     def versions(self) -> Versions:
@@ -113,11 +117,37 @@ class Worker:
         arrived: Arrivals,
         clock_reading: ClockReading | None = None,
     ) -> Outcome:
+        """Work on the run and log what was done."""
+        began, first = self.ports.clock.elapsed(), loaded.number if loaded else 0
+        result = ""
+        try:
+            outcome = await self._work_until_blocked(
+                loaded, state, arrived, clock_reading
+            )
+            result = outcome_name(outcome)
+        except BaseException as error:
+            result = type(error).__name__
+            raise
+        finally:
+            last = self._journal.version_number if self._journal else first
+            seconds = self.ports.clock.elapsed() - began
+            log_work(
+                self.run_id, versions=(first, last), result=result, seconds=seconds
+            )
+        return outcome
+
+    async def _work_until_blocked(
+        self,
+        loaded: LoadedVersion | None,
+        state: RunState,
+        arrived: Arrivals,
+        clock_reading: ClockReading | None,
+    ) -> Outcome:
         while True:
             if loaded is not None and self.run_options.should_pause():
                 return self._outcome(loaded, paused=can_progress(state, arrived))
             before = state
-            journal = self._make_journal(loaded, clock_reading, arrived)
+            self._journal = journal = self._make_journal(loaded, clock_reading, arrived)
             clock_reading = None  # it belongs to the first listing only
             state = await self._apply_arrivals(state, arrived, journal)
             if state is before and loaded is not None and not plan(state):
@@ -151,7 +181,13 @@ class Worker:
             await journal.ensure_guarded()
             return await self._ender.end_as_cancelled(state, arrived.cancel_request)
         stack_binding = StackBinding(self.agent_registry)
-        stack_binding.check_agents(state)
+        stack_binding.check_agents(state, arrived.decisions)
+        check_context(
+            self.run_options.context,
+            stack_binding.agent(state, ROOT_FRAME_ID),
+            self.options.context_type,
+            state.run.id,
+        )
         reducer = ArrivalReducer(stack_binding, self.ports)
         if state.run.claim is not None:
             attempt = claims.next_attempt(state.run)

@@ -87,7 +87,7 @@ async def repair(
         StoreError: An object could not be read or written.
     """
     # First, so that a listed wait that no version contains is decided or lost, not new.
-    listed = await _list_wait_ids(objects, run_id)
+    listed = await waits.list_ids_of_run(objects, run_id)
     report = await check_integrity(objects, run_id)
     _check_repairable(report)
     versions = Versions(objects, run_id)
@@ -105,9 +105,7 @@ async def repair(
     number = report.newest_number + 1
     await _create_guard(objects, report, good.state, new_ulid())
     state = await _repaired_state(report, good.state, retirer)
-    repaired = await versions.append_root(
-        number, released(state), old_tree=good.tree, at=now
-    )
+    repaired = await versions.append_root(number, released(state), good.tree, at=now)
     # A worker may have continued from the new root at once.
     if await versions.newest_number() != number:
         raise versions.stale_error(report.newest_number)
@@ -118,10 +116,6 @@ async def repair(
     )
     await retirer.retire_orphans(orphans)
     return repaired
-
-
-async def _list_wait_ids(objects: Objects, run_id: str) -> list[str]:
-    return [each.id async for each in waits.list_open(objects) if each.run_id == run_id]
 
 
 async def _repaired_state(

@@ -121,7 +121,13 @@ def _wait_definitions() -> _Json:
         "wait": _object("An open wait.", _WAIT, {"state": _WAIT_STATE}),
         "wait_summary": _object(
             "A wait in the list of open waits.",
-            {"id": _TEXT, "run_id": _TEXT, "kind": _TEXT, "created_at": _TIME},
+            {
+                "id": _TEXT,
+                "run_id": _TEXT,
+                "kind": _TEXT,
+                "created_at": _TIME,
+                "state": _WAIT_STATE,
+            },
         ),
         "wait_notice": _object(
             "The part of a wait that a notification contains.",
@@ -324,6 +330,10 @@ def _request_definitions() -> _Json:
             },
         ),
         "cancel_request": _object("A run to cancel.", {}, {"reason": _REASON}),
+        "sent_message": _object(
+            "A message was sent to a run.",
+            {"run_id": _TEXT, "number": _described(_COUNT, "Its number, from 1.")},
+        ),
         "wake_response": _object(
             "The run was given to the dispatcher.",
             {"run_id": _TEXT, "woken": {"const": True}},

@@ -23,7 +23,14 @@ UNREACHED: dict[str, str] = {
     "continuations/authoring/schema_tool.py:SchemaTool._values_by_name": (
         "another schema is another contract, which is compared before"
     ),
+    "continuations/authoring/base_tool.py:BaseTool.enabled": (
+        "the tool is not offered; the text goes to the log"
+    ),
     "continuations/authoring/subagent.py:AgentTool.invoke": _FAULT_OF_OURS,
+    "continuations/cli/interruption.py": "stops a command; see test_interruption.py",
+    "continuations/cli/serve_command.py": (
+        "a command that works until a signal; see test_serve_command.py"
+    ),
     "continuations/core/delta.py": _BYTES,
     "continuations/core/draft.py": _FAULT_OF_OURS,
     "continuations/core/jsontext.py:_check_limits#2": "a text of a million brackets",
@@ -37,6 +44,9 @@ UNREACHED: dict[str, str] = {
     "continuations/core/transitions.py": _FAULT_OF_OURS,
     "continuations/engine/journal.py:StoreJournal._check_still_newest": (
         "another worker writes a version between the claim and the look after it"
+    ),
+    "continuations/engine/stack_binding.py:StackBinding.agent": (
+        "check_agents finds a missing agent before"
     ),
     "continuations/ledger/decisions.py:_check_kind#3": (
         "today every kind of wait accepts every verdict"

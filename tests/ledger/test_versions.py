@@ -802,7 +802,7 @@ def test_run_keeps_the_format_that_it_began_with(first_tree: Tree) -> None:
                 await Versions(Objects(store), RUN).append(loaded, state, at=MOMENT)
                 loaded = await Versions(Objects(store), RUN).load_newest()
             await Versions(Objects(store), RUN).append_root(
-                20, loaded.state, old_tree=loaded.tree, at=MOMENT
+                20, loaded.state, loaded.tree, at=MOMENT
             )
 
         bodies = [await store.read(key) for key in await store.keys("")]

@@ -361,7 +361,7 @@ FORMAT_1_NAMES: dict[type, tuple[str, dict[str, str | None]]] = {
     Waiting: ("Waiting", {"wait_id": "wait"}),
     Nested: ("Nested", {"frame_id": "frame"}),
     Unknown: ("Unknown", {"wait_id": "wait", "verify_tried": "checked"}),
-    MessageLog: ("Log", {}),
+    MessageLog: ("Log", {"_check": None}),
     Delta: ("Delta", {"removed_ids": "gone"}),
     LogDelta: ("LogDelta", {"keep_count": "keep", "added": "add"}),
     VersionObject: ("VersionObject", {"digest": None}),
