@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeGuard
 
-from continuations.authoring.agent_options import is_context_class
+from continuations.core.context_type import is_context_class
 from continuations.errors import InvalidInput
 
 # A shorter claim ends before a slow store has responded. A longer claim blocks a run
