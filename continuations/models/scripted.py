@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from continuations.core import jsontext, transcript
 from continuations.core.messages import MalformedMessage, Message
 from continuations.core.model_protocol import ModelReply
-from continuations.errors import ModelError
+from continuations.errors import InvalidInput, ModelError
 
 if TYPE_CHECKING:
     from continuations.core.model_protocol import ModelRequest
@@ -69,11 +69,16 @@ class ScriptedModel:
         requests: All requests of this process, in order, also the refused ones.
 
     Raises:
+        InvalidInput: `script` is a text, or none of these. A text would be read letter
+            by letter.
         ModelError: From `reply`: the script has ended, or a reply is not valid. With
             status 400: every provider would refuse the conversation.
     """
 
     def __init__(self, script: Script, name: str = "scripted") -> None:
+        parts = script.values() if isinstance(script, Mapping) else [script]
+        for part in parts:
+            _check_part(part)
         self._script = script
         self._name = name
         self.requests: list[ModelRequest] = []
@@ -141,6 +146,17 @@ class ScriptedModel:
             run_id=request.run_id or None,
             status=status,
         )
+
+
+def _check_part(part: object) -> None:
+    is_list = isinstance(part, Sequence) and not isinstance(part, str | bytes)
+    if is_list or callable(part):
+        return
+    msg = (
+        "script must be a list of replies, a function, or a mapping of agent names to"
+        f" them, got {type(part).__name__}. Pass a list, also for one reply."
+    )
+    raise InvalidInput(msg)
 
 
 def _to_reply(scripted: ScriptedReply, turn: int) -> ModelReply:
