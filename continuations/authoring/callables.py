@@ -127,11 +127,10 @@ def check_callback_parameters(
         parameters = inspect.signature(callback).parameters.values()
     except (NameError, TypeError, ValueError):
         return  # not known yet; the first call reports an error
-    by_position = [inspect.Parameter.POSITIONAL_ONLY]
-    if all(each.kind is not each.VAR_KEYWORD for each in parameters):
-        by_position.append(inspect.Parameter.VAR_POSITIONAL)
+    takes_names = any(each.kind is each.VAR_KEYWORD for each in parameters)
     for each in parameters:
-        if each.kind in by_position:
+        is_rest = each.kind is each.VAR_POSITIONAL and not takes_names
+        if is_rest or each.kind is each.POSITIONAL_ONLY:
             msg = (
                 f"{label} takes the parameter {each.name!r} by position, and arguments"
                 " are passed by name. Declare the arguments by name, or **arguments."

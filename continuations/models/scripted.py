@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from continuations.core import jsontext, transcript
 from continuations.core.messages import MalformedMessage, Message
@@ -45,6 +45,8 @@ ReplyFunction: TypeAlias = (
     "Callable[[ModelRequest], ScriptedReply | Awaitable[ScriptedReply]]"
 )
 AgentScript: TypeAlias = "Sequence[ScriptedReply] | ReplyFunction"
+# After `isinstance` with a constant, type checkers leave the members open.
+_SEQUENCE: type[Any] = Sequence
 Script: TypeAlias = "AgentScript | Mapping[str, AgentScript]"
 
 
@@ -76,9 +78,7 @@ class ScriptedModel:
     """
 
     def __init__(self, script: Script, name: str = "scripted") -> None:
-        parts = script.values() if isinstance(script, Mapping) else [script]
-        for part in parts:
-            _check_part(part)
+        _check_script(script)
         self._script = script
         self._name = name
         self.requests: list[ModelRequest] = []
@@ -148,15 +148,19 @@ class ScriptedModel:
         )
 
 
-def _check_part(part: object) -> None:
-    is_list = isinstance(part, Sequence) and not isinstance(part, str | bytes)
-    if is_list or callable(part):
-        return
-    msg = (
-        "script must be a list of replies, a function, or a mapping of agent names to"
-        f" them, got {type(part).__name__}. Pass a list, also for one reply."
-    )
-    raise InvalidInput(msg)
+def _check_script(script: Any) -> None:
+    parts: list[Any] = [script]
+    if isinstance(script, Mapping):
+        parts = [*cast("Mapping[str, Any]", script).values()]
+    for part in parts:
+        is_text = isinstance(part, str | bytes)
+        if callable(part) or (isinstance(part, _SEQUENCE) and not is_text):
+            continue
+        msg = (
+            "script must be a list of replies, a function, or a mapping of agent names"
+            f" to them, got {part.__class__.__name__}. Pass a list, also for one reply."
+        )
+        raise InvalidInput(msg)
 
 
 def _to_reply(scripted: ScriptedReply, turn: int) -> ModelReply:
