@@ -222,6 +222,7 @@ class S3Store:
             keys = (name[len(root) :] for name in listed.names)
             page += filter(is_key, keys)
             page.store_time = listed.store_time
+            page.is_last = not listed.has_more
             if len(page) >= limit or not listed.has_more:
                 return page
             last = listed.names[-1]
@@ -238,7 +239,8 @@ class S3Store:
 
     async def probe(self) -> None:
         """Prove that the server honours put-if-absent, or raise `Unsafe`."""
-        await self._proof.prove_once()
+        with located_errors("create", self.place):
+            await self._proof.prove_once()
 
     async def _retry(self, key: str | None, request: Callable[[S3Client], T]) -> T:
         return await retries.retry(self._retry_policy, key, lambda: self._send(request))
