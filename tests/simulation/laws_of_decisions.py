@@ -94,7 +94,10 @@ def cancelled_with_its_run(evidence: Evidence) -> str | None:
 
 
 def decided_in_time(evidence: Evidence) -> str | None:
-    """A person's decision is not after the deadline, an expiry not before it."""
+    """A person's decision is not after the deadline, an expiry not before it.
+
+    The store's time counts: that of the decision's marker.
+    """
     for record in evidence.waits.values():
         decision, deadline = record.decision, record.wait.deadline
         if decision is None or deadline is None or decision.kind == "cancel":
@@ -102,6 +105,10 @@ def decided_in_time(evidence: Evidence) -> str | None:
         if (decision.at > deadline) != (decision.kind == "expire"):
             when = f"{decision.kind} at {decision.at}, deadline {deadline}"
             return f"{record.wait.id}: {when}"
+        if decision.marker is not None:
+            made_at = wall_time(evidence.created[decision.marker][0].at)
+            if made_at > deadline:
+                return f"{record.wait.id} was decided {made_at}, after {deadline}"
     return None
 
 
@@ -134,6 +141,33 @@ def approval_not_too_old(evidence: Evidence) -> str | None:
             continue
         age = effect.clock_sample.wall_time - (at - EPOCH).total_seconds()
         if age > valid_for + 0.001:
+            return f"{effect.call_id} began {age} s after its approval"
+    return None
+
+
+def approval_not_too_old_for_the_store(evidence: Evidence) -> str | None:
+    """No call starts when its approval is too old by the store's time.
+
+    The worker's clock may differ by a quarter of a claim, and its check may be off by
+    the duration of a slow request.
+    """
+    allowed = evidence.environment.lease
+    for effect in evidence.environment.effects:
+        approvals = [
+            (record.opened_at, evidence.created[record.decision.marker][0].at, record)
+            for record in evidence.waits.values()
+            if _is_of_call(record.wait, effect)
+            and record.wait.kind == "approval"
+            and record.opened_at < effect.clock_sample.true_time
+            and record.decision is not None
+            and record.decision.marker is not None
+        ]
+        if not approvals or effect.attempt > 1:
+            continue
+        _, at, record = max(approvals, key=lambda approval: approval[0])
+        valid_for = record.wait.valid_for
+        age = effect.clock_sample.true_time - at
+        if valid_for is not None and age > valid_for + allowed:
             return f"{effect.call_id} began {age} s after its approval"
     return None
 
