@@ -14,7 +14,27 @@ HEAD = """\
 
 Install it with `pip install 'continuations[cli]'`. `python -m continuations` is the
 same program. These variables of the environment replace options: `CONTINUATIONS_APP`,
-`CONTINUATIONS_STORE` and `CONTINUATIONS_BY`.
+`CONTINUATIONS_STORE`, `CONTINUATIONS_CONTEXT` and `CONTINUATIONS_BY`.
+
+`--json` prints one line of JSON, in the forms of `docs/schemas/continuations.schema.json`.
+Errors stay text on standard error; the exit code tells them apart.
+
+Ctrl-C or SIGTERM while `start` or `resume` works on a run:
+
+| signal | effect |
+|---|---|
+| the first | Nothing new begins. Tools in progress are completed. A model call is given up after 5 s. The run is suspended, and any process can resume it at once. |
+| the second | The command stops at once. If a tool was in progress, the run stays claimed for the rest of its claim, and the outcome of a tool that may not be repeated is unknown. |
+
+The exit code is 130 after Ctrl-C and 143 after SIGTERM.
+
+Completion:
+
+```sh
+eval "$(continuations completion bash)"   # in ~/.bashrc
+eval "$(continuations completion zsh)"    # in ~/.zshrc, after compinit
+continuations completion fish | source    # in ~/.config/fish/config.fish
+```
 """
 ENVIRONMENT = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
 

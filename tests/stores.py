@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from continuations.wire.dictionary import DICTIONARY
 from continuations_storage import MemoryStore
 from continuations_storage.contract import Page
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from continuations_storage import Store
 
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+CODEC_WITH_DICTIONARY = 2
 
 
 class StoreWithoutTime:
@@ -52,10 +54,12 @@ def keys_and_bodies(objects: dict[str, bytes]) -> list[bytes]:
     from backports import zstd  # noqa: PLC0415 - few tests need it
 
     found = [key.encode() for key in objects]
+    dictionary = zstd.ZstdDict(DICTIONARY, is_raw=True)
     for body in objects.values():
         found.append(body)
         frame = body.find(ZSTD_MAGIC)
         if frame >= 0:
-            found.append(zstd.ZstdDecompressor().decompress(body[frame:]))
+            used = dictionary if body[6] == CODEC_WITH_DICTIONARY else None
+            found.append(zstd.ZstdDecompressor(used).decompress(body[frame:]))
     assert len(found) > 2 * len(objects)
     return found

@@ -11,7 +11,8 @@ A command exits with one of these codes:
          `cli` is not installed
     4    another process holds the claim on the run: try later, or pass `--wait-if-busy`
     5    any other error of the library; its text is on standard error
-    130  Ctrl-C
+    130  Ctrl-C. `start` and `resume` complete the calls in progress and suspend the run
+    143  SIGTERM, in the same way
 
 The code 3 is not used. An error that is not of the library prints a traceback, and
 Python exits with 1.

@@ -6,12 +6,12 @@ need the code, and only they import its module.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import continuations
 from continuations.cli.errors import UsageError
 from continuations.cli.store_name import store_name
-from continuations.engine.loading import load_object
+from continuations.engine.loading import load_object, load_or_call
 from continuations.errors import InvalidInput
 from continuations.ledger.objects import open_store
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def runner_with_agents(app: str | None, store: str | None, *, command: str) -> Runner:
     """Return the runner of an application; raise `UsageError` without one."""
     if app is not None:
-        return _runner(app, _load_app(app), store)
+        return _runner(app, load_option("--app", app), store)
     msg = (
         f"--app is missing: `{command}` runs your agents. Pass --app MODULE:NAME or "
         "set CONTINUATIONS_APP. NAME must be a Runner, an AsyncRunner or an Agent."
@@ -38,7 +38,7 @@ def runner_without_agents(app: str | None, store: str | None) -> Runner:
     if store is not None:
         return continuations.Runner([], store=store)
     if app is not None:
-        return _runner(app, _load_app(app), store)
+        return _runner(app, load_option("--app", app), store)
     msg = (
         "--store is missing. Pass --store URL (file:PATH or s3://BUCKET/PREFIX) or set "
         "CONTINUATIONS_STORE."
@@ -83,9 +83,19 @@ def _check_same_store(app: str, runner: Runner, store: str | None) -> None:
         raise UsageError(msg)
 
 
-def _load_app(app: str) -> object:
+def load_context(spec: str | None) -> object:
+    """Return the context that `--context` names, or `None`."""
     try:
-        return load_object(app, from_current_directory=True)
+        return spec and load_or_call(spec, from_current_directory=True)
     except InvalidInput as error:
-        msg = f"--app: {error}"
+        msg = f"--context: {error}"
+        raise UsageError(msg) from error
+
+
+def load_option(option: str, spec: str | None) -> Any:
+    """Return the object that an option names, or `None`."""
+    try:
+        return spec and load_object(spec, from_current_directory=True)
+    except InvalidInput as error:
+        msg = f"{option}: {error}"
         raise UsageError(msg) from error

@@ -17,11 +17,13 @@ from continuations.cli.decision_input import (
     write_actor_note,
 )
 from continuations.cli.errors import UsageError
-from continuations.cli.options import App, By, Reason, StoreUrl, WaitId
+from continuations.cli.json_output import write_json
+from continuations.cli.options import App, By, Json, Reason, StoreUrl, WaitId
 from continuations.cli.output import write_lines
 from continuations.core.waits import WAIT_RULES
 from continuations.errors import WaitNotFound
 from continuations.ledger.layout import parse_wait_id
+from continuations.present.json_forms import decision_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,6 +54,7 @@ def approve(
             help="For a call with an unknown outcome: it did not happen, run it now.",
         ),
     ] = False,
+    json: Json = False,
     app: App = None,
     store: StoreUrl = None,
 ) -> None:
@@ -76,6 +79,7 @@ def approve(
         wait,
         by,
         lambda name: continuations.Approve(by=name, reason=reason, arguments=edited),
+        as_json=json,
     )
 
 
@@ -84,6 +88,7 @@ def deny(
     *,
     by: By = None,
     reason: Reason = None,
+    json: Json = False,
     app: App = None,
     store: StoreUrl = None,
 ) -> None:
@@ -93,6 +98,7 @@ def deny(
         wait,
         by,
         lambda name: continuations.Deny(by=name, reason=reason),
+        as_json=json,
     )
 
 
@@ -105,6 +111,7 @@ def answer(
     ] = False,
     by: By = None,
     reason: Reason = None,
+    json: Json = False,
     app: App = None,
     store: StoreUrl = None,
 ) -> None:
@@ -120,6 +127,7 @@ def answer(
         wait,
         by,
         lambda name: continuations.Answer(parsed, by=name, reason=reason),
+        as_json=json,
     )
 
 
@@ -133,11 +141,19 @@ def _approval_repeats_call(wait_id: str) -> bool | None:
 
 
 def _decide(
-    runner: Runner, wait_id: str, by: str | None, make_verdict: Callable[[str], Verdict]
+    runner: Runner,
+    wait_id: str,
+    by: str | None,
+    make_verdict: Callable[[str], Verdict],
+    *,
+    as_json: bool,
 ) -> None:
     actor = resolve_actor(by)
     check_wait_id(runner, wait_id)
     decision = runner.decide(wait_id, make_verdict(actor.name))
     write_actor_note(actor)
+    if as_json:
+        write_json(decision_json(decision))
+        return
     run_id = wait_id.partition("@")[2]
     write_lines(formatting.decision_lines(decision, run_id))

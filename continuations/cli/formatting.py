@@ -5,7 +5,6 @@ Text of models, tools and people is escaped, so that it cannot imitate other lin
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 from continuations.cli.wait_status import decision_text
@@ -124,11 +123,6 @@ def wait_table_lines(waits: Sequence[WaitSummary]) -> Iterator[str]:
     for row in rows:
         cells = zip(row, widths, strict=True)
         yield "  ".join(cell.ljust(width) for cell, width in cells).rstrip()
-
-
-def ascii_json(value: object) -> str:
-    """Return JSON in ASCII: every invisible character is a JSON escape."""
-    return json.dumps(value, ensure_ascii=True)
 
 
 def usage_text(usage: Usage) -> str:

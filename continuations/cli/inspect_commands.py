@@ -11,11 +11,12 @@ from continuations.cli import FAILED, formatting
 from continuations.cli.application import runner_without_agents
 from continuations.cli.decision_input import check_run_id
 from continuations.cli.errors import UsageError
+from continuations.cli.json_output import run_form, write_json
 from continuations.cli.options import App, Json, RunId, StoreUrl
 from continuations.cli.output import write_lines, write_note
 from continuations.cli.store_name import missing_folder, store_name
 from continuations.present.escaping import escape_invisible
-from continuations.present.json_forms import run_json, wait_json, wait_summary_json
+from continuations.present.json_forms import wait_json, wait_summary_json
 
 if TYPE_CHECKING:
     from continuations import Runner
@@ -47,7 +48,7 @@ def waiting(
         return
     if json:
         rows = [wait_summary_json(wait) for wait in summaries]
-        write_lines([formatting.ascii_json(rows)])
+        write_json(rows)
         return
     waits = list(summaries)
     if not waits:
@@ -86,8 +87,7 @@ def show(
 def _show_wait(runner: Runner, wait_id: str, *, json: bool) -> None:
     wait = runner.wait(wait_id)
     if json:
-        form = wait_json(wait, now=datetime.now(UTC))
-        write_lines([formatting.ascii_json(form)])
+        write_json(wait_json(wait, now=datetime.now(UTC)))
         return
     write_lines([escape_invisible(wait.id), wait.rules.explanation])
     write_lines(formatting.wait_lines(wait))
@@ -102,11 +102,10 @@ def _show_run(runner: Runner, run_id: str, version: int | None, *, json: bool) -
     from continuations.cli.wait_status import recorded_decisions  # noqa: PLC0415
 
     run = runner.look(run_id, version=version)
-    decisions = recorded_decisions(runner.store, run)
     if json:
-        form = run_json(run, decided=decisions, now=datetime.now(UTC), with_stack=True)
-        write_lines([formatting.ascii_json(form)])
+        write_json(run_form(runner.store, run, with_stack=True))
         return
+    decisions = recorded_decisions(runner.store, run)
     print_lines(stack_tree.header_lines(run))
     if version is None:
         print_lines(stack_tree.next_step_lines(run))
@@ -141,7 +140,7 @@ def doctor(
     report = doctor.check_run(runner, run)
     new_root = doctor.repair_run(runner, report) if repair else None
     if json:
-        write_lines([formatting.ascii_json(doctor.report_json(report, new_root))])
+        write_json(doctor.report_json(report, new_root))
     else:
         write_lines(doctor.report_lines(report, new_root))
     if report.findings and new_root is None:

@@ -58,4 +58,20 @@ Timeout = Annotated[
         help="How long --wait-if-busy keeps trying. Default: without a limit.",
     ),
 ]
+MaxRequests = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="N", help="Limit the model requests of the run."),
+]
+MaxTokens = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="N", help="Limit the model tokens of the run."),
+]
+Context = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MODULE:NAME",
+        envvar="CONTINUATIONS_CONTEXT",
+        help="Your object for the tools, ctx.context. A function is called.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]

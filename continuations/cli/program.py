@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import continuations
+from continuations.cli.completion import completion
 from continuations.cli.decide_commands import answer, approve, deny
 from continuations.cli.inspect_commands import doctor, show, waiting
-from continuations.cli.run_commands import cancel, resume, start, sweep
+from continuations.cli.request_commands import cancel, send
+from continuations.cli.run_commands import resume, start, sweep
+from continuations.cli.serve_command import serve
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +34,8 @@ Exit codes:
   2    the command line is invalid, or the application cannot be loaded
   4    another process holds the claim on the run
   5    any other error
-  130  Ctrl-C
+  130  Ctrl-C; `start` and `resume` suspend the run first
+  143  SIGTERM, in the same way
 """
 
 program = typer.Typer(
@@ -81,9 +85,12 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     deny,
     answer,
     resume,
+    send,
     cancel,
     sweep,
+    serve,
     doctor,
+    completion,
 )
 for _command in _COMMANDS:
     _name = _command.__name__

@@ -1,23 +1,29 @@
-"""The commands that advance or end runs: start, resume, cancel, sweep."""
+"""The commands that work on runs: start, resume, sweep."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import continuations
-from continuations.cli import FAILED, LIBRARY_ERROR, formatting
-from continuations.cli.application import runner_with_agents, runner_without_agents
-from continuations.cli.decision_input import (
-    check_run_id,
-    resolve_actor,
-    write_actor_note,
+from continuations.cli import FAILED, LIBRARY_ERROR, formatting, json_output
+from continuations.cli.application import (
+    load_context,
+    runner_with_agents,
+    runner_without_agents,
 )
+from continuations.cli.decision_input import check_run_id
 from continuations.cli.errors import UsageError
+from continuations.cli.interruption import advance_until_stopped, stopped_by_signals
 from continuations.cli.options import (
     App,
-    By,
+    Context,
+    Json,
+    MaxRequests,
+    MaxTokens,
     RunId,
     StoreUrl,
     Timeout,
@@ -25,18 +31,20 @@ from continuations.cli.options import (
 )
 from continuations.cli.output import write_lines, write_note
 from continuations.cli.wait_until_free import wait_until_free
-from continuations.present.escaping import escape_invisible
+from continuations.engine import portal
+from continuations.engine.ports import Ports
+from continuations.present.json_forms import sweep_result_json
+from continuations.wire.fields import readable_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from continuations import Outcome, Runner
+    from continuations.cli.interruption import Attempt, StopSwitch
 
 # typer reads the annotations when it runs.
 # ruff: noqa: TC001
 
 
-def start(
+def start(  # noqa: PLR0913 - one parameter for each option
     text: Annotated[
         str, typer.Argument(metavar="INPUT", help="The task for the agent.")
     ],
@@ -55,66 +63,69 @@ def start(
             metavar="NAME", help="The root agent, if the runner has more than one."
         ),
     ] = None,
+    no_work: Annotated[
+        bool,
+        typer.Option(
+            "--no-work", help="Only store the run. A sweep or resume works on it."
+        ),
+    ] = False,
+    max_requests: MaxRequests = None,
+    max_tokens: MaxTokens = None,
+    context: Context = None,
     wait_if_busy: WaitIfBusy = False,
     timeout: Timeout = None,
+    json: Json = False,
     app: App = None,
     store: StoreUrl = None,
 ) -> None:
     """Start a run and advance it until it ends or must wait."""
     runner = runner_with_agents(app, store, command="start")
-    _advance(
-        runner,
-        lambda: runner.start(text, run_id=run_id, agent=agent),
-        wait_if_busy=wait_if_busy,
-        timeout=timeout,
+    ports = Ports()
+    budget = None
+    if max_requests is not None or max_tokens is not None:
+        budget = continuations.Budget(requests=max_requests, tokens=max_tokens)
+    # The id is chosen here, so that every note can name the run.
+    name = run_id if run_id is not None else ports.ids.new_ulid(ports.clock.now())
+    options: dict[str, Any] = {
+        "run_id": name,
+        "agent": agent,
+        "context": load_context(context),
+        "budget": budget,
+        "work": not no_work,
+    }
+
+    def attempt(should_pause: Any) -> Any:
+        return runner.async_runner.start(text, should_pause=should_pause, **options)
+
+    _Advance(runner, name, options["context"], as_json=json).run(
+        attempt, wait_if_busy=wait_if_busy, timeout=timeout
     )
 
 
 def resume(
     run: RunId,
     *,
+    context: Context = None,
     wait_if_busy: WaitIfBusy = False,
     timeout: Timeout = None,
+    json: Json = False,
     app: App = None,
     store: StoreUrl = None,
 ) -> None:
     """Apply the recorded decisions of a run and advance it."""
     check_run_id(run, command="resume")
     runner = runner_with_agents(app, store, command="resume")
-    _advance(
-        runner, lambda: runner.resume(run), wait_if_busy=wait_if_busy, timeout=timeout
-    )
+    advance = _Advance(runner, run, load_context(context), as_json=json)
+    advance.run(advance.resume, wait_if_busy=wait_if_busy, timeout=timeout)
 
 
-def cancel(
-    run: RunId,
+def sweep(
     *,
-    reason: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Why. It is recorded.")
-    ] = None,
-    by: By = None,
+    context: Context = None,
+    json: Json = False,
     app: App = None,
     store: StoreUrl = None,
 ) -> None:
-    """End a run and all its open waits. Needs no agent code."""
-    check_run_id(run, command="cancel")
-    actor = resolve_actor(by)
-    state = runner_without_agents(app, store).cancel(run, reason=reason, by=actor.name)
-    name = escape_invisible(run)
-    if state.status in ("finished", "failed"):
-        write_lines([f"{name}: already {state.status}; nothing was cancelled"])
-        raise typer.Exit(FAILED)
-    write_actor_note(actor)
-    result = "cancelled"
-    if state.status != "cancelled":
-        result = (
-            "cancel request recorded; the process that holds the claim stops "
-            "at its next commit"
-        )
-    write_lines([f"{name}: {result}"])
-
-
-def sweep(*, app: App = None, store: StoreUrl = None) -> None:
     """Check the runs that are due, repair them, and resume those that can continue.
 
     Without --app no run is resumed. A run that needs your agents is skipped: a sweep
@@ -125,39 +136,104 @@ def sweep(*, app: App = None, store: StoreUrl = None) -> None:
         if app is None
         else runner_with_agents(app, store, command="sweep")
     )
-    result = runner.sweep()
-    write_lines([f"runs checked: {result.runs_checked}"])
-    for outcome in result.resumed:
-        write_lines(formatting.outcome_lines(outcome))
-    for run_id in sorted(result.skipped):
-        write_lines([f"skipped: {run_id}: {result.skipped[run_id]}"])
+    result = runner.sweep(context=load_context(context))
+    if json:
+        json_output.write_json(sweep_result_json(result))
+    else:
+        write_lines([f"runs checked: {result.runs_checked}"])
+        for outcome in result.resumed:
+            write_lines(formatting.outcome_lines(outcome))
+        for run_id in sorted(result.skipped):
+            write_lines([f"skipped: {run_id}: {result.skipped[run_id]}"])
     for run_id, error in result.errors.items():
         write_note(f"{run_id}: {type(error).__name__}: {error}")
     if result.errors:
         raise typer.Exit(LIBRARY_ERROR)
 
 
-def _advance(
-    runner: Runner,
-    attempt: Callable[[], Outcome],
-    *,
-    wait_if_busy: bool,
-    timeout: float | None,
-) -> None:
-    if timeout is not None and not wait_if_busy:
-        msg = "--timeout needs --wait-if-busy. Add it, or leave --timeout out."
-        raise UsageError(msg)
-    if wait_if_busy:
-        outcome = wait_until_free(
-            attempt, runner.resume, timeout=timeout, write_note=write_note
+@dataclass(frozen=True, slots=True)
+class _Advance:
+    """Works on one run until it ends, waits, or a signal stops the command."""
+
+    runner: Runner
+    run_id: str
+    context: Any
+    as_json: bool
+
+    def resume(self, should_pause: Any) -> Any:
+        """Resume the run."""
+        return self.runner.async_runner.resume(
+            self.run_id, context=self.context, should_pause=should_pause
         )
-    else:
-        outcome = attempt()
-    for change in outcome.code_changes:
-        write_note(
-            f"note: the code changed since the run started: {change.where}: "
-            f"{change.what} ({change.kind})"
+
+    def run(
+        self, attempt: Attempt, *, wait_if_busy: bool, timeout: float | None
+    ) -> None:
+        """Make the attempt, print its outcome, and exit with its code."""
+        if timeout is not None and not wait_if_busy:
+            msg = "--timeout needs --wait-if-busy. Add it, or leave --timeout out."
+            raise UsageError(msg)
+        with stopped_by_signals() as switch:
+            try:
+                outcome = self._outcome(attempt, switch, timeout, wait=wait_if_busy)
+            except KeyboardInterrupt:
+                self._write_stopped()
+                raise typer.Exit(switch.exit_code) from None
+            if outcome is not None:
+                self._write_outcome(outcome)
+            if switch.is_set():
+                self._write_stopped()
+                raise typer.Exit(switch.exit_code)
+        if isinstance(outcome, continuations.Failed):
+            raise typer.Exit(FAILED)
+
+    def _outcome(
+        self,
+        attempt: Attempt,
+        switch: StopSwitch,
+        timeout: float | None,
+        *,
+        wait: bool,
+    ) -> Outcome | None:
+        def run(attempt: Attempt) -> Outcome | None:
+            return portal.run_until_complete(
+                advance_until_stopped(
+                    self.runner.async_runner, self.run_id, attempt, switch
+                )
+            )
+
+        if not wait:
+            return run(attempt)
+        return wait_until_free(
+            partial(run, attempt),
+            partial(run, self.resume),
+            timeout=timeout,
+            is_stopped=switch.is_set,
+            write_note=write_note,
         )
-    write_lines(formatting.outcome_lines(outcome))
-    if isinstance(outcome, continuations.Failed):
-        raise typer.Exit(FAILED)
+
+    def _write_outcome(self, outcome: Outcome) -> None:
+        for change in outcome.code_changes:
+            write_note(
+                f"note: the code changed since the run started: {change.where}: "
+                f"{change.what} ({change.kind})"
+            )
+        if not self.as_json:
+            write_lines(formatting.outcome_lines(outcome))
+            return
+        json_output.write_json(json_output.outcome_form(self.runner.store, outcome))
+
+    def _write_stopped(self) -> None:
+        """Say what a signal left behind."""
+        try:
+            claim = self.runner.look(self.run_id).run_state.run.claim
+        except continuations.ContinuationsError as error:
+            write_note(f"stopped: run {self.run_id}: {type(error).__name__}: {error}")
+            return
+        text = "is not claimed; any process can resume it at once"
+        if claim is not None:
+            text = (
+                f"is claimed until {readable_time(claim.until)}; resume it then. If a "
+                "tool of this process was in progress, its outcome may be unknown"
+            )
+        write_note(f"stopped: run {self.run_id} {text}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from functools import partial
 from typing import TYPE_CHECKING
 
 from continuations.errors import RunBusy, StaleRun
@@ -18,20 +17,22 @@ _FIRST_DELAY, _MAX_DELAY = 0.1, 1.0
 
 
 def wait_until_free(
-    attempt: Callable[[], Outcome],
-    resume: Callable[[str], Outcome],
+    attempt: Callable[[], Outcome | None],
+    resume: Callable[[], Outcome | None],
     *,
     timeout: float | None,
+    is_stopped: Callable[[], bool],
     write_note: Callable[[str], None],
-) -> Outcome:
+) -> Outcome | None:
     """Return the outcome of an attempt, and resume the run while it is busy.
 
     A claim ends when its process commits the last version, or at its deadline if the
-    process died. Raises `RunBusy` or `StaleRun` after `timeout` seconds.
+    process died. Raises `RunBusy` or `StaleRun` after `timeout` seconds. Returns `None`
+    once `is_stopped` is true.
     """
     end = None if timeout is None else time.monotonic() + timeout
     delay = _FIRST_DELAY
-    while True:
+    while not is_stopped():
         try:
             return attempt()
         except (RunBusy, StaleRun) as error:
@@ -40,7 +41,7 @@ def wait_until_free(
                 raise
             if delay == _FIRST_DELAY:
                 write_note(f"waiting: {error}")
-            if error.run_id is not None:
-                attempt = partial(resume, error.run_id)
+            attempt = resume
         time.sleep(min(delay, time_left))
         delay = min(delay * 2, _MAX_DELAY)
+    return None

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from continuations.core.transcript import NOTHING_CHECKED
 
 if TYPE_CHECKING:
     from continuations.core.messages import Message
+    from continuations.core.transcript import TranscriptCheck
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +45,24 @@ class MessageLog:
 
     id: int
     messages: tuple[Message, ...]
+    # The check of the messages, once it was made. It follows from them.
+    _check: TranscriptCheck | None = field(
+        default=None, init=False, compare=False, repr=False
+    )
+
+    @property
+    def transcript_check(self) -> TranscriptCheck:
+        """The check of the messages; each message of a log is checked once."""
+        check = self._check
+        if check is None:
+            check = NOTHING_CHECKED.extended(self.messages)
+            # The value is the same as before; a repeat need not compute it again.
+            object.__setattr__(self, "_check", check)
+        return check
 
     def appended(self, *messages: Message) -> MessageLog:
         """Return the log with more messages at its end."""
-        return MessageLog(self.id, self.messages + messages)
+        log = MessageLog(self.id, self.messages + messages)
+        if self._check is not None:
+            object.__setattr__(log, "_check", self._check.extended(messages))
+        return log

@@ -93,9 +93,9 @@ def _add_model_reply(draft: Draft, event: ModelReplied) -> None:
     call_ids = tuple(draft.allocate_id("c") for _ in event.message.tool_call_ids)
     message = event.message
     if call_ids:
-        log = draft.log(frame.id).messages
+        known_ids = draft.log(frame.id).transcript_check.call_ids
         replacements = tuple(f"call_{call_id}" for call_id in call_ids)
-        ids = unique_tool_call_ids(log, message.tool_call_ids, replacements)
+        ids = unique_tool_call_ids(known_ids, message.tool_call_ids, replacements)
         if ids != message.tool_call_ids:
             message = message.with_tool_call_ids(ids)
     draft.append(frame.id, message)

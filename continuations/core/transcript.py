@@ -7,6 +7,7 @@ with 'tool_calls' must be followed by tool messages responding to each
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,33 +16,80 @@ if TYPE_CHECKING:
     from continuations.core.messages import Message
 
 
-def find_violation(messages: Sequence[Message]) -> str | None:
-    """Return the first violation as a text, or `None` if the messages can be sent.
+@dataclass(frozen=True, slots=True)
+class TranscriptCheck:
+    """The check of the first messages of a transcript, to be continued.
 
-    An assistant message with tool calls must be followed directly by one tool message
-    for each call, in the same order. There must be no other tool messages.
+    Attributes:
+        count: Number of the checked messages.
+        expected: Ids of the tool calls of the last assistant message.
+        received: Number of tool messages that followed it.
+        violation: The first violation as a text, or `None`.
+        call_ids: Ids of all tool calls.
     """
+
+    count: int = 0
     expected: tuple[str, ...] = ()
-    received = 0
-    for index, message in enumerate(messages):
-        missing = len(expected) - received
-        if message.role == "tool":
-            if not missing or message.answered_call_id != expected[received]:
-                return f"message {index} is a tool message for no open tool call"
-            received += 1
-            continue
-        if missing:
-            return f"{missing} tool messages are missing before message {index}"
-        expected, received = message.tool_call_ids, 0
-        if len(set(expected)) != len(expected):
-            return f"message {index} has two tool calls with the same id"
-    if received < len(expected):
-        return f"{len(expected) - received} tool messages are missing at the end"
-    return None if messages else "the list of messages is empty"
+    received: int = 0
+    violation: str | None = None
+    call_ids: frozenset[str] = frozenset()
+
+    def extended(self, messages: Sequence[Message]) -> TranscriptCheck:
+        """Return the check of the same messages and of those that follow them."""
+        expected, received = self.expected, self.received
+        violation = self.violation
+        new_ids: set[str] = set()
+        for index, message in enumerate(messages, self.count):
+            new_ids.update(message.tool_call_ids)
+            if violation is not None:
+                continue
+            missing = len(expected) - received
+            if message.role == "tool":
+                if not missing or message.answered_call_id != expected[received]:
+                    violation = (
+                        f"message {index} is a tool message for no open tool call"
+                    )
+                received += 1
+                continue
+            if missing:
+                violation = (
+                    f"{missing} tool messages are missing before message {index}"
+                )
+            expected, received = message.tool_call_ids, 0
+            if violation is None and len(set(expected)) != len(expected):
+                violation = f"message {index} has two tool calls with the same id"
+        return TranscriptCheck(
+            count=self.count + len(messages),
+            expected=expected,
+            received=received,
+            violation=violation,
+            call_ids=self.call_ids | new_ids if new_ids else self.call_ids,
+        )
+
+    def violation_at_end(self) -> str | None:
+        """Return the first violation if no message follows, or `None`.
+
+        An assistant message with tool calls must be followed directly by one tool
+        message for each call, in the same order. There must be no other tool messages.
+        """
+        if self.violation is not None:
+            return self.violation
+        if self.received < len(self.expected):
+            missing = len(self.expected) - self.received
+            return f"{missing} tool messages are missing at the end"
+        return None if self.count else "the list of messages is empty"
+
+
+NOTHING_CHECKED = TranscriptCheck()
+
+
+def find_violation(messages: Sequence[Message]) -> str | None:
+    """Return the first violation as a text, or `None` if the messages can be sent."""
+    return NOTHING_CHECKED.extended(messages).violation_at_end()
 
 
 def unique_tool_call_ids(
-    messages: Sequence[Message],
+    known_ids: frozenset[str],
     tool_call_ids: Sequence[str],
     replacement_ids: Sequence[str],
 ) -> tuple[str, ...]:
@@ -49,14 +97,16 @@ def unique_tool_call_ids(
 
     Some providers repeat ids or leave them empty. Others refuse such a transcript
     ("Duplicate value for 'tool_call_id'"). An empty or repeated id is replaced by the
-    id at the same position of `replacement_ids`. Every other id is kept.
+    id at the same position of `replacement_ids`. Every other id is kept. `known_ids`
+    are those of the earlier calls.
     """
-    taken = {call_id for message in messages for call_id in message.tool_call_ids}
+    taken: set[str] = set()
     ids: list[str] = []
     for provider_id, replacement in zip(tool_call_ids, replacement_ids, strict=True):
-        usable = provider_id and provider_id not in taken
-        chosen = provider_id if usable else replacement
-        while chosen in taken:
+        chosen = provider_id or replacement
+        if chosen in taken or chosen in known_ids:
+            chosen = replacement
+        while chosen in taken or chosen in known_ids:
             chosen += "_"
         taken.add(chosen)
         ids.append(chosen)

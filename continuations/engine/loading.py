@@ -10,9 +10,12 @@ import sys
 import traceback
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from continuations.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def load_object(spec: str, *, from_current_directory: bool = False) -> object:
@@ -45,6 +48,22 @@ def load_object(spec: str, *, from_current_directory: bool = False) -> object:
             msg = f"cannot load {spec!r}: module {module_name!r} has no {name!r}"
             raise InvalidInput(f"{msg}. Check the name after the colon.") from None
     return found
+
+
+def load_or_call(
+    source: str | Callable[[], Any], *, from_current_directory: bool = False
+) -> Any:
+    """Return the object named `module:name`, or the result of a function.
+
+    An object that is callable is called without arguments.
+
+    Raises:
+        InvalidInput: There is no such module or name, or importing it failed.
+    """
+    if not isinstance(source, str):
+        return source()
+    loaded = load_object(source, from_current_directory=from_current_directory)
+    return loaded() if callable(loaded) else loaded
 
 
 def _import_module(spec: str, name: str) -> object:

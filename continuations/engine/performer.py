@@ -16,7 +16,7 @@ from continuations.authoring.errors import (
     PolicyFailed,
     ResultNotSerializable,
 )
-from continuations.core import jsontext, transcript
+from continuations.core import jsontext
 from continuations.core.actions import AskModel, VerifyOutcome
 from continuations.core.calls import Unknown
 from continuations.core.decisions import Answer, Approve, Decision, Deny
@@ -162,8 +162,8 @@ class Performer:
 
     async def _ask_model(self, state: RunState, frame_id: str) -> Event:
         agent = self.stack_binding.agent(state, frame_id)
-        messages = state.logs[frame_id].messages
-        wrong = transcript.find_violation(messages)
+        log = state.logs[frame_id]
+        wrong = log.transcript_check.violation_at_end()
         if wrong is not None:
             msg = (
                 f"run {state.run.id}, frame {frame_id}: its messages cannot be sent to "
@@ -175,7 +175,7 @@ class Performer:
             for name, description, parameters in agent.tool_specs
         )
         request = ModelRequest(
-            messages=messages,
+            messages=log.messages,
             tools=specs,
             output_schema=agent.output_schema,
             settings=agent.settings,

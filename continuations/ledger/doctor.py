@@ -105,7 +105,7 @@ async def repair(
     number = report.newest_number + 1
     await _create_guard(objects, report, good.state, new_ulid())
     state = await _repaired_state(report, good.state, retirer)
-    repaired = await versions.append_root(number, released(state), at=now)
+    repaired = await versions.append_root(number, released(state), good.tree, at=now)
     # A worker may have continued from the new root at once.
     if await versions.newest_number() != number:
         raise versions.stale_error(report.newest_number)

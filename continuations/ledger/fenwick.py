@@ -1,24 +1,48 @@
 """The versions from which a version is rebuilt: a Fenwick tree over their numbers.
 
-Numbers count from a root, which is a full copy. Version n contains the changes since
-version n - lowbit(n). So version n is rebuilt from at most log2(n) + 1 objects, and the
-numbers follow from n and the root alone. The base of version n + 1 is 0 or one of the
-versions from which n was rebuilt.
+Numbers count from a root, which is a full copy. The version at position p contains the
+changes since position p - lowbit(p). So version n is rebuilt from at most log2(n) + 1
+objects, and the numbers follow from n and the tree alone. The base of version n + 1 is
+none or one of the versions from which n was rebuilt.
+
+The root has position 0, so every other version is a delta, directly or indirectly from
+the root. In runs that began with format 1, the root has position 1, and every version
+at a power of two is a full copy too.
 """
 
 from __future__ import annotations
 
-
-def base(number: int, root: int) -> int:
-    """Return the number of the version's base; 0 means a full copy."""
-    position = number - root + 1
-    below = position - (position & -position)
-    return 0 if below == 0 else below + root - 1
+from dataclasses import dataclass
 
 
-def chain(number: int, root: int) -> tuple[int, ...]:
-    """Return the numbers from which a version is rebuilt, the newest first."""
-    numbers = [number]
-    while (below := base(numbers[-1], root)) != 0:
-        numbers.append(below)
-    return tuple(numbers)
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """The tree of a run, from one root on.
+
+    Attributes:
+        root: Number of the version from which the positions count.
+        from_zero: Whether the root has position 0, and not 1.
+    """
+
+    root: int
+    from_zero: bool = True
+
+    def follows_root(self, number: int) -> bool:
+        """Tell whether the version is the one after the root."""
+        return number == self.root + 1
+
+    def base(self, number: int) -> int:
+        """Return the number of the version's base; 0 means a full copy."""
+        first = self.root if self.from_zero else self.root - 1
+        position = number - first
+        below = position & (position - 1)
+        if position == 0 or (below == 0 and not self.from_zero):
+            return 0
+        return first + below
+
+    def chain(self, number: int) -> tuple[int, ...]:
+        """Return the numbers from which a version is rebuilt, the newest first."""
+        numbers = [number]
+        while (below := self.base(numbers[-1])) != 0:
+            numbers.append(below)
+        return tuple(numbers)

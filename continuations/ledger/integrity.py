@@ -13,14 +13,14 @@ from continuations.errors import (
     StoreError,
     WaitNotFound,
 )
-from continuations.ledger import fenwick, layout, waits
+from continuations.ledger import layout, waits
 from continuations.ledger.arrivals import (
     read_cancel_request,
     read_decision,
     read_inbox_message,
 )
 from continuations.ledger.objects import NotFound, Objects
-from continuations.ledger.versions import RebuiltVersion, Versions
+from continuations.ledger.versions import RebuiltVersion, Versions, tree_of
 from continuations.wire.envelope import MAGIC, format_number
 from continuations.wire.formats import FORMATS
 from continuations.wire.versions import VersionHeader, decode_header
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from continuations.core.state import RunState
+    from continuations.ledger.fenwick import Tree
 
 FindingKind: TypeAlias = Literal["missing", "damaged", "newer", "unread", "foreign"]
 
@@ -152,15 +153,15 @@ class _CachingObjects(Objects):
 class _IntegrityScan:
     """One check of a run, from the oldest version to the newest.
 
-    Versions that can be the base of a later one are kept by their root, because a base
-    has the same root.
+    Versions that can be the base of a later one are kept by their tree, because a base
+    belongs to the same tree.
     """
 
     def __init__(self, objects: Objects, run_id: str) -> None:
         self._objects = _CachingObjects(objects)
         self._versions = Versions(self._objects, run_id)
         self._run_id = run_id
-        self._bases_by_root: dict[int, dict[int, RebuiltVersion]] = {}
+        self._bases_by_tree: dict[Tree, dict[int, RebuiltVersion]] = {}
         self._rebuilt_numbers: set[int] = set()
         self._version_faults: list[tuple[int, FindingKind, str]] = []
         self.last_good: RebuiltVersion | None = None
@@ -222,9 +223,9 @@ class _IntegrityScan:
 
     def _drop_unneeded_bases(self, number: int) -> None:
         """Keep only versions that can be the base of a later one."""
-        for root, known in self._bases_by_root.items():
-            kept = fenwick.chain(number, root)
-            self._bases_by_root[root] = {n: known[n] for n in kept if n in known}
+        for tree, known in self._bases_by_tree.items():
+            kept = tree.chain(number)
+            self._bases_by_tree[tree] = {n: known[n] for n in kept if n in known}
 
     async def _check_unlisted_number(self, number: int) -> None:
         """Check whether the next number is taken by an object that is not listed.
@@ -239,7 +240,7 @@ class _IntegrityScan:
         key = layout.version_key(self._run_id, number)
         try:
             header = decode_header(await self._objects.read(key), key)
-            known = self._bases_by_root.get(header.root, {})
+            known = self._bases_by_tree.get(tree_of(header), {})
             if self._lacks_base(header, number):
                 self.versions_without_base.append(number)
                 return
@@ -251,7 +252,7 @@ class _IntegrityScan:
                 (number, self._objects.classify(error), str(error))
             )
         else:
-            self._bases_by_root[header.root] = {**known, number: self.last_good}
+            self._bases_by_tree[tree_of(header)] = {**known, number: self.last_good}
             self._rebuilt_numbers.add(number)
 
     def _lacks_base(self, header: VersionHeader, number: int) -> bool:
@@ -259,14 +260,14 @@ class _IntegrityScan:
         consistent = (
             (header.run_id, header.number) == (self._run_id, number)
             and 1 <= header.root <= number
-            and header.base == fenwick.base(number, header.root)
+            and header.base == tree_of(header).base(number)
         )
         if consistent:
             self.claimed_until = header.claimed_until
+        if header.base == 0 or header.base_object is not None:
+            return False
         # `rebuild` reports a header that is not consistent.
-        return (
-            consistent and header.base != 0 and header.base not in self._rebuilt_numbers
-        )
+        return consistent and header.base not in self._rebuilt_numbers
 
     # Arrivals -----------------------------------------------------------------
 

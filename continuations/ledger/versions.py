@@ -8,12 +8,13 @@ history.
 from __future__ import annotations
 
 from asyncio import gather
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from continuations.core.delta import diff
 from continuations.errors import ContinuationsError, Corrupt, RunNotFound, StaleRun
-from continuations.ledger import fenwick, layout
+from continuations.ledger import layout
+from continuations.ledger.fenwick import Tree
 from continuations.ledger.objects import AlreadyExists, NotFound
 from continuations.wire.envelope import object_digest
 from continuations.wire.versions import (
@@ -33,6 +34,14 @@ if TYPE_CHECKING:
     from continuations.ledger.objects import Objects
 
 
+# The tree of every new run. Other runs began with format 1, or were repaired.
+FIRST_TREE = Tree(root=1)
+_MOST_LIKELY_TREE = Tree(root=1)
+# Most runs are suspended for the first time by version 2. It carries version 1 if that
+# is small, so that one read is enough to resume them.
+MAX_CARRIED_BYTES = 4096
+
+
 @dataclass(frozen=True, slots=True)
 class RebuiltVersion:
     """A rebuilt version that can be the base of a later delta."""
@@ -40,6 +49,8 @@ class RebuiltVersion:
     number: int
     state: RunState
     digest: bytes
+    # The bytes of a small root; the version after it may carry them.
+    small_object: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +59,7 @@ class LoadedVersion:
 
     Attributes:
         number: The number of the version, from 1.
-        root: The number of the full copy from which its tree counts.
+        tree: The tree of deltas that it belongs to.
         state: The state of the run.
         chain: The versions from which it was rebuilt, the oldest first.
         marker_keys: The keys of the markers that point at the run.
@@ -57,11 +68,33 @@ class LoadedVersion:
     """
 
     number: int
-    root: int
+    tree: Tree
     state: RunState
     chain: tuple[RebuiltVersion, ...]
     marker_keys: tuple[str, ...] = ()
     store_time: datetime | None = None
+
+
+def tree_of(header: VersionHeader) -> Tree:
+    """Return the tree of deltas that a version belongs to."""
+    return Tree(header.root, header.from_zero)
+
+
+def _small_root(tree: Tree, number: int, data: bytes) -> bytes | None:
+    is_small = number == tree.root and len(data) <= MAX_CARRIED_BYTES
+    return data if is_small and tree.from_zero else None
+
+
+def _carried_object(
+    tree: Tree, number: int, base: RebuiltVersion | None, state: RunState
+) -> bytes | None:
+    """Return the bytes of the base, if the version carries them.
+
+    Only a suspended version is loaded by another process as a rule.
+    """
+    if base is None or state.run.status != "suspended":
+        return None
+    return base.small_object if tree.follows_root(number) else None
 
 
 class Versions:
@@ -100,26 +133,32 @@ class Versions:
         """
         if number < 1:
             raise self._not_found_error(number)
-        # Nearly every run has its root at 1: read that chain at once, then check.
-        bodies = await self._read_chain(fenwick.chain(number, 1), allow_missing=True)
+        # Read this chain at once, then check whether the run has this tree.
+        numbers = _MOST_LIKELY_TREE.chain(number)
+        if _MOST_LIKELY_TREE.follows_root(number):
+            numbers = (number,)
+        bodies = await self._read_chain(numbers, allow_missing=True)
         if number not in bodies and number > await self.newest_number():
             raise self._not_found_error(number)
         if number not in bodies:
             bodies |= await self._read_chain((number,), allow_missing=False)
-        root = self._decode_header(number, bodies[number]).root
-        numbers = fenwick.chain(number, root)
+        header = self._decode_header(number, bodies[number])
+        tree = tree_of(header)
+        numbers = tree.chain(number)
+        if header.base_object is not None and len(numbers) > 1:
+            bodies[numbers[1]] = header.base_object
         missing = tuple(n for n in numbers if n not in bodies)
         bodies |= await self._read_chain(missing, allow_missing=False)
         steps: list[RebuiltVersion] = []
         markers: tuple[str, ...] = ()
         for n in reversed(numbers):
             header, step = self._rebuild_version(
-                n, bodies[n], steps[-1] if steps else None, root
+                n, bodies[n], steps[-1] if steps else None, tree
             )
             steps.append(step)
             markers = header.markers
         check_state(steps[-1].state, layout.version_key(self.run_id, number))
-        return LoadedVersion(number, root, steps[-1].state, tuple(steps), markers)
+        return LoadedVersion(number, tree, steps[-1].state, tuple(steps), markers)
 
     async def rebuild(
         self, number: int, bases: Mapping[int, RebuiltVersion]
@@ -131,6 +170,10 @@ class Versions:
         data = await self._read(number)
         header = self._decode_header(number, data)
         base = bases.get(header.base)
+        if header.base_object is not None:
+            _, base = self._rebuild_version(
+                header.base, header.base_object, None, tree_of(header)
+            )
         if header.base and base is None:
             key = layout.version_key(self.run_id, number)
             msg = (
@@ -138,7 +181,7 @@ class Versions:
                 "or missing. Restore that version from a backup."
             )
             raise Corrupt(msg, run_id=self.run_id)
-        _, step = self._rebuild_version(number, data, base, header.root)
+        _, step = self._rebuild_version(number, data, base, tree_of(header))
         check_state(step.state, layout.version_key(self.run_id, number))
         return step
 
@@ -166,27 +209,29 @@ class Versions:
             Corrupt: The key exists but is not listed.
             Inconclusive, StoreUnavailable: The caller must stop and read the run again.
         """
-        number, root = 1, 1
+        number, tree = 1, FIRST_TREE
         chain: tuple[RebuiltVersion, ...] = ()
         if previous is not None:
-            number, root, chain = previous.number + 1, previous.root, previous.chain
+            number, tree, chain = previous.number + 1, previous.tree, previous.chain
         return await self._create(
-            number, root, chain, state, at, marker_keys, may_be_stored=may_be_stored
+            number, tree, chain, state, at, marker_keys, may_be_stored=may_be_stored
         )
 
     async def append_root(
-        self, number: int, state: RunState, *, at: datetime
+        self, number: int, state: RunState, old_tree: Tree, *, at: datetime
     ) -> LoadedVersion:
-        """Create a version as a new root: a full copy without a base.
+        """Create a version as the root of a new tree: a full copy without a base.
 
+        The new tree counts as the old one does, so that a run keeps its format.
         Raises `StaleRun` if a version with this number exists.
         """
-        return await self._create(number, number, (), state, at, ())
+        tree = replace(old_tree, root=number)
+        return await self._create(number, tree, (), state, at, ())
 
     async def _create(
         self,
         number: int,
-        root: int,
+        tree: Tree,
         chain: tuple[RebuiltVersion, ...],
         state: RunState,
         at: datetime,
@@ -194,19 +239,21 @@ class Versions:
         *,
         may_be_stored: bool = False,
     ) -> LoadedVersion:
-        base = fenwick.base(number, root)
+        base = tree.base(number)
         step = next((step for step in chain if step.number == base), None)
         claim = state.run.claim
         header = VersionHeader(
             run_id=self.run_id,
             number=number,
-            root=root,
+            root=tree.root,
             base=base,
             base_digest=step.digest if step else None,
             status=state.run.status,
             at=at,
             claimed_until=claim.until if claim else None,
             markers=marker_keys,
+            from_zero=tree.from_zero,
+            base_object=_carried_object(tree, number, step, state),
         )
         body = encode_version(header, diff(step.state if step else None, state))
         store_time: datetime | None = None
@@ -217,11 +264,12 @@ class Versions:
         except AlreadyExists:
             if not (may_be_stored and await self._read(number) == body):
                 raise await self._taken_error(number) from None
-        kept = frozenset(fenwick.chain(number, root))
+        kept = frozenset(tree.chain(number))
         chain = tuple(step for step in chain if step.number in kept)
-        new = RebuiltVersion(number, state, object_digest(body))
+        small = _small_root(tree, number, body)
+        new = RebuiltVersion(number, state, object_digest(body), small)
         return LoadedVersion(
-            number, root, state, (*chain, new), marker_keys, store_time
+            number, tree, state, (*chain, new), marker_keys, store_time
         )
 
     async def _taken_error(self, number: int) -> StaleRun | Corrupt:
@@ -289,13 +337,14 @@ class Versions:
         return header
 
     def _rebuild_version(
-        self, number: int, data: bytes, base: RebuiltVersion | None, root: int
+        self, number: int, data: bytes, base: RebuiltVersion | None, tree: Tree
     ) -> tuple[VersionHeader, RebuiltVersion]:
         key = layout.version_key(self.run_id, number)
-        self._check_base(self._decode_header(number, data), base, root)
+        self._check_base(self._decode_header(number, data), base, tree)
         version = decode_version(data, key, base.state.run if base else None)
         state = rebuild_state(base.state if base else None, version.delta, key)
-        return version.header, RebuiltVersion(number, state, version.digest)
+        small = _small_root(tree, number, data)
+        return version.header, RebuiltVersion(number, state, version.digest, small)
 
     def _check_identity(self, header: VersionHeader, number: int) -> None:
         key = layout.version_key(self.run_id, number)
@@ -311,18 +360,29 @@ class Versions:
                 "changed. Restore it from a backup."
             )
             raise Corrupt(msg, run_id=self.run_id)
+        carried = header.base_object
+        if carried is not None and (header.base, header.base_digest) != (
+            header.root,
+            object_digest(carried),
+        ):
+            msg = (
+                f"{key} is damaged: it carries another object than its base. It was "
+                "not changed. Restore it from a backup."
+            )
+            raise Corrupt(msg, run_id=self.run_id)
 
     def _check_base(
-        self, header: VersionHeader, base: RebuiltVersion | None, root: int
+        self, header: VersionHeader, base: RebuiltVersion | None, tree: Tree
     ) -> None:
         expected = (base.number, base.digest) if base else (0, None)
-        counted = fenwick.base(header.number, header.root) == header.base
+        counted = tree.base(header.number) == header.base
         made_from = (header.base, header.base_digest)
-        if made_from != expected or header.root != root or not counted:
+        if made_from != expected or tree_of(header) != tree or not counted:
             key = layout.version_key(self.run_id, header.number)
+            stored = layout.version_key(self.run_id, base.number) if base else "no base"
             msg = (
-                f"{key} cannot be rebuilt: it does not continue the stored version "
-                f"{header.base}. Nothing was changed. Restore both versions from one "
-                "backup."
+                f"{key} cannot be rebuilt: it continues another version {header.base} "
+                f"than the stored one ({stored}). Nothing was changed. Restore both "
+                "versions from one backup."
             )
             raise Corrupt(msg, run_id=self.run_id)

@@ -324,6 +324,10 @@ def _request_definitions() -> _Json:
             },
         ),
         "cancel_request": _object("A run to cancel.", {}, {"reason": _REASON}),
+        "sent_message": _object(
+            "A message was sent to a run.",
+            {"run_id": _TEXT, "number": _described(_COUNT, "Its number, from 1.")},
+        ),
         "wake_response": _object(
             "The run was given to the dispatcher.",
             {"run_id": _TEXT, "woken": {"const": True}},

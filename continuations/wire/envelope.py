@@ -2,7 +2,7 @@
 
     4 bytes   CONT
     2 bytes   format number
-    1 byte    codec of the body: 0 plain, 1 zstd
+    1 byte    codec of the body: 0 plain, 1 zstd, 2 zstd with a dictionary (format 2)
     1 byte    zero
     4 bytes   length of the header
     header    msgpack, never compressed or encrypted, so that operators can read it
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any, cast
 
@@ -32,7 +33,8 @@ from continuations.wire.formats import (
 
 MAGIC = b"CONT"
 
-_PLAIN, _ZSTD = 0, 1
+_PLAIN, _ZSTD, _ZSTD_WITH_DICTIONARY = 0, 1, 2
+_FORMAT_OF_CODEC = {_PLAIN: 1, _ZSTD: 1, _ZSTD_WITH_DICTIONARY: 2}
 _PREFIX_BYTES = 12
 _DIGEST_BYTES = 16
 # Smaller bodies are stored plain, because zstd would save little or nothing.
@@ -72,13 +74,13 @@ def encode_object(header: dict[str, object], body: object) -> bytes:
         )
     if len(packed) > _MAX_ITEMS:
         _check_item_counts(packed)
-    codec = _PLAIN if len(packed) < _MIN_COMPRESSED_BYTES else _ZSTD
+    number = lowest_format(header, body)
+    codec = _codec_for(len(packed), number)
     packed_header = _to_msgpack({**header, "size": len(packed)})
     level = next(level for limit, level in _ZSTD_LEVELS if len(packed) < limit)
-    stored = packed if codec == _PLAIN else _zstd().compress(packed, level)
+    stored = packed if codec == _PLAIN else _compress(packed, level, codec)
     if _is_decompression_bomb(len(packed), len(stored)):
         codec, stored = _PLAIN, packed
-    number = lowest_format(header, body)
     prefix = MAGIC + number.to_bytes(2, "big") + bytes([codec, 0])
     data = b"".join(
         (prefix, len(packed_header).to_bytes(4, "big"), packed_header, stored)
@@ -111,7 +113,7 @@ def decode_object(data: bytes, name: str) -> DecodedObject:
     stored = data[header_end:-_DIGEST_BYTES]
     if _is_decompression_bomb(size, len(stored)):
         raise _corrupt_error(name, f"it claims to hold {size} bytes in {len(stored)}")
-    packed = stored if codec == _PLAIN else _decompress(stored, size, name)
+    packed = stored if codec == _PLAIN else _decompress(stored, size, codec, name)
     if len(packed) != size:
         raise _corrupt_error(name, f"its body has {len(packed)} bytes, not {size}")
     body = _from_msgpack(packed, name)
@@ -186,7 +188,8 @@ def _check_envelope(data: bytes, name: str) -> tuple[int, int]:
         )
     codec, zero = data[6], data[7]
     header_end = _PREFIX_BYTES + int.from_bytes(data[8:12], "big")
-    if codec not in (_PLAIN, _ZSTD) or zero or header_end > len(data) - _DIGEST_BYTES:
+    known_codec = _FORMAT_OF_CODEC.get(codec, number + 1) <= number
+    if not known_codec or zero or header_end > len(data) - _DIGEST_BYTES:
         raise _corrupt_error(name, "its envelope is invalid")
     return codec, header_end
 
@@ -264,9 +267,21 @@ def _unique_text_keys(pairs: list[tuple[Any, Any]]) -> dict[str, Any]:
     return values
 
 
-def _decompress(data: bytes, size: int, name: str) -> bytes:
+def _codec_for(size: int, number: int) -> int:
+    """Return the codec of a body, which an object of this format may have."""
+    if size < _MIN_COMPRESSED_BYTES:
+        return _PLAIN
+    return _ZSTD if number == FIRST_FORMAT else _ZSTD_WITH_DICTIONARY
+
+
+def _compress(packed: bytes, level: int, codec: int) -> bytes:
+    compressed: bytes = _zstd().compress(packed, level, zstd_dict=_dictionary(codec))
+    return compressed
+
+
+def _decompress(data: bytes, size: int, codec: int, name: str) -> bytes:
     zstd = _zstd()
-    decompressor = zstd.ZstdDecompressor()
+    decompressor = zstd.ZstdDecompressor(zstd_dict=_dictionary(codec))
     try:
         # One byte more than the header claims is enough to detect a wrong size.
         packed: bytes = decompressor.decompress(data, size + 1)
@@ -275,6 +290,15 @@ def _decompress(data: bytes, size: int, name: str) -> bytes:
     if not decompressor.eof or decompressor.unused_data:
         raise _corrupt_error(name, "its body is not one complete zstd frame")
     return packed
+
+
+@lru_cache
+def _dictionary(codec: int) -> Any:
+    if codec == _ZSTD:
+        return None
+    from continuations.wire.dictionary import DICTIONARY  # noqa: PLC0415 - as zstd is
+
+    return _zstd().ZstdDict(DICTIONARY, is_raw=True)
 
 
 def _zstd() -> Any:

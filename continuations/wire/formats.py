@@ -68,6 +68,7 @@ TEXTS = Codec(list, FieldReader.texts)
 FLAG = Codec(_unchanged, FieldReader.flag)
 # A missing number is 0.
 NUMBER = Codec(_unchanged, lambda fields, name: fields.number(name, 0))
+BINARY = Codec(_unchanged, FieldReader.binary_or_none)
 TIME = Codec(to_milliseconds, FieldReader.timestamp_or_none)
 # The text of any JSON value, or of a JSON object.
 JSON_TEXT = Codec(_unchanged, FieldReader.json_or_none)
@@ -107,7 +108,10 @@ class NewValue:
 
 # By the kind of row or record.
 NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
-    "version header": (NewField(2, "from_zero", FLAG),),
+    "version header": (
+        NewField(2, "from_zero", FLAG),
+        NewField(2, "base_object", BINARY),
+    ),
 }
 NEW_VALUES: dict[str, tuple[NewValue, ...]] = {}
 

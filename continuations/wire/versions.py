@@ -43,6 +43,7 @@ class VersionHeader:
         markers: Keys of the marker objects that point at the run.
         from_zero: Whether the positions in the tree of deltas begin with 0 and not
             with 1. If so, only the root is a full copy.
+        base_object: The bytes of the base, if this version carries them, or `None`.
     """
 
     run_id: str
@@ -55,6 +56,7 @@ class VersionHeader:
     claimed_until: datetime | None = None
     markers: tuple[str, ...] = ()
     from_zero: bool = False
+    base_object: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)

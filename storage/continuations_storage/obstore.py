@@ -6,10 +6,12 @@ three times as many requests a second. Its limits:
 - It does not find profiles or SSO; give it a `credential_provider` of obstore.auth.
 - It returns the time of the store only for one key, by one more request.
 - It cannot be used in a forked child of a process that used it.
-- It lists a whole page of 1,000 keys even for one key; S3 bills this as one request.
+- It sends no max-keys and receives a page of up to 1,000 keys even for one key; S3
+  bills this as one request.
+- It hides the Retry-After header; a pause after a throttled request is at least 1 s.
 - It lists a folder that a console made ("a/") as if it were the key "a".
-- It takes any well-formed page for an empty listing. Use TLS, so that no login page of
-  a network can answer instead of the store.
+- It takes any well-formed page for an empty listing, also an error or a login page. So
+  an empty listing is asked for again with the keys that follow it.
 
 `continuations_storage.retries` implements creates, retries and lost replies, and
 `continuations_storage.obstore_errors` classifies errors.
@@ -18,33 +20,38 @@ three times as many requests a second. Its limits:
 from __future__ import annotations
 
 import os
-import re
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from continuations_storage import retries
 from continuations_storage.contract import PAGE_SIZE
 from continuations_storage.endpoints import check_endpoint
-from continuations_storage.errors import NotFound, Unsafe
+from continuations_storage.errors import NotFound, Unavailable, Unsafe
 from continuations_storage.fork_safety import PerProcess, SingleProcessGuard
-from continuations_storage.keys import check_key, check_limit, check_prefix, is_key
-from continuations_storage.obstore_errors import classified_errors
-from continuations_storage.probe import ProofOfVersions
+from continuations_storage.keys import check_key, check_limit, check_prefix
+from continuations_storage.obstore_errors import (
+    check_s3_credentials,
+    classified_errors,
+)
+from continuations_storage.obstore_listing import folder_of, list_keys
+from continuations_storage.probe import PROBE_PASSED_KEY, ProofOfVersions
 from continuations_storage.retries import (
     AttemptFailed,
     StoredObjectInfo,
     located_errors,
 )
 from continuations_storage.retry_policy import RetryPolicy
-from continuations_storage.s3errors import rule_for
+from continuations_storage.s3errors import MALFORMED_REPLY, rule_for
 from continuations_storage.thread_pool import DaemonThreadPool
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping
     from datetime import datetime
+
+    from continuations_storage.obstore_listing import Listing, ObstoreClient
 
 __all__ = ["ObjectStore"]
 
@@ -66,21 +73,6 @@ _ENDPOINT_VARIABLES: Mapping[str, tuple[str, ...]] = {
     "gs": ("GOOGLE_BASE_URL",),
     "az": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
 }
-
-# The characters of a segment in byte order.
-_ALPHABET = "".join(
-    filter(re.compile(r"[A-Za-z0-9._@=~-]").match, map(chr, range(128)))
-)
-
-
-class _Client(Protocol):
-    """The part of obstore's stores that is used here."""
-
-    put: Callable[..., Any]
-    get: Callable[..., Any]
-    head: Callable[..., Any]
-    delete: Callable[..., Any]
-    list: Callable[..., Iterator[Sequence[Mapping[str, Any]]]]
 
 
 class ObjectStore:
@@ -157,18 +149,18 @@ class ObjectStore:
             created = await self.create_unchecked(key, body)
             await self._proof.check(key, created)
 
-    async def created_at(self, key: str) -> datetime | None:
+    async def created_at(self, key: str) -> datetime:
         """Return the store's time of the create of a key; costs one request.
 
         Args:
             key: A valid key.
 
         Returns:
-            The time (aware, UTC), to the second; None from a server without a clock.
+            The time (aware, UTC), to the second.
 
         Raises:
-            NotFound: The key does not exist.
-            StorageError: As `Store.read` states.
+            Unsafe: The server tells no time.
+            StorageError: The key does not exist, or as `Store.read` states.
         """
         check_key(key)
         with located_errors("read", self.place):
@@ -215,14 +207,26 @@ class ObjectStore:
     ) -> list[str]:
         """Return the first keys of a prefix, in byte order; see `Store.keys`.
 
-        S3 and Google answer with one request for up to 1,000 keys.
+        S3 and Google answer with one request for up to 1,000 keys. An empty listing
+        costs one request more, or three if no other key follows it.
         """
         check_prefix(prefix)
         check_limit(limit)
         with located_errors("list", self.place):
-            return await self._retry(
-                prefix or None, lambda: self._list(prefix, after, limit)
-            )
+            folder = prefix[: prefix.rfind("/") + 1]
+            listed = await self._list_with_retries(folder, prefix, after, limit)
+            keys = listed.keys
+            while listed.may_end_too_early:
+                # With the keys of the parent folder, an empty page is rare.
+                after = max(after, listed.last)
+                listed = await self._list_with_retries(
+                    folder_of(folder), prefix, after, limit - len(keys)
+                )
+                keys += listed.keys
+                if not listed.number_of_names:
+                    await self._check_listing_works(prefix)
+                    break
+        return keys
 
     async def delete(self, key: str) -> None:
         """Remove the key; to delete a missing key is a success."""
@@ -234,12 +238,30 @@ class ObjectStore:
         """Prove that the store honours put-if-absent, or raise Unsafe."""
         await self._proof.prove_once()
 
+    async def _list_with_retries(
+        self, folder: str, prefix: str, after: str, limit: int
+    ) -> Listing:
+        return await self._retry(
+            prefix or None, lambda: self._list(folder, prefix, after, limit)
+        )
+
+    async def _check_listing_works(self, prefix: str) -> None:
+        """Raise `Unavailable` if a key that exists is not listed either."""
+        known = folder_of(PROBE_PASSED_KEY)
+        listed = await self._list_with_retries(known, known, "", 1)
+        if listed.number_of_names:
+            return
+        with suppress(NotFound):
+            await self.read(PROBE_PASSED_KEY)
+            detail = f"{PROBE_PASSED_KEY} exists but is not listed: {MALFORMED_REPLY}"
+            raise Unavailable(prefix or None, detail)
+
     async def _retry(self, key: str | None, attempt: Callable[[], T]) -> T:
         return await retries.retry(
             self._retry_policy, key, lambda: _threads.run(attempt)
         )
 
-    def _client_of_process(self) -> _Client:
+    def _client_of_process(self) -> ObstoreClient:
         _process_guard.check_process()
         try:
             with classified_errors(self._scheme, request_sent=False):
@@ -276,12 +298,15 @@ class ObjectStore:
             maker_id=maker_id, store_time=None, version_id=version_id
         )
 
-    def _modified_at(self, key: str) -> datetime | None:
+    def _modified_at(self, key: str) -> datetime:
         client = self._client_of_process()
         with classified_errors(self._scheme):
             modified: datetime = client.head(key)["last_modified"]
-        # Without a Last-Modified header, obstore makes up a time of 1970.
-        return modified if modified.timestamp() else None
+        if not modified.timestamp():
+            # Without a Last-Modified header, obstore makes up a time of 1970.
+            detail = "its replies have no Last-Modified, so clocks cannot be compared"
+            raise Unsafe(key, detail, advice="Use driver='boto3', or another server.")
+        return modified
 
     def _get(self, key: str) -> bytes:
         client = self._client_of_process()
@@ -294,29 +319,10 @@ class ObjectStore:
             raise AttemptFailed(rule_for("MalformedResponse", 200), detail)
         return body
 
-    def _list(self, prefix: str, after: str, limit: int) -> list[str]:
+    def _list(self, folder: str, prefix: str, after: str, limit: int) -> Listing:
         client = self._client_of_process()
-        folder, _, _ = prefix.rpartition("/")
-        offset = max(after, _listing_offset(prefix))
-        found: list[str] = []
-        last = None
         with classified_errors(self._scheme):
-            # obstore takes a prefix of whole segments; the rest is filtered here.
-            for chunk in client.list(
-                folder or None, offset=offset or None, chunk_size=PAGE_SIZE
-            ):
-                for item in chunk:
-                    name = item["path"]
-                    if last is not None and name <= last:
-                        raise Unsafe(None, f"listed {name!r} after {last!r}")
-                    last = name
-                    if name > after and name.startswith(prefix) and is_key(name):
-                        found.append(name)
-                    if len(found) == limit:
-                        return found
-                if last and last > prefix and not last.startswith(prefix):
-                    break
-        return found
+            return list_keys(client, folder, prefix, after, limit)
 
     def _remove(self, key: str) -> None:
         client = self._client_of_process()
@@ -329,7 +335,7 @@ def _create_client(
     endpoint: str | None,
     timeout: float,
     configuration: Mapping[str, Any],
-) -> _Client:
+) -> ObstoreClient:
     from obstore.store import from_url  # noqa: PLC0415 -- cold start
 
     scheme = url.partition(":")[0]
@@ -340,6 +346,7 @@ def _create_client(
     if scheme == "s3":
         options.setdefault("disable_bulk_delete", True)
         _refuse_two_endpoints(endpoint)
+        check_s3_credentials(configuration)
     options["base_url" if scheme == "gs" else "endpoint"] = endpoint
     client = from_url(
         url,
@@ -347,11 +354,12 @@ def _create_client(
         retry_config={"max_retries": 0},
         client_options={
             "timeout": timedelta(seconds=timeout),
+            "connect_timeout": timedelta(seconds=min(5.0, timeout)),
             "allow_http": (endpoint or "").startswith("http:"),
         },
         **{name: value for name, value in options.items() if value is not None},
     )
-    return cast("_Client", client)
+    return cast("ObstoreClient", client)
 
 
 def _endpoint_of_environment(scheme: str) -> str | None:
@@ -367,11 +375,3 @@ def _refuse_two_endpoints(endpoint: str | None) -> None:
             "AWS_ENDPOINT_URL_S3 is another endpoint than endpoint=, and obstore would "
             "use the variable; unset it, or use driver='boto3'"
         )
-
-
-def _listing_offset(prefix: str) -> str:
-    """Return a text that sorts before the keys of a prefix, but after most others."""
-    if not prefix or prefix.endswith("/"):
-        return ""
-    rest, place = prefix[:-1], _ALPHABET.index(prefix[-1])
-    return f"{rest}{_ALPHABET[place - 1]}~~~" if place else rest.rstrip("/")

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ERROR_RULES",
+    "MALFORMED_REPLY",
     "classified_errors",
     "format_detail",
     "response_time",
@@ -59,7 +60,7 @@ _SIZE = "the body is larger than the server accepts in one request"
 _COMPATIBLE_SERVER_HINT = (
     "for a server that is not AWS, try checksums='when_required', path_style=True"
 )
-_MALFORMED_RESPONSE_HINT = "the reply is not one of S3; check endpoint= and any proxy"
+MALFORMED_REPLY = "the reply is not one of S3; check endpoint= and any proxy"
 
 _TAKEN = ErrorRule(AlreadyExists)
 _SLOW_DOWN = ErrorRule(Throttled, retry=True)
@@ -154,10 +155,10 @@ ERROR_RULES: Mapping[str | int, ErrorRule] = {
     "HTTPException": _MAYBE_STORED,
     "OSError": _MAYBE_STORED,
     "ResponseParserError": ErrorRule(
-        Unavailable, retry=True, may_be_stored=True, hint=_MALFORMED_RESPONSE_HINT
+        Unavailable, retry=True, may_be_stored=True, hint=MALFORMED_REPLY
     ),
     "MalformedResponse": ErrorRule(
-        Unavailable, retry=True, may_be_stored=True, hint=_MALFORMED_RESPONSE_HINT
+        Unavailable, retry=True, may_be_stored=True, hint=MALFORMED_REPLY
     ),
     # The first time it may be the connection, the second time it is the object.
     "FlexibleChecksumError": ErrorRule(Damaged, retry=True),

@@ -6,11 +6,13 @@ each test loads it anew.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
-from continuations import Agent, AsyncRunner, Runner, tool
+from continuations import Agent, AsyncRunner, Runner, ToolContext, tool
 from continuations.models.scripted import ScriptedModel, ToolCall
 from tests.cli.sample_agents import make_boss
 from tests.scripts import call
@@ -36,6 +38,56 @@ def ask() -> str:
     time.sleep(60)
     return "never"
 
+
+@tool
+def act(seconds: float) -> str:
+    """Act for some time; not repeatable."""
+    print("acting", flush=True)  # noqa: T201 - the test waits for this line
+    time.sleep(seconds)
+    with Path("acted").open("a", encoding="utf-8") as log:
+        log.write("once\n")
+    return "acted"
+
+
+class SlowModel:
+    """A model that never replies; it prints a line when it is asked."""
+
+    name = "slow"
+
+    async def reply(self, request: object) -> Any:
+        """Wait without end."""
+        del request
+        print("thinking", flush=True)  # noqa: T201 - the test waits for this line
+        await asyncio.Event().wait()
+
+
+def acting(seconds: float) -> Runner:
+    """Return a runner whose run acts once."""
+    model = ScriptedModel([ToolCall("act", {"seconds": seconds}), "done"])
+    return Runner(Agent("actor", tools=[act], model=model), store=STORE)
+
+
+acting_for_a_second = acting(1)
+acting_without_end = acting(60)
+thinking = Runner(Agent("actor", tools=[act], model=SlowModel()), store=STORE)
+
+
+@tool
+def tell(ctx: ToolContext) -> str:
+    """Tell the context."""
+    return f"the context is {ctx.context!r}"
+
+
+def make_context() -> str:
+    """Return a context."""
+    return "made"
+
+
+number = 5
+telling = Runner(
+    Agent("teller", tools=[tell], model=ScriptedModel([ToolCall("tell"), "told"])),
+    store=STORE,
+)
 
 slow_agent = Agent("slow", tools=[ask], model=ScriptedModel([ToolCall("ask"), "is 42"]))
 slow = Runner(slow_agent, store=STORE, lease=3)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 from typing import TYPE_CHECKING
 
 import pytest
@@ -24,21 +23,9 @@ SLOW_APP = f"{RUNNERS}:slow"
 SLOW_START_COMMAND = ("start", "ask", "--run-id", "s1", "--app", SLOW_APP)
 
 
-# A shell that starts the tests in the background makes them, and every child, ignore
-# SIGINT. This program restores Python's own handling.
-INTERRUPTIBLE_PROGRAM = """
-import signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)
-from continuations.cli import main
-sys.exit(main())
-"""
-
-
-def start_slow_run(
-    cli: CommandLine, program: tuple[str, ...] = ()
-) -> subprocess.Popen[str]:
+def start_slow_run(cli: CommandLine) -> subprocess.Popen[str]:
     """Return a process that blocks in the first call of a tool."""
-    process = cli.start_process(*SLOW_START_COMMAND, program=program)
+    process = cli.start_process(*SLOW_START_COMMAND)
     assert process.stdout is not None
     assert "asking\n" == process.stdout.readline()
     return process
@@ -137,15 +124,6 @@ def test_claimed_run_is_shown_and_cancelled_at_its_next_commit(
     )
     last = cli.run_in_process("resume", "s1", "--app", SLOW_APP, "--wait-if-busy")
     assert (1, "Failed") == (last.exit_code, last.lines[0])
-
-
-def test_ctrl_c_exits_with_130_and_no_output(cli: CommandLine) -> None:
-    process = start_slow_run(cli, ("-c", INTERRUPTIBLE_PROGRAM))
-
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
-
-    assert (130, "", "") == (process.returncode, out, err)
 
 
 # Runs a command, then prints which package imported a heavy module first.

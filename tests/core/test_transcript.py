@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from continuations.core.frames import MessageLog
 from continuations.core.messages import system_message, tool_message, user_message
-from continuations.core.transcript import find_violation, unique_tool_call_ids
+from continuations.core.transcript import (
+    NOTHING_CHECKED,
+    find_violation,
+    unique_tool_call_ids,
+)
 from tests.core.rows import assistant_message, tool_request
 
 if TYPE_CHECKING:
@@ -144,9 +150,10 @@ def test_only_an_empty_or_taken_id_is_replaced(
     provider_ids: tuple[str, ...], expected: tuple[str, ...]
 ) -> None:
     messages = [HELLO, assistant_calling("old"), *tool_results("old")]
+    known_ids = NOTHING_CHECKED.extended(messages).call_ids
 
     assert expected == unique_tool_call_ids(
-        messages, provider_ids, ("call_c3", "call_c4")
+        known_ids, provider_ids, ("call_c3", "call_c4")
     )
 
 
@@ -158,9 +165,54 @@ def test_unique_tool_call_ids_returns_unique_ids_for_any_provider_ids(
     """The ids are unique even if the provider uses the same ids as the replacements."""
     replacements = [f"call_{number}" for number, _ in enumerate(provider_ids)]
 
-    ids = unique_tool_call_ids(
-        [HELLO, assistant_calling("a"), *tool_results("a")], provider_ids, replacements
-    )
+    ids = unique_tool_call_ids(frozenset("a"), provider_ids, replacements)
 
     assert len(provider_ids) == len(set(ids))
     assert not {"", "a"} & set(ids)
+
+
+# Logs -----------------------------------------------------------------------
+
+
+def messages_of(kinds: list[str]) -> list[Message]:
+    """Return messages of any kinds, in an order that may be invalid."""
+    made = {
+        "user": [HELLO],
+        "call": [assistant_calling("a", "b")],
+        "twice": [assistant_calling("a", "a")],
+        "result": tool_results("a"),
+        "results": tool_results("a", "b"),
+    }
+    return [message for kind in kinds for message in made[kind]]
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(
+    st.lists(st.sampled_from(["user", "call", "twice", "result", "results"])),
+    st.integers(0, 12),
+    st.integers(0, 12),
+)
+def test_continued_check_finds_what_a_whole_check_finds(
+    kinds: list[str], first: int, second: int
+) -> None:
+    """A log that grew, and was checked in between, has the check of all messages."""
+    messages = messages_of(kinds)
+    log = MessageLog(1, tuple(messages[:first]))
+    assert find_violation(log.messages) == log.transcript_check.violation_at_end()
+
+    for end in (first + second, len(messages)):
+        log = log.appended(*messages[len(log.messages) : end])
+        assert find_violation(log.messages) == log.transcript_check.violation_at_end()
+
+    assert NOTHING_CHECKED.extended(log.messages) == log.transcript_check
+
+
+def test_check_does_not_change_the_value_of_a_log() -> None:
+    log, same = MessageLog(1, (HELLO,)), MessageLog(1, (HELLO,))
+    assert log.transcript_check.violation_at_end() is None
+
+    assert (log, hash(log), repr(log)) == (same, hash(same), repr(same))
+    shortened = replace(log, messages=())
+    assert "the list of messages is empty" == (
+        shortened.transcript_check.violation_at_end()
+    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from email.utils import format_datetime
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,17 +16,17 @@ from tests.scripts import call
 from tests.storage import ministack
 from tests.storage.s3_proxy import (
     FakeS3,
-    Fault,
     S3Proxy,
     error_response,
     lost_reply,
     lost_request,
+    no_fault,
 )
 
 if TYPE_CHECKING:
     from continuations_storage import Store
     from tests.scripts import Script
-    from tests.storage.s3_proxy import Reply, Request
+    from tests.storage.s3_proxy import Fault, Request
 
 SCRIPT: Script = {"go": [[call("pay")], "end"]}
 FAULTS = {
@@ -59,13 +57,7 @@ def test_outage_while_a_tool_returns_loses_no_result(
 
     def plan(_: Request) -> Fault:
         is_down = bool(paid) and clock.seconds < paid[0] + seconds
-        if is_down:
-            return FAULTS[fault]
-        return Fault(reply=with_date)
-
-    def with_date(real: Reply) -> Reply:
-        date = {"Date": format_datetime(clock.now(), usegmt=True)}
-        return replace(real, headers={**real.headers, **date})
+        return FAULTS[fault] if is_down else no_fault()
 
     @tool
     def pay() -> str:
@@ -73,7 +65,7 @@ def test_outage_while_a_tool_returns_loses_no_result(
         paid.append(clock.seconds)
         return "paid"
 
-    with S3Proxy(FakeS3(), plan) as proxy:
+    with S3Proxy(FakeS3(now=clock.now), plan) as proxy:
         outcome = agent_builders.make_runner(
             SCRIPT, pay, store=make_store(driver, proxy.url, clock), clock=clock
         ).start("go")

@@ -124,13 +124,17 @@ def test_an_edit_that_the_tool_refuses_opens_a_new_wait(
     assert ["pay 6"] == environment.effect_names()
 
 
-def test_answer_does_not_decide_an_approval() -> None:
-    """A value is not an approval."""
+def test_answer_is_the_result_and_no_approval(environment: RunEnvironment) -> None:
+    """The text "approved" in an answer does not run the call."""
     runner = make_payment_runner()
     wait = start_and_get_wait(runner)
 
-    with pytest.raises(DecisionRefused):
-        runner.decide(wait.id, Answer("approved"))
+    runner.decide(wait.id, Answer("approved"))
+    outcome = runner.resume("r1")
+
+    assert [] == environment.effect_names()
+    [result] = root_tool_results(outcome)
+    assert "approved" in result
 
 
 class Order(BaseModel):

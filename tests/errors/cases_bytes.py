@@ -213,8 +213,8 @@ STORED = Area(
             "version-missing",
             Corrupt,
             'runner.look("jane-1")',
-            'await_(store.create(versions[1], kept[versions[1]])); runner.look("jane-1")',
-            setup=f"{_VERSIONS}\n    await_(store.delete(versions[1]))",
+            'await_(store.create(versions[-1], kept[versions[-1]])); runner.look("jane-1")',
+            setup=f"{_VERSIONS}\n    await_(store.delete(versions[-1]))",
             names=("runs/jane-1/v/",),
         ),
         Case(
@@ -240,6 +240,23 @@ STORED = Area(
     runner_again.decide(runner_again.look("jane-1").waits[0].id, Approve())
     runner_again.resume("jane-1")
     store._bodies[versions[0]] = again._bodies[versions[0]]""",
+            names=("runs/jane-1/v/",),
+        ),
+        Case(
+            "version-that-carries-another-object",
+            Corrupt,
+            'runner.look("jane-1")',
+            'store._bodies.update(kept); runner.look("jane-1")',
+            setup="""
+                from continuations.wire import envelope
+                start(); start("jane-2")
+                kept = dict(store._bodies)
+                second, first = sorted(key for key in kept if "jane-1/v/" in key)
+                opened = envelope.decode_object(kept[second], second)
+                other = kept[first.replace("jane-1", "jane-2")]
+                header = {**opened.header, "base_object": other}
+                store._bodies[second] = envelope.encode_object(header, opened.body)
+            """,
             names=("runs/jane-1/v/",),
         ),
         Case(

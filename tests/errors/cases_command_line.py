@@ -45,6 +45,14 @@ USAGE = Area(
             names=("--app", "MODULE:NAME"),
         ),
         Case(
+            "cli-context-form",
+            _USAGE,
+            'cli("start", TASK, "--app", "payroll:agent", "--context", "payroll.py")',
+            'cli("start", TASK, "--app", "payroll:agent", "--context", "payroll:number")',
+            setup=_APP,
+            names=("--context", "payroll.py"),
+        ),
+        Case(
             "cli-without-store",
             _USAGE,
             'cli("waiting", store=False)',

@@ -681,6 +681,26 @@ STORES = Area(
             """,
             names=("AWS_ENDPOINT_URL_S3",),
         ),
+        Case(
+            "obstore-without-credentials",
+            storage.Denied,
+            'store.create("a", b"")',
+            """
+                import os
+                os.environ["AWS_ACCESS_KEY_ID"] = "key"
+                os.environ["AWS_SECRET_ACCESS_KEY"] = "secret"
+                from tests.storage.s3_proxy import FakeS3, S3Proxy
+                with S3Proxy(FakeS3()) as server:
+                    storage.SyncStore(open_store("s3://bucket", driver="obstore",
+                        endpoint=server.url)).create("a", b"")
+            """,
+            setup=f"""
+                {_NO_AWS}
+                store = storage.SyncStore(open_store("s3://bucket", driver="obstore",
+                    region="eu-west-1", endpoint="http://127.0.0.1:8"))
+            """,
+            names=("AWS_ACCESS_KEY_ID", "s3://bucket", "http://127.0.0.1:8"),
+        ),
     ),
 )
 

@@ -12,6 +12,7 @@ _FAULT_OF_OURS = "an event that the run loop never makes; it would be a bug of o
 _BYTES = "bytes with a right digest that no version of this library writes"
 _ERASED = "another process erases the run between two requests"
 _BACKSTOP = "a limit that an earlier check of the same text reaches first"
+_OBSTORE_REPLY = "a server that is not S3 answers; see test_obstore_replies.py"
 _SYSTEM_CALL = "a system call fails between two others; see test_files_system_calls.py"
 
 UNREACHED: dict[str, str] = {
@@ -23,6 +24,10 @@ UNREACHED: dict[str, str] = {
         "another schema is another contract, which is compared before"
     ),
     "continuations/authoring/subagent.py:AgentTool.invoke": _FAULT_OF_OURS,
+    "continuations/cli/interruption.py": "stops a command; see test_interruption.py",
+    "continuations/cli/serve_command.py": (
+        "a command that works until a signal; see test_serve_command.py"
+    ),
     "continuations/core/delta.py": _BYTES,
     "continuations/core/draft.py": _FAULT_OF_OURS,
     "continuations/core/jsontext.py:_check_limits#2": "a text of a million brackets",
@@ -63,6 +68,8 @@ UNREACHED: dict[str, str] = {
     "continuations/wire/rows.py": _BYTES,
     "continuations/wire/versions.py": _BYTES,
     "continuations_storage/files.py:FileStore._publish#3": _SYSTEM_CALL,
+    "continuations_storage/obstore.py:ObjectStore._modified_at": _OBSTORE_REPLY,
+    "continuations_storage/obstore.py:ObjectStore._check_listing_works": _OBSTORE_REPLY,
     "continuations_storage/files.py:_has_key": _SYSTEM_CALL,
     "continuations_storage/filesystem.py:_make_root": (
         "a file system without new folders, such as /proc; see test_files.py"

@@ -21,7 +21,8 @@ from continuations import (
     StoreError,
 )
 from continuations.cli import main
-from continuations.ledger import fenwick, layout
+from continuations.ledger import layout
+from continuations.ledger.versions import FIRST_TREE
 from tests.hostile import sample_store
 from tests.hostile.editable_store import EditableStore
 from tests.hostile.sample_store import OTHER, RUN
@@ -45,7 +46,7 @@ class TemplateContents:
     def role_of(self, key: str) -> str:
         """Return the role of an object for RUN, "" for none."""
         if key in (
-            layout.version_key(RUN, n) for n in fenwick.chain(len(self.versions), 1)
+            layout.version_key(RUN, n) for n in FIRST_TREE.chain(len(self.versions))
         ):
             return "version"
         if key in self.versions:

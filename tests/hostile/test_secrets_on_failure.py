@@ -80,7 +80,7 @@ def test_secret_check_finds_a_stored_or_printed_secret() -> None:
     )
 
     for text in (
-        keys_and_bodies(store.bodies)[-1],
+        b"".join(keys_and_bodies(store.bodies)),
         error_text(KeyError(LiveObject())).encode(),
     ):
         with pytest.raises(AssertionError):

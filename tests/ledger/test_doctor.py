@@ -26,7 +26,8 @@ from continuations.errors import (
     StaleRun,
     StoreError,
 )
-from continuations.ledger import fenwick, layout
+from continuations.ledger import layout
+from continuations.ledger import versions as versions_module
 from continuations.ledger.decisions import decide
 from continuations.ledger.doctor import check_integrity, repair, with_lost_versions
 from continuations.ledger.versions import Versions
@@ -55,8 +56,11 @@ if TYPE_CHECKING:
 
     from continuations.core.state import RunState
     from continuations.ledger.doctor import IntegrityReport
+    from continuations.ledger.fenwick import Tree
     from continuations.ledger.versions import LoadedVersion
     from continuations_storage.contract import Store
+
+pytestmark = pytest.mark.usefixtures("first_tree")
 
 LENGTH = 13
 
@@ -102,6 +106,10 @@ def damaged_keys(found: IntegrityReport) -> list[str]:
     return sorted(finding.key for finding in found.findings)
 
 
+def tree_from(root: int) -> Tree:
+    return replace(versions_module.FIRST_TREE, root=root)
+
+
 def expected_last_good(
     length: int, bad: set[int], roots: tuple[int, ...] = (1,)
 ) -> int:
@@ -109,7 +117,7 @@ def expected_last_good(
     good = 0
     for number in range(1, length + 1):
         root = max(root for root in roots if root <= number)
-        if not bad & set(fenwick.chain(number, root)):
+        if not bad & set(tree_from(root).chain(number)):
             good = number
     return good
 
@@ -137,7 +145,7 @@ def test_every_damage_of_every_version_is_named(way: str) -> None:
                 stranded = [
                     n
                     for n in range(1, LENGTH + 1)
-                    if number in fenwick.chain(n, 1) and n != number
+                    if number in tree_from(1).chain(n) and n != number
                 ]
                 assert stranded == list(found.versions_without_base)
             await overwrite(store, version_key(number), whole)
@@ -240,10 +248,11 @@ def test_version_of_another_history_is_found_by_its_dependents(number: int) -> N
 
         found = await check_integrity(make_objects(store), RUN)
 
-        children = [n for n in range(1, LENGTH + 1) if fenwick.base(n, 1) == number]
-        through = {n for n in range(1, 14) if set(children) & set(fenwick.chain(n, 1))}
+        tree, numbers = tree_from(1), range(1, LENGTH + 1)
+        children = [n for n in numbers if tree.base(n) == number]
+        through = {n for n in numbers if set(children) & set(tree.chain(n))}
         assert sorted(map(version_key, children)) == damaged_keys(found)
-        assert max(set(range(1, LENGTH + 1)) - through) == found.last_good_number
+        assert max(set(numbers) - through) == found.last_good_number
 
     run_async(scenario())
 
@@ -255,12 +264,14 @@ def test_version_with_an_invalid_root_blocks_no_other_version(root: int) -> None
     async def scenario() -> None:
         store = MemoryStore()
         tables = list(history(4, 7))
+        (number,) = {5, 6} - {*tree_from(1).chain(7)}
         await append_states(store, tables)
-        base = fenwick.base(5, root)
+        base = tree_from(root).base(number)
         header = VersionHeader(
             run_id=RUN,
-            number=5,
+            number=number,
             root=root,
+            from_zero=tree_from(root).from_zero,
             base=base,
             base_digest=object_digest(await store.read(version_key(base)))
             if base
@@ -270,24 +281,26 @@ def test_version_with_an_invalid_root_blocks_no_other_version(root: int) -> None
         )
         before = tables[base - 1] if base else None
         await overwrite(
-            store, version_key(5), encode_version(header, diff(before, tables[4]))
+            store,
+            version_key(number),
+            encode_version(header, diff(before, tables[number - 1])),
         )
 
         found = await check_integrity(make_objects(store), RUN)
 
-        assert ([version_key(5)] if base else []) == damaged_keys(found)
+        assert ([version_key(number)] if base else []) == damaged_keys(found)
         assert (7, True) == (found.last_good_number, found.is_resumable)
 
     run_async(scenario())
 
 
 def test_damage_of_unneeded_versions_does_not_block_the_run() -> None:
-    """Version 8 is a full copy, so damage before it is no problem for the run."""
+    """Version 8 is rebuilt without version 6."""
 
     async def scenario() -> None:
         store = MemoryStore()
         await append_states(store, history(4, 8))
-        await damage_object(store, version_key(5), "zero-filled")
+        await damage_object(store, version_key(6), "zero-filled")
 
         found = await check_integrity(make_objects(store), RUN)
         same = await repair_run(store)
@@ -433,7 +446,7 @@ def test_repair_appends_a_usable_root_and_keeps_damaged_objects() -> None:
         before = await all_objects(store)
 
         repaired = await repair_run(store)
-        assert (8, 8) == (repaired.number, repaired.root)
+        assert (8, tree_from(8)) == (repaired.number, repaired.tree)
         loaded = await Versions(make_objects(store), RUN).load_newest()
         assert repaired.state == loaded.state
         for state in tables[7:]:
@@ -441,7 +454,7 @@ def test_repair_appends_a_usable_root_and_keeps_damaged_objects() -> None:
                 loaded, replace(state, run=repaired.state.run), at=MOMENT
             )
             again = await Versions(make_objects(store), RUN).load_newest()
-            assert (loaded.state, 8) == (again.state, again.root)
+            assert (loaded.state, tree_from(8)) == (again.state, again.tree)
 
         after = await all_objects(store)
         kept = [key for key in before if not key.startswith("waits/")]
@@ -725,7 +738,7 @@ def test_one_of_two_concurrent_repairs_succeeds() -> None:
                 == (await Versions(make_objects(inner), RUN).load_newest()).state
             )
         newest = await Versions(make_objects(inner), RUN).load_newest()
-        assert (4, 4) == (newest.number, newest.root)
+        assert (4, 4) == (newest.number, newest.tree.root)
         shown = {
             key.removeprefix("waits/")
             for key in await all_keys(make_objects(inner), "waits/")

@@ -4,50 +4,71 @@ from __future__ import annotations
 
 import pytest
 
-from continuations.ledger.fenwick import base, chain
+from continuations.ledger.fenwick import Tree
 
 ROOTS = (1, 2, 3, 8, 17, 1000, 4999)
 MAX_NUMBER = 5000
+TREES = [Tree(root, from_zero=zero) for zero in (True, False) for root in ROOTS]
+
+
+@pytest.mark.parametrize(
+    ("number", "below"),
+    [(1, 0), (2, 1), (3, 1), (4, 3), (5, 1), (6, 5), (7, 5), (8, 7), (9, 1), (13, 9)],
+)
+def test_base_counts_from_zero(number: int, below: int) -> None:
+    """Position p is based on position p - lowbit(p), and version 1 has position 0."""
+    assert below == Tree(1).base(number)
 
 
 @pytest.mark.parametrize(
     ("number", "below"),
     [(1, 0), (2, 0), (3, 2), (4, 0), (5, 4), (6, 4), (7, 6), (8, 0), (12, 8)],
 )
-def test_base_is_the_number_minus_its_lowest_bit(number: int, below: int) -> None:
-    assert below == base(number, 1)
+def test_base_in_a_run_of_format_1_is_the_number_minus_its_lowest_bit(
+    number: int, below: int
+) -> None:
+    assert below == Tree(1, from_zero=False).base(number)
 
 
 @pytest.mark.parametrize("root", ROOTS)
-def test_version_is_rebuilt_from_few_objects(root: int) -> None:
+def test_only_the_root_is_a_full_copy(root: int) -> None:
+    tree = Tree(root)
+
+    assert [root] == [n for n in range(root, MAX_NUMBER + 1) if tree.base(n) == 0]
+
+
+@pytest.mark.parametrize("tree", TREES, ids=str)
+def test_version_is_rebuilt_from_few_objects(tree: Tree) -> None:
     """At most log2(n) + 1, counted from the root."""
-    for number in range(root, MAX_NUMBER + 1):
-        assert len(chain(number, root)) <= (number - root + 1).bit_length()
+    for number in range(tree.root, MAX_NUMBER + 1):
+        most = (number - tree.root + 1).bit_length()
+        assert len(tree.chain(number)) <= most
 
 
-@pytest.mark.parametrize("root", ROOTS)
-def test_base_of_the_next_version_is_in_the_chain(root: int) -> None:
-    for number in range(root, MAX_NUMBER + 1):
-        assert base(number + 1, root) in {0, *chain(number, root)}
+@pytest.mark.parametrize("tree", TREES, ids=str)
+def test_base_of_the_next_version_is_in_the_chain(tree: Tree) -> None:
+    for number in range(tree.root, MAX_NUMBER + 1):
+        assert tree.base(number + 1) in {0, *tree.chain(number)}
 
 
-@pytest.mark.parametrize("root", ROOTS)
-def test_chain_ends_at_a_full_copy_and_not_before_its_root(root: int) -> None:
-    for number in range(root, MAX_NUMBER + 1):
-        numbers = chain(number, root)
+@pytest.mark.parametrize("tree", TREES, ids=str)
+def test_chain_ends_at_a_full_copy_and_not_before_its_root(tree: Tree) -> None:
+    for number in range(tree.root, MAX_NUMBER + 1):
+        numbers = tree.chain(number)
         assert number == numbers[0]
-        assert 0 == base(numbers[-1], root)
+        assert 0 == tree.base(numbers[-1])
         assert list(numbers) == sorted(set(numbers), reverse=True)
-        assert numbers[-1] >= root
+        assert numbers[-1] >= tree.root
 
 
-@pytest.mark.parametrize("root", ROOTS)
-def test_root_is_a_full_copy(root: int) -> None:
-    assert (root,) == chain(root, root)
+@pytest.mark.parametrize("tree", TREES, ids=str)
+def test_root_is_a_full_copy(tree: Tree) -> None:
+    assert (tree.root,) == tree.chain(tree.root)
 
 
-@pytest.mark.parametrize("root", ROOTS)
-def test_root_is_the_first_of_its_tree(root: int) -> None:
-    for number in range(root, root + 200):
-        shifted = tuple(n - root + 1 for n in chain(number, root))
-        assert chain(number - root + 1, 1) == shifted
+@pytest.mark.parametrize("tree", TREES, ids=str)
+def test_root_is_the_first_of_its_tree(tree: Tree) -> None:
+    first = Tree(1, from_zero=tree.from_zero)
+    for number in range(tree.root, tree.root + 200):
+        shifted = tuple(n - tree.root + 1 for n in tree.chain(number))
+        assert first.chain(number - tree.root + 1) == shifted

@@ -21,10 +21,12 @@ from continuations.errors import (
     StaleRun,
     StoreUnavailable,
 )
-from continuations.ledger import fenwick, layout
+from continuations.ledger import layout
+from continuations.ledger import versions as versions_module
+from continuations.ledger.fenwick import Tree
 from continuations.ledger.objects import Objects
 from continuations.ledger.versions import Versions
-from continuations.wire.envelope import object_digest
+from continuations.wire.envelope import decode_object, format_number, object_digest
 from continuations.wire.versions import VersionHeader, encode_version
 from continuations_storage import MemoryStore
 from continuations_storage.errors import AlreadyExists, Unavailable
@@ -48,6 +50,9 @@ if TYPE_CHECKING:
     from continuations.core.events import Event
     from continuations.core.state import RunState
     from continuations.ledger.versions import LoadedVersion
+
+
+pytestmark = pytest.mark.usefixtures("first_tree")
 
 
 async def append_all(versions: Versions, tables: Iterable[RunState]) -> LoadedVersion:
@@ -85,7 +90,7 @@ def test_every_version_of_a_long_history_loads_as_it_was_appended(seed: int) -> 
             loaded = await versions.load(number)
 
             # Then it is the state that was appended
-            assert (number, 1) == (loaded.number, loaded.root)
+            assert (number, versions_module.FIRST_TREE) == (loaded.number, loaded.tree)
             assert state == loaded.state
 
         assert len(tables) == (await versions.load_newest()).number
@@ -227,11 +232,13 @@ def test_bytes_and_reads_grow_with_the_logarithm() -> None:
         assert sum(map(len, bodies)) < most
         assert sum(map(len, bodies)) < copies / 8
 
+        # A load reads the chain of a new run first.
+        chains = 1 if versions_module.FIRST_TREE.from_zero else 2
         for number in (1, 2, 3, 255, 256, 383, 399, 400):
             store.operations.clear()
             await Versions(objects, RUN).load(number)
             reads = [each.key for each in store.operations]
-            assert len(reads) == len(set(reads)) <= log2(number) + 1
+            assert len(reads) == len(set(reads)) <= chains * (log2(number) + 1)
             assert {"read"} == {each.verb for each in store.operations}
 
     run_async(scenario())
@@ -460,9 +467,9 @@ async def assert_refused(
     assert everything == {key: await store.read(key) for key in await store.keys("")}
 
 
-@pytest.mark.parametrize("damaged", [4, 6])
+@pytest.mark.parametrize("damaged", range(1, 7))
 def test_version_with_a_missing_base_is_corrupt(damaged: int) -> None:
-    """Version 7 is rebuilt from 7, 6 and 4."""
+    """The versions whose chain has it are corrupt, and no others."""
 
     async def scenario() -> None:
         store = MemoryStore()
@@ -470,10 +477,12 @@ def test_version_with_a_missing_base_is_corrupt(damaged: int) -> None:
         await append_all(Versions(Objects(store), RUN), tables)
         await store.delete(layout.version_key(RUN, damaged))
 
-        await assert_refused(store, RUN, 7, damaged)
-        for number in {1, 2, 3, 5} - ({5} if damaged == 4 else set()):
-            loaded = await Versions(Objects(store), RUN).load(number)
-            assert tables[number - 1] == loaded.state
+        for number in range(1, 8):
+            if damaged in versions_module.FIRST_TREE.chain(number):
+                await assert_refused(store, RUN, number, damaged)
+            else:
+                loaded = await Versions(Objects(store), RUN).load(number)
+                assert tables[number - 1] == loaded.state
 
     run_async(scenario())
 
@@ -485,14 +494,15 @@ def test_error_names_the_missing_base_not_the_whole_version() -> None:
         objects = make_objects()
         await append_all(Versions(objects, RUN), states_with_messages(7))
 
-        # Given no base, 7 needs 6
+        # Given no base, 7 needs one
+        base = versions_module.FIRST_TREE.base(7)
         with pytest.raises(
-            Corrupt, match=r"its base, version 6, is damaged or missing"
+            Corrupt, match=rf"its base, version {base}, is damaged or missing"
         ):
             await Versions(objects, RUN).rebuild(7, {})
 
-        # And 4 is a full copy and needs no base
-        assert 4 == (await Versions(objects, RUN).rebuild(4, {})).number
+        # And 1 is a full copy and needs no base
+        assert 1 == (await Versions(objects, RUN).rebuild(1, {})).number
 
     run_async(scenario())
 
@@ -502,7 +512,8 @@ def test_unneeded_versions_may_be_missing() -> None:
         store = MemoryStore()
         tables = states_with_messages(7)
         await append_all(Versions(Objects(store), RUN), tables)
-        for number in (1, 2, 3, 5):
+        needed = versions_module.FIRST_TREE.chain(7)
+        for number in {1, 2, 3, 4, 5, 6} - {*needed}:
             await store.delete(layout.version_key(RUN, number))
 
         assert tables[6] == (await Versions(Objects(store), RUN).load_newest()).state
@@ -515,9 +526,10 @@ def flip_bit(body: bytes, objects: int) -> bytes:
     return body[:objects] + bytes([body[objects] ^ 4]) + body[objects + 1 :]
 
 
-@pytest.mark.parametrize("damaged", [4, 6, 7])
-def test_damaged_object_is_corrupt_and_kept(damaged: int) -> None:
+@pytest.mark.parametrize("step", [0, 1, 2])
+def test_damaged_object_is_corrupt_and_kept(step: int) -> None:
     """Empty, zeroed, truncated, changed and foreign bodies are found."""
+    damaged = versions_module.FIRST_TREE.chain(7)[step]
 
     async def scenario() -> None:
         store = MemoryStore()
@@ -556,9 +568,8 @@ def test_object_of_another_run_is_corrupt(number: int) -> None:
         )
         await copy_object(store, source, target, overwrite=True)
 
-        await assert_refused(
-            store, "kim-1", max(number, 7 if number > 1 else 1), number
-        )
+        needed = number in versions_module.FIRST_TREE.chain(7)
+        await assert_refused(store, "kim-1", 7 if needed else number, number)
 
     run_async(scenario())
 
@@ -573,14 +584,16 @@ def test_object_of_another_number_is_corrupt(source: int, target: int) -> None:
         keys = layout.version_key(RUN, source), layout.version_key(RUN, target)
         await copy_object(store, *keys, overwrite=True)
 
-        await assert_refused(store, RUN, 7, target)
+        needed = target in versions_module.FIRST_TREE.chain(7)
+        await assert_refused(store, RUN, 7 if needed else target, target)
 
     run_async(scenario())
 
 
-@pytest.mark.parametrize("changed", [4, 6])
-def test_base_of_another_history_is_corrupt(changed: int) -> None:
+@pytest.mark.parametrize("step", [1, 2])
+def test_base_of_another_history_is_corrupt(step: int) -> None:
     """An earlier object of the same run and key is not used."""
+    changed = versions_module.FIRST_TREE.chain(7)[step]
 
     async def scenario() -> None:
         # Given two histories of a run that differ from a version on
@@ -638,16 +651,18 @@ def test_rows_that_do_not_fit_together_are_corrupt() -> None:
 async def write_with_root(
     store: MemoryStore, tables: list[RunState], root: int
 ) -> list[RunState]:
-    """Write a run whose tree of deltas counts from `root`."""
+    """Write a run that has a second tree of deltas from `root` on."""
+    first = versions_module.FIRST_TREE
     states = dict(enumerate(tables, 1))
     digests: dict[int, bytes] = {}
     for number, state in states.items():
-        own = root if number >= root else 1
-        base = fenwick.base(number, own)
+        tree = replace(first, root=root) if number >= root else first
+        base = tree.base(number)
         header = VersionHeader(
             run_id=RUN,
             number=number,
-            root=own,
+            root=tree.root,
+            from_zero=tree.from_zero,
             base=base,
             base_digest=digests.get(base),
             status=state.run.status,
@@ -670,7 +685,7 @@ def test_run_with_a_later_root_loads(root: int) -> None:
         for number, state in enumerate(tables, 1):
             loaded = await Versions(Objects(store), RUN).load(number)
             assert state == loaded.state
-            assert (root if number >= root else 1) == loaded.root
+            assert (root if number >= root else 1) == loaded.tree.root
 
         # And the run goes on
         loaded = await Versions(Objects(store), RUN).load_newest()
@@ -678,7 +693,8 @@ def test_run_with_a_later_root_loads(root: int) -> None:
             state = with_message(loaded.state, f"message {number}")
             await Versions(Objects(store), RUN).append(loaded, state, at=MOMENT)
             loaded = await Versions(Objects(store), RUN).load_newest()
-            assert (number, root, state) == (loaded.number, loaded.root, loaded.state)
+            assert (number, state) == (loaded.number, loaded.state)
+            assert replace(versions_module.FIRST_TREE, root=root) == loaded.tree
 
     run_async(scenario())
 
@@ -735,12 +751,82 @@ def test_base_of_another_tree_is_corrupt() -> None:
         await write_with_root(other, tables, 1)
 
         # When an object of one tree is in the other
-        key = layout.version_key(RUN, 8)
+        needed = replace(versions_module.FIRST_TREE, root=5).chain(11)[1]
+        key = layout.version_key(RUN, needed)
         await store.delete(key)
         await store.create(key, await other.read(key))
 
-        # Then a version with it as its base is corrupt (11 needs it, counted from 5)
-        assert 8 in fenwick.chain(11, 5)
-        await assert_refused(store, RUN, 11, 8)
+        # Then a version with it as its base is corrupt
+        await assert_refused(store, RUN, 11, needed)
+
+    run_async(scenario())
+
+
+def test_base_of_a_tree_that_counts_otherwise_is_corrupt(first_tree: Tree) -> None:
+    """All objects of a chain count from the same position."""
+
+    async def scenario() -> None:
+        # Given two runs over the same states, with version 9 based on 1 and on 8
+        store, other = MemoryStore(), MemoryStore()
+        tables = states_with_messages(12)
+        await append_all(Versions(Objects(store), RUN), tables)
+        switched = replace(first_tree, from_zero=not first_tree.from_zero)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(versions_module, "FIRST_TREE", switched)
+            await append_all(Versions(Objects(other), RUN), tables)
+
+        # When an object of one is in the other
+        needed = first_tree.chain(12)[1]
+        key = layout.version_key(RUN, needed)
+        await store.delete(key)
+        await store.create(key, await other.read(key))
+
+        # Then a version with it as its base is corrupt
+        await assert_refused(store, RUN, 12, needed)
+
+    run_async(scenario())
+
+
+def test_run_keeps_the_format_that_it_began_with(first_tree: Tree) -> None:
+    """A release that began a run in format 1 can take it over again."""
+
+    async def scenario() -> None:
+        store = MemoryStore()
+        loaded = await append_all(
+            Versions(Objects(store), RUN), states_with_messages(3)
+        )
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(versions_module, "FIRST_TREE", Tree(1))
+            for number in range(4, 20):
+                state = with_message(loaded.state, f"message {number}")
+                await Versions(Objects(store), RUN).append(loaded, state, at=MOMENT)
+                loaded = await Versions(Objects(store), RUN).load_newest()
+            await Versions(Objects(store), RUN).append_root(
+                20, loaded.state, loaded.tree, at=MOMENT
+            )
+
+        bodies = [await store.read(key) for key in await store.keys("")]
+        assert 20 == len(bodies)
+        expected = 2 if first_tree.from_zero else 1
+        assert {expected} == {format_number(body) for body in bodies}
+
+    run_async(scenario())
+
+
+def test_long_input_is_stored_once(first_tree: Tree) -> None:
+    """In a new run, no later version repeats the input."""
+
+    async def scenario() -> None:
+        store = MemoryStore()
+        tables = [with_message(make_state(), "a long input")]
+        for number in range(1, 40):
+            tables.append(with_message(tables[-1], f"message {number}"))
+        await append_all(Versions(Objects(store), RUN), tables)
+
+        copies = 0
+        for number in range(1, 41):
+            data = await store.read(layout.version_key(RUN, number))
+            copies += "a long input" in str(decode_object(data, "it").body)
+        assert copies == (1 if first_tree.from_zero else 6)
 
     run_async(scenario())

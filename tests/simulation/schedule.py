@@ -7,7 +7,10 @@ import random
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
+from continuations.ledger import versions
+from continuations.ledger.fenwick import Tree
 from continuations.wire.fields import to_milliseconds
 from tests.simulation import actors
 from tests.simulation.actors import Actor
@@ -68,7 +71,7 @@ def run(
     """
     allowed = FAULT_KINDS if fault_kinds is None else fault_kinds
     environment = SimEnvironment(seed, FaultSchedule(seed, allowed, excluded))
-    with _garbage_collection_paused():
+    with _garbage_collection_paused(), runs_begin_with_tree_of(seed):
         rng = random.Random(f"{seed}/cast")  # noqa: S311 - not for secrets
         actor_names = draw_actors(environment, rng)
         environment.loop.run_until_idle()
@@ -89,6 +92,17 @@ def run(
         fault_kinds=fault_kinds,
         excluded=excluded,
     )
+
+
+@contextmanager
+def runs_begin_with_tree_of(seed: int) -> Generator[None]:
+    """Let the runs of every third schedule have the tree of deltas of format 1.
+
+    They stand for runs that an earlier release began.
+    """
+    tree = Tree(1, from_zero=seed % 3 != 0)
+    with mock.patch.object(versions, "FIRST_TREE", tree):
+        yield
 
 
 @contextmanager

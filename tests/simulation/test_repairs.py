@@ -18,7 +18,12 @@ from tests.simulation.evidence import Evidence
 from tests.simulation.fault_schedule import FAULT_KINDS, FaultSchedule
 from tests.simulation.laws import LAWS, broken_laws
 from tests.simulation.laws_of_decisions import effects_of
-from tests.simulation.schedule import HORIZON_SECONDS, draw_actors, sweep_until_idle
+from tests.simulation.schedule import (
+    HORIZON_SECONDS,
+    draw_actors,
+    runs_begin_with_tree_of,
+    sweep_until_idle,
+)
 from tests.simulation.sim_environment import SimEnvironment
 from tests.simulation.virtual_loop import NO_PROCESS
 
@@ -105,6 +110,11 @@ def _is_after_repair(effect: Effect) -> bool:
 
 def run_damaged_schedule(seed: int) -> Evidence:
     """Run a schedule in which versions of one run are damaged, once."""
+    with runs_begin_with_tree_of(seed):
+        return _run_damaged_schedule(seed)
+
+
+def _run_damaged_schedule(seed: int) -> Evidence:
     faults = FaultSchedule(seed, FAULT_KINDS, frozenset())
     environment = SimEnvironment(seed, faults)
     environment.expected_errors = (Corrupt,)

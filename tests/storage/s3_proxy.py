@@ -20,7 +20,7 @@ import threading
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from email.utils import formatdate
+from email.utils import format_datetime, formatdate
 from hashlib import md5
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socket import SHUT_RDWR
@@ -31,6 +31,7 @@ from xml.sax.saxutils import escape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from datetime import datetime
     from types import TracebackType
     from typing import Self, TypeAlias
 
@@ -203,16 +204,21 @@ def _late(real: Reply, seconds: float) -> Reply:
 class FakeS3:
     """A small S3 with one bucket of any name, with or without put-if-absent.
 
-    Its clock is fixed, or with `has_clock` that of this machine.
+    Its clock is fixed, with `has_clock` that of this machine, or the function `now`.
     """
 
     def __init__(
-        self, *, honors_conditions: bool = True, has_clock: bool = False
+        self,
+        *,
+        honors_conditions: bool = True,
+        has_clock: bool = False,
+        now: Callable[[], datetime] | None = None,
     ) -> None:
         self.bodies: dict[str, bytes] = {}
         self.metadata: dict[str, dict[str, str]] = {}
         self._honors_conditions = honors_conditions
         self._has_clock = has_clock
+        self._now = now
         self._lock = threading.Lock()
 
     def handle(self, request: Request) -> Reply:
@@ -222,6 +228,8 @@ class FakeS3:
         return replace(reply, headers={"Date": self._date(), **reply.headers})
 
     def _date(self) -> str:
+        if self._now is not None:
+            return format_datetime(self._now(), usegmt=True)
         return formatdate(usegmt=True) if self._has_clock else SERVER_DATE
 
     def _handle(self, request: Request) -> Reply:
@@ -259,17 +267,18 @@ class FakeS3:
 
     def _list(self, request: Request) -> Reply:
         most = int(request.query_parameter("max-keys", "1000"))
-        start, after = (
-            request.query_parameter("prefix"),
-            request.query_parameter("start-after"),
-        )
-        found = [
-            _listed(key, self.bodies[key])
-            for key in sorted(self.bodies)
-            if key.startswith(start) and key > after
+        start = request.query_parameter("prefix")
+        after = request.query_parameter("continuation-token")
+        after = after or request.query_parameter("start-after")
+        keys = [
+            key for key in sorted(self.bodies) if key.startswith(start) and key > after
         ]
-        more = str(len(found) > most).lower()
-        listed = f"<IsTruncated>{more}</IsTruncated>{''.join(found[:most])}"
+        found = [_listed(key, self.bodies[key]) for key in keys[:most]]
+        more = str(len(keys) > most).lower()
+        listed = f"<IsTruncated>{more}</IsTruncated>{''.join(found)}"
+        if len(keys) > most:
+            token = escape(keys[most - 1])
+            listed += f"<NextContinuationToken>{token}</NextContinuationToken>"
         return Reply(body=f"<ListBucketResult>{listed}</ListBucketResult>".encode())
 
 

@@ -10,9 +10,15 @@ import pytest
 
 from continuations.errors import Corrupt, FormatError
 from continuations.wire import envelope, formats
-from continuations.wire.envelope import decode_object, encode_object, format_number
+from continuations.wire.envelope import (
+    decode_object,
+    encode_object,
+    format_number,
+    object_digest,
+)
 from continuations.wire.fields import FieldReader
 from continuations.wire.formats import (
+    BINARY,
     FLAG,
     JSON_OBJECT_TEXT,
     JSON_TEXT,
@@ -37,8 +43,15 @@ NAME = "runs/r1/v/9999999998"
 MOMENT = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
 
 VERSION = version_with_changed_logs()
+DIGEST_BYTES = 16
 OLD = encode_version(VERSION.header, VERSION.delta)
 NEW = encode_version(replace(VERSION.header, from_zero=True), VERSION.delta)
+
+
+def as_format_1(data: bytes) -> bytes:
+    """Return the object with the number of format 1 and the right digest."""
+    changed = data[:4] + (1).to_bytes(2, "big") + data[6:-DIGEST_BYTES]
+    return changed + object_digest(changed)
 
 
 # Writing --------------------------------------------------------------------
@@ -129,6 +142,21 @@ def test_lowest_format_accepts_values_of_a_wrong_type(
     assert 1 == lowest_format({"kind": "version"}, body)
 
 
+# Bodies ---------------------------------------------------------------------
+
+
+def test_body_of_format_2_is_compressed_with_the_dictionary() -> None:
+    """It is smaller, and an object of format 1 never needs the dictionary."""
+    assert (1, 2) == (OLD[6], NEW[6])
+    assert len(NEW) < len(OLD) - 100
+    assert decode_object(OLD, NAME).body == decode_object(NEW, NAME).body
+
+
+def test_dictionary_in_an_object_of_format_1_is_rejected() -> None:
+    with pytest.raises(Corrupt, match="its envelope is invalid"):
+        decode_object(as_format_1(NEW), NAME)
+
+
 # Reading --------------------------------------------------------------------
 
 
@@ -149,9 +177,8 @@ def test_release_that_knows_format_1_refuses_format_2_by_number(
 @pytest.mark.parametrize("read", [decode_header, decode_version])
 def test_new_field_in_an_object_of_an_older_format_is_rejected(read: Any) -> None:
     """No release writes such an object, and an older one reads it differently."""
-    body = bytearray(NEW[: -len(envelope.object_digest(b""))])
-    body[4:6] = (1).to_bytes(2, "big")
-    forged = bytes(body) + envelope.object_digest(bytes(body))
+    small: dict[str, object] = {"kind": "version", "run": "r1", "from_zero": True}
+    forged = as_format_1(encode_object(small, {}))
 
     with pytest.raises(FormatError, match="format 1 and fields of format 2"):
         read(forged, NAME)
@@ -180,6 +207,7 @@ _VALUES: dict[str, tuple[Codec, object, object]] = {
     "texts": (TEXTS, ("a", "b"), ()),
     "flag": (FLAG, True, False),
     "number": (NUMBER, 7, 0),
+    "binary": (BINARY, b"x", None),
     "time": (TIME, MOMENT, None),
     "json": (JSON_TEXT, "[1]", None),
     "json object": (JSON_OBJECT_TEXT, '{"a":1}', None),

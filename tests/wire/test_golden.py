@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import pytest
 
 from continuations.wire.continuation import Continuation
+from continuations.wire.dictionary import DICTIONARY
 from continuations.wire.envelope import (
     decode_object,
     decode_object_header,
@@ -95,10 +97,18 @@ def test_every_kind_of_object_has_golden_files() -> None:
     assert GOLDEN == sorted(path.stem for path in FOLDER.glob("*.json"))
 
 
-def test_golden_files_use_both_codecs() -> None:
+def test_golden_files_use_every_codec() -> None:
     codecs = {(FOLDER / f"{name}.bin").read_bytes()[6] for name in GOLDEN}
 
-    assert {0, 1} == codecs
+    assert {0, 1, 2} == codecs
+
+
+def test_dictionary_of_format_2_never_changes() -> None:
+    """Stored bodies can only be read with the same bytes."""
+    assert (
+        "c0107b194189971b30e06808bae29b553c86da68a6e628c0c51798f727730bc8"
+        == sha256(DICTIONARY).hexdigest()
+    )
 
 
 def test_write_missing_never_overwrites_a_file(tmp_path: Path) -> None:

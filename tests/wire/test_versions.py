@@ -18,7 +18,7 @@ from continuations.core.messages import Message, user_message
 from continuations.core.run import ENDED_STATUSES, RUN_STATUSES, RunRow
 from continuations.core.state import ROOT_FRAME_ID, RunState
 from continuations.errors import Corrupt, FormatError
-from continuations.ledger import fenwick
+from continuations.ledger.fenwick import Tree
 from continuations.wire.continuation import Continuation
 from continuations.wire.envelope import encode_object
 from continuations.wire.versions import (
@@ -193,9 +193,9 @@ def test_check_state_names_the_version_with_invalid_rows() -> None:
 class InMemoryVersions:
     """Versions in memory, written and read as `ledger.versions` does."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, from_zero: bool = True) -> None:
         self.objects: dict[int, bytes] = {}
-        self.root = 1
+        self.tree = Tree(1, from_zero=from_zero)
 
     @property
     def newest(self) -> int:
@@ -204,11 +204,12 @@ class InMemoryVersions:
     def append(self, steps: dict[int, RunState], state: RunState) -> None:
         """Write the next version as a delta from one of the known states."""
         number = self.newest + 1
-        base = fenwick.base(number, self.root)
+        base = self.tree.base(number)
         header = VersionHeader(
             run_id=state.run.id,
             number=number,
-            root=self.root,
+            root=self.tree.root,
+            from_zero=self.tree.from_zero,
             base=base,
             base_digest=None,
             status=state.run.status,
@@ -219,14 +220,15 @@ class InMemoryVersions:
 
     def load(self, number: int) -> dict[int, RunState]:
         """Return a version and all versions that it was rebuilt from."""
-        root = decode_header(self.objects[number], NAME).root
+        header = decode_header(self.objects[number], NAME)
+        tree = Tree(header.root, header.from_zero)
         state: RunState | None = None
         steps: dict[int, RunState] = {}
-        for n in reversed(fenwick.chain(number, root)):
+        for n in reversed(tree.chain(number)):
             version = decode_version(
                 self.objects[n], NAME, state.run if state else None
             )
-            assert fenwick.base(n, root) == version.header.base
+            assert tree.base(n) == version.header.base
             state = rebuild_state(state, version.delta, NAME)
             steps[n] = state
         check_state(steps[number], NAME)
@@ -257,7 +259,7 @@ def assert_same_state(expected: RunState, actual: RunState) -> None:
 def test_every_version_is_rebuilt_from_its_chain(choices: list[int], seed: int) -> None:
     """A state rebuilt from deltas equals its full copy, whatever happened before."""
     rng = random.Random(seed)  # noqa: S311 - a schedule, not a secret
-    ledger = InMemoryVersions()
+    ledger = InMemoryVersions(from_zero=rng.random() < 0.5)
     copies: dict[int, bytes] = {}
     steps: dict[int, RunState] = {}
 
@@ -269,11 +271,11 @@ def test_every_version_is_rebuilt_from_its_chain(choices: list[int], seed: int) 
             state = with_rewritten_logs(state, rng)
         if rng.random() < 0.1:
             # A repair starts a new root, from which the tree is counted.
-            ledger.root = ledger.newest + 1
+            ledger.tree = replace(ledger.tree, root=ledger.newest + 1)
         ledger.append(steps, state)
         number = ledger.newest
         copies[number] = Continuation(state).to_bytes()
-        kept = fenwick.chain(number, ledger.root)
+        kept = ledger.tree.chain(number)
         steps = {n: steps[n] for n in kept if n in steps} | {number: state}
         if rng.random() < 0.3:
             # Another process takes over and knows only the versions that it read.
@@ -294,9 +296,12 @@ def base_run_row(data: bytes) -> RunRow | None:
     return new_state().run if decode_header(data, NAME).base else None
 
 
-def test_long_run_needs_a_logarithmic_number_of_reads_and_copies() -> None:
+@pytest.mark.parametrize("from_zero", [True, False])
+def test_long_run_needs_a_logarithmic_number_of_reads_and_copies(
+    *, from_zero: bool
+) -> None:
     """At most log2(n) + 1 objects are read, and a message is in at most as many."""
-    ledger = InMemoryVersions()
+    ledger = InMemoryVersions(from_zero=from_zero)
     steps: dict[int, RunState] = {}
     state = new_state()
     for number in range(1, 257):
@@ -304,7 +309,7 @@ def test_long_run_needs_a_logarithmic_number_of_reads_and_copies() -> None:
         draft.append(ROOT_FRAME_ID, user_message(f"<{number}>" + "x" * 250))
         state = draft.to_run_state()
         ledger.append(steps, state)
-        kept = fenwick.chain(number, 1)
+        kept = ledger.tree.chain(number)
         steps = {n: steps[n] for n in kept if n in steps} | {number: state}
 
     assert max(len(ledger.load(number)) for number in ledger.objects) <= 9

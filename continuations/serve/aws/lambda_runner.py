@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, cast
 
 from continuations.engine.async_runner import AsyncRunner
-from continuations.engine.loading import load_object
+from continuations.engine.loading import load_or_call
 from continuations.engine.outcomes import Suspended
 from continuations.errors import ContinuationsError, InvalidInput
 from continuations.serve.option_checks import check_callable, check_seconds
@@ -41,7 +41,6 @@ __all__ = [
     "LambdaRunner",
     "RunnerOptions",
     "TimeLeft",
-    "load_or_call",
 ]
 
 _log = logging.getLogger(__name__)
@@ -95,18 +94,6 @@ class TimeLeft:
     def is_short(self) -> bool:
         """Return whether nothing new may begin."""
         return self._remaining() <= self._margin
-
-
-def load_or_call(source: str | Callable[[], Any]) -> Any:
-    """Return the object named `module:name`, or the result of a function.
-
-    An object that is callable is called without arguments.
-
-    Raises:
-        InvalidInput: There is no such module or name, or importing it failed.
-    """
-    loaded = load_object(source) if isinstance(source, str) else source
-    return loaded() if callable(loaded) else loaded
 
 
 class LambdaRunner(AsyncRunner):

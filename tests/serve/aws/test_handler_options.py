@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from continuations.engine.loading import load_or_call
 from continuations.errors import InvalidInput
 from continuations.serve.aws.dispatch import InvokeDispatcher, SqsDispatcher, WakeFailed
-from continuations.serve.aws.lambda_runner import TimeLeft, load_or_call
+from continuations.serve.aws.lambda_runner import TimeLeft
 from continuations.serve.aws_lambda import handler
 
 if TYPE_CHECKING:

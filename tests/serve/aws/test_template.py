@@ -144,7 +144,7 @@ def test_handler_and_agents_of_the_template_can_be_imported() -> None:
     code = (
         f"import {module}, sys; assert callable({module}.{name})\n"
         "assert not {'agents', 'openai', 'boto3', 'pydantic'} & set(sys.modules)\n"
-        "from continuations.serve.aws.lambda_runner import load_or_call\n"
+        "from continuations.engine.loading import load_or_call\n"
         f"assert load_or_call({agents!r}).name == 'hr'\n"
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from continuations.core import reducer, transcript
+from continuations.core import reducer
 from continuations.core.actions import AskModel, RunTool
 from continuations.core.calls import Started
 from continuations.core.events import (
@@ -22,6 +22,7 @@ from continuations.core.plan import plan
 from continuations.core.reducer import advance
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.state import ROOT_FRAME_ID
+from continuations.core.transcript import TranscriptCheck
 from continuations.engine import inbox_messages as inbox_reader
 from continuations.engine.arrival_reducer import ArrivalReducer
 from continuations.engine.journal import StoreJournal
@@ -46,7 +47,7 @@ from tests.simulation.laws_of_runs import (
 from tests.simulation.mutants.mutant import mutant, mutants_in, patch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Callable, Coroutine
     from typing import Any
 
     from continuations.authoring.context import ToolContext
@@ -55,7 +56,6 @@ if TYPE_CHECKING:
     from continuations.core.draft import Draft
     from continuations.core.events import Event
     from continuations.core.frames import FrameRow
-    from continuations.core.messages import Message
     from continuations.core.state import RunState
     from continuations.wire.records import CancelRequest, InboxMessage
     from tests.simulation.mutants.mutant import Patches
@@ -236,11 +236,11 @@ def fence_never_grows() -> Patches:
 
 
 def _transcripts_unchecked() -> Patches:
-    def find_violation(messages: Sequence[Message]) -> str | None:
-        del messages
+    def violation_at_end(self: TranscriptCheck) -> str | None:
+        del self
         return None
 
-    yield patch(transcript.find_violation, find_violation)
+    yield patch(TranscriptCheck.violation_at_end, violation_at_end)
 
 
 @mutant(

@@ -29,6 +29,7 @@ from tests.simulation.laws_of_effects import (
 from tests.simulation.laws_of_endings import no_run_stranded
 from tests.simulation.laws_of_runs import (
     each_message_once,
+    no_foreign_errors,
     notified_after_commit,
     versions_are_linear,
 )
@@ -115,6 +116,37 @@ def stale_worker_takes_the_next_number() -> Patches:
             return await append_to(previous, state)
         except StaleRun:
             return await append_to(await self.load_newest(), state)
+
+    yield patch(Versions.append, append)
+
+
+@mutant(
+    "A run that began with format 1 goes on with the tree of new runs.",
+    breaks=(no_foreign_errors, no_run_stranded),
+)
+def a_run_changes_its_tree() -> Patches:
+    original = Versions.append
+
+    async def append(
+        self: Versions,
+        previous: LoadedVersion | None,
+        state: RunState,
+        *,
+        at: datetime,
+        marker_keys: tuple[str, ...] = (),
+        may_be_stored: bool = False,
+    ) -> LoadedVersion:
+        if previous is not None:
+            tree = replace(previous.tree, from_zero=True)
+            previous = replace(previous, tree=tree)
+        return await original(
+            self,
+            previous,
+            state,
+            at=at,
+            marker_keys=marker_keys,
+            may_be_stored=may_be_stored,
+        )
 
     yield patch(Versions.append, append)
 

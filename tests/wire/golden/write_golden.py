@@ -305,6 +305,7 @@ def golden_objects() -> dict[str, GoldenObject]:
         ("version-full", make_version(None, state_with_call_in(Started()))),
         ("version-delta", version_with_changed_logs()),
         ("version-from-zero", counted_from_zero(version_with_changed_logs())),
+        ("version-waiting", counted_from_zero(make_version(None, waiting()))),
     ):
         data = encode_version(made_version.header, made_version.delta)
         objects[name] = GoldenObject(data, made_version)
@@ -360,7 +361,7 @@ FORMAT_1_NAMES: dict[type, tuple[str, dict[str, str | None]]] = {
     Waiting: ("Waiting", {"wait_id": "wait"}),
     Nested: ("Nested", {"frame_id": "frame"}),
     Unknown: ("Unknown", {"wait_id": "wait", "verify_tried": "checked"}),
-    MessageLog: ("Log", {}),
+    MessageLog: ("Log", {"_check": None}),
     Delta: ("Delta", {"removed_ids": "gone"}),
     LogDelta: ("LogDelta", {"keep_count": "keep", "added": "add"}),
     VersionObject: ("VersionObject", {"digest": None}),

@@ -1,0 +1,94 @@
+"""`--json` of every command prints one JSON value of the documented forms."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from continuations.cli.program import program
+from tests.cli.command_line import RUNNERS
+from tests.present.schema_check import assert_matches_schema
+
+if TYPE_CHECKING:
+    from continuations import Runner
+    from tests.cli.command_line import CommandLine, CommandResult
+
+APP = f"{RUNNERS}:boss"
+
+
+def value_of(result: CommandResult) -> Any:
+    """Return the JSON value of a command's output, which is one line of ASCII."""
+    [line] = result.lines
+    assert line.isascii()
+    return json.loads(line)
+
+
+def test_every_command_but_completion_has_the_option() -> None:
+    from typer.main import get_command  # noqa: PLC0415 - only this test reads the tree
+
+    root: Any = get_command(program)
+    without = [
+        name
+        for name, command in root.commands.items()
+        if all("--json" not in each.opts for each in command.params)
+    ]
+
+    assert ["completion"] == without
+
+
+def test_start_decide_and_resume_print_forms(cli: CommandLine) -> None:
+    started = value_of(cli.start(APP, "--json"))
+    decided = value_of(cli("approve", cli.single_wait_id(), "--json"))
+    resumed = value_of(cli("resume", "j1", "--app", APP, "--json"))
+
+    assert_matches_schema("outcome", started)
+    assert_matches_schema("decision", decided)
+    assert_matches_schema("outcome", resumed)
+    assert ("suspended", "finished") == (started["status"], resumed["status"])
+    assert ("approve", "kim") == (decided["kind"], decided["by"])
+
+
+@pytest.mark.parametrize(
+    ("command", "kind"), [(("deny",), "deny"), (("answer", "5"), "answer")]
+)
+def test_other_decisions_print_a_decision(
+    cli: CommandLine, command: tuple[str, ...], kind: str
+) -> None:
+    cli.start(APP)
+    name, *value = command
+
+    decided = value_of(cli(name, cli.single_wait_id(), *value, "--json"))
+
+    assert_matches_schema("decision", decided)
+    assert kind == decided["kind"]
+
+
+def test_sweep_send_and_cancel_print_forms(cli: CommandLine, runner: Runner) -> None:
+    runner.start("go", run_id="j1", work=False)
+
+    swept = value_of(cli("sweep", "--app", APP, "--json"))
+    sent = value_of(cli("send", "j1", "And Lee?", "--json"))
+    cancelled = value_of(cli("cancel", "j1", "--json"))
+
+    assert_matches_schema("sweep_result", swept)
+    assert_matches_schema("sent_message", sent)
+    assert_matches_schema("run", cancelled)
+    assert ("suspended", 1) == (swept["resumed"][0]["status"], sent["number"])
+    assert "cancelled" == cancelled["status"]
+
+
+def test_cancel_of_an_ended_run_prints_it_and_exits_with_1(cli: CommandLine) -> None:
+    cli("start", "go", "--run-id", "j1", "--app", f"{RUNNERS}:telling")
+
+    done = cli("cancel", "j1", "--json")
+
+    assert (1, "finished") == (done.exit_code, value_of(done)["status"])
+
+
+def test_error_is_text_on_standard_error(cli: CommandLine) -> None:
+    done = cli("resume", "nothing", "--app", APP, "--json")
+
+    assert (5, "") == (done.exit_code, done.out)
+    assert done.err.startswith("RunNotFound: ")

@@ -1,0 +1,99 @@
+"""The options of `start`, `resume` and `sweep`, and the command `send`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cli.command_line import RUNNERS
+
+if TYPE_CHECKING:
+    from continuations import Runner
+    from tests.cli.command_line import CommandLine
+
+TELLING = f"{RUNNERS}:telling"
+
+
+def told(runner: Runner) -> str:
+    """Return the result of the tool `tell` of run `j1`."""
+    messages = runner.look("j1").root.messages
+    [text] = [str(each["content"]) for each in messages if each["role"] == "tool"]
+    return text
+
+
+def test_start_without_work_stores_the_run_for_a_sweep(cli: CommandLine) -> None:
+    stored = cli.start(TELLING, "--no-work")
+    swept = cli("sweep", "--app", TELLING)
+
+    assert (0, "Suspended") == (stored.exit_code, stored.lines[0])
+    assert "next: continuations resume j1" in stored.lines
+    assert "Finished" in swept.lines
+
+
+@pytest.mark.parametrize(
+    ("context", "expected"), [("make_context", "'made'"), ("number", "5")]
+)
+@pytest.mark.parametrize("command", ["start", "resume", "sweep"])
+def test_context_reaches_the_tools(
+    cli: CommandLine, runner: Runner, command: str, context: str, expected: str
+) -> None:
+    option = ("--context", f"{RUNNERS}:{context}")
+    if command == "start":
+        cli.start(TELLING, *option)
+    else:
+        cli.start(TELLING, "--no-work")
+        run = ("j1",) if command == "resume" else ()
+        cli(command, *run, "--app", TELLING, *option)
+
+    assert f"the context is {expected}" == told(runner)
+
+
+def test_context_that_cannot_be_loaded_is_a_usage_error(cli: CommandLine) -> None:
+    done = cli.start(TELLING, "--context", "nowhere_written:thing")
+
+    assert (2, "") == (done.exit_code, done.out)
+    assert done.err.startswith("Error: --context: cannot load ")
+
+
+@pytest.mark.parametrize("option", ["--max-requests", "--max-tokens"])
+def test_budget_ends_the_run(cli: CommandLine, option: str, runner: Runner) -> None:
+    done = cli.start(TELLING, option, "1")
+
+    budget = runner.look("j1").run_state.run.budget
+    assert budget is not None
+    assert 1 in (budget.requests, budget.tokens)
+    assert (option == "--max-requests") == (1 == done.exit_code)
+
+
+def test_budget_of_zero_is_a_usage_error(cli: CommandLine) -> None:
+    assert 2 == cli.start(TELLING, "--max-requests", "0").exit_code
+
+
+def test_start_without_id_names_the_new_run(cli: CommandLine) -> None:
+    first = cli("start", "go", "--app", TELLING)
+    second = cli("start", "go", "--app", TELLING)
+
+    assert ("Finished", "Finished") == (first.lines[0], second.lines[0])
+    assert first.lines[1] != second.lines[1]
+
+
+def test_message_is_recorded_and_read(cli: CommandLine, runner: Runner) -> None:
+    cli.start(TELLING, "--no-work")
+
+    sent = cli("send", "j1", "Be brief.")
+
+    assert ["j1: message 1 is recorded", "next: continuations resume j1"] == sent.lines
+    cli("resume", "j1", "--app", TELLING)
+    texts = [each.get("content") for each in runner.look("j1").root.messages]
+    assert "Be brief." in texts
+
+
+def test_message_to_a_wait_or_an_ended_run_is_refused(cli: CommandLine) -> None:
+    cli.start(f"{RUNNERS}:boss")
+    to_wait = cli("send", cli.single_wait_id(), "Hello")
+    cli("cancel", "j1")
+    to_ended = cli("send", "j1", "Hello")
+
+    assert (2, True) == (to_wait.exit_code, "is the id of a wait" in to_wait.err)
+    assert (5, True) == (to_ended.exit_code, "does not accept" in to_ended.err)

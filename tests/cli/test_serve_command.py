@@ -1,0 +1,116 @@
+"""`serve`: the worker loop in a process, alone or beside the HTTP API."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import sys
+import urllib.request
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cli.command_line import RUNNERS
+from tests.cli.test_interruption import INTERRUPTIBLE_PROGRAM
+from tests.run_environment import wait_until
+
+if TYPE_CHECKING:
+    from continuations import Runner
+    from tests.cli.command_line import CommandLine
+
+TELLING = f"{RUNNERS}:telling"
+
+
+def is_finished(runner: Runner) -> bool:
+    """Return whether run `j1` has ended."""
+    return runner.look("j1").status == "finished"
+
+
+def free_port() -> int:
+    """Return a port that is not in use."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        port: int = server.getsockname()[1]
+        return port
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_loop_works_until_a_signal(
+    cli: CommandLine, runner: Runner, number: signal.Signals
+) -> None:
+    cli.start(TELLING, "--no-work")
+    process = cli.start_process(
+        *("serve", "--app", TELLING, "--interval", "0.05"),
+        *("--context", f"{RUNNERS}:number"),
+        program=("-c", INTERRUPTIBLE_PROGRAM),
+    )
+    wait_until(lambda: is_finished(runner))
+
+    process.send_signal(number)
+    out, _ = process.communicate(timeout=60)
+
+    assert (0, "") == (process.returncode, out)
+    messages = runner.look("j1").root.messages
+    assert "the context is 5" in [each.get("content") for each in messages]
+
+
+def test_http_api_is_served_beside_the_loop(cli: CommandLine, runner: Runner) -> None:
+    # Given an application with a verifier, and a stored run
+    cli.write_file(
+        "verify_written.py",
+        "def verify(request):\n    return request.headers.get('x-user')\n",
+    )
+    cli.start(TELLING, "--no-work")
+    port = free_port()
+    process = cli.start_process(
+        *("serve", "--app", TELLING, "--interval", "0.05", "--json"),
+        *("--http", str(port), "--verify", "verify_written:verify"),
+    )
+    wait_until(lambda: is_finished(runner))
+
+    # When a client asks for the run, and the server gets one SIGTERM
+    url = f"http://127.0.0.1:{port}/runs/j1"
+    request = urllib.request.Request(url, headers={"x-user": "kim"})
+    with urllib.request.urlopen(request, timeout=10) as response:  # noqa: S310 - http
+        run = json.load(response)
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=60)
+
+    # Then the run is shown, and the exit code is 0; the log is JSON
+    assert ("finished", 0) == (run["status"], process.returncode)
+    assert all(json.loads(line)["level"] for line in err.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (("--verify", "app:verify"), "--verify and --links need --http"),
+        (("--http", "localhost"), "--http must be PORT or HOST:PORT"),
+        (("--http", "1:70000"), "--http must be PORT or HOST:PORT"),
+        (("--http", "8000", "--verify", "nowhere_written:f"), "--verify: cannot load"),
+    ],
+)
+def test_invalid_option_is_a_usage_error(
+    cli: CommandLine, options: tuple[str, ...], expected: str
+) -> None:
+    done = cli("serve", "--app", TELLING, *options)
+
+    assert (2, "", True) == (done.exit_code, done.out, expected in done.err)
+
+
+def test_invalid_interval_is_an_error(cli: CommandLine) -> None:
+    done = cli("serve", "--app", TELLING, "--interval", "0")
+
+    assert (5, True) == (done.exit_code, "interval must be" in done.err)
+
+
+def test_missing_uvicorn_is_named(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+
+    done = cli("serve", "--app", TELLING, "--http", "8000")
+
+    assert (2, "") == (done.exit_code, done.out)
+    assert "pip install 'continuations[web]' uvicorn" in done.err
