@@ -264,7 +264,7 @@ def test_agent_tool_can_need_approval() -> None:
     "period", [1e12, 1e300, float("inf"), timedelta(days=3651), timedelta.max]
 )
 def test_period_that_no_clock_can_add_is_refused(option: str, period: Any) -> None:
-    """It would raise when the call is examined, in every process that resumes the run."""
+    """It would raise when the call is examined, in every process."""
     with pytest.raises(InvalidInput, match=f"{option} must be .* at most 3650 days"):
         ApprovalPolicy(**{option: period})
 

@@ -72,7 +72,7 @@ def starters_die_late() -> Patches:
 
     async def append(
         self: Versions,
-        base: LoadedVersion | None,
+        previous: LoadedVersion | None,
         state: RunState,
         *,
         at: datetime,
@@ -80,12 +80,12 @@ def starters_die_late() -> Patches:
         may_be_stored: bool = False,
     ) -> LoadedVersion:
         process = current_process()
-        is_late = base is None and process.name == "starter"
+        is_late = previous is None and process.name == "starter"
         if is_late:
             await asyncio.sleep(100)
         made = await original(
             self,
-            base,
+            previous,
             state,
             at=at,
             marker_keys=marker_keys,
