@@ -47,6 +47,7 @@ EXCUSED_LAWS = {
     "ended_by_its_decision": "a wait that only lost versions had is gone",
     "cancelled_with_its_run": "the doctor closes waits and opens new ones",
     "notified_after_commit": "the wait is lost while a process is about to notify",
+    "only_able_workers_postpone": "damage is found before the clock is checked",
 }
 
 
