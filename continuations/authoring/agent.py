@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from continuations.authoring import agent_options, callables
 from continuations.authoring.subagent import AgentTool
 from continuations.authoring.tool import Tool
 from continuations.authoring.tool_protocol import is_tool
@@ -16,15 +16,15 @@ from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
     from continuations.authoring.approval import ApprovalPolicy, Condition
+    from continuations.authoring.base_tool import EnabledCondition
     from continuations.authoring.output_spec import OutputSpec
-    from continuations.authoring.tool_protocol import ToolProtocol
+    from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
     from continuations.core.model_protocol import Model, OutputSchema
 
 ToolLike: TypeAlias = "ToolProtocol | Agent | Callable[..., Any]"
 ToolsOption: TypeAlias = "Sequence[ToolLike] | Callable[[], Sequence[ToolLike]]"
-
-# Larger than any conversation needs. The stored format can hold each smaller number.
-_MAX_TURNS = 1_000_000_000
+# The input is the text of the task, or the chat messages that `start` was given.
+InstructionsFunction: TypeAlias = "Callable[[Any, Any], str | Awaitable[str]]"
 
 
 class Agent:
@@ -36,8 +36,12 @@ class Agent:
     Args:
         name: The name. If the agent is a tool of another agent, the name must have
             1 to 64 characters of `[a-zA-Z0-9_-]`.
-        instructions: The system message at the start of each conversation.
-            Default: no system message.
+        instructions: The system message at the start of each conversation. Or a plain
+            or async function of (input, context) that returns it. The function is
+            called once, when a conversation starts, and its text is stored. `input`
+            is the text of the task, or the list of chat messages that `start` was
+            called with; `context` is the application's object. Default: no system
+            message.
         tools: A list of functions, tools, and agents; an agent is a sub-agent.
             Instead of a list, you may pass a function without parameters that
             returns the list. With it, two agents can call each other. It is called
@@ -51,84 +55,64 @@ class Agent:
         output_type: The type of the final reply; any type that pydantic supports.
             The JSON Schema of the type is sent to the provider, and the reply is
             validated against the type. Default: text.
+        output_retries: How often the model is asked again, in one conversation, after
+            a final reply that is empty or does not fit `output_type`: 0 to 10. The
+            model then reads the reason. Default: 1.
+        context_type: The class that `context=` must be an instance of, for this agent
+            and for each agent above it. A call with another object raises
+            `InvalidInput` before any work. Default: any object.
         max_turns: The limit of model turns in one frame of this agent, 1 to
             1,000,000,000. `None`: no limit. Default: 100.
         settings: Options that are sent to the provider unchanged, for example
             `{"temperature": 0}`. The mapping is copied; nested values are not.
+        reset_tool_choice: Leave `tool_choice` out of the settings after the first
+            turn of a conversation, so that no tool is forced in every turn.
+            Default: `True`.
 
     Raises:
-        InvalidInput: An option is invalid. A wrong tool raises the error on first
-            use, since `tools` may be a function.
+        InvalidInput: An option is invalid, an item of `tools` cannot be a tool, or two
+            tools have the same name. If `tools` is a function, its list is checked on
+            first use.
     """
 
     def __init__(  # noqa: PLR0913 - what an author may declare, all by keyword
         self,
         name: str,
         *,
-        instructions: str = "",
+        instructions: str | InstructionsFunction = "",
         tools: ToolsOption = (),
         model: str | Model | None = None,
         description: str | None = None,
         input_type: Any = None,
         output_type: Any = None,
+        output_retries: int = 1,
+        context_type: Any = None,
         max_turns: int | None = 100,
         settings: Mapping[str, Any] | None = None,
+        reset_tool_choice: bool = True,
     ) -> None:
+        agent_options.check_name(name)
         self.name = name
         self.instructions = instructions
         self.model = model
         self.description = description
         self.input_type = input_type
         self.output_type = output_type
+        self.output_retries = output_retries
+        self.context_type = context_type
         self.max_turns = max_turns
-        self._check_options()
-        self.settings = self._copy_settings(settings)
+        self.reset_tool_choice = reset_tool_choice
+        agent_options.check_options(name, vars(self))
+        self.settings = agent_options.copy_settings(name, settings)
         self._tools = tools
+        if not callable(tools) or is_tool(tools):
+            _ = self._tools_by_name  # a function may use names that do not exist yet
 
     def __repr__(self) -> str:
         return f"<Agent {self.name}>"
 
-    def _check_options(self) -> None:
-        """Raise now what would otherwise fail later, in the middle of a run."""
-        name: Any = self.name
-        if not isinstance(name, str) or not name:
-            msg = f"an agent's name must be a string that is not empty, got {name!r}."
-            raise InvalidInput(msg)
-        texts: dict[str, Any] = {
-            "instructions": self.instructions,
-            "description": self.description or "",
-        }
-        for option, text in texts.items():
-            if not isinstance(text, str):
-                raise self._option_error(option, "a string", text)
-        if not _is_model(self.model):
-            wanted = "a name, or an object with `name` and `reply`"
-            raise self._option_error("model", wanted, self.model)
-        for option in ("input_type", "output_type"):
-            type_ = getattr(self, option)
-            if isinstance(type_, str):
-                wanted = "the type itself, not its name as a string"
-                raise self._option_error(option, wanted, type_)
-        turns: Any = self.max_turns
-        if turns is not None and not (type(turns) is int and 1 <= turns <= _MAX_TURNS):
-            wanted = f"an integer from 1 to {_MAX_TURNS}, or None for no limit"
-            raise self._option_error("max_turns", wanted, turns)
-
     def _option_error(self, option: str, wanted: str, value: object) -> InvalidInput:
-        got = f"{repr(value)[:80]} ({type(value).__name__})"
-        msg = f"agent {self.name}: {option} must be {wanted}, got {got}."
-        return InvalidInput(msg)
-
-    def _copy_settings(self, settings: Mapping[Any, Any] | None) -> Mapping[str, Any]:
-        if settings is None:
-            return {}
-        with suppress(TypeError, ValueError):
-            copy = dict(settings)
-            if all(isinstance(name, str) for name in copy):
-                return copy
-        # The value is not shown: settings may hold a secret.
-        msg = f"agent {self.name}: settings must be a mapping with string keys."
-        raise InvalidInput(msg)
+        return agent_options.option_error(self.name, option, wanted, value)
 
     # Tools --------------------------------------------------------------------
 
@@ -137,6 +121,7 @@ class Agent:
         name: str | None = None,
         description: str | None = None,
         approval: bool | Condition | ApprovalPolicy | None = None,
+        is_enabled: bool | EnabledCondition = True,
     ) -> AgentTool:
         """Make a tool that calls this agent, with its own name and description.
 
@@ -145,6 +130,7 @@ class Agent:
             description: The description of the tool. Default: the agent's.
             approval: Which calls wait for a person before the agent starts; see
                 `tool`. Default: no call.
+            is_enabled: When the model may call the agent; see `tool`. Default: `True`.
 
         Returns:
             A tool for the `tools` of another agent.
@@ -152,7 +138,13 @@ class Agent:
         Raises:
             InvalidInput: An option is invalid, or the name is not valid for a tool.
         """
-        return AgentTool(self, name=name, description=description, approval=approval)
+        return AgentTool(
+            self,
+            name=name,
+            description=description,
+            approval=approval,
+            is_enabled=is_enabled,
+        )
 
     @property
     def tools_by_name(self) -> Mapping[str, ToolProtocol]:
@@ -222,19 +214,55 @@ class Agent:
         return self.tools_by_name.get(name)
 
     @property
-    def tool_specs(self) -> list[tuple[str, str, Mapping[str, Any]]]:
-        """Name, description and JSON Schema of each tool, in their order."""
-        return [
-            (tool.name, tool.description, tool.parameters)
-            for tool in self.tools_by_name.values()
-        ]
+    def context_types(self) -> tuple[tuple[str, Any], ...]:
+        """The `context_type` of this agent and of each one below, with its name."""
+        return self._context_types
+
+    @cached_property
+    def _context_types(self) -> tuple[tuple[str, Any], ...]:
+        agents: list[AgentProtocol] = [self]
+        seen = {id(self)}
+        for agent in agents:  # grows while it is read
+            for tool in agent.tools_by_name.values():
+                below = tool.sub_agent
+                if below is not None and id(below) not in seen:
+                    seen.add(id(below))
+                    agents.append(below)
+        types = ((agent.name, agent.context_type) for agent in agents)
+        return tuple(pair for pair in types if pair[1] is not None)
 
     # Model, input and output --------------------------------------------------
 
     @property
     def instructions_digest(self) -> str:
-        """The digest of the instructions."""
-        return jsontext.digest(self.instructions)
+        """The digest of the instructions; of the name if they are a function."""
+        if isinstance(self.instructions, str):
+            return jsontext.digest(self.instructions)
+        function: Any = self.instructions
+        name = getattr(function, "__qualname__", type(function).__qualname__)
+        return jsontext.digest("function", name)
+
+    async def make_instructions(self, agent_input: Any, context: Any) -> str:
+        """Return the system message of a conversation that starts.
+
+        Args:
+            agent_input: The text of the task, or the chat messages of `start`.
+            context: The application's object.
+
+        Returns:
+            The text; `""` for no system message. An exception of the application's
+            function propagates.
+
+        Raises:
+            TypeError: The function returned no text.
+        """
+        if isinstance(self.instructions, str):
+            return self.instructions
+        text: object = await callables.call(self.instructions, agent_input, context)
+        if isinstance(text, str):
+            return text
+        msg = f"the function returned {type(text).__name__}, not a string"
+        raise TypeError(msg)
 
     @property
     def model_name(self) -> str | None:
@@ -291,11 +319,3 @@ class Agent:
             OutputInvalid: The text does not fit the type; the error is for the model.
         """
         return text if self.has_text_output else self._output_spec.parse(text)
-
-
-def _is_model(model: Any) -> bool:
-    if model is None or isinstance(model, str):
-        return model != ""
-    # If the class was passed instead of an object, `name` is a property and no string.
-    has_name = isinstance(getattr(model, "name", None), str)
-    return has_name and callable(getattr(model, "reply", None))

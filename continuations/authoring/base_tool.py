@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from continuations.authoring import callables
+from continuations.authoring.agent_options import takes_positional
 from continuations.authoring.approval import ApprovalPolicy, to_seconds
 from continuations.authoring.tool_digests import (
     compute_contract_digest,
@@ -18,11 +19,14 @@ from continuations.core.decisions import Answer, Approve, Deny
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from continuations.authoring.approval import Condition, Duration
     from continuations.authoring.context import ToolContext
     from continuations.authoring.tool_protocol import AgentProtocol
+
+# It takes the application's object, `context=`.
+EnabledCondition: TypeAlias = "Callable[[Any], bool | Awaitable[bool]]"
 
 _TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # the names that providers accept
 
@@ -46,6 +50,7 @@ class BaseTool(ABC):
         timeout: Duration | None = None,
         verify: Callable[..., Any] | None = None,
         version: str | None = None,
+        is_enabled: bool | EnabledCondition = True,
     ) -> None:
         check_tool_name(name)
         self.name: str = name
@@ -65,6 +70,13 @@ class BaseTool(ABC):
         if verify is not None and not callable(verify):
             msg = f"tool {self.name}: verify must be a function, got {verify!r}."
             raise InvalidInput(msg)
+        if type(is_enabled) is not bool and not takes_positional(is_enabled, 1):
+            msg = (
+                f"tool {self.name}: is_enabled must be True, False or a function of the"
+                f" context, got {is_enabled!r}."
+            )
+            raise InvalidInput(msg)
+        self._is_enabled = is_enabled
 
     def _check_type(self, option: str, value: object, *types: type | None) -> None:
         """Raise `InvalidInput` if an option has another type."""
@@ -81,6 +93,16 @@ class BaseTool(ABC):
             callables.check_callback_parameters(
                 condition, names, f"tool {self.name}: approval"
             )
+
+    async def enabled(self, context: Any) -> bool:
+        """Return whether the model may call the tool; see `ToolProtocol.enabled`."""
+        if not callable(self._is_enabled):
+            return self._is_enabled
+        verdict: object = await callables.call(self._is_enabled, context)
+        if isinstance(verdict, bool):
+            return verdict
+        msg = f"is_enabled returned {type(verdict).__name__}, not True or False"
+        raise TypeError(msg)
 
     @property
     def repeatable(self) -> bool:

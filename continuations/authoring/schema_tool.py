@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from jsonschema_rs import ValidationError, Validator
 
     from continuations.authoring.approval import ApprovalPolicy, Condition, Duration
+    from continuations.authoring.base_tool import EnabledCondition
     from continuations.authoring.context import ToolContext
 
 # It takes the arguments as one dict; a ToolContext may follow.
@@ -54,6 +55,7 @@ class SchemaTool(BaseTool):
         timeout: Duration | None = None,
         verify: SchemaFunction | None = None,
         version: str | None = None,
+        is_enabled: bool | EnabledCondition = True,
     ) -> None:
         super().__init__(
             name,
@@ -63,6 +65,7 @@ class SchemaTool(BaseTool):
             timeout=timeout,
             verify=verify,
             version=version,
+            is_enabled=is_enabled,
         )
         self._check_type("description", description, str)
         if not callable(function):

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from continuations.authoring.approval import ApprovalPolicy, Condition
+    from continuations.authoring.base_tool import EnabledCondition
     from continuations.authoring.context import ToolContext
     from continuations.authoring.input_spec import InputSpec
     from continuations.authoring.tool_protocol import AgentProtocol
@@ -29,8 +30,13 @@ class AgentTool(BaseTool):
         name: str | None = None,
         description: str | None = None,
         approval: bool | Condition | ApprovalPolicy | None = None,
+        is_enabled: bool | EnabledCondition = True,
     ) -> None:
-        super().__init__(agent.name if name is None else name, approval=approval)
+        super().__init__(
+            agent.name if name is None else name,
+            approval=approval,
+            is_enabled=is_enabled,
+        )
         self._agent = agent
         self._check_type("description", description, str, None)
         text = agent.description if description is None else description

@@ -7,10 +7,11 @@ so that importing an application's agents does not import pydantic.
 from __future__ import annotations
 
 import inspect
+import sys
 from functools import cached_property, update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
-from continuations.authoring import callables
+from continuations.authoring import callables, declaration_warnings
 from continuations.authoring.base_tool import BaseTool
 from continuations.errors import InvalidInput
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from continuations.authoring.approval import ApprovalPolicy, Condition, Duration
+    from continuations.authoring.base_tool import EnabledCondition
     from continuations.authoring.context import ToolContext
     from continuations.authoring.docstring import Docstring
     from continuations.authoring.plain_signature import PlainSignature
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 # The return annotations of a function whose result needs no serializer.
 _TEXT = (str, "str")
+_OPTIMIZE_WITHOUT_DOCSTRINGS = 2
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -47,6 +50,7 @@ class Tool(BaseTool, Generic[P, R]):
         timeout: See `tool`.
         verify: See `tool`.
         version: See `tool`.
+        is_enabled: See `tool`.
         scope: The local names that the annotations of a nested function use. `tool`
             passes them.
 
@@ -67,9 +71,15 @@ class Tool(BaseTool, Generic[P, R]):
         timeout: Duration | None = None,
         verify: Callable[..., Any] | None = None,
         version: str | None = None,
+        is_enabled: bool | EnabledCondition = True,
         scope: Mapping[str, Any] | None = None,
     ) -> None:
         own_name = getattr(function, "__name__", None)
+        if own_name == "<lambda>" and name is None:
+            msg = (
+                "a tool cannot be made from a lambda: a lambda has no name and no types"
+            )
+            raise InvalidInput(f"{msg}. Write a function with def and annotations.")
         if own_name is None and name is None:
             got = f"{repr(function)[:80]} ({type(function).__name__})"
             msg = f"a tool is made from a function or a bound method, got {got}."
@@ -82,12 +92,14 @@ class Tool(BaseTool, Generic[P, R]):
             timeout=timeout,
             verify=verify,
             version=version,
+            is_enabled=is_enabled,
         )
         self.function = function
         callables.check_tool_function(function, self.name)
         self._check_type("description", description, str, None)
         self._description = description
         self._scope = scope
+        self._warn_without_description()
         names = callables.parameter_names(function)
         self._check_approval_parameters(names)
         if verify is not None:
@@ -96,6 +108,16 @@ class Tool(BaseTool, Generic[P, R]):
             )
         # `updated=()`: a function's own attributes must not overwrite the tool's.
         update_wrapper(self, function, updated=())
+
+    def _warn_without_description(self) -> None:
+        # `python -OO` removes docstrings.
+        has_docstrings = sys.flags.optimize < _OPTIMIZE_WITHOUT_DOCSTRINGS
+        missing = self._description is None and not self.function.__doc__
+        if missing and has_docstrings:
+            declaration_warnings.warn_author(
+                f"tool {self.name} has no docstring, so the model reads only its name."
+                " Write a docstring, or pass description=."
+            )
 
     @staticmethod
     def from_schema(  # noqa: PLR0913 - what an author may declare, all by keyword
@@ -110,15 +132,12 @@ class Tool(BaseTool, Generic[P, R]):
         timeout: Duration | None = None,
         verify: SchemaFunction | None = None,
         version: str | None = None,
+        is_enabled: bool | EnabledCondition = True,
     ) -> SchemaTool:
         """Make a tool from a JSON Schema and a callable.
 
-        Use it for tools whose parameters are known only at run time, for example the
-        tools of an MCP server or of an OpenAPI document.
-
-        The arguments are validated with the schema. A `default` of a top-level
-        property is filled in first, so that the approved arguments are the arguments
-        that run.
+        Use it for tools whose parameters are known only at run time. The arguments are
+        validated with the schema, after the defaults of its top-level properties.
 
         Args:
             name: The name under which the model calls the tool.
@@ -135,6 +154,7 @@ class Tool(BaseTool, Generic[P, R]):
             timeout: See `tool`.
             verify: See `tool`. It is called with the same arguments as `function`.
             version: See `tool`.
+            is_enabled: See `tool`.
 
         Returns:
             The tool, for `Agent(tools=[...])`.
@@ -157,6 +177,7 @@ class Tool(BaseTool, Generic[P, R]):
             timeout=timeout,
             verify=verify,
             version=version,
+            is_enabled=is_enabled,
         )
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -268,6 +289,7 @@ def tool(
     timeout: Duration | None = None,
     verify: Callable[..., Any] | None = None,
     version: str | None = None,
+    is_enabled: bool | EnabledCondition = True,
 ) -> Tool[P, R]: ...
 @overload
 def tool(
@@ -280,6 +302,7 @@ def tool(
     timeout: Duration | None = None,
     verify: Callable[..., Any] | None = None,
     version: str | None = None,
+    is_enabled: bool | EnabledCondition = True,
 ) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Make a tool from a plain or async function, or from a bound method.
@@ -309,6 +332,10 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         version: The version of the contract. Change it if the tool does something
             else under the same signature; approvals of the old version then no
             longer count.
+        is_enabled: `True`, `False`, or a plain or async function of the context that
+            returns one of them. It is called before each model turn. A tool that is
+            not enabled is not offered to the model, and a new call runs no tool. A
+            call that was approved before still runs. Default: `True`.
 
     Returns:
         A `Tool`, or a decorator if `function` is left out.

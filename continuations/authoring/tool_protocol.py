@@ -98,6 +98,18 @@ class ToolProtocol(Protocol):
         """The time limit of one call in seconds; `None`: no limit."""
         ...
 
+    async def enabled(self, context: Any) -> bool:
+        """Return whether the model may call the tool now.
+
+        Args:
+            context: The application's object.
+
+        Returns:
+            `False` if the tool is not offered to the model. An exception of the
+            application's function propagates.
+        """
+        ...
+
     @property
     def sub_agent(self) -> AgentProtocol | None:
         """The agent that runs, in a new frame, instead of `invoke`.
@@ -210,13 +222,25 @@ class AgentProtocol(Protocol):
         ...
 
     @property
-    def instructions(self) -> str:
-        """The system message at the start of each conversation."""
+    def instructions_digest(self) -> str:
+        """The digest of the instructions; of the name if they are a function."""
+        ...
+
+    async def make_instructions(self, agent_input: Any, context: Any) -> str:
+        """Return the system message of a conversation that starts.
+
+        An exception of the application's function propagates.
+        """
         ...
 
     @property
-    def instructions_digest(self) -> str:
-        """The digest of the instructions."""
+    def context_type(self) -> Any:
+        """The class of the application's object; `None`: any."""
+        ...
+
+    @property
+    def context_types(self) -> tuple[tuple[str, Any], ...]:
+        """The `context_type` of this agent and of each one below, with its name."""
         ...
 
     @property
@@ -250,6 +274,16 @@ class AgentProtocol(Protocol):
         ...
 
     @property
+    def output_retries(self) -> int:
+        """How often the model is asked again after a wrong final reply."""
+        ...
+
+    @property
+    def reset_tool_choice(self) -> bool:
+        """Whether `tool_choice` applies to the first turn of a frame only."""
+        ...
+
+    @property
     def output_schema(self) -> OutputSchema | None:
         """The JSON Schema of the final reply; `None` if the output is text."""
         ...
@@ -257,11 +291,6 @@ class AgentProtocol(Protocol):
     @property
     def tools_by_name(self) -> Mapping[str, ToolProtocol]:
         """The tools by name, in their order."""
-        ...
-
-    @property
-    def tool_specs(self) -> list[tuple[str, str, Mapping[str, Any]]]:
-        """Name, description and JSON Schema of each tool, in their order."""
         ...
 
     def get_tool(self, name: str) -> ToolProtocol | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from continuations.cli.store_name import store_name
 from continuations.engine import portal
 from continuations.engine.ports import Ports
 from continuations.ledger import doctor
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from continuations import Runner
     from continuations.ledger.integrity import IntegrityReport
+    from continuations_storage import Store
 
 
 def check_run(runner: Runner, run_id: str) -> IntegrityReport:
@@ -39,8 +41,11 @@ def repair_run(runner: Runner, report: IntegrityReport) -> int | None:
     return repaired.number if repaired.number > report.newest_number else None
 
 
-def report_lines(report: IntegrityReport, new_root: int | None) -> Iterator[str]:
+def report_lines(
+    report: IntegrityReport, new_root: int | None, store: Store
+) -> Iterator[str]:
     """Yield the report for people: readable versions, damage and the next step."""
+    yield f"store: {escape_invisible(store_name(store))}"
     yield f"run: {escape_invisible(report.run_id)}"
     yield f"newest version: {report.newest_number or 'none'}"
     yield f"last good version: {report.last_good_number or 'none'}"
@@ -76,9 +81,12 @@ def _next_step(report: IntegrityReport, new_root: int | None) -> str:
     )
 
 
-def report_json(report: IntegrityReport, new_root: int | None) -> dict[str, Any]:
+def report_json(
+    report: IntegrityReport, new_root: int | None, store: Store
+) -> dict[str, Any]:
     """Return the report as JSON values."""
     return {
+        "store": store_name(store),
         "run_id": report.run_id,
         "newest": report.newest_number,
         "last_good": report.last_good_number,

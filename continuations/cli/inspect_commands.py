@@ -140,8 +140,8 @@ def doctor(
     report = doctor.check_run(runner, run)
     new_root = doctor.repair_run(runner, report) if repair else None
     if json:
-        write_json(doctor.report_json(report, new_root))
+        write_json(doctor.report_json(report, new_root, runner.store))
     else:
-        write_lines(doctor.report_lines(report, new_root))
+        write_lines(doctor.report_lines(report, new_root, runner.store))
     if report.findings and new_root is None:
         raise typer.Exit(FAILED)

@@ -28,9 +28,10 @@ class ModelReplied:
     """A frame's model replied.
 
     `finish_reason` is the provider's reason to stop. `output_error` says why a final
-    reply does not match the agent's output type, or is `None` if it does. `is_final` is
-    False if a reply without tool calls does not end the root frame, because a message
-    or a cancel request arrived before it.
+    reply is no output of the agent, or is `None`. `may_retry` says whether the model is
+    asked again after such a reply. `is_final` is False if a reply without tool calls
+    does not end the root frame, because a message or a cancel request arrived before
+    it.
     """
 
     frame_id: str
@@ -38,6 +39,7 @@ class ModelReplied:
     usage: Usage
     finish_reason: str = "stop"
     output_error: str | None = None
+    may_retry: bool = False
     is_final: bool = True
 
 
@@ -47,6 +49,15 @@ class UserMessageAdded:
 
     number: int
     message: Message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class FrameAbandoned:
+    """A frame without open calls ends, because its agent does not exist any more."""
+
+    frame_id: str
+    code: str
+    content: str
 
 
 # Events of the run ----------------------------------------------------------
@@ -75,7 +86,10 @@ class CallAccepted:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class ApprovalRequested:
-    """The call is valid and its policy requires an approval."""
+    """The call is valid and must be approved before it begins.
+
+    So a call that has not begun can be examined again, and wait again.
+    """
 
     call_id: str
     arguments: str
@@ -87,7 +101,7 @@ class ApprovalRequested:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class CallInvalid:
-    """The call cannot run: unknown tool, invalid arguments, or a policy that raised."""
+    """The call cannot begin: unknown tool, invalid arguments, a policy that raised."""
 
     call_id: str
     code: str
@@ -130,7 +144,11 @@ class CallRaised:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class OutcomeUnknown:
-    """The worker died during the call, and the tool is not declared repeatable."""
+    """The call began and did not end, and it is not repeated without a decision.
+
+    Either the tool is not declared repeatable, or a repeatable call may not begin
+    again as it did: its approval is too old, or its tool changed.
+    """
 
     call_id: str
     wait: Wait
@@ -190,7 +208,10 @@ class Answered:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Reopened:
-    """The approval is void (edit refused, or too old), so a new wait is opened."""
+    """The decision does not let the call begin, so a new wait is opened.
+
+    Causes are a refused edit, an approval that is too old, and a tool that changed.
+    """
 
     call_id: str
     wait: Wait
@@ -222,4 +243,6 @@ CallEvent: TypeAlias = (
     | Reopened
     | CallCancelled
 )
-Event: TypeAlias = ModelReplied | UserMessageAdded | RunStopped | CallEvent
+Event: TypeAlias = (
+    ModelReplied | UserMessageAdded | FrameAbandoned | RunStopped | CallEvent
+)

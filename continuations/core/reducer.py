@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from continuations.core import tool_messages
+from continuations.core import output_retries, tool_messages
 from continuations.core.calls import (
     CLOSED_STATES,
     STATE_NAMES,
@@ -35,11 +35,14 @@ from continuations.core.events import (
     CallInvalid,
     CallRaised,
     CallReturned,
+    CallStarted,
     Denied,
     Expired,
+    FrameAbandoned,
     ModelReplied,
     OutcomeUnknown,
     Reopened,
+    RepeatAllowed,
     RunStopped,
     SubAgentStarted,
     UserMessageAdded,
@@ -71,6 +74,8 @@ def advance(state: RunState, event: Event) -> RunState:
             _add_model_reply(draft, event)
         case UserMessageAdded():
             _add_user_message(draft, event)
+        case FrameAbandoned():
+            _abandon_frame(draft, event)
         case RunStopped():
             _stop_run(draft, event.failure)
         case _:
@@ -90,16 +95,34 @@ def _add_model_reply(draft: Draft, event: ModelReplied) -> None:
     if frame.parent_call_id is not None and not event.is_final:
         raise illegal_transition("only the root frame reads messages", event)
     draft.put_run(replace(draft.run, usage=draft.run.usage + event.usage))
-    call_ids = tuple(draft.allocate_id("c") for _ in event.message.tool_call_ids)
+    frame = replace(frame, turns=frame.turns + 1)
+    if event.message.tool_call_ids:
+        _add_calls(draft, frame, event)
+        return
+    draft.put_frame(frame)
+    asks_again = _asks_again(frame, event)
+    goes_on = asks_again or not event.is_final
+    # Providers refuse an empty assistant message in the middle of a transcript.
+    if not (goes_on and output_retries.is_empty_reply(event.message)):
+        draft.append(frame.id, event.message)
+    if asks_again:
+        problem = event.output_error or ""
+        draft.append(frame.id, output_retries.retry_message(problem))
+    elif event.is_final:
+        end = tool_messages.final_frame_state(event.message, event)
+        _end_frame(draft, frame.id, end)
+
+
+def _add_calls(draft: Draft, frame: FrameRow, event: ModelReplied) -> None:
     message = event.message
-    if call_ids:
-        known_ids = draft.log(frame.id).transcript_check.call_ids
-        replacements = tuple(f"call_{call_id}" for call_id in call_ids)
-        ids = unique_tool_call_ids(known_ids, message.tool_call_ids, replacements)
-        if ids != message.tool_call_ids:
-            message = message.with_tool_call_ids(ids)
+    call_ids = tuple(draft.allocate_id("c") for _ in message.tool_call_ids)
+    known_ids = draft.log(frame.id).transcript_check.call_ids
+    replacements = tuple(f"call_{call_id}" for call_id in call_ids)
+    ids = unique_tool_call_ids(known_ids, message.tool_call_ids, replacements)
+    if ids != message.tool_call_ids:
+        message = message.with_tool_call_ids(ids)
     draft.append(frame.id, message)
-    draft.put_frame(replace(frame, turns=frame.turns + 1, open_call_ids=call_ids))
+    draft.put_frame(replace(frame, open_call_ids=call_ids))
     for call_id, request in zip(call_ids, message.tool_calls, strict=True):
         row = CallRow(
             id=call_id,
@@ -110,8 +133,17 @@ def _add_model_reply(draft: Draft, event: ModelReplied) -> None:
             state=Proposed(),
         )
         draft.put_call(row)
-    if not call_ids and event.is_final:
-        _end_frame(draft, frame.id, tool_messages.final_frame_state(message, event))
+    for call_id in call_ids:
+        if tool_messages.is_cut_off(event, draft.call(call_id)):
+            _apply_call_event(draft, tool_messages.cut_off_call(event, call_id))
+
+
+def _asks_again(frame: FrameRow, event: ModelReplied) -> bool:
+    """Return whether the model gets another turn, because its reply is no output."""
+    has_turns = frame.max_turns is None or frame.turns < frame.max_turns
+    is_whole = not tool_messages.is_incomplete(event)
+    is_wrong = event.is_final and event.output_error is not None
+    return is_wrong and event.may_retry and has_turns and is_whole
 
 
 def _add_user_message(draft: Draft, event: UserMessageAdded) -> None:
@@ -129,6 +161,13 @@ def _add_user_message(draft: Draft, event: UserMessageAdded) -> None:
     draft.append(ROOT_FRAME_ID, event.message)
 
 
+def _abandon_frame(draft: Draft, event: FrameAbandoned) -> None:
+    frame = draft.frame(event.frame_id)
+    if frame.open_call_ids:
+        raise illegal_transition(f"frame {frame.id} has open calls", event)
+    _end_frame(draft, frame.id, Errored(event.code, event.content))
+
+
 def _end_frame(draft: Draft, frame_id: str, end: Returned | Errored) -> None:
     """End a frame, and each parent frame that has no turn left after it."""
     ending: tuple[str, Returned | Errored] | None = (frame_id, end)
@@ -137,17 +176,22 @@ def _end_frame(draft: Draft, frame_id: str, end: Returned | Errored) -> None:
         if frame.parent_call_id is None:
             _end_run(draft, ending[1])
             return
-        draft.drop_frame(frame.id)
         call = draft.call(frame.parent_call_id)
-        event = _call_event_of(call.id, ending[1])
+        event = _call_event_of(call.id, ending[1], draft, frame)
+        draft.drop_frame(frame.id)
         draft.put_call(replace(call, state=_next_call_state(draft, call, event)))
         ending = _close_turn(draft, call.frame_id)
 
 
-def _call_event_of(call_id: str, end: Returned | Errored) -> CallEvent:
+def _call_event_of(
+    call_id: str, end: Returned | Errored, draft: Draft, frame: FrameRow
+) -> CallEvent:
     if isinstance(end, Returned):
         return CallReturned(call_id=call_id, content=end.content)
-    return CallRaised(call_id=call_id, code=end.code, content=end.content)
+    # The messages of the frame go with it.
+    last_message = draft.log(frame.id).messages[-1]
+    text = tool_messages.failed_agent_text(frame, end, last_message)
+    return CallRaised(call_id=call_id, code=end.code, content=text)
 
 
 def _end_run(draft: Draft, end: Returned | Errored) -> None:
@@ -215,6 +259,7 @@ def _apply_call_event(draft: Draft, event: CallEvent) -> None:
     if isinstance(row.state, Nested):
         raise illegal_transition(f"call {row.id} only ends with its frame", event)
     state = _next_call_state(draft, row, event)
+    _check_attempts(row, event)
     old_wait_id = open_wait_id(row.state)
     row = _with_event_data(row, event)
     if old_wait_id is not None and old_wait_id != open_wait_id(state):
@@ -226,6 +271,22 @@ def _apply_call_event(draft: Draft, event: CallEvent) -> None:
         end = _close_turn(draft, row.frame_id)
         if end is not None:
             _end_frame(draft, *end)
+
+
+def _check_attempts(row: CallRow, event: CallEvent) -> None:
+    """Raise `IllegalTransition` if an event denies that the call may have run.
+
+    A call that began once must not wait for an approval.
+    """
+    match row.state, event:
+        case Ready(), ApprovalRequested() | Reopened():
+            begun_before = row.attempts > 0
+        case Started(), Reopened():
+            begun_before = row.attempts > 1
+        case _:
+            return
+    if begun_before:
+        raise illegal_transition(f"call {row.id} may have run", event)
 
 
 def _next_call_state(draft: Draft, row: CallRow, event: CallEvent) -> CallState:
@@ -273,7 +334,9 @@ def _open_frame(draft: Draft, row: CallRow, event: SubAgentStarted) -> str:
     return frame.id
 
 
-def _with_event_data(row: CallRow, event: CallEvent) -> CallRow:
+def _with_event_data(  # noqa: PLR0911 - one return for each kind of event
+    row: CallRow, event: CallEvent
+) -> CallRow:
     """Return the row with the data of the event, apart from the new state."""
     match event:
         case CallAccepted() | ApprovalRequested():
@@ -283,6 +346,8 @@ def _with_event_data(row: CallRow, event: CallEvent) -> CallRow:
                 contract_digest=event.contract_digest,
                 repeatable=event.repeatable,
                 verifiable=event.verifiable,
+                approved_digest=None,
+                approved_until=None,
             )
         case Approved(arguments=None):
             return replace(
@@ -297,7 +362,13 @@ def _with_event_data(row: CallRow, event: CallEvent) -> CallRow:
                 arguments=event.arguments,
                 original_arguments=original,
             )
-        case _ if isinstance(row.state, Ready):
+        case CallStarted() | SubAgentStarted():
             return replace(row, attempts=row.attempts + 1)
+        case Reopened() if not isinstance(row.state, Unknown):
+            # If the start of the call was recorded, its tool did not run.
+            return replace(row, attempts=0, approved_digest=None, approved_until=None)
+        case OutcomeUnknown() | RepeatAllowed():
+            # Also after a repair, which does not count a start in a lost version.
+            return replace(row, attempts=max(row.attempts, 1))
         case _:
             return row

@@ -18,6 +18,8 @@ from continuations.core.calls import (
     Started,
     Unknown,
 )
+from continuations.core.events import CallInvalid
+from continuations.core.output_retries import is_empty_reply
 
 if TYPE_CHECKING:
     from continuations.core.decisions import Decision
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from continuations.core.frames import FrameRow
     from continuations.core.messages import Message
 
-# Codes of calls that were started and failed before the tool ran.
+# Codes of calls that an earlier release started and ended before the tool ran.
 _CODES_BEFORE_CALL = ("digest", "stale")
 
 # Finish reasons of chat completions that mean an incomplete reply.
@@ -39,6 +41,9 @@ _INCOMPLETE_REPLY_TEXTS = {
         "the instructions."
     ),
 }
+_EMPTY_REPLY_TEXT = (
+    "the model's last reply is empty. Start the task again, or use another model."
+)
 
 
 def final_frame_state(message: Message, event: ModelReplied) -> Returned | Errored:
@@ -47,9 +52,41 @@ def final_frame_state(message: Message, event: ModelReplied) -> Returned | Error
         return Errored(
             event.finish_reason, _INCOMPLETE_REPLY_TEXTS[event.finish_reason]
         )
+    if is_empty_reply(message):
+        return Errored("empty", _EMPTY_REPLY_TEXT)
     if event.output_error is not None:
         return Errored("output", event.output_error)
     return Returned(message.content)
+
+
+def is_incomplete(event: ModelReplied) -> bool:
+    """Return whether the provider cut off or withheld a part of the reply."""
+    return event.finish_reason in _INCOMPLETE_REPLY_TEXTS
+
+
+def is_cut_off(event: ModelReplied, row: CallRow) -> bool:
+    """Return whether a call was cut off before its arguments began.
+
+    Elsewhere, empty arguments stand for `{}`. Arguments that were cut off later are not
+    JSON.
+    """
+    return is_incomplete(event) and not row.raw_arguments.strip()
+
+
+def cut_off_call(event: ModelReplied, call_id: str) -> CallInvalid:
+    """Return the end of a call that was cut off before its arguments began."""
+    text = (
+        "ERROR: the call was not executed: the reply was cut off before its arguments."
+    )
+    return CallInvalid(call_id=call_id, code=event.finish_reason, content=text)
+
+
+def failed_agent_text(frame: FrameRow, end: Errored, last_message: Message) -> str:
+    """Return the text that a calling agent reads about a frame that failed."""
+    text = f"ERROR: the agent {frame.agent} failed: {end.content}"
+    if end.code == "output":
+        text += f"\nIts last reply was:\n{last_message.content}"
+    return text
 
 
 def max_turns_error(frame: FrameRow) -> Errored:

@@ -56,6 +56,8 @@ class AsyncRunner(AsyncDecider):
         patience: How long a worker repeats a model request that failed and may succeed
             later (rate limits, outages), as a timedelta or seconds, up to an hour.
             After that, `ModelError` is raised. 0: no repetition.
+        context_type: The class that `context=` must be an instance of. A call with
+            another object raises `InvalidInput` before any work. Default: any object.
         notify: A function or coroutine function that is called with each new `Wait`
             once it is stored. Exceptions that it raises are logged.
         clock: The clocks of this machine, for tests.
@@ -74,6 +76,7 @@ class AsyncRunner(AsyncDecider):
         max_attempts: int = 5,
         max_depth: int | None = None,
         patience: timedelta | float = DEFAULT_PATIENCE,
+        context_type: Any = None,
         notify: Notify | None = None,
         clock: Clock | None = None,
         ids: IdGenerator | None = None,
@@ -87,6 +90,7 @@ class AsyncRunner(AsyncDecider):
                 max_attempts=max_attempts,
                 max_depth=max_depth,
                 patience=patience,
+                context_type=context_type,
             ),
         )
 
@@ -130,7 +134,8 @@ class AsyncRunner(AsyncDecider):
 
         Raises:
             InvalidId: `run_id` is invalid.
-            InvalidInput: `input`, `agent` or `budget` is invalid.
+            InvalidInput: `input`, `agent`, `budget`, `context` or `should_pause` is
+                invalid, or the agent's instructions function raised.
             RunExists: `run_id` belongs to a run with another input or agent.
             RunBusy: Another process works on the run.
             ModelError: A model did not reply. The run can be resumed.
@@ -138,11 +143,15 @@ class AsyncRunner(AsyncDecider):
         """
         if run_id is not None:
             layout.check_run_id(run_id)
-        state = self._worker_factory.initial_state(
-            input, run_id=run_id, agent=agent, budget=budget
+        run_options = self._run_options(context, should_pause if work else _at_once)
+        state = await self._worker_factory.initial_state(
+            input,
+            run_id=run_id,
+            agent=agent,
+            budget=budget,
+            context=run_options.context,
         )
         await self._probe_once()
-        run_options = self._run_options(context, should_pause if work else _at_once)
         worker = self._worker_factory.make_worker(state.run.id, run_options)
         try:
             return await worker.start(state)
@@ -172,6 +181,7 @@ class AsyncRunner(AsyncDecider):
 
         Raises:
             RunNotFound: The store has no such run.
+            InvalidInput: `context` or `should_pause` is invalid. Nothing was written.
             RunBusy: Another process works on the run.
             StaleRun: Another process took the run over in the meantime.
             AgentChanged: This process does not have the run's agents, or the code of a
@@ -208,7 +218,8 @@ class AsyncRunner(AsyncDecider):
             The outcomes and errors of the runs, and the runs of other processes.
 
         Raises:
-            InvalidInput: `max_concurrent_runs` is invalid.
+            InvalidInput: `context`, `should_pause` or `max_concurrent_runs` is
+                invalid.
             StoreError: The due runs could not be listed.
         """
         check_concurrency(max_concurrent_runs)

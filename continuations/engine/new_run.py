@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from continuations.authoring import callables
 from continuations.core import jsontext
 from continuations.core.frames import FrameRow, MessageLog
 from continuations.core.messages import (
@@ -26,13 +27,9 @@ if TYPE_CHECKING:
 Input: TypeAlias = "str | Sequence[Mapping[str, Any]]"
 
 
-def first_messages(agent: AgentProtocol, agent_input: Input) -> tuple[Message, ...]:
-    """Return the first messages of a frame; raises `InvalidInput`.
-
-    The agent's instructions come first, unless the input starts with a system or
-    developer message.
-    """
-    if isinstance(agent_input, str):
+def parse_input(agent_input: Input) -> tuple[Message, ...]:
+    """Return the input of a run as messages; raises `InvalidInput`."""
+    if isinstance(agent_input, str) and agent_input:
         messages: tuple[Message, ...] = (user_message(agent_input),)
     elif isinstance(agent_input, list | tuple) and agent_input:
         messages = tuple(
@@ -40,18 +37,46 @@ def first_messages(agent: AgentProtocol, agent_input: Input) -> tuple[Message, .
         )
     else:
         msg = (
-            "input must be a text or a non-empty list of chat messages, got "
-            f"{'an empty list' if agent_input == [] else type(agent_input).__name__}."
+            "input must be a non-empty text or a non-empty list of chat messages, got "
+            f"{'nothing' if not agent_input else type(agent_input).__name__}."
         )
         raise InvalidInput(msg)
-    has_own_instructions = messages[0].role in ("system", "developer")
-    if agent.instructions and not has_own_instructions:
-        messages = (system_message(agent.instructions), *messages)
     violation = find_violation(messages)
     if violation is not None:
         msg = f"input is not a conversation that a model accepts: {violation}."
         raise InvalidInput(msg)
     return messages
+
+
+def with_instructions(
+    messages: tuple[Message, ...], instructions: str
+) -> tuple[Message, ...]:
+    """Return the first messages of a frame.
+
+    The instructions come first, unless the input starts with a system or developer
+    message.
+    """
+    has_own_instructions = messages[0].role in ("system", "developer")
+    if not instructions or has_own_instructions:
+        return messages
+    return (system_message(instructions), *messages)
+
+
+async def root_instructions(
+    agent: AgentProtocol, agent_input: Input, context: Any
+) -> str:
+    """Return the instructions of a root agent for a run; raises `InvalidInput`."""
+    try:
+        return await agent.make_instructions(agent_input, context)
+    except BaseException as error:
+        if callables.is_task_cancellation(error):
+            raise
+        msg = (
+            f"agent {agent.name}: the instructions function raised "
+            f"{type(error).__name__}. Nothing was started. Correct the function, then "
+            "start again."
+        )
+        raise InvalidInput(msg) from error
 
 
 def _parse_message(index: int, value: object) -> Message:
@@ -94,6 +119,7 @@ def check_budget(budget: object) -> Budget | None:
 def initial_state(
     agent: AgentProtocol,
     messages: tuple[Message, ...],
+    instructions: str,
     *,
     run_id: str,
     run_nonce: str,
@@ -101,13 +127,10 @@ def initial_state(
     now: datetime,
     budget: Budget | None = None,
 ) -> RunState:
-    """Return the first state of a run."""
+    """Return the first state of a run, whose input is `messages`."""
     # Without the instructions: a job that is delivered again after the deployment of a
     # new prompt is the same job.
-    has_instructions = bool(agent.instructions) and messages[0] == system_message(
-        agent.instructions
-    )
-    texts = [message.text for message in messages[has_instructions:]]
+    texts = [message.text for message in messages]
     run = RunRow(
         id=run_id,
         run_nonce=run_nonce,
@@ -129,5 +152,5 @@ def initial_state(
         frames={ROOT_FRAME_ID: frame},
         calls={},
         waits={},
-        logs={ROOT_FRAME_ID: MessageLog(2, messages)},
+        logs={ROOT_FRAME_ID: MessageLog(2, with_instructions(messages, instructions))},
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypedDict
 
@@ -12,7 +12,6 @@ from continuations.authoring import callables
 from continuations.authoring.context import ToolContext
 from continuations.authoring.errors import (
     ArgumentsInvalid,
-    OutputInvalid,
     PolicyFailed,
     ResultNotSerializable,
 )
@@ -30,27 +29,28 @@ from continuations.core.events import (
     CallReturned,
     CallStarted,
     Denied,
-    ModelReplied,
     SubAgentStarted,
     Unverified,
 )
-from continuations.core.model_protocol import ModelRequest, ToolSpec
+from continuations.core.messages import user_message
+from continuations.engine.admission import Admission
 from continuations.engine.call_waits import (
     approval_digest,
     approved_contract_digest,
     new_wait,
 )
-from continuations.engine.new_run import first_messages
+from continuations.engine.error_reports import describe_error
+from continuations.engine.model_turn import ModelTurn, enabled_tools, is_enabled
+from continuations.engine.new_run import with_instructions
 from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
-from continuations.errors import TranscriptInvalid
+from continuations.errors import AgentChanged
 
 if TYPE_CHECKING:
-    from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
+    from continuations.authoring.tool_protocol import ToolProtocol
     from continuations.core.actions import RunTool
     from continuations.core.calls import CallRow
     from continuations.core.decisions import Verdict
     from continuations.core.events import Event
-    from continuations.core.model_protocol import ModelReply
     from continuations.core.state import RunState
     from continuations.engine.model_registry import ModelRegistry
     from continuations.engine.ports import Ports
@@ -73,6 +73,12 @@ class Performer:
     run_options: RunOptions = DEFAULT_RUN_OPTIONS
     max_depth: int | None = None
 
+    _admission: Admission = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Make the check that every call passes before it begins."""
+        self._admission = Admission(self.stack_binding, self.ports)
+
     # Local actions -----------------------------------------------------------
 
     async def examine(self, state: RunState, call_id: str) -> Event:
@@ -82,9 +88,11 @@ class Performer:
         """
         call = state.calls[call_id]
         agent = self.stack_binding.agent(state, call.frame_id)
+        context = self.run_options.context
         tool = agent.get_tool(call.tool)
-        if tool is None:
-            names = ", ".join(agent.tools_by_name) or "none"
+        if tool is None or not await is_enabled(tool, context):
+            offered = await enabled_tools(agent, context)
+            names = ", ".join(each.name for each in offered) or "none"
             text = f"there is no tool {call.tool!r}. The tools are: {names}."
             return _rejection(call, "unknown_tool", text)
         if tool.sub_agent is not None and self._is_too_deep(state, call):
@@ -109,6 +117,7 @@ class Performer:
         has_effect = tool.sub_agent is None and not tool.read_only
         may_have_run = state.run.history_lost and has_effect
         if not needs_approval and not may_have_run:
+            self._admission.examined_ids.add(call_id)
             return CallAccepted(**examined)
         now = self.ports.clock.now()
         wait = new_wait(
@@ -127,19 +136,44 @@ class Performer:
         depth = state.frames[call.frame_id].depth + 1
         return self.max_depth is not None and depth >= self.max_depth
 
-    def start_event(self, state: RunState, call_id: str) -> Event:
-        """Return the event that records the start of a ready call or its sub-agent."""
+    async def start_event(self, state: RunState, call_id: str) -> Event:
+        """Return the event that records the start of a ready call or its sub-agent.
+
+        If the call may not begin, it is the event that holds the call back. A sub-agent
+        whose instructions function raises does not start.
+        """
         call = state.calls[call_id]
+        try:
+            held = await self._admission.hold(state, call)
+        except AgentChanged:
+            raise
+        except BaseException as error:
+            if callables.is_task_cancellation(error):
+                raise
+            _log_tool_error(state, call, "was not executed", error)
+            if not call.attempts:
+                return _rejection_for_error(call, error)
+            note = f"The approval policy raised {type(error).__name__}."
+            held = self._admission.ask_again(state, call, note)
+        if held is not None:
+            return held
         tool = self.stack_binding.unchanged_tool(state, call)
         agent = tool.sub_agent
         if agent is None:
             return CallStarted(call_id=call_id)
+        task = agent.first_user_message(call.arguments or "{}")
+        try:
+            text = await agent.make_instructions(task, self.run_options.context)
+        except BaseException as error:
+            if callables.is_task_cancellation(error):
+                raise
+            _log_tool_error(state, call, "did not start its agent", error)
+            reason = f"the instructions of the agent raised {type(error).__name__}"
+            return _rejection(call, "instructions", f"{reason}.")
         return SubAgentStarted(
             call_id=call_id,
             agent=agent.name,
-            messages=first_messages(
-                agent, agent.first_user_message(call.arguments or "{}")
-            ),
+            messages=with_instructions((user_message(task),), text),
             max_turns=agent.max_turns,
         )
 
@@ -161,52 +195,20 @@ class Performer:
         return await self._run_tool(state, call, fence)
 
     async def _ask_model(self, state: RunState, frame_id: str) -> Event:
+        frame = state.frames[frame_id]
         agent = self.stack_binding.agent(state, frame_id)
-        log = state.logs[frame_id]
-        wrong = log.transcript_check.violation_at_end()
-        if wrong is not None:
-            msg = (
-                f"run {state.run.id}, frame {frame_id}: its messages cannot be sent to "
-                f"the model: {wrong}. No request was sent."
-            )
-            raise TranscriptInvalid(msg, run_id=state.run.id)
-        specs = tuple(
-            ToolSpec(name=name, description=description, parameters=parameters)
-            for name, description, parameters in agent.tool_specs
-        )
-        request = ModelRequest(
-            messages=log.messages,
-            tools=specs,
-            output_schema=agent.output_schema,
-            settings=agent.settings,
-            agent=agent.name,
-            run_id=state.run.id,
-        )
-        reply = await self.model_registry.get_reply(
-            agent, request, self.run_options.should_pause
-        )
-        return ModelReplied(
-            frame_id=frame_id,
-            message=reply.message,
-            usage=reply.usage,
-            finish_reason=reply.finish_reason,
-            output_error=_output_error(agent, reply),
-        )
+        turn = ModelTurn(self.model_registry, self.run_options)
+        return await turn.ask(state, frame, agent)
 
     async def _run_tool(self, state: RunState, call: CallRow, fence: int) -> Event:
         tool = self.stack_binding.unchanged_tool(state, call)
         assert tool.sub_agent is None  # noqa: S101 - sub-agents have frames instead
         arguments = call.arguments or "{}"
         if call.approved_digest is not None:
-            # The last check before the call: the executed call is the approved one.
-            contract = approved_contract_digest(tool)
-            digest = approval_digest(state, call, arguments, contract)
-            if digest != call.approved_digest:
-                text = "ERROR: the call was not executed: another call was approved."
-                return CallRaised(call_id=call.id, code="digest", content=text)
-        if self._approval_is_too_old(call):
-            text = "ERROR: the call was not executed: its approval had become too old."
-            return CallRaised(call_id=call.id, code="stale", content=text)
+            # The last check before the call: time passed since its start was recorded.
+            held = await self._admission.hold(state, call)
+            if held is not None:
+                return held
         context = self._tool_context(state, call, tool, fence)
         limit = asyncio.timeout(tool.timeout)
         try:
@@ -224,11 +226,6 @@ class Performer:
             _log_tool_error(state, call, "failed", error)
             return _tool_failure(call, tool, error, timed_out=limit.expired())
         return CallReturned(call_id=call.id, content=content)
-
-    def _approval_is_too_old(self, call: CallRow) -> bool:
-        # A later attempt repeats a call that may have begun while it was valid.
-        until = call.approved_until if call.attempts <= 1 else None
-        return until is not None and self.ports.clock.now() > until
 
     def _tool_context(
         self, state: RunState, call: CallRow, tool: ToolProtocol, fence: int
@@ -324,23 +321,13 @@ def _rejection_for_error(call: CallRow, error: BaseException) -> CallInvalid:
     return _rejection(call, "arguments", reason)
 
 
-def _output_error(agent: AgentProtocol, reply: ModelReply) -> str | None:
-    if agent.output_type is None or reply.message.tool_call_ids:
-        return None
-    try:
-        agent.parse_output(reply.message.content)
-    except OutputInvalid as error:
-        return f"{error}\nThe final reply must match output_type."
-    return None
-
-
 def _log_tool_error(
     state: RunState, call: CallRow, summary: str, error: BaseException
 ) -> None:
     # The text of an error may contain secrets, so only the debug log has it.
-    kind = type(error).__name__
+    what = describe_error(error)
     run = state.run.id
-    _log.warning("run %s: call %s of %s %s: %s", run, call.id, call.tool, summary, kind)
+    _log.warning("run %s: call %s of %s %s: %s", run, call.id, call.tool, summary, what)
     _log.debug("run %s: call %s", run, call.id, exc_info=error)
 
 

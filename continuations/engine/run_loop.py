@@ -131,7 +131,9 @@ class RunLoop:
                 if isinstance(action, ExamineCall):
                     event = await self._performer.examine(self.state, action.call_id)
                 elif isinstance(action, RecordStart) and self._may_record_starts:
-                    event = self._performer.start_event(self.state, action.call_id)
+                    event = await self._performer.start_event(
+                        self.state, action.call_id
+                    )
                 else:
                     continue
                 self._apply(event)

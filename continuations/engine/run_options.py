@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from continuations.errors import InvalidInput
 
 ShouldPause: TypeAlias = Callable[[], bool]
 
@@ -32,8 +35,16 @@ class RunOptions:
     def from_arguments(
         cls, *, context: Any = None, should_pause: ShouldPause | None = None
     ) -> RunOptions:
-        """Return the options of a public method's keyword arguments."""
-        return cls(context=context, should_pause=should_pause or never_pause)
+        """Return the options of a method's arguments; raises `InvalidInput`."""
+        if should_pause is None:
+            return cls(context=context)
+        pause: object = should_pause
+        # The coroutine of an async function is true: each run would pause at once.
+        if not callable(pause) or inspect.iscoroutinefunction(pause):
+            got = "an async function" if callable(pause) else repr(pause)[:80]
+            msg = f"should_pause must be a plain function or None, got {got}."
+            raise InvalidInput(msg)
+        return cls(context=context, should_pause=should_pause)
 
 
 DEFAULT_RUN_OPTIONS = RunOptions()

@@ -5,6 +5,7 @@ They need no agents: a process that cannot resume a run can send to it and cance
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from continuations.engine.journal import StoreJournal
 from continuations.engine.new_run import parse_user_message
 from continuations.engine.publishing import Publisher
 from continuations.engine.run_ending import RunEnder
-from continuations.errors import InvalidInput, StaleRun
+from continuations.errors import InvalidInput, StaleRun, StoreDenied
 from continuations.ledger import inbox
 from continuations.ledger.arrivals import Arrivals, read_cancel_request
 from continuations.ledger.versions import Versions
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from continuations.engine.ports import Ports
     from continuations.engine.worker_options import WorkerOptions
     from continuations.ledger.objects import Objects
+
+
+_log = logging.getLogger("continuations")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +74,10 @@ class RunRequests:
             raise InvalidInput(msg, run_id=run.id)
 
     async def cancel(self, *, by: str | None, reason: str | None) -> Continuation:
-        """Record a cancel request and end the run, unless another process holds it."""
+        """Record a cancel request and end the run, unless another process holds it.
+
+        A process that may not write versions only records the request.
+        """
         by, reason = _optional_text("by", by), _optional_text("reason", reason)
         newest = await self._versions.load_newest()
         if newest.state.run.status in ENDED_STATUSES:
@@ -85,6 +92,10 @@ class RunRequests:
                 return await self.end_if_cancelled()
             except StaleRun:
                 continue
+            except StoreDenied:
+                # The request and its marker are stored: a worker ends the run.
+                _log.info("run %s: a worker ends it, not this process", self.run_id)
+                return Continuation(newest.state, newest.number)
 
     async def end_if_cancelled(self) -> Continuation:
         """End the run if a cancel request is recorded and no claim lasts.

@@ -56,6 +56,7 @@ class RunnerParts:
         from continuations.engine.sweeping import Sweeper
         from continuations.ledger.store_clock import StoreClock
 
+        self._worker_factory.check_context(run_options.context)
         return Sweeper(
             self._objects,
             self._ports,

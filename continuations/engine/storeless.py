@@ -15,6 +15,7 @@ from continuations.core.run import ENDED_STATUSES
 from continuations.engine import new_run, portal
 from continuations.engine.arrival_reducer import ArrivalReducer
 from continuations.engine.code_changes import current_manifest
+from continuations.engine.context_check import check_context
 from continuations.engine.journal import NoJournal
 from continuations.engine.model_registry import ModelRegistry
 from continuations.engine.outcomes import outcome_of
@@ -23,7 +24,7 @@ from continuations.engine.ports import Ports
 from continuations.engine.run_loop import RunLoop
 from continuations.engine.run_options import RunOptions
 from continuations.engine.stack_binding import StackBinding
-from continuations.engine.worker_options import DEFAULT_PATIENCE
+from continuations.engine.worker_options import DEFAULT_PATIENCE, check_max_depth
 from continuations.errors import InvalidInput, WaitNotFound
 from continuations.ledger import claims
 from continuations.ledger.decisions import build_decision
@@ -134,12 +135,17 @@ async def run_async(
         ModelError: A model did not reply. Its `continuation` can be resumed.
     """
     _check_agent(agent)
+    check_context(context, agent)
+    max_depth = check_max_depth(max_depth)
+    messages = new_run.parse_input(input)
+    instructions = await new_run.root_instructions(agent, input, context)
     ports = Ports()
     now = ports.clock.now()
     ulid = ports.ids.new_ulid(now)
     state = new_run.initial_state(
         agent,
-        new_run.first_messages(agent, input),
+        messages,
+        instructions,
         run_id=ulid,
         run_nonce=ulid,
         manifest=current_manifest(agent),
@@ -187,6 +193,8 @@ async def resume_async(
         )
         raise InvalidInput(msg)
     _check_agent(agent)
+    check_context(context, agent)
+    max_depth = check_max_depth(max_depth)
     ports = Ports()
     continuation = (
         data if isinstance(data, Continuation) else Continuation.from_bytes(data)
@@ -196,7 +204,7 @@ async def resume_async(
     _check_answers(answers)
     decisions = _decisions_from_answers(state, answers or {}, ports)
     stack_binding = StackBinding(AgentRegistry([agent]))
-    stack_binding.check_agents(state)
+    stack_binding.check_agents(state, decisions)
     reducer = ArrivalReducer(stack_binding, ports)
     if state.run.status not in ENDED_STATUSES:
         state = reducer.with_decisions(reducer.with_interrupted_calls(state), decisions)

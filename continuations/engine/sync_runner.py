@@ -47,6 +47,8 @@ class Runner(Decider):
         patience: How long a worker repeats a model request that failed and may succeed
             later (rate limits, outages), as a timedelta or seconds, up to an hour.
             After that, `ModelError` is raised. 0: no repetition.
+        context_type: The class that `context=` must be an instance of. A call with
+            another object raises `InvalidInput` before any work. Default: any object.
         notify: A function or coroutine function that is called with each new `Wait`
             once it is stored. Exceptions that it raises are logged.
         clock: The clocks of this machine, for tests.
@@ -68,6 +70,7 @@ class Runner(Decider):
         max_attempts: int = 5,
         max_depth: int | None = None,
         patience: timedelta | float = DEFAULT_PATIENCE,
+        context_type: Any = None,
         notify: Notify | None = None,
         clock: Clock | None = None,
         ids: IdGenerator | None = None,
@@ -79,6 +82,7 @@ class Runner(Decider):
             max_attempts=max_attempts,
             max_depth=max_depth,
             patience=patience,
+            context_type=context_type,
             notify=notify,
             clock=clock,
             ids=ids,
@@ -124,7 +128,8 @@ class Runner(Decider):
 
         Raises:
             InvalidId: `run_id` is invalid.
-            InvalidInput: `input`, `agent` or `budget` is invalid.
+            InvalidInput: `input`, `agent`, `budget`, `context` or `should_pause` is
+                invalid, or the agent's instructions function raised.
             RunExists: `run_id` belongs to a run with another input or agent.
             RunBusy: Another process works on the run.
             ModelError: A model did not reply. The run can be resumed.
@@ -164,6 +169,7 @@ class Runner(Decider):
 
         Raises:
             RunNotFound: The store has no such run.
+            InvalidInput: `context` or `should_pause` is invalid. Nothing was written.
             RunBusy: Another process works on the run.
             StaleRun: Another process took the run over in the meantime.
             AgentChanged: This process does not have the run's agents, or the code of a
@@ -200,7 +206,8 @@ class Runner(Decider):
             The outcomes and errors of the runs, and the runs of other processes.
 
         Raises:
-            InvalidInput: `max_concurrent_runs` is invalid.
+            InvalidInput: `context`, `should_pause` or `max_concurrent_runs` is
+                invalid.
             StoreError: The due runs could not be listed.
         """
         return portal.run_until_complete(

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 
 from continuations.core.plan import plan
 from continuations.core.run import ENDED_STATUSES
+from continuations.core.state import ROOT_FRAME_ID
 from continuations.engine import deadlines
 from continuations.engine.arrival_reducer import ArrivalReducer
 from continuations.engine.code_changes import find_code_changes, with_current_manifest
+from continuations.engine.context_check import check_context
 from continuations.engine.inbox_messages import with_inbox_messages
 from continuations.engine.journal import StoreJournal
 from continuations.engine.outcomes import outcome_of
@@ -149,7 +151,13 @@ class Worker:
             await journal.ensure_guarded()
             return await self._ender.end_as_cancelled(state, arrived.cancel_request)
         stack_binding = StackBinding(self.agent_registry)
-        stack_binding.check_agents(state)
+        stack_binding.check_agents(state, arrived.decisions)
+        check_context(
+            self.run_options.context,
+            stack_binding.agent(state, ROOT_FRAME_ID),
+            self.options.context_type,
+            state.run.id,
+        )
         reducer = ArrivalReducer(stack_binding, self.ports)
         if state.run.claim is not None:
             attempt = claims.next_attempt(state.run)

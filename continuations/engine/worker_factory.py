@@ -8,6 +8,7 @@ from continuations.authoring.agent import Agent
 from continuations.authoring.registry import AgentRegistry
 from continuations.engine import new_run
 from continuations.engine.code_changes import current_manifest
+from continuations.engine.context_check import check_context
 from continuations.engine.model_registry import ModelRegistry
 from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
 from continuations.engine.worker import Worker
@@ -42,27 +43,37 @@ class WorkerFactory:
         self._ports = ports
         self._options = options
 
-    def initial_state(
+    async def initial_state(
         self,
         agent_input: Input,
         *,
         run_id: str | None,
         agent: str | None,
         budget: Budget | None,
+        context: Any,
     ) -> RunState:
         """Return the first state of a new run; raises `InvalidInput`."""
         root = self._find_root_agent(agent)
+        check_context(context, root, self._options.context_type)
+        messages = new_run.parse_input(agent_input)
+        instructions = await new_run.root_instructions(root, agent_input, context)
         now = self._ports.clock.now()
         run_nonce = self._ports.ids.new_ulid(now)
         return new_run.initial_state(
             root,
-            new_run.first_messages(root, agent_input),
+            messages,
+            instructions,
             run_id=run_id or run_nonce,
             run_nonce=run_nonce,
             manifest=current_manifest(root),
             now=now,
             budget=budget,
         )
+
+    def check_context(self, context: object) -> None:
+        """Raise `InvalidInput` unless each root agent takes the object."""
+        for root in self._root_agents:
+            check_context(context, root, self._options.context_type)
 
     def make_worker(
         self, run_id: str, run_options: RunOptions = DEFAULT_RUN_OPTIONS

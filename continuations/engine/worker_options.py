@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
+from continuations.authoring.agent_options import is_context_class
 from continuations.errors import InvalidInput
 
 # A shorter claim ends before a slow store has responded. A longer claim blocks a run
@@ -29,16 +30,24 @@ class WorkerOptions:
         max_attempts: How many workers of a run may die in a row at one point.
         max_depth: Maximum number of levels of agents, or `None` for no limit.
         patience: How many seconds a failed model request is repeated.
+        context_type: The class of the application's object, or `None` for any.
     """
 
     lease: float
     max_attempts: int
     max_depth: int | None
     patience: float
+    context_type: Any = None
 
     @classmethod
     def validate(
-        cls, *, lease: object, max_attempts: object, max_depth: object, patience: object
+        cls,
+        *,
+        lease: object,
+        max_attempts: object,
+        max_depth: object,
+        patience: object,
+        context_type: Any = None,
     ) -> WorkerOptions:
         """Return valid options; raises `InvalidInput`."""
         if not is_number(lease) or not MIN_LEASE <= lease <= MAX_LEASE:
@@ -49,17 +58,18 @@ class WorkerOptions:
         if not is_count(max_attempts):
             msg = f"max_attempts must be an integer, at least 1, got {max_attempts!r}."
             raise InvalidInput(msg)
-        if max_depth is not None and not is_count(max_depth):
+        if not is_context_class(context_type):
             msg = (
-                "max_depth must be an integer, at least 1, or None for no limit, "
-                f"got {max_depth!r}."
+                "context_type must be a class, a union of classes or None, got "
+                f"{context_type!r}."
             )
             raise InvalidInput(msg)
         return cls(
             lease=float(lease),
             max_attempts=max_attempts,
-            max_depth=max_depth,
+            max_depth=check_max_depth(max_depth),
             patience=_patience_seconds(patience),
+            context_type=context_type,
         )
 
     def check_lease(self, time_resolution: timedelta) -> None:
@@ -73,6 +83,17 @@ class WorkerOptions:
                 "checked for a shorter claim."
             )
             raise InvalidInput(msg)
+
+
+def check_max_depth(max_depth: object) -> int | None:
+    """Return a valid limit of levels; raises `InvalidInput`."""
+    if max_depth is None or is_count(max_depth):
+        return max_depth
+    msg = (
+        "max_depth must be an integer, at least 1, or None for no limit, got "
+        f"{max_depth!r}."
+    )
+    raise InvalidInput(msg)
 
 
 def _patience_seconds(patience: object) -> float:

@@ -236,7 +236,8 @@ class ObjectStore:
 
     async def probe(self) -> None:
         """Prove that the store honours put-if-absent, or raise Unsafe."""
-        await self._proof.prove_once()
+        with located_errors("create", self.place):
+            await self._proof.prove_once()
 
     async def _list_with_retries(
         self, folder: str, prefix: str, after: str, limit: int

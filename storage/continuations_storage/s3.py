@@ -238,7 +238,8 @@ class S3Store:
 
     async def probe(self) -> None:
         """Prove that the server honours put-if-absent, or raise `Unsafe`."""
-        await self._proof.prove_once()
+        with located_errors("create", self.place):
+            await self._proof.prove_once()
 
     async def _retry(self, key: str | None, request: Callable[[S3Client], T]) -> T:
         return await retries.retry(self._retry_policy, key, lambda: self._send(request))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
+import warnings
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from continuations.authoring.agent import Agent
 from continuations.authoring.tool import Tool, tool
 from continuations.errors import InvalidInput
 
@@ -97,9 +99,32 @@ def test_invalid_tool_name_is_rejected(name: str) -> None:
         tool(transfer, name=name)
 
 
-def test_lambda_needs_a_name() -> None:
-    with pytest.raises(InvalidInput, match="<lambda>"):
+def test_lambda_is_rejected_with_its_remedy() -> None:
+    with pytest.raises(InvalidInput, match=r"lambda has no name .* Write a function"):
         tool(lambda: None)
+
+
+def test_tool_without_a_docstring_warns_where_it_is_declared() -> None:
+    def undocumented(cents: int) -> int:
+        return cents
+
+    with pytest.warns(UserWarning, match="tool undocumented has no doc") as first:
+        tool(undocumented)
+    with pytest.warns(UserWarning, match="or pass description=") as second:
+        Agent("clerk", tools=[undocumented])
+
+    assert [__file__, __file__] == [first[0].filename, second[0].filename]
+
+
+def test_tool_with_a_description_needs_no_docstring() -> None:
+    def described(cents: int) -> int:
+        return cents
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        tool(described, description="Pay.")
+
+    assert [] == caught
 
 
 class Opaque:

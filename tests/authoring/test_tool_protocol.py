@@ -55,6 +55,9 @@ class OwnTool:
     def find_edit_difference(self, edited_arguments: str) -> str | None:
         return None if edited_arguments == "{}" else "arguments"
 
+    async def enabled(self, context: object) -> bool:
+        return context is not False
+
     async def needs_approval(self, arguments_json: str) -> bool:
         return not arguments_json
 

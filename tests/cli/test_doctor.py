@@ -40,7 +40,10 @@ def test_doctor_reports_an_undamaged_run(cli: CommandLine, runner: Runner) -> No
     assert (0, "") == (done.exit_code, done.err)
     assert f"last good version: {number}" in done.lines
     assert "findings: none" in done.lines
+    store = f"file:{cli.folder / 'runs'}"
+    assert f"store: {store}" == done.lines[0]
     assert {
+        "store": store,
         "run_id": "j1",
         "newest": number,
         "last_good": number,

@@ -81,8 +81,12 @@ def test_text_reply_in_the_root_frame_finishes_the_run() -> None:
     assert ["user", "assistant"] == [m.role for m in state.logs[ROOT_FRAME_ID].messages]
 
 
-def test_empty_text_reply_finishes_the_run() -> None:
-    assert "" == apply_events(new_state(), reply_with_text("")).run.output
+def test_empty_reply_fails_the_run() -> None:
+    state = apply_events(new_state(), reply_with_text(""))
+
+    assert "failed" == state.run.status
+    assert state.run.failure is not None
+    assert "empty" == state.run.failure.code
 
 
 @pytest.mark.parametrize("finish", ["length", "content_filter"])
@@ -287,7 +291,9 @@ def test_failing_sub_agent_fails_its_call_and_not_the_run() -> None:
 
     assert "running" == state.run.status
     (content,) = tool_contents(state)
-    assert content.startswith("the model's reply was cut off at its length limit.")
+    assert content.startswith(
+        "ERROR: the agent accounts failed: the model's reply was cut"
+    )
 
 
 def test_two_sub_agents_of_one_turn_have_separate_frames() -> None:

@@ -246,14 +246,20 @@ def test_output_of_a_wrong_type_is_a_failure() -> None:
     """The root's run fails; the parent of a sub-agent gets an error."""
     script: Script = {"go": [[call("child", input="A")], "no JSON"], "A": ["neither"]}
     model = scripts.scripted_model(script)
-    child = Agent("child", output_type=Receipt, model=model)
-    agent = Agent("boss", tools=[child], output_type=Receipt, model=model)
+    options: dict[str, Any] = {"output_type": Receipt, "output_retries": 0}
+    child = Agent("child", model=model, **options)
+    agent = Agent("boss", tools=[child], model=model, **options)
 
     outcome = Runner(agent, store="memory:").start("go")
 
     assert isinstance(outcome, Failed)
     assert "output" == outcome.error.code
-    assert "JSON" in root_tool_results(outcome)[0]
+    [told] = root_tool_results(outcome)
+    assert told.startswith(
+        "ERROR: the agent child failed: The output is not valid JSON"
+    )
+    assert told.endswith("Its last reply was:\nneither")
+    assert "no JSON" == outcome.continuation.root.messages[-1]["content"]
 
 
 # Models --------------------------------------------------------------------------

@@ -61,6 +61,58 @@ AGENTS = Area(
             names=("clerk", "settings"),
         ),
         Case(
+            "agent-reserved-setting",
+            InvalidInput,
+            'Agent("clerk", settings={"stream": True})',
+            'Agent("clerk", settings={"seed": 5})',
+            names=("clerk", "settings", "stream"),
+        ),
+        Case(
+            "agent-output-retries",
+            InvalidInput,
+            'Agent("clerk", output_retries=-1)',
+            'Agent("clerk", output_retries=0)',
+            names=("clerk", "output_retries"),
+        ),
+        Case(
+            "agent-reset-tool-choice",
+            InvalidInput,
+            'Agent("clerk", reset_tool_choice="no")',
+            'Agent("clerk", reset_tool_choice=False)',
+            names=("clerk", "reset_tool_choice"),
+        ),
+        Case(
+            "agent-context-type",
+            InvalidInput,
+            'Agent("clerk", context_type="Session")',
+            'Agent("clerk", context_type=dict)',
+            names=("clerk", "context_type"),
+        ),
+        Case(
+            "agent-instructions-function",
+            InvalidInput,
+            "run(talker(instructions=lambda task, context: None), TASK)",
+            'run(talker(instructions=lambda task, context: "Talk."), TASK)',
+            names=("talker", "instructions", "TypeError"),
+        ),
+        Case(
+            "tool-of-a-lambda",
+            InvalidInput,
+            "clerk(lambda cents: cents)",
+            """
+                def transfer(cents: int) -> int: "Move money."
+                clerk(transfer)
+            """,
+            names=("lambda",),
+        ),
+        Case(
+            "tool-is-enabled",
+            InvalidInput,
+            "tool(is_enabled=5)(pay.function)",
+            "tool(is_enabled=False)(pay.function)",
+            names=("pay", "is_enabled"),
+        ),
+        Case(
             "agent-tools",
             InvalidInput,
             'run(Agent("clerk", tools="pay"), TASK)',

@@ -303,12 +303,6 @@ MESSAGES = Area(
             "scene.decided(Approve())",
         ),
         Case(
-            "call-approval-too-old",
-            _ERROR,
-            "scene.decided(Approve(), slow=True)",
-            "scene.decided(Approve())",
-        ),
-        Case(
             "call-unknown-and-denied",
             "tool message NOT",
             "scene.settled(Deny())",
@@ -353,21 +347,21 @@ ENDINGS = Area(
         Case(
             "failed-output-no-json",
             "Failed output",
-            'failure_of(run(talker("five", output_type=int), TASK))',
+            'failure_of(run(talker("five", output_type=int, output_retries=0), TASK))',
             'failure_of(run(talker("5", output_type=int), TASK))',
             names=("JSON",),
         ),
         Case(
             "failed-output-type",
             "Failed output",
-            "failure_of(run(talker('\"five\"', output_type=int), TASK))",
+            "failure_of(run(talker('\"five\"', output_type=int, output_retries=0), TASK))",
             'failure_of(run(talker("5", output_type=int), TASK))',
             names=("output",),
         ),
         Case(
             "failed-output-validator-raises",
             "Failed output",
-            "failure_of(run(talker('{\"number\": 5}', output_type=Room), TASK))",
+            "failure_of(run(talker('{\"number\": 5}', output_type=Room, output_retries=0), TASK))",
             "failure_of(run(talker('{\"number\": 6}', output_type=Room), TASK))",
             setup="""
                 class Room(BaseModel):

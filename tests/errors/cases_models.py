@@ -19,6 +19,13 @@ def _server(*replies: str) -> str:
     model = scene.provider({lines})"""
 
 
+_REQUEST = """
+    import asyncio
+    from continuations.core.messages import user_message
+    from continuations.models.interface import ModelRequest
+    said = user_message(TASK)"""
+
+
 def _provider(name: str, reply: str, *names: str) -> Case:
     """Return a case in which the provider answers once, and well when asked again."""
     return Case(name, ModelError, _ASK, _ASK, setup=_server(reply), names=names)
@@ -133,9 +140,9 @@ OPENAI = Area(
         Case(
             "openai-reserved-setting",
             ModelError,
-            'run(Agent("clerk", model=model, settings={"stream": True}), TASK)',
-            'finished(run(Agent("clerk", model=model, settings={"seed": 5}), TASK))',
-            setup=_server(),
+            'asyncio.run(model.reply(ModelRequest(messages=[said], settings={"stream": True})))',
+            'asyncio.run(model.reply(ModelRequest(messages=[said], settings={"seed": 5})))',
+            setup=_server() + _REQUEST,
             names=("settings", "stream"),
         ),
         Case(

@@ -23,6 +23,9 @@ UNREACHED: dict[str, str] = {
     "continuations/authoring/schema_tool.py:SchemaTool._values_by_name": (
         "another schema is another contract, which is compared before"
     ),
+    "continuations/authoring/base_tool.py:BaseTool.enabled": (
+        "the tool is not offered; the text goes to the log"
+    ),
     "continuations/authoring/subagent.py:AgentTool.invoke": _FAULT_OF_OURS,
     "continuations/cli/interruption.py": "stops a command; see test_interruption.py",
     "continuations/cli/serve_command.py": (
@@ -41,6 +44,9 @@ UNREACHED: dict[str, str] = {
     "continuations/core/transitions.py": _FAULT_OF_OURS,
     "continuations/engine/journal.py:StoreJournal._check_still_newest": (
         "another worker writes a version between the claim and the look after it"
+    ),
+    "continuations/engine/stack_binding.py:StackBinding.agent": (
+        "check_agents finds a missing agent before"
     ),
     "continuations/ledger/decisions.py:_check_kind#3": (
         "today every kind of wait accepts every verdict"

@@ -159,7 +159,7 @@ async def resume(context: RequestContext) -> Response:
 
 
 async def cancel(context: RequestContext) -> Response:
-    """Cancel a run."""
+    """Cancel a run; give it to the dispatcher if another process must end it."""
     # A JSON body is required: a form of another site cannot send one.
     fields = decision_bodies.parse_json_object(context.request)
     decision_bodies.refuse_unknown_fields(fields, frozenset({"reason"}))
@@ -167,6 +167,8 @@ async def cancel(context: RequestContext) -> Response:
     run = await context.runner.cancel(
         context.path_params["run_id"], reason=reason, by=context.identity
     )
+    if run.status == "suspended":
+        await context.wake(run.run_id)
     return await _run_response(context, run)
 
 

@@ -1,0 +1,136 @@
+"""Check the options of an agent when it is made.
+
+A mistake that is found here would otherwise fail later, in the middle of a run.
+"""
+
+from __future__ import annotations
+
+import inspect
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from continuations.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# Larger than any conversation needs. The stored format can hold each smaller number.
+_MAX_TURNS = 1_000_000_000
+_MAX_OUTPUT_RETRIES = 10
+# The adapter of a model makes these parts of a request, and it reads no streams.
+_RESERVED_SETTINGS = frozenset({"model", "messages", "tools", "stream"})
+
+
+def option_error(
+    agent_name: str, option: str, wanted: str, value: object
+) -> InvalidInput:
+    """Return the error for an option of an agent that has another type or value."""
+    got = f"{repr(value)[:80]} ({type(value).__name__})"
+    return InvalidInput(f"agent {agent_name}: {option} must be {wanted}, got {got}.")
+
+
+def check_name(name: object) -> None:
+    """Raise `InvalidInput` unless an agent can have the name."""
+    if not isinstance(name, str) or not name:
+        msg = f"an agent's name must be a string that is not empty, got {name!r}."
+        raise InvalidInput(msg)
+
+
+def check_options(name: str, options: Mapping[str, Any]) -> None:
+    """Raise `InvalidInput` for a wrong option; `options` has them by name."""
+    _check_texts(name, options)
+    if not _is_model(options["model"]):
+        wanted = "a name, or an object with `name` and `reply`"
+        raise option_error(name, "model", wanted, options["model"])
+    for option in ("input_type", "output_type"):
+        if isinstance(options[option], str):
+            wanted = "the type itself, not its name as a string"
+            raise option_error(name, option, wanted, options[option])
+    _check_context_type(name, options["context_type"])
+    turns = options["max_turns"]
+    if turns is not None and not _is_integer(turns, 1, _MAX_TURNS):
+        wanted = f"an integer from 1 to {_MAX_TURNS}, or None for no limit"
+        raise option_error(name, "max_turns", wanted, turns)
+    retries = options["output_retries"]
+    if not _is_integer(retries, 0, _MAX_OUTPUT_RETRIES):
+        wanted = f"an integer from 0 to {_MAX_OUTPUT_RETRIES}"
+        raise option_error(name, "output_retries", wanted, retries)
+    reset = options["reset_tool_choice"]
+    if type(reset) is not bool:
+        raise option_error(name, "reset_tool_choice", "True or False", reset)
+
+
+def _check_texts(name: str, options: Mapping[str, Any]) -> None:
+    instructions = options["instructions"]
+    if not isinstance(instructions, str) and not takes_positional(instructions, 2):
+        wanted = "a string, or a function of (input, context)"
+        raise option_error(name, "instructions", wanted, instructions)
+    description = options["description"]
+    if not isinstance(description, str | None):
+        raise option_error(name, "description", "a string", description)
+
+
+def _is_integer(value: object, low: int, high: int) -> bool:
+    return type(value) is int and low <= value <= high
+
+
+def _is_model(model: Any) -> bool:
+    if model is None or isinstance(model, str):
+        return model != ""
+    # If the class was passed instead of an object, `name` is a property and no string.
+    has_name = isinstance(getattr(model, "name", None), str)
+    return has_name and callable(getattr(model, "reply", None))
+
+
+def _check_context_type(name: str, type_: Any) -> None:
+    if not is_context_class(type_):
+        wanted = "a class, or a union of classes"
+        raise option_error(name, "context_type", wanted, type_)
+
+
+def is_context_class(type_: Any) -> bool:
+    """Return whether `isinstance` takes a type; `None` stands for no type."""
+    if type_ is None:
+        return True
+    with suppress(TypeError):
+        isinstance(None, type_)
+        return not isinstance(type_, tuple)
+    return False
+
+
+def takes_positional(function: object, count: int) -> bool:
+    """Return whether a function can be called with so many positional arguments."""
+    if not callable(function):
+        return False
+    try:
+        signature = inspect.signature(function)
+    except (NameError, TypeError, ValueError):
+        return True  # not known yet; the first call reports an error
+    try:
+        signature.bind(*[None] * count)
+    except TypeError:
+        return False
+    return True
+
+
+def copy_settings(name: str, settings: object) -> Mapping[str, Any]:
+    """Return a copy of an agent's settings; raises `InvalidInput`."""
+    if settings is None:
+        return {}
+    copy: dict[Any, Any] = {}
+    is_mapping = False
+    with suppress(TypeError, ValueError):
+        copy = dict(settings)  # type: ignore[call-overload]
+        is_mapping = all(isinstance(key, str) for key in copy)
+    if not is_mapping:
+        # The value is not shown: settings may hold a secret.
+        msg = f"agent {name}: settings must be a mapping with string keys."
+        raise InvalidInput(msg)
+    reserved = sorted(_RESERVED_SETTINGS & copy.keys())
+    if reserved:
+        msg = (
+            f"agent {name}: settings must not have {', '.join(reserved)}, because the"
+            " model's adapter sets them. Leave them out."
+        )
+        raise InvalidInput(msg)
+    return copy

@@ -1,0 +1,133 @@
+"""One turn of a frame's model: the request, and the event of the reply."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from continuations.authoring import callables
+from continuations.authoring.errors import OutputInvalid
+from continuations.core import output_retries
+from continuations.core.events import ModelReplied
+from continuations.core.model_protocol import ModelRequest, ToolSpec
+from continuations.engine.error_reports import describe_error
+from continuations.errors import TranscriptInvalid
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
+    from continuations.core.frames import FrameRow
+    from continuations.core.messages import Message
+    from continuations.core.state import RunState
+    from continuations.engine.model_registry import ModelRegistry
+    from continuations.engine.run_options import RunOptions
+
+_log = logging.getLogger("continuations")
+# These values of `tool_choice` leave the choice to the model.
+_FREE_CHOICES = (None, "auto", "none")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelTurn:
+    """Asks the model of a frame for one reply."""
+
+    model_registry: ModelRegistry
+    run_options: RunOptions
+
+    async def ask(
+        self, state: RunState, frame: FrameRow, agent: AgentProtocol
+    ) -> ModelReplied:
+        """Ask a frame's model; raises `ModelError` and `TranscriptInvalid`."""
+        log = state.logs[frame.id]
+        violation = log.transcript_check.violation_at_end()
+        if violation is not None:
+            msg = (
+                f"run {state.run.id}, frame {frame.id}: its messages cannot be sent to "
+                f"the model: {violation}. No request was sent."
+            )
+            raise TranscriptInvalid(msg, run_id=state.run.id)
+        tools = await enabled_tools(agent, self.run_options.context)
+        request = ModelRequest(
+            messages=log.messages,
+            tools=tuple(_spec(tool) for tool in tools),
+            output_schema=agent.output_schema,
+            settings=_settings(agent, frame, tools),
+            agent=agent.name,
+            run_id=state.run.id,
+        )
+        reply = await self.model_registry.get_reply(
+            agent, request, self.run_options.should_pause
+        )
+        problem = _output_problem(agent, reply.message)
+        return ModelReplied(
+            frame_id=frame.id,
+            message=reply.message,
+            usage=reply.usage,
+            finish_reason=reply.finish_reason,
+            output_error=problem,
+            may_retry=problem is not None
+            and output_retries.count_retries(log.messages) < agent.output_retries,
+        )
+
+
+async def enabled_tools(agent: AgentProtocol, context: Any) -> list[ToolProtocol]:
+    """Return the tools of an agent that its model may call now."""
+    tools = agent.tools_by_name.values()
+    return [tool for tool in tools if await is_enabled(tool, context)]
+
+
+async def is_enabled(tool: ToolProtocol, context: Any) -> bool:
+    """Return whether a model may call a tool now; an exception means no."""
+    try:
+        return await tool.enabled(context)
+    except BaseException as error:
+        if callables.is_task_cancellation(error):
+            raise
+        _log.warning(
+            "tool %s is not offered, because is_enabled failed: %s",
+            tool.name,
+            describe_error(error),
+        )
+        return False
+
+
+def _spec(tool: ToolProtocol) -> ToolSpec:
+    return ToolSpec(
+        name=tool.name, description=tool.description, parameters=tool.parameters
+    )
+
+
+def _settings(
+    agent: AgentProtocol, frame: FrameRow, tools: Sequence[ToolProtocol]
+) -> Mapping[str, Any]:
+    """Return the settings of one turn.
+
+    With a tool forced in each turn, an agent would never end. Providers refuse a
+    `tool_choice` without tools.
+    """
+    choice = agent.settings.get("tool_choice")
+    is_forced_again = (
+        agent.reset_tool_choice and frame.turns > 0 and choice not in _FREE_CHOICES
+    )
+    if "tool_choice" in agent.settings and (is_forced_again or not tools):
+        settings = {**agent.settings}
+        del settings["tool_choice"]
+        return settings
+    return agent.settings
+
+
+def _output_problem(agent: AgentProtocol, message: Message) -> str | None:
+    """Return why a final reply cannot be the output of an agent, or `None`."""
+    if message.tool_call_ids:
+        return None
+    if output_retries.is_empty_reply(message):
+        return output_retries.EMPTY_REPLY
+    if agent.output_type is None:
+        return None
+    try:
+        agent.parse_output(message.content)
+    except OutputInvalid as error:
+        return f"{error}\nThe final reply must match output_type."
+    return None

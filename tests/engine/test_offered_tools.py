@@ -1,0 +1,175 @@
+"""Which tools a model may call, and which one it must call."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from continuations import (
+    Agent,
+    Approve,
+    Finished,
+    InvalidInput,
+    Runner,
+    Tool,
+    run,
+    tool,
+)
+from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations_storage import MemoryStore
+from tests.engine.agent_builders import root_tool_results
+from tests.engine.payment_agent import single_wait
+
+
+def _is_admin(context: Any) -> bool:
+    return bool(context == "admin")
+
+
+async def _is_admin_later(context: Any) -> bool:
+    return _is_admin(context)
+
+
+def _make_agent(*tools: Any, replies: Any = (), **options: Any) -> Agent:
+    model = ScriptedModel([*replies, "Done."])
+    return Agent("clerk", tools=list(tools), model=model, **options)
+
+
+def _offered(agent: Agent) -> list[list[str]]:
+    """Return the names of the tools in each request."""
+    assert isinstance(agent.model, ScriptedModel)
+    return [[each.name for each in request.tools] for request in agent.model.requests]
+
+
+def _make_erase(is_enabled: Any) -> Tool[..., str]:
+    @tool(is_enabled=is_enabled)
+    def erase() -> str:
+        """Erase everything."""
+        return "erased"
+
+    return erase
+
+
+@tool
+def look() -> str:
+    """Look."""
+    return "seen"
+
+
+@pytest.mark.parametrize("is_enabled", [_is_admin, _is_admin_later])
+def test_tool_is_offered_only_where_it_is_enabled(is_enabled: Any) -> None:
+    agent = _make_agent(look, _make_erase(is_enabled))
+
+    run(agent, "go", context="admin")
+    run(agent, "go", context="guest")
+
+    assert [["look", "erase"], ["look"]] == _offered(agent)
+
+
+def test_call_of_a_tool_that_is_not_enabled_runs_nothing() -> None:
+    """The text is that of an unknown tool, and names the offered tools only."""
+    agent = _make_agent(
+        look, _make_erase(is_enabled=False), replies=[ToolCall("erase")]
+    )
+
+    outcome = run(agent, "go")
+
+    assert isinstance(outcome, Finished)
+    expected = "there is no tool 'erase'. The tools are: look."
+    assert [f"ERROR: the call was not executed: {expected}"] == root_tool_results(
+        outcome
+    )
+
+
+def test_approved_call_runs_after_its_tool_was_disabled() -> None:
+    """The person decided about this call; the option is about new calls."""
+    enabled = [True]
+
+    @tool(approval=True, is_enabled=lambda _context: enabled[0])
+    def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    runner = Runner(_make_agent(pay, replies=[ToolCall("pay")]), store=MemoryStore())
+    runner.decide(single_wait(runner.start("go", run_id="r1")).id, Approve())
+    enabled[0] = False
+
+    outcome = runner.resume("r1")
+
+    assert ["paid"] == root_tool_results(outcome)
+
+
+def _raise(context: object) -> bool:
+    raise LookupError(f"a secret {context}")
+
+
+def _return_text(context: object) -> Any:
+    return f"yes {context}"
+
+
+@pytest.mark.parametrize("is_enabled", [_raise, _return_text])
+def test_tool_whose_condition_fails_is_not_offered(
+    is_enabled: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    agent = _make_agent(look, _make_erase(is_enabled))
+
+    with caplog.at_level(logging.WARNING):
+        run(agent, "go")
+
+    assert [["look"]] == _offered(agent)
+    assert "tool erase is not offered" in caplog.text
+    assert "secret" not in caplog.text
+
+
+def test_every_kind_of_tool_has_the_option() -> None:
+    schema_tool = Tool.from_schema(
+        "forecast", {"type": "object"}, lambda _arguments: "sun", is_enabled=_is_admin
+    )
+    agent_tool = Agent("child").as_tool(is_enabled=_is_admin)
+    agent = _make_agent(look, schema_tool, agent_tool)
+
+    run(agent, "go")
+    run(agent, "go", context="admin")
+
+    assert [["look"], ["look", "forecast", "child"]] == _offered(agent)
+    with pytest.raises(InvalidInput, match="is_enabled must be True, False or a func"):
+        _make_erase(5)
+
+
+FORCED = {"type": "function", "function": {"name": "look"}}
+
+
+@pytest.mark.parametrize(
+    ("options", "choice", "second"),
+    [
+        ({}, "required", None),
+        ({}, FORCED, None),
+        ({}, "auto", "auto"),
+        ({}, "none", "none"),
+        ({"reset_tool_choice": False}, "required", "required"),
+    ],
+)
+def test_forced_tool_is_forced_in_the_first_turn_only(
+    options: dict[str, Any], choice: Any, second: Any
+) -> None:
+    settings = {"tool_choice": choice, "temperature": 0}
+    agent = _make_agent(look, replies=[ToolCall("look")], settings=settings, **options)
+
+    run(agent, "go")
+
+    assert isinstance(agent.model, ScriptedModel)
+    first_request, second_request = agent.model.requests
+    assert settings == first_request.settings
+    assert second == second_request.settings.get("tool_choice")
+    assert 0 == second_request.settings["temperature"]
+
+
+def test_tool_choice_is_left_out_without_tools() -> None:
+    """Providers refuse it."""
+    agent = _make_agent(_make_erase(is_enabled=False), settings={"tool_choice": "auto"})
+
+    run(agent, "go")
+
+    assert isinstance(agent.model, ScriptedModel)
+    assert {} == agent.model.requests[0].settings
