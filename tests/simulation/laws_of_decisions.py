@@ -105,10 +105,9 @@ def decided_in_time(evidence: Evidence) -> str | None:
         if (decision.at > deadline) != (decision.kind == "expire"):
             when = f"{decision.kind} at {decision.at}, deadline {deadline}"
             return f"{record.wait.id}: {when}"
-        if decision.marker is not None:
-            made_at = wall_time(evidence.created[decision.marker][0].at)
-            if made_at > deadline:
-                return f"{record.wait.id} was decided {made_at}, after {deadline}"
+        made_at = _store_time_of(evidence, decision)
+        if made_at is not None and wall_time(made_at) > deadline:
+            return f"{record.wait.id} was decided {made_at}, after {deadline}"
     return None
 
 
@@ -154,22 +153,29 @@ def approval_not_too_old_for_the_store(evidence: Evidence) -> str | None:
     allowed = evidence.environment.lease
     for effect in evidence.environment.effects:
         approvals = [
-            (record.opened_at, evidence.created[record.decision.marker][0].at, record)
+            (record.opened_at, _store_time_of(evidence, record.decision), record)
             for record in evidence.waits.values()
             if _is_of_call(record.wait, effect)
             and record.wait.kind == "approval"
             and record.opened_at < effect.clock_sample.true_time
             and record.decision is not None
-            and record.decision.marker is not None
         ]
         if not approvals or effect.attempt > 1:
             continue
         _, at, record = max(approvals, key=lambda approval: approval[0])
         valid_for = record.wait.valid_for
+        if at is None or valid_for is None:
+            continue
         age = effect.clock_sample.true_time - at
-        if valid_for is not None and age > valid_for + allowed:
+        if age > valid_for + allowed:
             return f"{effect.call_id} began {age} s after its approval"
     return None
+
+
+def _store_time_of(evidence: Evidence, decision: Decision) -> float | None:
+    """Return the store's time of a decision: that of its marker."""
+    creates = evidence.created.get(decision.marker or "", ())
+    return creates[0].at if creates else None
 
 
 def _is_of_call(wait: Wait, effect: Effect) -> bool:
