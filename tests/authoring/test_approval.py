@@ -268,4 +268,5 @@ def test_period_that_no_clock_can_add_is_refused(option: str, period: Any) -> No
     with pytest.raises(InvalidInput, match=f"{option} must be .* at most 3650 days"):
         ApprovalPolicy(**{option: period})
 
-    assert ApprovalPolicy(**{option: timedelta(days=3650)}) is not None
+    longest: dict[str, Any] = {option: timedelta(days=3650)}
+    assert ApprovalPolicy(**longest) is not None
