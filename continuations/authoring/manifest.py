@@ -19,7 +19,7 @@ from continuations.core import jsontext
 from continuations.errors import Corrupt, FormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
 
@@ -88,6 +88,40 @@ def _tool_row(tool: ToolProtocol, positions: dict[int, int]) -> dict[str, Any]:
     if tool.approval is not None:
         row["policy"] = tool.approval.digest[:_DIGEST_LENGTH]
     return row
+
+
+# Looking up -------------------------------------------------------------------
+
+
+def find_version(
+    stored: str, path: Sequence[str], contract_digest: str
+) -> tuple[str | None] | None:
+    """Return the declared version of a tool, if a manifest has its contract.
+
+    Args:
+        stored: The manifest.
+        path: The names from the root agent down to the tool.
+        contract_digest: The digest of the contract.
+
+    Returns:
+        The version in a tuple, or `None` if the manifest has another contract or no
+        such tool.
+
+    Raises:
+        Corrupt: The text is not a manifest.
+        FormatError: The manifest has a newer format.
+    """
+    agents = _parse_manifest(stored).agents
+    position = 0
+    for name in path[1:-1]:
+        row: dict[str, Any] | None = agents[position]["tools"].get(name)
+        if row is None or "agent" not in row:
+            return None
+        position = row["agent"]
+    row = agents[position]["tools"].get(path[-1])
+    if row is None or row["meaning"] != contract_digest[:_DIGEST_LENGTH]:
+        return None
+    return (row.get("version"),)
 
 
 # Comparing --------------------------------------------------------------------

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.errors import AgentChanged, InvalidInput
+from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
+    from continuations.authoring.tool_protocol import AgentProtocol
 
 
 class AgentRegistry:
@@ -32,39 +32,28 @@ class AgentRegistry:
         """Return a root agent by name, or `None`."""
         return self._roots.get(name)
 
-    def root_agent(self, name: str) -> AgentProtocol:
-        """Return a root agent by name; raises `AgentChanged`."""
-        agent = self._roots.get(name)
-        if agent is not None:
-            return agent
+    def missing_root_text(self, name: str) -> str:
+        """Return what a process says that lacks the root agent of a run."""
         known = ", ".join(self._roots) or "none"
-        msg = (
+        return (
             f"this process has no root agent {name} (root agents: {known}). Resume with"
             " the agent that the run was started with. The run is unchanged."
         )
-        raise AgentChanged(msg)
 
-    def sub_agent(self, agent: AgentProtocol, tool_name: str) -> AgentProtocol:
-        """Return the agent that a tool of an agent starts; raises `AgentChanged`."""
-        sub_agent = self.tool(agent, tool_name).sub_agent
-        if sub_agent is not None:
-            return sub_agent
-        msg = (
-            f"the tool {tool_name} of agent {agent.name} was an agent and is now a"
-            " function. Restore the agent under this name, decide the waits below it"
-            " with Deny, or cancel the run. The run is unchanged."
-        )
-        raise AgentChanged(msg)
-
-    def tool(self, agent: AgentProtocol, tool_name: str) -> ToolProtocol:
-        """Return a tool of an agent by name; raises `AgentChanged`."""
+    def find_sub_agent(
+        self, agent: AgentProtocol, tool_name: str
+    ) -> AgentProtocol | None:
+        """Return the agent that a tool of an agent starts, or `None`."""
         tool = agent.get_tool(tool_name)
-        if tool is not None:
-            return tool
-        known = ", ".join(agent.tools_by_name) or "none"
-        msg = (
-            f"agent {agent.name} has no tool {tool_name} (its tools: {known}). Restore"
-            " the tool under this name, or decide its wait with Deny or Answer. The run"
-            " is unchanged."
+        return None if tool is None else tool.sub_agent
+
+
+def missing_tool_text(agent: AgentProtocol, tool_name: str) -> str:
+    """Return why a call's tool is not found, as the beginning of a sentence."""
+    if agent.get_tool(tool_name) is not None:
+        name = agent.name
+        return (
+            f"the tool {tool_name} of agent {name} was an agent and is now a function"
         )
-        raise AgentChanged(msg)
+    known = ", ".join(agent.tools_by_name) or "none"
+    return f"agent {agent.name} has no tool {tool_name} (its tools: {known})"

@@ -51,6 +51,15 @@ class UserMessageAdded:
     message: Message
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class FrameAbandoned:
+    """A frame without open calls ends, because its agent does not exist any more."""
+
+    frame_id: str
+    code: str
+    content: str
+
+
 # Events of the run ----------------------------------------------------------
 
 
@@ -77,7 +86,10 @@ class CallAccepted:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class ApprovalRequested:
-    """The call is valid and its policy requires an approval."""
+    """The call is valid and must be approved before it begins.
+
+    So a call that has not begun can be examined again, and wait again.
+    """
 
     call_id: str
     arguments: str
@@ -89,7 +101,7 @@ class ApprovalRequested:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class CallInvalid:
-    """The call cannot run: unknown tool, invalid arguments, or a policy that raised."""
+    """The call cannot begin: unknown tool, invalid arguments, a policy that raised."""
 
     call_id: str
     code: str
@@ -132,7 +144,11 @@ class CallRaised:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class OutcomeUnknown:
-    """The worker died during the call, and the tool is not declared repeatable."""
+    """The call began and did not end, and it is not repeated without a decision.
+
+    Either the tool is not declared repeatable, or a repeatable call may not begin
+    again as it did: its approval is too old, or its tool changed.
+    """
 
     call_id: str
     wait: Wait
@@ -192,7 +208,10 @@ class Answered:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Reopened:
-    """The approval is void (edit refused, or too old), so a new wait is opened."""
+    """The decision does not let the call begin, so a new wait is opened.
+
+    Causes are a refused edit, an approval that is too old, and a tool that changed.
+    """
 
     call_id: str
     wait: Wait
@@ -224,4 +243,6 @@ CallEvent: TypeAlias = (
     | Reopened
     | CallCancelled
 )
-Event: TypeAlias = ModelReplied | UserMessageAdded | RunStopped | CallEvent
+Event: TypeAlias = (
+    ModelReplied | UserMessageAdded | FrameAbandoned | RunStopped | CallEvent
+)

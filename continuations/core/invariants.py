@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.core.calls import STATE_TYPES, Nested, open_wait_id
+from continuations.core.calls import STATE_TYPES, Nested, Waiting, open_wait_id
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.state import ROOT_FRAME_ID
 
@@ -103,6 +103,8 @@ def _call_violations(state: RunState, call: CallRow) -> Iterator[str]:
         child = state.frames.get(call.state.frame_id)
         if child is None or child.parent_call_id != call.id:
             yield f"call {call.id} refers to a frame that is not its own"
+    if isinstance(call.state, Waiting) and (call.attempts or call.approved_digest):
+        yield f"call {call.id} waits for an approval, but it began or is approved"
     wait_id = open_wait_id(call.state)
     if wait_id is not None and (
         wait_id not in state.waits or state.waits[wait_id].call_id != call.id

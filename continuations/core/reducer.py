@@ -35,11 +35,14 @@ from continuations.core.events import (
     CallInvalid,
     CallRaised,
     CallReturned,
+    CallStarted,
     Denied,
     Expired,
+    FrameAbandoned,
     ModelReplied,
     OutcomeUnknown,
     Reopened,
+    RepeatAllowed,
     RunStopped,
     SubAgentStarted,
     UserMessageAdded,
@@ -71,6 +74,8 @@ def advance(state: RunState, event: Event) -> RunState:
             _add_model_reply(draft, event)
         case UserMessageAdded():
             _add_user_message(draft, event)
+        case FrameAbandoned():
+            _abandon_frame(draft, event)
         case RunStopped():
             _stop_run(draft, event.failure)
         case _:
@@ -154,6 +159,13 @@ def _add_user_message(draft: Draft, event: UserMessageAdded) -> None:
         raise illegal_transition(why, event)
     draft.put_run(replace(draft.run, last_inbox_number=event.number))
     draft.append(ROOT_FRAME_ID, event.message)
+
+
+def _abandon_frame(draft: Draft, event: FrameAbandoned) -> None:
+    frame = draft.frame(event.frame_id)
+    if frame.open_call_ids:
+        raise illegal_transition(f"frame {frame.id} has open calls", event)
+    _end_frame(draft, frame.id, Errored(event.code, event.content))
 
 
 def _end_frame(draft: Draft, frame_id: str, end: Returned | Errored) -> None:
@@ -247,6 +259,7 @@ def _apply_call_event(draft: Draft, event: CallEvent) -> None:
     if isinstance(row.state, Nested):
         raise illegal_transition(f"call {row.id} only ends with its frame", event)
     state = _next_call_state(draft, row, event)
+    _check_attempts(row, event)
     old_wait_id = open_wait_id(row.state)
     row = _with_event_data(row, event)
     if old_wait_id is not None and old_wait_id != open_wait_id(state):
@@ -258,6 +271,22 @@ def _apply_call_event(draft: Draft, event: CallEvent) -> None:
         end = _close_turn(draft, row.frame_id)
         if end is not None:
             _end_frame(draft, *end)
+
+
+def _check_attempts(row: CallRow, event: CallEvent) -> None:
+    """Raise `IllegalTransition` if an event denies that the call may have run.
+
+    A call that began once must not wait for an approval.
+    """
+    match row.state, event:
+        case Ready(), ApprovalRequested() | Reopened():
+            begun_before = row.attempts > 0
+        case Started(), Reopened():
+            begun_before = row.attempts > 1
+        case _:
+            return
+    if begun_before:
+        raise illegal_transition(f"call {row.id} may have run", event)
 
 
 def _next_call_state(draft: Draft, row: CallRow, event: CallEvent) -> CallState:
@@ -305,7 +334,9 @@ def _open_frame(draft: Draft, row: CallRow, event: SubAgentStarted) -> str:
     return frame.id
 
 
-def _with_event_data(row: CallRow, event: CallEvent) -> CallRow:
+def _with_event_data(  # noqa: PLR0911 - one return for each kind of event
+    row: CallRow, event: CallEvent
+) -> CallRow:
     """Return the row with the data of the event, apart from the new state."""
     match event:
         case CallAccepted() | ApprovalRequested():
@@ -315,6 +346,8 @@ def _with_event_data(row: CallRow, event: CallEvent) -> CallRow:
                 contract_digest=event.contract_digest,
                 repeatable=event.repeatable,
                 verifiable=event.verifiable,
+                approved_digest=None,
+                approved_until=None,
             )
         case Approved(arguments=None):
             return replace(
@@ -329,7 +362,13 @@ def _with_event_data(row: CallRow, event: CallEvent) -> CallRow:
                 arguments=event.arguments,
                 original_arguments=original,
             )
-        case _ if isinstance(row.state, Ready):
+        case CallStarted() | SubAgentStarted():
             return replace(row, attempts=row.attempts + 1)
+        case Reopened() if not isinstance(row.state, Unknown):
+            # If the start of the call was recorded, its tool did not run.
+            return replace(row, attempts=0, approved_digest=None, approved_until=None)
+        case OutcomeUnknown() | RepeatAllowed():
+            # Also after a repair, which does not count a start in a lost version.
+            return replace(row, attempts=max(row.attempts, 1))
         case _:
             return row

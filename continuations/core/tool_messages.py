@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from continuations.core.frames import FrameRow
     from continuations.core.messages import Message
 
-# Codes of calls that were started and failed before the tool ran.
+# Codes of calls that an earlier release started and ended before the tool ran.
 _CODES_BEFORE_CALL = ("digest", "stale")
 
 # Finish reasons of chat completions that mean an incomplete reply.

@@ -56,12 +56,18 @@ TRANSITIONS: dict[tuple[type[CallState], type[CallEvent]], type[CallState]] = {
     (Waiting, Denied): Refused,
     (Waiting, Expired): Refused,
     (Waiting, Reopened): Waiting,
+    (Waiting, ApprovalRequested): Waiting,
+    # The call is checked before it begins.
+    (Ready, ApprovalRequested): Waiting,
+    (Ready, Reopened): Waiting,
+    (Ready, CallInvalid): Errored,
+    (Ready, OutcomeUnknown): Unknown,
     # The call runs.
     (Ready, CallStarted): Started,
     (Ready, SubAgentStarted): Nested,
-    (Ready, CallInvalid): Errored,
     (Started, CallReturned): Returned,
     (Started, CallRaised): Errored,
+    (Started, Reopened): Waiting,
     (Nested, CallReturned): Returned,
     (Nested, CallRaised): Errored,
     # The worker died during the call.

@@ -12,20 +12,22 @@ from typing import TYPE_CHECKING
 
 from continuations.authoring.errors import ArgumentsInvalid
 from continuations.core import jsontext
-from continuations.core.calls import Started
+from continuations.core.calls import Proposed, Ready, Started
 from continuations.core.events import (
     Answered,
     Approved,
+    CallInvalid,
     Denied,
     Expired,
+    FrameAbandoned,
     OutcomeUnknown,
-    Reopened,
     RepeatAllowed,
     RunStopped,
 )
 from continuations.core.reducer import advance
 from continuations.core.run import Failure
 from continuations.core.waits import Wait
+from continuations.engine.admission import Admission, examined_under
 from continuations.engine.call_waits import (
     approval_digest,
     approved_contract_digest,
@@ -33,9 +35,10 @@ from continuations.engine.call_waits import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
+    from continuations.authoring.tool_protocol import ToolProtocol
     from continuations.core.calls import CallRow
     from continuations.core.decisions import Decision
     from continuations.core.events import CallEvent
@@ -56,101 +59,121 @@ class ArrivalReducer:
     ) -> RunState:
         """Return the run with the decisions of its open waits, the oldest wait first.
 
-        Raises `AgentChanged` if an approved call's tool is missing or has changed.
+        The old yes never runs a new contract: the wait of an approved call whose tool
+        changed or is missing is opened again, with a note.
         """
         stop: Failure | None = None
         for wait in sorted(state.waits.values(), key=Wait.sort_key):
             decision = decisions.get(wait.id)
             if decision is None:
                 continue
-            state = advance(state, self._decision_event(state, wait, decision))
+            for event in self._decision_events(state, wait, decision):
+                state = advance(state, event)
             stop = stop or _failure_from_decision(wait, decision)
-        return state if stop is None else advance(state, RunStopped(failure=stop))
+        if stop is not None:
+            return advance(state, RunStopped(failure=stop))
+        return self._without_missing_frames(state)
 
-    def _decision_event(
+    def _decision_events(
         self, state: RunState, wait: Wait, decision: Decision
-    ) -> CallEvent:
+    ) -> Iterable[CallEvent]:
         call = state.calls[wait.call_id]
         match decision.kind:
             case "approve":
-                return self._approval_event(state, call, wait, decision)
+                return self._approval_events(state, call, wait, decision)
             case "answer":
                 value = jsontext.parse(decision.value or "null")
                 text = value if isinstance(value, str) else decision.value or ""
-                return Answered(call_id=call.id, content=text)
+                return (Answered(call_id=call.id, content=text),)
             case "expire":
-                return Expired(call_id=call.id, decision=decision)
+                return (Expired(call_id=call.id, decision=decision),)
             case _:
-                return Denied(call_id=call.id, decision=decision)
+                return (Denied(call_id=call.id, decision=decision),)
 
-    def _approval_event(
+    def _approval_events(
         self, state: RunState, call: CallRow, wait: Wait, decision: Decision
-    ) -> CallEvent:
-        tool = self.stack_binding.unchanged_tool(state, call)
-        contract = approved_contract_digest(tool)
-        if wait.rules.follows_policy:
-            digest = approval_digest(state, call, wait.arguments_json, contract)
-            if digest != wait.digest:
-                note = "The tool's description changed after the approval."
-                return self._reopened_event(state, call, wait, note)
-            until = _approval_valid_until(wait, decision)
-            if until is not None and self.ports.clock.now() > until:
-                note = f"The approval was older than {wait.valid_for} s."
-                return self._reopened_event(state, call, wait, note)
-        else:
-            until = None
-        arguments = None
-        if decision.arguments is not None:
-            try:
-                arguments = tool.effective_arguments(decision.arguments)
-                difference = tool.find_edit_difference(decision.arguments)
-            except ArgumentsInvalid as error:
-                note = (
-                    f"The tool rejected the edited arguments: {error} "
-                    f"{_PLAIN_APPROVAL_NOTE}"
-                )
-                return self._reopened_event(state, call, wait, note)
-            if difference is not None:
-                note = (
-                    "The edited arguments were not used: the tool would change "
-                    f"{difference} and run with {arguments}. {_PLAIN_APPROVAL_NOTE}"
-                )
-                return self._reopened_event(state, call, wait, note)
-        if arguments == wait.arguments_json:
-            arguments = None
-        executed = arguments if arguments is not None else wait.arguments_json
-        digest = approval_digest(state, call, executed, contract)
-        return Approved(
-            call_id=call.id, digest=digest, until=until, arguments=arguments
-        )
-
-    def _reopened_event(
-        self, state: RunState, call: CallRow, wait: Wait, note: str
-    ) -> Reopened:
-        now = self.ports.clock.now()
-        new = new_wait(
+    ) -> Iterable[CallEvent]:
+        until = _approval_valid_until(wait, decision)
+        admission = Admission(self.stack_binding, self.ports)
+        note = admission.why_void(
             state,
             call,
-            self.stack_binding.tool(state, call),
-            kind=wait.kind,
-            now=now,
-            ulid=self.ports.ids.new_ulid(now),
-            note=note,
+            arguments=wait.arguments_json,
+            digest=wait.digest,
+            until=until,
+            wait=wait,
         )
-        return Reopened(call_id=call.id, wait=new)
+        tool = self.stack_binding.tool(state, call)
+        if note is not None or tool is None:
+            note = note or ""
+            if wait.rules.may_have_run:
+                note += _NOT_AGAIN_NOTE
+            return (admission.ask_again(state, call, note, wait),)
+        note = _why_arguments_do_not_fit(tool, call, decision)
+        if note is not None:
+            note = f"{note} {_PLAIN_APPROVAL_NOTE}"
+            return (admission.ask_again(state, call, note, wait),)
+        arguments = decision.arguments and tool.effective_arguments(decision.arguments)
+        if arguments == wait.arguments_json:
+            arguments = None
+        executed = arguments or wait.arguments_json
+        contract = approved_contract_digest(tool)
+        digest = approval_digest(state, call, executed, contract)
+        approved = Approved(
+            call_id=call.id, digest=digest, until=until, arguments=arguments
+        )
+        if tool.contract_digest == call.contract_digest:
+            return (approved,)
+        # The wait showed the present contract, and the edit fits it.
+        return (examined_under(tool, call, wait), approved)
+
+    def _without_missing_frames(self, state: RunState) -> RunState:
+        """Return the run without frames that can only end, since their agents are gone.
+
+        Calls that wait, or may have happened, stay open until a person decides.
+        """
+        for frame_id in self.stack_binding.missing_frames(state):
+            for call_id in state.frames[frame_id].open_call_ids:
+                event = self._event_without_agent(state, state.calls[call_id])
+                state = state if event is None else advance(state, event)
+            frame = state.frames.get(frame_id)
+            if frame is not None and not frame.open_call_ids:
+                text = (
+                    f"ERROR: the agent {frame.agent} was removed while it worked on "
+                    "this call. Effects of its tools remain."
+                )
+                ended = FrameAbandoned(frame_id=frame.id, code="agent", content=text)
+                state = advance(state, ended)
+        return state
+
+    def _event_without_agent(self, state: RunState, call: CallRow) -> CallEvent | None:
+        match call.state:
+            case Proposed():
+                removed = True
+            case Ready():
+                removed = call.approved_digest is None and not call.attempts
+            case _:
+                return None
+        if removed:
+            text = "ERROR: the call was not executed: its agent was removed."
+            return CallInvalid(call_id=call.id, code="agent", content=text)
+        note = self.stack_binding.missing_tool_note(state, call)
+        return Admission(self.stack_binding, self.ports).ask_again(state, call, note)
 
     def with_interrupted_calls(self, state: RunState) -> RunState:
         """Return the run without started calls: a worker died while they ran.
 
         Repeatable calls become ready again. The outcome of the others is unknown, and a
-        wait is opened for each. Raises `AgentChanged` if the tool of a repeatable call
-        is missing or has changed.
+        wait is opened for each. Raises `AgentChanged` if a repeatable call was not
+        approved, and its tool is missing or has changed.
         """
         for call in list(state.calls.values()):
             if not isinstance(call.state, Started):
                 continue
-            if call.repeatable:
-                self.stack_binding.unchanged_tool(state, call)
+            agent = self.stack_binding.find_agent(state, call.frame_id)
+            if call.repeatable and agent is not None:
+                if call.approved_digest is None:
+                    self.stack_binding.unchanged_tool(state, call)
                 state = advance(state, RepeatAllowed(call_id=call.id))
                 continue
             now = self.ports.clock.now()
@@ -167,9 +190,31 @@ class ArrivalReducer:
         return state
 
 
+_NOT_AGAIN_NOTE = " So the call cannot be repeated as it was. Deny it, or answer it."
 _PLAIN_APPROVAL_NOTE = (
     "An approval without edits runs the call with the arguments shown here."
 )
+
+
+def _why_arguments_do_not_fit(
+    tool: ToolProtocol, call: CallRow, decision: Decision
+) -> str | None:
+    """Return why a call cannot run with the approved arguments, `None` if it can."""
+    if decision.arguments is None:
+        if tool.contract_digest == call.contract_digest:
+            return None
+        return "The arguments do not fit the new contract of the tool."
+    try:
+        arguments = tool.effective_arguments(decision.arguments)
+        difference = tool.find_edit_difference(decision.arguments)
+    except ArgumentsInvalid as error:
+        return f"The tool rejected the edited arguments: {error}"
+    if difference is None:
+        return None
+    return (
+        f"The edited arguments were not used: the tool would change {difference} and "
+        f"run with {arguments}."
+    )
 
 
 def _approval_valid_until(wait: Wait, decision: Decision) -> datetime | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -93,3 +94,10 @@ def new_wait(
         expiry_stops=policy is not None and policy.on_expired == "stop",
         note=note,
     )
+
+
+def renewed_wait(wait: Wait, now: datetime, ulid: str, note: str) -> Wait:
+    """Return a wait under a new id, with as much time to decide as it had at first."""
+    deadline = wait.deadline and now + (wait.deadline - wait.created_at)
+    wait_id = layout.build_wait_id(wait.kind, ulid, wait.run_id)
+    return replace(wait, id=wait_id, created_at=now, deadline=deadline, note=note)

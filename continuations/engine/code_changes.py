@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from continuations.authoring.manifest import compare_manifests, make_manifest
+from continuations.authoring.manifest import (
+    compare_manifests,
+    find_version,
+    make_manifest,
+)
+from continuations.core import jsontext
+from continuations.core.state import frame_path
+from continuations.errors import FormatError
 from continuations.version import __version__
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from continuations.authoring.contract_text import Contract
     from continuations.authoring.manifest import ManifestChange
     from continuations.authoring.registry import AgentRegistry
     from continuations.authoring.tool_protocol import AgentProtocol
+    from continuations.core.calls import CallRow
     from continuations.core.state import RunState
+    from continuations.core.waits import Wait
 
 _log = logging.getLogger("continuations")
 
@@ -48,3 +61,28 @@ def with_current_manifest(
     for change in code_changes:
         _log.info("run %s continues with changed code: %s", state.run.id, change)
     return replace(state, manifest=current_manifest(agent))
+
+
+def old_contract(state: RunState, call: CallRow, wait: Wait | None) -> Contract:
+    """Return the contract that a call was examined under, as far as the run has it.
+
+    The wait has the schema. Without it, the names of the effective arguments are those
+    of the parameters. The version is in the manifest, unless a resume with other code
+    has replaced that.
+    """
+    from continuations.authoring import contract_text  # noqa: PLC0415 - rarely needed
+
+    arguments = jsontext.as_object(jsontext.parse(call.arguments or "{}")) or {}
+    parameters: Mapping[str, Any] = {}
+    if wait is not None:
+        parameters = contract_text.parameters_in(wait.schema)
+    found: tuple[str | None] | None = None
+    with suppress(FormatError):
+        path = (*frame_path(state, call.frame_id), call.tool)
+        found = find_version(state.manifest, path, call.contract_digest or "")
+    return contract_text.Contract(
+        name=call.tool,
+        parameters=parameters or dict.fromkeys(arguments),
+        version=found[0] if found else None,
+        version_is_known=found is not None,
+    )

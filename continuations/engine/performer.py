@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypedDict
 
@@ -33,6 +33,7 @@ from continuations.core.events import (
     Unverified,
 )
 from continuations.core.messages import user_message
+from continuations.engine.admission import Admission
 from continuations.engine.call_waits import (
     approval_digest,
     approved_contract_digest,
@@ -42,6 +43,7 @@ from continuations.engine.error_reports import describe_error
 from continuations.engine.model_turn import ModelTurn, enabled_tools, is_enabled
 from continuations.engine.new_run import with_instructions
 from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
+from continuations.errors import AgentChanged
 
 if TYPE_CHECKING:
     from continuations.authoring.tool_protocol import ToolProtocol
@@ -70,6 +72,12 @@ class Performer:
     model_registry: ModelRegistry
     run_options: RunOptions = DEFAULT_RUN_OPTIONS
     max_depth: int | None = None
+
+    _admission: Admission = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Make the check that every call passes before it begins."""
+        self._admission = Admission(self.stack_binding, self.ports)
 
     # Local actions -----------------------------------------------------------
 
@@ -109,6 +117,7 @@ class Performer:
         has_effect = tool.sub_agent is None and not tool.read_only
         may_have_run = state.run.history_lost and has_effect
         if not needs_approval and not may_have_run:
+            self._admission.examined_ids.add(call_id)
             return CallAccepted(**examined)
         now = self.ports.clock.now()
         wait = new_wait(
@@ -130,9 +139,24 @@ class Performer:
     async def start_event(self, state: RunState, call_id: str) -> Event:
         """Return the event that records the start of a ready call or its sub-agent.
 
-        A sub-agent whose instructions function raises does not start.
+        If the call may not begin, it is the event that holds the call back. A sub-agent
+        whose instructions function raises does not start.
         """
         call = state.calls[call_id]
+        try:
+            held = await self._admission.hold(state, call)
+        except AgentChanged:
+            raise
+        except BaseException as error:
+            if callables.is_task_cancellation(error):
+                raise
+            _log_tool_error(state, call, "was not executed", error)
+            if not call.attempts:
+                return _rejection_for_error(call, error)
+            note = f"The approval policy raised {type(error).__name__}."
+            held = self._admission.ask_again(state, call, note)
+        if held is not None:
+            return held
         tool = self.stack_binding.unchanged_tool(state, call)
         agent = tool.sub_agent
         if agent is None:
@@ -181,15 +205,10 @@ class Performer:
         assert tool.sub_agent is None  # noqa: S101 - sub-agents have frames instead
         arguments = call.arguments or "{}"
         if call.approved_digest is not None:
-            # The last check before the call: the executed call is the approved one.
-            contract = approved_contract_digest(tool)
-            digest = approval_digest(state, call, arguments, contract)
-            if digest != call.approved_digest:
-                text = "ERROR: the call was not executed: another call was approved."
-                return CallRaised(call_id=call.id, code="digest", content=text)
-        if self._approval_is_too_old(call):
-            text = "ERROR: the call was not executed: its approval had become too old."
-            return CallRaised(call_id=call.id, code="stale", content=text)
+            # The last check before the call: time passed since its start was recorded.
+            held = await self._admission.hold(state, call)
+            if held is not None:
+                return held
         context = self._tool_context(state, call, tool, fence)
         limit = asyncio.timeout(tool.timeout)
         try:
@@ -207,11 +226,6 @@ class Performer:
             _log_tool_error(state, call, "failed", error)
             return _tool_failure(call, tool, error, timed_out=limit.expired())
         return CallReturned(call_id=call.id, content=content)
-
-    def _approval_is_too_old(self, call: CallRow) -> bool:
-        # A later attempt repeats a call that may have begun while it was valid.
-        until = call.approved_until if call.attempts <= 1 else None
-        return until is not None and self.ports.clock.now() > until
 
     def _tool_context(
         self, state: RunState, call: CallRow, tool: ToolProtocol, fence: int

@@ -93,7 +93,7 @@ class RunSweep:
         if registry.find_root_agent(state.run.agent) is not None:
             return None
         try:
-            StackBinding(registry).check_agents(state)
+            StackBinding(registry).check_agents(state, {})
         except AgentChanged as error:
             return error
         return None

@@ -5,15 +5,20 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from continuations.authoring.registry import missing_tool_text
 from continuations.engine.code_changes import find_code_changes
 from continuations.errors import AgentChanged, FormatError
 
 if TYPE_CHECKING:
+    from collections.abc import Container, Mapping
+
     from continuations.authoring.manifest import ManifestChange
     from continuations.authoring.registry import AgentRegistry
     from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
     from continuations.core.calls import CallRow
+    from continuations.core.decisions import Decision
     from continuations.core.state import RunState
+    from continuations.core.waits import Wait
 
 
 class StackBinding:
@@ -23,36 +28,53 @@ class StackBinding:
         self._agent_registry = agent_registry
         self._agents_by_frame: dict[str, AgentProtocol] = {}
 
-    def agent(self, state: RunState, frame_id: str) -> AgentProtocol:
-        """Return a frame's agent; raises `AgentChanged` if it is missing."""
+    def find_agent(self, state: RunState, frame_id: str) -> AgentProtocol | None:
+        """Return a frame's agent, or `None` if this process does not have it."""
         unbound: list[str] = []
-        current = frame_id
-        while current not in self._agents_by_frame:
+        current: str | None = frame_id
+        while current is not None and current not in self._agents_by_frame:
             unbound.append(current)
-            call = state.frames[current].parent_call_id
-            if call is None:
-                break
-            current = state.calls[call].frame_id
+            current = _parent_frame_id(state, current)
         for frame in reversed(unbound):
-            self._agents_by_frame[frame] = self._resolve_agent(state, frame)
+            agent = self._resolve_agent(state, frame)
+            if agent is None:
+                return None
+            self._agents_by_frame[frame] = agent
         return self._agents_by_frame[frame_id]
 
-    def _resolve_agent(self, state: RunState, frame_id: str) -> AgentProtocol:
-        row = state.frames[frame_id]
-        try:
-            if row.parent_call_id is None:
-                return self._agent_registry.root_agent(row.agent)
-            call = state.calls[row.parent_call_id]
-            return self._agent_registry.sub_agent(
-                self._agents_by_frame[call.frame_id], call.tool
-            )
-        except AgentChanged as error:
-            msg = f"run {state.run.id}: {error}"
-            raise AgentChanged(msg, run_id=state.run.id) from None
+    def agent(self, state: RunState, frame_id: str) -> AgentProtocol:
+        """Return a frame's agent; raises `AgentChanged` if it is missing."""
+        agent = self.find_agent(state, frame_id)
+        if agent is None:
+            raise self._missing_agent_error(state, frame_id, ())
+        return agent
+
+    def _resolve_agent(self, state: RunState, frame: str) -> AgentProtocol | None:
+        row = state.frames[frame]
+        if row.parent_call_id is None:
+            return self._agent_registry.find_root_agent(row.agent)
+        call = state.calls[row.parent_call_id]
+        parent = self._agents_by_frame[call.frame_id]
+        return self._agent_registry.find_sub_agent(parent, call.tool)
 
     def tool(self, state: RunState, call: CallRow) -> ToolProtocol | None:
-        """Return a call's tool, or `None` if its agent has none of that name."""
-        return self.agent(state, call.frame_id).get_tool(call.tool)
+        """Return a call's tool, `None` if its agent is missing or has no such tool."""
+        agent = self.find_agent(state, call.frame_id)
+        return None if agent is None else agent.get_tool(call.tool)
+
+    def missing_tool_note(self, state: RunState, call: CallRow) -> str:
+        """Return the note of a wait whose call has no tool in this process."""
+        agent = self.find_agent(state, call.frame_id)
+        name = state.frames[call.frame_id].agent
+        missing = (
+            f"the agent {name} is gone"
+            if agent is None
+            else missing_tool_text(agent, call.tool)
+        )
+        return (
+            f"The call was approved and could not run: {missing}. Restore the tool and "
+            "approve the call again, or deny it, or answer it."
+        )
 
     def unchanged_tool(self, state: RunState, call: CallRow) -> ToolProtocol:
         """Return the tool of a call that is about to run.
@@ -95,7 +117,80 @@ class StackBinding:
         # through a circle of agents, and the manifest has only the shortest path.
         return "it has other parameters or another version"
 
-    def check_agents(self, state: RunState) -> None:
-        """Raise `AgentChanged` unless this process has the agent of every frame."""
-        for frame_id in state.frames:
-            self.agent(state, frame_id)
+    def missing_frames(self, state: RunState) -> tuple[str, ...]:
+        """Return the frames whose agents are missing, the deepest ones first."""
+        frames = sorted(state.frames.values(), key=lambda row: -row.depth)
+        return tuple(f.id for f in frames if self.find_agent(state, f.id) is None)
+
+    def check_agents(self, state: RunState, decisions: Mapping[str, Decision]) -> None:
+        """Raise `AgentChanged` unless the run can continue with the agents here.
+
+        A frame without its agent can only end. It does so after a person denied or
+        answered a wait in it or below it.
+        """
+        missing = self.missing_frames(state)
+        if not missing:
+            return
+        given_up = _frames_given_up(state, decisions)
+        for frame_id in missing:
+            parent = _parent_frame_id(state, frame_id)
+            is_lowest_bound = parent is None or parent not in missing
+            if is_lowest_bound and (parent is None or frame_id not in given_up):
+                raise self._missing_agent_error(state, frame_id, decisions)
+
+    def _missing_agent_error(
+        self, state: RunState, frame_id: str, decided: Container[str]
+    ) -> AgentChanged:
+        """Return the error for the first frame without an agent above a frame."""
+        parent = _parent_frame_id(state, frame_id)
+        if parent is None:
+            return self._missing_root_error(state)
+        while (agent := self.find_agent(state, parent)) is None:
+            frame_id, parent = parent, _parent_frame_id(state, parent)
+            if parent is None:
+                return self._missing_root_error(state)
+        tool = state.calls[state.frames[frame_id].parent_call_id or ""].tool
+        waits = [
+            wait.id
+            for wait in state.waits.values()
+            if wait.id not in decided and frame_id in _frames_above(state, wait)
+        ]
+        advice = (
+            f"decide the waits below it with Deny or Answer ({', '.join(waits[:5])})"
+            if waits
+            else "cancel the run"
+        )
+        msg = (
+            f"run {state.run.id} was not resumed: {missing_tool_text(agent, tool)}. "
+            f"Restore the agent under this name, or {advice}. Nothing was written."
+        )
+        return AgentChanged(msg, run_id=state.run.id)
+
+    def _missing_root_error(self, state: RunState) -> AgentChanged:
+        text = self._agent_registry.missing_root_text(state.run.agent)
+        return AgentChanged(f"run {state.run.id}: {text}", run_id=state.run.id)
+
+
+def _parent_frame_id(state: RunState, frame_id: str) -> str | None:
+    call_id = state.frames[frame_id].parent_call_id
+    return None if call_id is None else state.calls[call_id].frame_id
+
+
+def _frames_above(state: RunState, wait: Wait) -> set[str]:
+    """Return the frame of a wait's call, and every frame above it."""
+    above: set[str] = set()
+    frame_id: str | None = state.calls[wait.call_id].frame_id
+    while frame_id is not None:
+        above.add(frame_id)
+        frame_id = _parent_frame_id(state, frame_id)
+    return above
+
+
+def _frames_given_up(state: RunState, decisions: Mapping[str, Decision]) -> set[str]:
+    """Return the frames in or below which a person denied or answered a wait."""
+    frames: set[str] = set()
+    for wait_id, decision in decisions.items():
+        wait = state.waits.get(wait_id)
+        if wait is not None and decision.kind in ("deny", "answer"):
+            frames |= _frames_above(state, wait)
+    return frames

@@ -204,7 +204,7 @@ async def resume_async(
     _check_answers(answers)
     decisions = _decisions_from_answers(state, answers or {}, ports)
     stack_binding = StackBinding(AgentRegistry([agent]))
-    stack_binding.check_agents(state)
+    stack_binding.check_agents(state, decisions)
     reducer = ArrivalReducer(stack_binding, ports)
     if state.run.status not in ENDED_STATUSES:
         state = reducer.with_decisions(reducer.with_interrupted_calls(state), decisions)

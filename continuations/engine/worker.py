@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from continuations.core.plan import plan
 from continuations.core.run import ENDED_STATUSES
+from continuations.core.state import ROOT_FRAME_ID
 from continuations.engine import deadlines
 from continuations.engine.arrival_reducer import ArrivalReducer
 from continuations.engine.code_changes import find_code_changes, with_current_manifest
@@ -150,10 +151,10 @@ class Worker:
             await journal.ensure_guarded()
             return await self._ender.end_as_cancelled(state, arrived.cancel_request)
         stack_binding = StackBinding(self.agent_registry)
-        stack_binding.check_agents(state)
+        stack_binding.check_agents(state, arrived.decisions)
         check_context(
             self.run_options.context,
-            self.agent_registry.root_agent(state.run.agent),
+            stack_binding.agent(state, ROOT_FRAME_ID),
             self.options.context_type,
             state.run.id,
         )

@@ -33,8 +33,8 @@ async def pay(cents: int, ctx: ToolContext) -> None:
 accounts = Agent("accounts", tools=[balance, pay], output_type=list[int])
 head = Agent("head", tools=lambda: [accounts, head, accounts.as_tool("books")])
 registry = AgentRegistry([head])
-books = registry.sub_agent(registry.root_agent("head"), "books")
-registry.tool(books, "pay")
+books = registry.find_sub_agent(registry.find_root_agent("head"), "books")
+assert books.get_tool("pay")
 assert balance("a") == 1
 print(*sorted({name.partition(".")[0] for name in sys.modules}))
 """

@@ -9,6 +9,7 @@ import pytest
 from continuations import (
     Agent,
     AgentChanged,
+    Answer,
     Approve,
     Deny,
     Finished,
@@ -98,9 +99,11 @@ def test_other_differences_let_an_approved_call_run(change: Change) -> None:
 
 
 @pytest.mark.parametrize("change", REFUSED.values(), ids=REFUSED)
-def test_changed_tool_refuses_an_approved_call(change: Change) -> None:
-    with pytest.raises(AgentChanged):
-        resume(change, Approve(by="kim"))
+def test_changed_tool_of_an_approved_call_waits_again(change: Change) -> None:
+    outcome = resume(change, Approve(by="kim"))
+
+    assert isinstance(outcome, Suspended)
+    assert outcome.waits[0].note
 
 
 @pytest.mark.parametrize(
@@ -113,8 +116,11 @@ def test_undecided_run_stays_suspended_with_any_tool(change: Change) -> None:
 @pytest.mark.parametrize(
     "change", [*ALLOWED.values(), *REFUSED.values()], ids=[*ALLOWED, *REFUSED]
 )
-def test_denied_call_lets_the_run_go_on_with_any_tool(change: Change) -> None:
+def test_denied_or_answered_call_lets_the_run_go_on_with_any_tool(
+    change: Change,
+) -> None:
     assert isinstance(resume(change, Deny(by="kim")), Finished)
+    assert isinstance(resume(change, Answer("sent by hand", by="kim")), Finished)
 
 
 @pytest.mark.parametrize("verdict", [None, Approve(by="kim"), Deny(by="kim")])

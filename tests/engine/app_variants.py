@@ -49,6 +49,11 @@ def _pay_in_version(version: str) -> Any:
         effect_log.record(Effect.of("pay", what, ctx))
         return f"paid {what}"
 
+    def pay_cents(cents: int, ctx: ToolContext) -> str:
+        """Pay an amount."""
+        effect_log.record(Effect.of("pay", str(cents), ctx))
+        return f"paid {cents} cents"
+
     def pay_in(what: str, ctx: ToolContext, currency: str = "EUR") -> str:
         """Pay in a currency."""
         effect_log.record(Effect.of("pay", f"{what} {currency}", ctx))
@@ -57,6 +62,8 @@ def _pay_in_version(version: str) -> Any:
     match version:
         case "schema":
             return tool(approval=True, name="pay")(pay_in)
+        case "cents":
+            return tool(approval=True, name="pay")(pay_cents)
         case "vanished":
             return tool(approval=True, name="transfer")(pay)
         case "version":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -12,32 +12,162 @@ if TYPE_CHECKING:
 APP = "tests.engine.app_variants:versioned_agents"
 
 
+def resume(environment: RunEnvironment, code: str = "old") -> dict[str, Any]:
+    """Resume the run in a process with some version of the code."""
+    return environment.run("resume", "r1", app=APP, code=code)
+
+
+def start(environment: RunEnvironment) -> dict[str, Any]:
+    """Start the run and return its wait."""
+    [wait] = environment.run("start", "r1", "go", app=APP)["waits"]
+    found: dict[str, Any] = wait
+    return found
+
+
+def tool_results(environment: RunEnvironment, task: str) -> str:
+    """Return the tool messages that the agent with a task has read."""
+    done = environment.run("tool-results", "r1", task, app=APP)
+    return str(done["tool_results"])
+
+
+# An approved call -------------------------------------------------------------------
+
+
 @pytest.mark.parametrize(
-    ("code", "change"),
+    ("code", "change", "contract", "effect"),
     [
-        ("schema", "'pay' of agent 'child' has changed: the parameters changed."),
-        ("vanished", "'pay' is missing in agent 'child'."),
-        ("version", "has changed: the declared version was None and is 2."),
-        ("renamed", ""),
-        ("child", ""),
-        ("no agent", ""),
+        (
+            "schema",
+            "parameter currency is new",
+            'New contract: pay(what: string, currency: string = "EUR").',
+            "pay 5 EUR",
+        ),
+        (
+            "version",
+            "its version was not declared and is 2",
+            "New contract: pay(what: string), version 2.",
+            "pay 5",
+        ),
     ],
 )
-def test_change_of_the_pending_call_raises_agent_changed_and_writes_nothing(
-    environment: RunEnvironment, code: str, change: str
+def test_approved_call_whose_tool_changed_waits_again_with_both_contracts(
+    environment: RunEnvironment, code: str, change: str, contract: str, effect: str
 ) -> None:
-    """The error names the change, and the old code can still resume the run."""
+    """The old yes never runs the new contract; a new yes does."""
     # Given an approved call
-    [wait] = environment.run("start", "r1", "go", app=APP)["waits"]
+    wait = start(environment)
     environment.approve(wait)
+
+    # When it is resumed by code in which the tool has another contract
+    result = resume(environment, code)
+
+    # Then nothing ran, and a new wait shows what changed
+    [again] = result["waits"]
+    assert ("Suspended", True) == (result["kind"], wait["id"] != again["id"])
+    expected = (
+        f"The tool changed after the approval: {change}. Old contract: "
+        f"pay(what: string). {contract}"
+    )
+    assert expected == again["note"]
+    assert [] == environment.effects()
+
+    # And no process of any code runs it by the old approval
+    assert "Suspended" == resume(environment)["kind"]
+    assert "AlreadyDecided" == environment.approve(wait, reason="twice")["raised"]
+
+    # When the new contract is approved
+    environment.approve(again)
+    ended = resume(environment, code)
+    assert ("Finished", [effect]) == (ended["kind"], environment.effect_names())
+    assert len(set(environment.turns())) == len(environment.turns())
+
+
+def test_new_wait_is_void_again_if_the_old_code_comes_back(
+    environment: RunEnvironment,
+) -> None:
+    """The approval of the new contract does not run the old one."""
+    environment.approve(start(environment))
+    [again] = resume(environment, "version")["waits"]
+    environment.approve(again)
+
+    result = resume(environment, "old")
+
+    assert ("Suspended", []) == (result["kind"], environment.effects())
+    assert "New contract: pay(what: string)." in result["waits"][0]["note"]
+
+
+def test_arguments_that_do_not_fit_the_new_contract_run_only_after_an_edit(
+    environment: RunEnvironment,
+) -> None:
+    environment.approve(start(environment))
+
+    # When the new tool takes other arguments, the wait shows the old ones
+    [again] = resume(environment, "cents")["waits"]
+    assert "The arguments do not fit the new contract" in again["note"]
+    assert {"what": "5"} == again["arguments"]
+
+    # Then a plain approval runs nothing
+    environment.approve(again)
+    [third] = resume(environment, "cents")["waits"]
+    assert "The arguments do not fit the new contract" in third["note"]
+    assert [] == environment.effects()
+
+    # And an edit that fits runs, and the model reads that
+    environment.approve(third, arguments={"cents": 500})
+    assert "Finished" == resume(environment, "cents")["kind"]
+    assert ["pay 500"] == environment.effect_names()
+    assert 'The tool ran with {"cents":500}' in tool_results(environment, "A")
+
+
+@pytest.mark.parametrize("verdict", ["deny", "answer", "approve"])
+def test_approved_call_whose_tool_is_gone_waits_again_and_can_be_settled(
+    environment: RunEnvironment, verdict: str
+) -> None:
+    """Deny and Answer work without the tool; Approve works when it is back."""
+    environment.approve(start(environment))
+
+    [again] = resume(environment, "vanished")["waits"]
+    assert "agent child has no tool pay (its tools: transfer)" in again["note"]
+    assert [] == environment.effects()
+
+    values = {"answer": {"value": "paid by hand"}}
+    environment.decide(again, {verdict: values.get(verdict, {})})
+    ended = resume(environment, "old" if verdict == "approve" else "vanished")
+
+    assert "Finished" == ended["kind"]
+    ran = ["pay 5"] if verdict == "approve" else []
+    assert ran == environment.effect_names()
+
+
+@pytest.mark.parametrize("verdict", ["deny", "answer"])
+def test_denied_or_answered_call_resumes_without_its_tool(
+    environment: RunEnvironment, verdict: str
+) -> None:
+    """After such a decision, a process without the tool can resume the run."""
+    fields = {"answer": {"value": 1}}
+    environment.decide(start(environment), {verdict: fields.get(verdict, {})})
+
+    ended = resume(environment, "vanished")
+
+    assert ("Finished", []) == (ended["kind"], environment.effect_names())
+    assert "missing boss/child/pay" in ended["changes"]
+
+
+# A missing agent --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("code", ["renamed", "child", "no agent"])
+def test_approved_call_below_a_missing_agent_raises_agent_changed_and_writes_nothing(
+    environment: RunEnvironment, code: str
+) -> None:
+    """The old code can still resume the run, and the run can be cancelled."""
+    environment.approve(start(environment))
     before = environment.objects()
 
-    # When it is resumed by code in which the call is another one, or missing
-    result = environment.run("resume", "r1", app=APP, code=code)
+    result = resume(environment, code)
 
     # Then the error names the run, and the store is unchanged
     assert ("AgentChanged", "r1") == (result["raised"], result["run_id"])
-    assert change in result["message"]
     assert before == environment.objects()
     assert [] == environment.effects()
 
@@ -49,20 +179,49 @@ def test_change_of_the_pending_call_raises_agent_changed_and_writes_nothing(
     assert before == environment.objects()
 
     # When the old code is back
-    ended = environment.run("resume", "r1", app=APP)
+    ended = resume(environment)
     assert ("Finished", ["pay 5"]) == (ended["kind"], environment.effect_names())
     assert len(set(environment.turns())) == len(environment.turns())
 
 
-def test_denied_call_resumes_without_its_tool(environment: RunEnvironment) -> None:
-    """After a denial, a process without the tool can resume the run."""
-    [wait] = environment.run("start", "r1", "go", app=APP)["waits"]
-    environment.deny(wait)
+@pytest.mark.parametrize("code", ["child", "no agent"])
+@pytest.mark.parametrize("verdict", ["deny", "answer"])
+def test_run_continues_without_a_removed_sub_agent_after_its_wait_is_given_up(
+    environment: RunEnvironment, code: str, verdict: str
+) -> None:
+    """The error advises Deny or Answer for the wait below the sub-agent."""
+    # Given a wait below a sub-agent that new code does not have
+    wait = start(environment)
+    refused = resume(environment, code)
+    assert "AgentChanged" == refused["raised"]
+    advice = f"decide the waits below it with Deny or Answer ({wait['id']})"
+    assert advice in refused["message"]
 
-    ended = environment.run("resume", "r1", app=APP, code="vanished")
+    # When a person follows the advice
+    environment.decide(wait, {verdict: {"answer": {"value": 1}}.get(verdict, {})})
+    ended = resume(environment, code)
 
+    # Then the call of the sub-agent fails, and its parent goes on
     assert ("Finished", []) == (ended["kind"], environment.effect_names())
-    assert "missing boss/child/pay" in ended["changes"]
+    result = tool_results(environment, "go")
+    assert "ERROR: the agent child was removed while it worked on this call." in result
+    assert ["go 0", "A 0", "go 1"] == environment.turns()
+
+
+@pytest.mark.parametrize("code", ["renamed", "child", "no agent"])
+def test_run_with_a_missing_agent_can_be_cancelled(
+    environment: RunEnvironment, code: str
+) -> None:
+    environment.approve(start(environment))
+    assert "AgentChanged" == resume(environment, code)["raised"]
+
+    cancelled = environment.run("cancel", "r1", app=APP, code=code)
+
+    assert ("cancelled", []) == (cancelled["status"], environment.effects())
+    assert [] == environment.keys("waits/")
+
+
+# Changes beside the call ------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -73,14 +232,14 @@ def test_change_beside_the_pending_call_is_reported_and_resumes(
     environment: RunEnvironment, code: str, change: str
 ) -> None:
     """A changed prompt or policy is reported once and does not stop the run."""
-    [wait] = environment.run("start", "r1", "go", app=APP)["waits"]
+    wait = start(environment)
 
     # When it is resumed undecided, it still waits: a new policy closes no wait
-    undecided = environment.run("resume", "r1", app=APP, code=code)
+    undecided = resume(environment, code)
     assert "Suspended" == undecided["kind"]
 
     environment.approve(wait)
-    ended = environment.run("resume", "r1", app=APP, code=code)
+    ended = resume(environment, code)
 
     assert ("Finished", ["pay 5"]) == (ended["kind"], environment.effect_names())
     assert change in ended["changes"]

@@ -8,7 +8,6 @@ import pytest
 
 from continuations import (
     Agent,
-    AgentChanged,
     Answer,
     Approve,
     Budget,
@@ -188,7 +187,7 @@ def test_crash_in_a_verifiable_schema_tool_asks_its_verify_function(
     assert ["pay 5 kim"] == environment.effect_names()
 
 
-def test_changed_schema_of_a_pending_call_raises_agent_changed(
+def test_changed_schema_of_an_approved_call_opens_a_new_wait(
     environment: RunEnvironment,
 ) -> None:
     """Another schema is another contract, so the approval does not count."""
@@ -197,11 +196,10 @@ def test_changed_schema_of_a_pending_call_raises_agent_changed(
     runner.decide(start_and_get_wait(runner).id, Approve())
     wider = {**SCHEMA, "additionalProperties": True}
 
-    with pytest.raises(AgentChanged):
-        make_runner(make_pay_tool(wider, approval=True), store=store).resume("r1")
+    outcome = make_runner(make_pay_tool(wider, approval=True), store=store).resume("r1")
 
+    assert "a detail of its schema changed" in str(single_wait(outcome).note)
     assert [] == environment.effects()
-    assert isinstance(runner.resume("r1"), Finished)
 
 
 def test_reworded_schema_of_a_pending_call_resumes_with_a_reported_change(

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from continuations import (
-    AgentChanged,
-    Answer,
     Approve,
     Continuation,
     Corrupt,
@@ -103,7 +101,7 @@ def test_an_answer_to_no_open_wait_runs_nothing(environment: RunEnvironment) -> 
                 answers={one: Approve(), wrong: Deny()},
             )
     with pytest.raises(DecisionRefused):
-        resume(outcome.continuation, make_payment_agent(), answers={one: Answer(5)})
+        resume(outcome.continuation, make_payment_agent(), answers={one: Approve(by=5)})  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     assert [] == environment.effects()
 
     half = resume(
@@ -171,8 +169,8 @@ def test_resume_with_agent_before_data_says_the_order() -> None:
         resume(swapped, data)
 
 
-def test_changed_code_is_rejected_without_a_store() -> None:
-    """The old code can still resume the bytes."""
+def test_changed_code_of_an_approved_call_opens_a_new_wait_without_a_store() -> None:
+    """The old code can still resume the old bytes."""
 
     @tool(name="pay", approval=True)
     def pay_in(what: str, currency: str = "EUR") -> str:
@@ -181,8 +179,11 @@ def test_changed_code_is_rejected_without_a_store() -> None:
 
     outcome = start_suspended_run("a")
     yes = {outcome.waits[0].id: Approve()}
-    with pytest.raises(AgentChanged):
-        resume(outcome.continuation, make_payment_agent("a", tool=pay_in), answers=yes)
+    again = resume(
+        outcome.continuation, make_payment_agent("a", tool=pay_in), answers=yes
+    )
+    assert isinstance(again, Suspended)
+    assert "parameter currency is new" in str(again.waits[0].note)
     assert ["paid a"] == root_tool_results(
         resume(outcome.continuation, make_payment_agent("a"), answers=yes)
     )

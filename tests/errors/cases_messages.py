@@ -303,12 +303,6 @@ MESSAGES = Area(
             "scene.decided(Approve())",
         ),
         Case(
-            "call-approval-too-old",
-            _ERROR,
-            "scene.decided(Approve(), slow=True)",
-            "scene.decided(Approve())",
-        ),
-        Case(
             "call-unknown-and-denied",
             "tool message NOT",
             "scene.settled(Deny())",

@@ -17,6 +17,23 @@ from continuations.errors import (
 )
 from tests.errors.case import Area, Case
 
+# A call that needs no approval; the worker stops before it begins.
+_ACCEPTED_CALL = """
+                script = [ToolCall("book", {"room": "1"}), "done"]
+                runner = Runner(clerk(book, script=script), store=store, clock=clock)
+                pauses = iter([False, False])
+                runner.start(
+                    TASK, run_id="jane-1", should_pause=lambda: next(pauses, True)
+                )
+"""
+_SUB_AGENT = """
+                def boss(*tools):
+                    script = [ToolCall("clerk", {"input": "pay"}), "done"]
+                    return Agent("boss", tools=tools, model=ScriptedModel(script))
+                runner = Runner(boss(clerk()), store=store, clock=clock)
+                wait = start("jane-1", runner)
+"""
+
 OPTIONS = Area(
     "Runner options",
     (
@@ -461,53 +478,65 @@ RESUMING = Area(
         Case(
             "resume-without-tool",
             AgentChanged,
-            'Runner(clerk(book), store=store, clock=clock).resume("jane-1")',
+            'Runner(clerk(pay), store=store, clock=clock).resume("jane-1")',
             'runner.resume("jane-1")',
-            setup="wait = start(); runner.decide(wait.id, Approve())",
-            names=("clerk", "pay"),
+            setup=_ACCEPTED_CALL,
+            names=("clerk", "book"),
+        ),
+        Case(
+            "resume-without-tool-and-cancel",
+            AgentChanged,
+            'Runner(clerk(pay), store=store, clock=clock).resume("jane-1")',
+            'assert runner.cancel("jane-1").status == "cancelled"',
+            setup=_ACCEPTED_CALL,
+            names=("clerk", "book", "cancel the run"),
         ),
         Case(
             "resume-with-changed-tool",
             AgentChanged,
             'Runner(clerk(changed), store=store, clock=clock).resume("jane-1")',
             'runner.resume("jane-1")',
-            setup="""
-                wait = start()
-                runner.decide(wait.id, Approve())
-                @tool(approval=True, name="pay")
-                def changed(euros: int) -> str: "Pay a person."
+            setup=f"""{_ACCEPTED_CALL}
+                @tool(name="book")
+                def changed(floor: int) -> str: "Book a floor."
             """,
-            names=("clerk", "pay"),
+            names=("clerk", "book"),
         ),
         Case(
             "resume-without-sub-agent",
             AgentChanged,
             'Runner(boss(book), store=store, clock=clock).resume("jane-1")',
-            'runner.resume("jane-1")',
-            setup="""
-                def boss(*tools):
-                    script = [ToolCall("clerk", {"input": "pay"}), "done"]
-                    return Agent("boss", tools=tools, model=ScriptedModel(script))
-                runner = Runner(boss(clerk()), store=store, clock=clock)
-                wait = start("jane-1", runner)
+            """
+                runner.decide(wait.id, Deny())
+                outcome = Runner(boss(book), store=store, clock=clock).resume("jane-1")
+                assert outcome.output == "done"
+            """,
+            setup=_SUB_AGENT,
+            names=("boss", "clerk", "Deny or Answer"),
+        ),
+        Case(
+            "resume-without-approved-sub-agent",
+            AgentChanged,
+            'Runner(boss(book), store=store, clock=clock).resume("jane-1")',
+            'assert runner.cancel("jane-1").status == "cancelled"',
+            setup=f"""{_SUB_AGENT}
                 runner.decide(wait.id, Approve())
             """,
-            names=("boss", "clerk"),
+            names=("boss", "clerk", "cancel the run"),
         ),
         Case(
             "resume-with-function-for-sub-agent",
             AgentChanged,
-            'Runner(boss(tool(book.function, name="clerk")), store=store, clock=clock).resume("jane-1")',
-            'runner.resume("jane-1")',
-            setup="""
-                def boss(*tools):
-                    script = [ToolCall("clerk", {"input": "pay"}), "done"]
-                    return Agent("boss", tools=tools, model=ScriptedModel(script))
-                runner = Runner(boss(clerk()), store=store, clock=clock)
-                wait = start("jane-1", runner)
-                runner.decide(wait.id, Approve())
+            'Runner(boss(function), store=store, clock=clock).resume("jane-1")',
+            """
+                runner.decide(wait.id, Answer("paid by hand"))
+                outcome = Runner(boss(function), store=store, clock=clock).resume("jane-1")
+                assert outcome.output == "done"
             """,
-            names=("boss", "clerk"),
+            setup=f"""{_SUB_AGENT}
+                function = tool(book.function, name="clerk")
+            """,
+            names=("boss", "clerk", "Deny or Answer"),
         ),
         Case(
             "resume-with-other-output-type",

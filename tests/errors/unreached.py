@@ -45,6 +45,9 @@ UNREACHED: dict[str, str] = {
     "continuations/engine/journal.py:StoreJournal._check_still_newest": (
         "another worker writes a version between the claim and the look after it"
     ),
+    "continuations/engine/stack_binding.py:StackBinding.agent": (
+        "check_agents finds a missing agent before"
+    ),
     "continuations/ledger/decisions.py:_check_kind#3": (
         "today every kind of wait accepts every verdict"
     ),

@@ -211,9 +211,9 @@ def test_errors_contain_no_secret(
             operation()
         errors.append(raised.value)
 
-    # The tool was removed
+    # The agent was renamed
     runner.decide(wait.id, Approve(by="kim"))
-    changed = Runner(Agent("boss", model=scripted), store=runner.store)
+    changed = Runner(Agent("chief", model=scripted), store=runner.store)
     expect_error(AgentChanged, lambda: changed.resume("r", context=LiveObject()))
     expect_error(ContinuationsError, lambda: runner.decide(wait.id, Deny()))
     # The newest version is damaged

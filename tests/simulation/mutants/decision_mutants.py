@@ -12,10 +12,17 @@ from typing import TYPE_CHECKING
 
 from continuations.core.calls import Started
 from continuations.core.decisions import Decision
-from continuations.core.events import Approved, RepeatAllowed
+from continuations.core.events import (
+    ApprovalRequested,
+    Approved,
+    OutcomeUnknown,
+    Reopened,
+    RepeatAllowed,
+)
 from continuations.core.reducer import advance
 from continuations.core.waits import Wait
 from continuations.engine import arrival_reducer, call_waits, deadlines
+from continuations.engine.admission import Admission
 from continuations.engine.arrival_reducer import ArrivalReducer
 from continuations.engine.performer import Performer
 from continuations.ledger import arrivals, decisions, layout
@@ -36,7 +43,7 @@ from tests.simulation.laws_of_endings import no_run_stranded
 from tests.simulation.mutants.mutant import mutant, mutants_in, patch
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
     from continuations.authoring.tool_protocol import ToolProtocol
@@ -124,11 +131,10 @@ def expiry_acts_without_a_recorded_decision() -> Patches:
 
 @mutant("A decision ignores the deadline of its wait.", breaks=(decided_in_time,))
 def a_decision_is_taken_after_the_deadline() -> Patches:
-    def is_late(wait: Wait, moment: datetime) -> bool:
+    def check_in_time(wait: Wait, moment: datetime) -> None:
         del wait, moment
-        return False
 
-    yield patch(decisions._is_late, is_late)
+    yield patch(decisions._check_in_time, check_in_time)
 
 
 # The decision of this wait and of no other ------------------------------------------
@@ -233,16 +239,16 @@ def a_decision_is_applied_twice() -> Patches:
 
 
 def _counted_as_approval(kind: DecisionKind) -> Patches:
-    original = ArrivalReducer._decision_event
+    original = ArrivalReducer._decision_events
 
-    def decision_event(
+    def decision_events(
         self: ArrivalReducer, state: RunState, wait: Wait, decision: Decision
-    ) -> CallEvent:
+    ) -> Iterable[CallEvent]:
         if decision.kind == kind:
             decision = replace(decision, kind="approve", arguments=None)
         return original(self, state, wait, decision)
 
-    yield patch(ArrivalReducer._decision_event, decision_event)
+    yield patch(ArrivalReducer._decision_events, decision_events)
 
 
 @mutant("A denied call becomes ready to run.", breaks=(refused_never_runs,))
@@ -269,11 +275,14 @@ def valid_for_is_never_checked() -> Patches:
     breaks=(approval_not_too_old,),
 )
 def valid_for_is_not_checked_before_the_call() -> Patches:
-    def approval_is_too_old(self: Performer, call: CallRow) -> bool:
-        del self, call
-        return False
+    original = Admission.hold
 
-    yield patch(Performer._approval_is_too_old, approval_is_too_old)
+    async def hold(
+        self: Admission, state: RunState, call: CallRow
+    ) -> ApprovalRequested | Reopened | OutcomeUnknown | None:
+        return await original(self, state, replace(call, approved_until=None))
+
+    yield patch(Admission.hold, hold)
 
 
 @mutant(
@@ -298,18 +307,18 @@ def original_arguments_run_after_an_edit() -> Patches:
     breaks=(executed_equals_approved,),
 )
 def an_edit_is_forgotten() -> Patches:
-    original = ArrivalReducer._approval_event
+    original = ArrivalReducer._approval_events
 
-    def approval_event(
+    def approval_events(
         self: ArrivalReducer,
         state: RunState,
         call: CallRow,
         wait: Wait,
         decision: Decision,
-    ) -> CallEvent:
+    ) -> Iterable[CallEvent]:
         return original(self, state, call, wait, replace(decision, arguments=None))
 
-    yield patch(ArrivalReducer._approval_event, approval_event)
+    yield patch(ArrivalReducer._approval_events, approval_events)
 
 
 @mutant("Edited arguments are not validated.", breaks=(edits_match_schema,))
@@ -317,25 +326,27 @@ def an_edit_is_not_validated() -> Patches:
     def check_edited_arguments(wait: Wait, edited_arguments: object) -> None:
         del wait, edited_arguments
 
-    original = ArrivalReducer._approval_event
+    original = ArrivalReducer._approval_events
 
-    def approval_event(
+    def approval_events(
         self: ArrivalReducer,
         state: RunState,
         call: CallRow,
         wait: Wait,
         decision: Decision,
-    ) -> CallEvent:
-        event = original(self, state, call, wait, replace(decision, arguments=None))
+    ) -> Iterable[CallEvent]:
+        plain = replace(decision, arguments=None)
+        events = tuple(original(self, state, call, wait, plain))
+        event = events[-1]
         if decision.arguments is None or not isinstance(event, Approved):
-            return event
+            return events
         tool = self.stack_binding.unchanged_tool(state, call)
         contract = call_waits.approved_contract_digest(tool)
         digest = call_waits.approval_digest(state, call, decision.arguments, contract)
-        return replace(event, digest=digest, arguments=decision.arguments)
+        return (replace(event, digest=digest, arguments=decision.arguments),)
 
     yield patch(decisions._check_edited_arguments, check_edited_arguments)
-    yield patch(ArrivalReducer._approval_event, approval_event)
+    yield patch(ArrivalReducer._approval_events, approval_events)
 
 
 @mutant(

@@ -1,0 +1,200 @@
+"""Let a ready call begin, or hold it back: the one check before every begin.
+
+It is made for tools and sub-agents, for first attempts and repeats: immediately before
+the start of a call is recorded, and again before its tool runs. A call that is held
+back waits for a person. If it began before, it may have happened: then its outcome is
+unknown, and it does not count as a call that never ran.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from continuations.authoring.errors import ArgumentsInvalid
+from continuations.core.calls import Started, Unknown
+from continuations.core.events import ApprovalRequested, OutcomeUnknown, Reopened
+from continuations.engine.call_waits import (
+    approval_digest,
+    approved_contract_digest,
+    new_wait,
+    renewed_wait,
+)
+from continuations.engine.code_changes import old_contract
+from continuations.wire.fields import readable_time
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from continuations.authoring.tool_protocol import ToolProtocol
+    from continuations.core.calls import CallRow
+    from continuations.core.state import RunState
+    from continuations.core.waits import Wait
+    from continuations.engine.ports import Ports
+    from continuations.engine.stack_binding import StackBinding
+
+_NOW_ASKS_NOTE = (
+    "The call was accepted without an approval. The code that would begin it now asks "
+    "for one."
+)
+_BEGAN_NOTE = " The call began before, so it may have happened."
+_DESCRIPTION_NOTE = "The tool's description changed after the approval."
+
+
+@dataclass(slots=True)
+class Admission:
+    """Decides whether calls may begin in this process.
+
+    Attributes:
+        examined_ids: The calls that this process examined. Their policies were asked.
+    """
+
+    stack_binding: StackBinding
+    ports: Ports
+    examined_ids: set[str] = field(default_factory=set[str])
+
+    async def hold(
+        self, state: RunState, call: CallRow
+    ) -> ApprovalRequested | Reopened | OutcomeUnknown | None:
+        """Return the event that holds a ready call back, `None` if it may begin.
+
+        Raises what the tool's policy raises, and `AgentChanged` if the tool of a call
+        without an approval is missing or has changed.
+        """
+        if call.approved_digest is not None:
+            note = self.why_void(
+                state,
+                call,
+                arguments=call.arguments or "{}",
+                digest=call.approved_digest,
+                until=call.approved_until,
+            )
+            return None if note is None else self.ask_again(state, call, note)
+        tool = self.stack_binding.unchanged_tool(state, call)
+        if tool.approval is None or call.id in self.examined_ids:
+            return None
+        if not await tool.needs_approval(call.arguments or "{}"):
+            return None
+        return self.ask_again(state, call, _NOW_ASKS_NOTE)
+
+    def why_void(
+        self,
+        state: RunState,
+        call: CallRow,
+        *,
+        arguments: str,
+        digest: str,
+        until: datetime | None,
+        wait: Wait | None = None,
+    ) -> str | None:
+        """Return why an approval does not let a call begin, `None` if it does.
+
+        Args:
+            state: The run.
+            call: The approved call.
+            arguments: The arguments that were approved.
+            digest: The digest that the approval is bound to.
+            until: The time until which the approval is valid, `None` for no limit.
+            wait: The wait of the approval, if it is still in the run.
+        """
+        tool = self.stack_binding.tool(state, call)
+        if tool is None:
+            return self.stack_binding.missing_tool_note(state, call)
+        follows_policy = wait is None or wait.rules.follows_policy
+        contract = (
+            approved_contract_digest(tool) if follows_policy else tool.contract_digest
+        )
+        if approval_digest(state, call, arguments, contract) != digest:
+            return self._change_note(state, call, tool, wait)
+        if until is not None and self.ports.clock.now() > until:
+            return f"The approval was valid until {readable_time(until)}."
+        return None
+
+    def _change_note(
+        self, state: RunState, call: CallRow, tool: ToolProtocol, wait: Wait | None
+    ) -> str:
+        if tool.contract_digest == call.contract_digest:
+            return _DESCRIPTION_NOTE
+        # Rarely needed, so not imported by every process that resumes a run.
+        from continuations.authoring import contract_text  # noqa: PLC0415
+
+        old = old_contract(state, call, wait)
+        changes = contract_text.changes_text(old, contract_text.Contract.of_tool(tool))
+        return f"The tool changed after the approval: {changes}"
+
+    def ask_again(
+        self, state: RunState, call: CallRow, note: str, wait: Wait | None = None
+    ) -> ApprovalRequested | Reopened | OutcomeUnknown:
+        """Return the event that opens a new wait of a call, with a note.
+
+        Args:
+            state: The run.
+            call: The call; it is waiting, ready, started or of unknown outcome.
+            note: Why the call waits again.
+            wait: The wait that the new one replaces, if there is one.
+        """
+        if isinstance(call.state, Unknown):
+            return Reopened(
+                call_id=call.id, wait=self._new_wait(state, call, note, unknown=True)
+            )
+        recorded = 1 if isinstance(call.state, Started) else 0
+        if call.attempts > recorded:
+            new = self._new_wait(state, call, note + _BEGAN_NOTE, unknown=True)
+            return OutcomeUnknown(call_id=call.id, wait=new)
+        tool = self.stack_binding.tool(state, call)
+        if tool is None and wait is not None:
+            now = self.ports.clock.now()
+            new = renewed_wait(wait, now, self.ports.ids.new_ulid(now), note)
+            return Reopened(call_id=call.id, wait=new)
+        if tool is not None and tool.contract_digest != call.contract_digest:
+            return self._examined_again(state, call, tool, note)
+        return Reopened(call_id=call.id, wait=self._new_wait(state, call, note))
+
+    def _examined_again(
+        self, state: RunState, call: CallRow, tool: ToolProtocol, note: str
+    ) -> ApprovalRequested | Reopened:
+        """Return the event for a call whose tool has another contract now."""
+        try:
+            arguments = tool.effective_arguments(call.arguments or "{}")
+        except ArgumentsInvalid as error:
+            note = (
+                f"{note} The arguments do not fit the new contract: {error} Approve "
+                "the call with edited arguments, deny it, or answer it."
+            )
+            return Reopened(call_id=call.id, wait=self._new_wait(state, call, note))
+        return examined_under(
+            tool, call, self._new_wait(state, call, note, arguments=arguments)
+        )
+
+    def _new_wait(
+        self,
+        state: RunState,
+        call: CallRow,
+        note: str,
+        *,
+        unknown: bool = False,
+        arguments: str | None = None,
+    ) -> Wait:
+        now = self.ports.clock.now()
+        return new_wait(
+            state,
+            call,
+            self.stack_binding.tool(state, call),
+            kind="unknown" if unknown else "approval",
+            now=now,
+            ulid=self.ports.ids.new_ulid(now),
+            arguments=arguments,
+            note=note,
+        )
+
+
+def examined_under(tool: ToolProtocol, call: CallRow, wait: Wait) -> ApprovalRequested:
+    """Return the event that binds a call to the present contract of its tool."""
+    return ApprovalRequested(
+        call_id=call.id,
+        arguments=wait.arguments_json,
+        contract_digest=tool.contract_digest,
+        repeatable=tool.repeatable,
+        verifiable=tool.verifiable,
+        wait=wait,
+    )
