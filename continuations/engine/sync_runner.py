@@ -157,6 +157,7 @@ class Runner(Decider):
         """Continue a run, in any process that has its agents.
 
         If nothing has been decided, nothing is written and the result is `Suspended`.
+        Only what a process that died left to do is done: wait objects and `notify`.
         If the run has ended, the result is its outcome.
 
         Args:
