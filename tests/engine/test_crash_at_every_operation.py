@@ -156,7 +156,7 @@ def test_a_crash_at_every_storage_operation(
         assert [] == remaining_keys(inner), where
 
     # Parallel frames share commits as they come, so counts differ by a few.
-    assert deaths > count * 0.9
+    assert deaths > count * 0.8
 
 
 def remaining_keys(store: MemoryStore) -> list[str]:

@@ -13,6 +13,7 @@ from continuations.core import jsontext, reducer
 from continuations.core.messages import Message
 from continuations.engine.journal import StoreJournal
 from continuations.engine.run_requests import RunRequests
+from continuations.ledger import markers
 from tests.simulation import agents, laws_of_endings
 from tests.simulation.actors import Actor
 from tests.simulation.mutants.mutant import patch
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from continuations.core.draft import Draft
     from continuations.core.frames import FrameRow
     from continuations.core.state import RunState
+    from continuations.ledger.layout import Marker
+    from continuations.ledger.objects import Objects
+    from continuations.ledger.store_clock import StoreClock
     from continuations.wire.continuation import Continuation
     from continuations.wire.records import CancelRequest
     from tests.simulation.evidence import Evidence, RunHistory
@@ -104,6 +108,36 @@ def _kill_all_processes(environment: SimEnvironment) -> None:
 
 async def _cancel(actor: Actor, operation: Callable[[], Awaitable[object]]) -> None:
     await actor.perform("cancel", operation)
+
+
+def sweepers_die_before_they_postpone() -> Patches:
+    """A starter freezes between guard and version, and dies; so do sweepers."""
+    original_guard, original_postpone, original_check = (
+        StoreJournal._make_guard,
+        markers.postpone,
+        StoreJournal._check_still_newest,
+    )
+
+    async def make_guard(self: StoreJournal) -> None:
+        await original_guard(self)
+        if self.loaded is None and current_process().name == "starter":
+            current_process().freeze(80.0)
+            await asyncio.sleep(0)
+
+    async def check_still_newest(self: StoreJournal) -> CancelRequest | None:
+        if current_process().name == "starter":
+            await current_process().die_here()
+        return await original_check(self)
+
+    async def postpone(objects: Objects, clock: StoreClock, marker: Marker) -> Marker:
+        process = current_process()
+        if not process.environment.faults.stopped:
+            await process.die_here()
+        return await original_postpone(objects, clock, marker)
+
+    yield patch(StoreJournal._make_guard, make_guard)
+    yield patch(StoreJournal._check_still_newest, check_still_newest)
+    yield patch(markers.postpone, postpone)
 
 
 def giving_up_is_slow() -> Patches:
