@@ -14,6 +14,7 @@ from benchmarks import (
     fanout,
     imports,
     long_run,
+    on_files,
     turn,
     waiting_runs,
 )
@@ -34,6 +35,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Row]]] = {
     "depth": depth.rows,
     "fan-out": fanout.rows,
     "waiting": waiting_runs.rows,
+    "files": on_files.rows,
 }
 
 
