@@ -57,7 +57,7 @@ def for_inbox_message(run_id: str, number: int, nonce: str) -> Marker:
 def for_release(run_id: str, number: int, nonce: str) -> Marker:
     """Return the marker for a version that is released although it can continue.
 
-    It is due now. After an error, `postpone` makes a later one of it.
+    It is due now. After an error, `postpone` replaces it by a later one.
     """
     return _new_marker(run_id, "r", str(number), None, nonce)
 
