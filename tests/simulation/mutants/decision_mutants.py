@@ -25,7 +25,7 @@ from continuations.engine import arrival_reducer, call_waits, deadlines
 from continuations.engine.admission import Admission
 from continuations.engine.arrival_reducer import ArrivalReducer
 from continuations.engine.performer import Performer
-from continuations.ledger import arrivals, decisions, layout
+from continuations.ledger import arrivals, decision_errors, decisions, layout
 from continuations.ledger.arrivals import read_decision
 from continuations.ledger.objects import AlreadyExists, NotFound
 from continuations.wire.records import encode_decision
@@ -135,7 +135,7 @@ def a_decision_is_taken_after_the_deadline() -> Patches:
         del wait, moment
         return False
 
-    yield patch(decisions._is_late, is_late)
+    yield patch(decision_errors.is_late, is_late)
 
 
 # The decision of this wait and of no other ------------------------------------------
