@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from continuations import Outcome
 
-_CHILDREN = 100
+_CHILDREN, _MANY_CHILDREN = 100, 1000
+_SINGLE_RUNS, _RESUMES = 30, 20
 _RUN_ID = "fan-out"
 _COLD = """
 import sys
@@ -32,6 +33,10 @@ def rows() -> Iterator[Row]:
         seconds, _ = _approve_all(f"file:{folder}", cold=0)
     in_memory, _ = _approve_all("memory:", cold=0)
     with TemporaryDirectory() as folder:
+        single = _approve_single_runs(f"file:{folder}")
+    with TemporaryDirectory() as folder:
+        among_many = _resume_among_many(f"file:{folder}")
+    with TemporaryDirectory() as folder:
         _, cold = _approve_all(f"file:{folder}", cold=5)
     yield Row(
         what=f"{_CHILDREN} sub-agents approved and resumed one by one",
@@ -39,6 +44,22 @@ def rows() -> Iterator[Row]:
         compared_with="the goal",
         theirs=3,
         unit="s",
+        max_ratio=1,
+    )
+    yield Row(
+        what="the same approvals and resumes",
+        ours=seconds,
+        compared_with=f"{_CHILDREN} runs with one each",
+        theirs=single * _CHILDREN,
+        unit="s",
+        max_ratio=1.2,
+    )
+    yield Row(
+        what=f"a resume beside {_MANY_CHILDREN:,} waiting sub-agents",
+        ours=among_many * 1000,
+        compared_with="the goal",
+        theirs=20,
+        unit="ms",
         max_ratio=1,
     )
     yield Row(
@@ -78,6 +99,34 @@ def _approve_all(url: str, *, cold: int) -> tuple[float, float]:
     seconds = time.perf_counter() - started
     assert isinstance(outcome, Finished)  # noqa: S101 - all were approved
     return seconds, median(cold_times) if cold_times else 0.0
+
+
+def _approve_single_runs(url: str) -> float:
+    """Return the seconds to approve and resume a run with one sub-agent."""
+    runner = Runner(parent_agent(1), store=url)
+    times: list[float] = []
+    for number in range(_SINGLE_RUNS):
+        outcome = runner.start("Have it paid.", run_id=f"single-{number}")
+        assert isinstance(outcome, Suspended)  # noqa: S101 - the script ends here
+        started = time.perf_counter()
+        runner.decide(outcome.waits[0].id, Approve(by="kim"))
+        runner.resume(outcome.run_id)
+        times.append(time.perf_counter() - started)
+    return median(times)
+
+
+def _resume_among_many(url: str) -> float:
+    """Return the seconds of one resume of a run with many open waits."""
+    runner = Runner(parent_agent(_MANY_CHILDREN), store=url)
+    outcome = runner.start("Have all of them paid.", run_id=_RUN_ID)
+    assert isinstance(outcome, Suspended)  # noqa: S101 - the script ends here
+    times: list[float] = []
+    for wait in outcome.waits[:_RESUMES]:
+        runner.decide(wait.id, Approve(by="kim"))
+        started = time.perf_counter()
+        runner.resume(_RUN_ID)
+        times.append(time.perf_counter() - started)
+    return median(times)
 
 
 def parent_agent(children: int = _CHILDREN) -> Agent:

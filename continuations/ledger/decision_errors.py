@@ -24,24 +24,23 @@ NOT_DECIDED = "was not decided"
 _PARTICIPLES = {"approve": "approved", "deny": "denied", "answer": "answered"}
 
 
-def time_error(wait: Wait, proposed: Decision) -> ContinuationsError | None:
-    """Return the error for a decision that comes too late or too early."""
-    if is_late(wait, proposed.at):
-        return expired_error(wait.id, wait.run_id)
+def check_in_time(wait: Wait, moment: datetime) -> None:
+    """Raise `WaitExpired` if a wait's deadline is before a moment."""
+    if wait.deadline is not None and moment > wait.deadline:
+        raise _expired_error(wait.id, NOT_DECIDED)
+
+
+def check_call_is_over(wait: Wait, proposed: Decision) -> None:
+    """Raise `DecisionRefused` if an approval could run a call beside itself."""
     over = wait.approve_after
     if proposed.kind != "approve" or over is None or proposed.at > over:
-        return None
+        return
     msg = (
         f"wait {wait.id} was not decided: the call may still be running until "
         f"{readable_time(over)}, so it cannot be run again yet. Nothing was recorded. "
         "Find out whether it took effect, and decide again after this time."
     )
-    return DecisionRefused(msg, run_id=wait.run_id, wait_id=wait.id)
-
-
-def is_late(wait: Wait, moment: datetime) -> bool:
-    """Return whether a moment is after the deadline of a wait."""
-    return wait.deadline is not None and moment > wait.deadline
+    raise DecisionRefused(msg, run_id=wait.run_id, wait_id=wait.id)
 
 
 def not_open_error(recorded: Decision) -> ContinuationsError:
@@ -60,7 +59,7 @@ def closed_wait_error(recorded: Decision, failure: str) -> ContinuationsError:
         )
         return Cancelled(msg, run_id=run_id, wait_id=wait_id)
     if recorded.kind == "expire":
-        return expired_error(wait_id, run_id, failure)
+        return _expired_error(wait_id, failure)
     by = f" by {recorded.by}" if recorded.by else ""
     told = "No other decision was recorded. " if failure == NOT_DECIDED else ""
     msg = (
@@ -71,12 +70,12 @@ def closed_wait_error(recorded: Decision, failure: str) -> ContinuationsError:
     return AlreadyDecided(msg, run_id=run_id, wait_id=wait_id, decision=recorded)
 
 
-def expired_error(wait_id: str, run_id: str, failure: str = NOT_DECIDED) -> WaitExpired:
-    """Return the error for a wait whose deadline has passed."""
+def _expired_error(wait_id: str, failure: str) -> WaitExpired:
     msg = (
         f"wait {wait_id} {failure}: its deadline has passed. The call does not "
         "run. Resume the run; it continues without the call."
     )
+    run_id = layout.parse_wait_id(wait_id).run_id
     return WaitExpired(msg, run_id=run_id, wait_id=wait_id)
 
 

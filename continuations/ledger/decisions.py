@@ -25,17 +25,17 @@ from continuations.errors import (
     FormatError,
     RunNotFound,
     StoreError,
+    WaitExpired,
     WaitNotFound,
 )
 from continuations.ledger import layout, markers, waits
 from continuations.ledger.arrivals import read_decision
 from continuations.ledger.decision_errors import (
     NOT_DECIDED,
+    check_call_is_over,
+    check_in_time,
     closed_wait_error,
-    expired_error,
-    is_late,
     refused_error,
-    time_error,
 )
 from continuations.ledger.objects import AlreadyExists
 from continuations.wire.records import encode_decision
@@ -104,11 +104,13 @@ async def decide(
     create = markers.create_with_time if depends_on_time else markers.create
     store_time = await create(objects, marker)
     proposed = replace(proposed, at=_time_of_record(store_time, now), marker=marker.key)
-    error = time_error(wait, proposed)
-    if error is not None:
+    try:
+        check_in_time(wait, proposed.at)
+        check_call_is_over(wait, proposed)
+    except (WaitExpired, DecisionRefused):
         await objects.delete(marker.key)
         if await read_decision(objects, wait_id) is None:
-            raise error
+            raise
         return await _decide_closed_wait(
             objects, wait_id, verdict, now=now, decision_id=decision_id
         )
@@ -222,12 +224,9 @@ def build_decision(
         WaitExpired: The deadline has passed.
     """
     _check_kind(wait, verdict)
-    if is_late(wait, now):
-        raise expired_error(wait.id, wait.run_id)
+    check_in_time(wait, now)
     proposed = _checked_decision(wait, verdict, now=now, decision_id=decision_id)
-    error = time_error(wait, proposed)
-    if error is not None:
-        raise error
+    check_call_is_over(wait, proposed)
     return proposed
 
 

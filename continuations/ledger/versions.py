@@ -8,13 +8,15 @@ history.
 from __future__ import annotations
 
 from asyncio import gather
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from continuations.core.delta import diff
+from continuations.core.run import ENDED_STATUSES
 from continuations.errors import ContinuationsError, Corrupt, RunNotFound, StaleRun
 from continuations.ledger import layout
 from continuations.ledger.fenwick import Tree
+from continuations.ledger.loaded_version import LoadedVersion, RebuiltVersion
 from continuations.ledger.objects import AlreadyExists, NotFound
 from continuations.wire.envelope import object_digest
 from continuations.wire.versions import (
@@ -27,12 +29,14 @@ from continuations.wire.versions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from continuations.core.state import RunState
     from continuations.ledger.objects import Objects
 
+
+__all__ = ["LoadedVersion", "RebuiltVersion", "Versions", "tree_of"]
 
 # The tree of every new run. Other runs began with format 1, or were repaired.
 FIRST_TREE = Tree(root=1)
@@ -40,39 +44,6 @@ _MOST_LIKELY_TREE = Tree(root=1)
 # Most runs are suspended for the first time by version 2. It carries version 1 if that
 # is small, so that one read is enough to resume them.
 MAX_CARRIED_BYTES = 4096
-
-
-@dataclass(frozen=True, slots=True)
-class RebuiltVersion:
-    """A rebuilt version that can be the base of a later delta."""
-
-    number: int
-    state: RunState
-    digest: bytes
-    # The bytes of a small root; the version after it may carry them.
-    small_object: bytes | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LoadedVersion:
-    """A version of a run, and the versions from which it was rebuilt.
-
-    Attributes:
-        number: The number of the version, from 1.
-        tree: The tree of deltas that it belongs to.
-        state: The state of the run.
-        chain: The versions from which it was rebuilt, the oldest first.
-        marker_keys: The keys of the markers that point at the run.
-        store_time: The store's time of the create, if this process created the version
-            and the store has a clock.
-    """
-
-    number: int
-    tree: Tree
-    state: RunState
-    chain: tuple[RebuiltVersion, ...]
-    marker_keys: tuple[str, ...] = ()
-    store_time: datetime | None = None
 
 
 def tree_of(header: VersionHeader) -> Tree:
@@ -149,16 +120,31 @@ class Versions:
             bodies[numbers[1]] = header.base_object
         missing = tuple(n for n in numbers if n not in bodies)
         bodies |= await self._read_chain(missing, allow_missing=False)
-        steps: list[RebuiltVersion] = []
-        markers: tuple[str, ...] = ()
-        for n in reversed(numbers):
-            header, step = self._rebuild_version(
-                n, bodies[n], steps[-1] if steps else None, tree
-            )
-            steps.append(step)
-            markers = header.markers
-        check_state(steps[-1].state, layout.version_key(self.run_id, number))
-        return LoadedVersion(number, tree, steps[-1].state, tuple(steps), markers)
+        chain = self._rebuild_chain([(n, bodies[n]) for n in reversed(numbers)], tree)
+        state = chain[-1].state
+        loaded = LoadedVersion(number, tree, state, chain, header.markers)
+        self._keep(loaded)
+        return loaded
+
+    def _rebuild_chain(
+        self, bodies: Sequence[tuple[int, bytes]], tree: Tree
+    ) -> tuple[RebuiltVersion, ...]:
+        """Rebuild versions, the oldest first, each on the one before."""
+        kept = self._objects.recent_versions.steps(self.run_id, tree)
+        chain: list[RebuiltVersion] = []
+        for number, data in bodies:
+            step = kept.get(number)
+            if step is None or step.digest != object_digest(data):
+                # A later version that was kept has another base.
+                kept = {}
+                base = chain[-1] if chain else None
+                step = self._rebuild_version(number, data, base, tree)
+            chain.append(step)
+        newest = chain[-1]
+        if newest.number != max(kept, default=0):
+            key = layout.version_key(self.run_id, newest.number)
+            check_state(newest.state, key)
+        return tuple(chain)
 
     async def rebuild(
         self, number: int, bases: Mapping[int, RebuiltVersion]
@@ -171,7 +157,7 @@ class Versions:
         header = self._decode_header(number, data)
         base = bases.get(header.base)
         if header.base_object is not None:
-            _, base = self._rebuild_version(
+            base = self._rebuild_version(
                 header.base, header.base_object, None, tree_of(header)
             )
         if header.base and base is None:
@@ -181,7 +167,7 @@ class Versions:
                 "or missing. Restore that version from a backup."
             )
             raise Corrupt(msg, run_id=self.run_id)
-        _, step = self._rebuild_version(number, data, base, tree_of(header))
+        step = self._rebuild_version(number, data, base, tree_of(header))
         check_state(step.state, layout.version_key(self.run_id, number))
         return step
 
@@ -268,9 +254,18 @@ class Versions:
         chain = tuple(step for step in chain if step.number in kept)
         small = _small_root(tree, number, body)
         new = RebuiltVersion(number, state, object_digest(body), small)
-        return LoadedVersion(
+        created = LoadedVersion(
             number, tree, state, (*chain, new), marker_keys, store_time
         )
+        self._keep(created)
+        return created
+
+    def _keep(self, version: LoadedVersion) -> None:
+        recent = self._objects.recent_versions
+        if version.state.run.status in ENDED_STATUSES:
+            recent.forget(self.run_id)
+        else:
+            recent.keep(self.run_id, version)
 
     async def _taken_error(self, number: int) -> StaleRun | Corrupt:
         if await self.newest_number() >= number:
@@ -338,13 +333,13 @@ class Versions:
 
     def _rebuild_version(
         self, number: int, data: bytes, base: RebuiltVersion | None, tree: Tree
-    ) -> tuple[VersionHeader, RebuiltVersion]:
+    ) -> RebuiltVersion:
         key = layout.version_key(self.run_id, number)
         self._check_base(self._decode_header(number, data), base, tree)
         version = decode_version(data, key, base.state.run if base else None)
         state = rebuild_state(base.state if base else None, version.delta, key)
         small = _small_root(tree, number, data)
-        return version.header, RebuiltVersion(number, state, version.digest, small)
+        return RebuiltVersion(number, state, version.digest, small)
 
     def _check_identity(self, header: VersionHeader, number: int) -> None:
         key = layout.version_key(self.run_id, number)

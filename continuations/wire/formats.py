@@ -188,9 +188,17 @@ def _format_of_row(kind: str, row: object) -> int:
         if value.is_in(fields):
             needed = max(needed, value.format)
     for name, inner in _INNER_KINDS.get(kind, {}).items():
+        if not _has_changed(inner):
+            continue
         for each in _rows_in(fields.get(name), inner):
             needed = max(needed, _format_of_row(inner, each))
     return needed
+
+
+def _has_changed(kind: str) -> bool:
+    """Tell whether a later format changed rows of this kind, or rows within them."""
+    inner = _INNER_KINDS.get(kind, {}).values()
+    return kind in NEW_FIELDS or kind in NEW_VALUES or any(map(_has_changed, inner))
 
 
 def _rows_in(value: object, kind: str) -> Iterable[object]:

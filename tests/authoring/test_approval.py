@@ -129,11 +129,8 @@ def misreads_its_argument(cents: Any) -> bool:
         lambda: "false",
         list[int],
         lambda: lambda: False,
-        positional,
-        any_number,
         misreads_its_argument,
         bool,
-        print,
     ],
 )
 def test_policy_result_that_is_no_bool_blocks_the_call(
@@ -257,3 +254,25 @@ def test_agent_tool_can_need_approval() -> None:
     assert asyncio.run(gated.needs_approval(money))
     assert not asyncio.run(gated.needs_approval(words))
     assert not asyncio.run(child.as_tool().needs_approval(money))
+
+
+@pytest.mark.parametrize("condition", [positional, any_number, print])
+def test_policy_that_takes_values_by_position_is_refused_when_declared(
+    condition: Callable[..., object],
+) -> None:
+    """It would be called without any value, and so would decide about nothing."""
+    with pytest.raises(InvalidInput, match="by position"):
+        needs_approval(condition)
+
+
+@pytest.mark.parametrize("option", ["expires_after", "valid_for"])
+@pytest.mark.parametrize(
+    "period", [1e12, 1e300, float("inf"), timedelta(days=3651), timedelta.max]
+)
+def test_period_that_no_clock_can_add_is_refused(option: str, period: Any) -> None:
+    """It would raise when the call is examined, in every process."""
+    with pytest.raises(InvalidInput, match=f"{option} must be .* at most 3650 days"):
+        ApprovalPolicy(**{option: period})
+
+    longest: dict[str, Any] = {option: timedelta(days=3650)}
+    assert ApprovalPolicy(**longest) is not None

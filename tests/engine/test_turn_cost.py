@@ -21,7 +21,7 @@ _WARM_UP, _COUNTED = 4, 8
 
 
 class CountingModel:
-    """Calls the tool in every turn, and counts the calls of functions between two requests."""
+    """Calls the tool in every turn, and counts function calls between requests."""
 
     name = "counting"
 

@@ -1,0 +1,45 @@
+"""A version of a run in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from continuations.core.state import RunState
+    from continuations.ledger.fenwick import Tree
+
+
+@dataclass(frozen=True, slots=True)
+class RebuiltVersion:
+    """A rebuilt version that can be the base of a later delta."""
+
+    number: int
+    state: RunState
+    digest: bytes
+    # The bytes of a small root; the version after it may carry them.
+    small_object: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedVersion:
+    """A version of a run, and the versions from which it was rebuilt.
+
+    Attributes:
+        number: The number of the version, from 1.
+        tree: The tree of deltas that it belongs to.
+        state: The state of the run.
+        chain: The versions from which it was rebuilt, the oldest first.
+        marker_keys: The keys of the markers that point at the run.
+        store_time: The store's time of the create, if this process created the version
+            and the store has a clock.
+    """
+
+    number: int
+    tree: Tree
+    state: RunState
+    chain: tuple[RebuiltVersion, ...]
+    marker_keys: tuple[str, ...] = ()
+    store_time: datetime | None = None

@@ -1,0 +1,41 @@
+"""The versions that a process keeps, so that it decodes each one once."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from continuations.ledger.fenwick import Tree
+    from continuations.ledger.loaded_version import LoadedVersion, RebuiltVersion
+
+_MAX_KEPT_RUNS = 8
+
+
+class RecentVersions:
+    """The last version of each of a few runs that this process loaded or appended.
+
+    They only save work: a load reads the same objects as without them, and uses a kept
+    version only if the objects have its digests.
+    """
+
+    def __init__(self) -> None:
+        self._by_run_id: OrderedDict[str, LoadedVersion] = OrderedDict()
+
+    def forget(self, run_id: str) -> None:
+        """Keep no version of a run."""
+        self._by_run_id.pop(run_id, None)
+
+    def keep(self, run_id: str, version: LoadedVersion) -> None:
+        """Keep a version instead of the one of the same run."""
+        self.forget(run_id)
+        self._by_run_id[run_id] = version
+        if len(self._by_run_id) > _MAX_KEPT_RUNS:
+            self._by_run_id.popitem(last=False)
+
+    def steps(self, run_id: str, tree: Tree) -> dict[int, RebuiltVersion]:
+        """Return by number the versions from which the kept version was rebuilt."""
+        kept = self._by_run_id.get(run_id)
+        if kept is None or kept.tree != tree:
+            return {}
+        return {step.number: step for step in kept.chain}
