@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 from benchmarks import (
     cold_processes,
     decide_on_s3,
+    decide_over_http,
     depth,
     fanout,
     imports,
     long_run,
+    on_files,
     turn,
     waiting_runs,
 )
@@ -28,12 +30,14 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Row]]] = {
     "imports": imports.rows,
     "decide": cold_processes.decide_rows,
     "decide-s3": decide_on_s3.rows,
+    "decide-http": decide_over_http.rows,
     "resume": cold_processes.resume_rows,
     "turn": turn.rows,
     "long-run": long_run.rows,
     "depth": depth.rows,
     "fan-out": fanout.rows,
     "waiting": waiting_runs.rows,
+    "files": on_files.rows,
 }
 
 
