@@ -34,6 +34,7 @@ from continuations.wire.continuation import Continuation
 if TYPE_CHECKING:
     from continuations.authoring.manifest import ManifestChange
     from continuations.core.decisions import Decision, Verdict
+    from continuations.core.output_type import Output
     from continuations.core.run import Budget
     from continuations.core.state import RunState
     from continuations.engine.new_run import Input
@@ -41,13 +42,13 @@ if TYPE_CHECKING:
 
 
 def run(
-    agent: Agent,
+    agent: Agent[Output],
     input: Input,  # noqa: A002 - the best name for the caller
     *,
     context: Any = None,
     max_depth: int | None = None,
     budget: Budget | None = None,
-) -> Outcome:
+) -> Outcome[Output]:
     """Run an agent until it ends or must wait, without a store.
 
     The caller keeps the continuation. There is no claim: two resumes of the same
@@ -76,12 +77,12 @@ def run(
 
 def resume(
     data: bytes | Continuation,
-    agent: Agent,
+    agent: Agent[Output],
     *,
     answers: Mapping[str, Verdict] | None = None,
     context: Any = None,
     max_depth: int | None = None,
-) -> Outcome:
+) -> Outcome[Output]:
     """Decide waits of a continuation and continue its run, without a store.
 
     Waits without a verdict stay open. `data` is not changed.
@@ -112,13 +113,13 @@ def resume(
 
 
 async def run_async(
-    agent: Agent,
+    agent: Agent[Output],
     input: Input,  # noqa: A002 - the best name for the caller
     *,
     context: Any = None,
     max_depth: int | None = None,
     budget: Budget | None = None,
-) -> Outcome:
+) -> Outcome[Output]:
     """Run an agent until it ends or must wait, without a store; see `run`.
 
     Args:
@@ -159,12 +160,12 @@ async def run_async(
 
 async def resume_async(
     data: bytes | Continuation,
-    agent: Agent,
+    agent: Agent[Output],
     *,
     answers: Mapping[str, Verdict] | None = None,
     context: Any = None,
     max_depth: int | None = None,
-) -> Outcome:
+) -> Outcome[Output]:
     """Decide waits of a continuation and continue its run; see `resume`.
 
     Args:
