@@ -188,26 +188,11 @@ async def resume_async(
         AgentChanged: The code of a pending call has changed.
         ModelError: A model did not reply. Its `continuation` can be resumed.
     """
-    if isinstance(data, Agent):
-        msg = (
-            "data must be a Continuation or its bytes, got an Agent. Call "
-            "resume(data, agent): data comes first."
-        )
-        raise InvalidInput(msg)
-    if inspect.iscoroutine(data):
-        data.close()
-        msg = (
-            "data must be a Continuation or its bytes, got a coroutine. Write await "
-            "before the call that returned it, and pass outcome.continuation."
-        )
-        raise InvalidInput(msg)
+    continuation = _read_continuation(data)
     _check_agent(agent)
     check_context(context, agent)
     max_depth = check_max_depth(max_depth)
     ports = Ports()
-    continuation = (
-        data if isinstance(data, Continuation) else Continuation.from_bytes(data)
-    )
     state = continuation.run_state
     changes = compare_manifests(state.manifest, current_manifest(agent))
     _check_answers(answers)
@@ -221,6 +206,23 @@ async def resume_async(
         return outcome_of(Continuation(state, continuation.version), agent, changes)
     options = RunOptions(context=context)
     return await _run_loop(state, agent, ports, options, max_depth, changes)
+
+
+def _read_continuation(data: Any) -> Continuation:
+    if isinstance(data, Agent):
+        msg = (
+            "data must be a Continuation or its bytes, got an Agent. Call "
+            "resume(data, agent): data comes first."
+        )
+        raise InvalidInput(msg)
+    if inspect.iscoroutine(data):
+        data.close()
+        msg = (
+            "data must be a Continuation or its bytes, got a coroutine. Write await "
+            "before the call that returned it, and pass outcome.continuation."
+        )
+        raise InvalidInput(msg)
+    return data if isinstance(data, Continuation) else Continuation.from_bytes(data)
 
 
 def _check_agent(agent: object) -> None:
