@@ -562,6 +562,13 @@ POLICIES = Area(
             names=("valid_for",),
         ),
         Case(
+            "tool-on-timeout",
+            InvalidInput,
+            'tool(book.function, timeout=5, on_timeout="retry")',
+            'tool(book.function, timeout=5, on_timeout="tell_model")',
+            names=("book", "on_timeout"),
+        ),
+        Case(
             "policy-on-denied",
             InvalidInput,
             'ApprovalPolicy(on_denied="go on")',

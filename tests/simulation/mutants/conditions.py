@@ -13,7 +13,7 @@ from continuations.core import jsontext, reducer
 from continuations.core.messages import Message
 from continuations.engine.journal import StoreJournal
 from continuations.engine.run_requests import RunRequests
-from continuations.ledger import markers
+from continuations.ledger.versions import Versions
 from tests.simulation import agents, laws_of_endings
 from tests.simulation.actors import Actor
 from tests.simulation.mutants.mutant import patch
@@ -21,15 +21,14 @@ from tests.simulation.processes import Process, current_process
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from datetime import datetime
 
     from continuations import ToolContext
     from continuations.core.calls import CallRow
     from continuations.core.draft import Draft
     from continuations.core.frames import FrameRow
     from continuations.core.state import RunState
-    from continuations.ledger.layout import Marker
-    from continuations.ledger.objects import Objects
-    from continuations.ledger.store_clock import StoreClock
+    from continuations.ledger.versions import LoadedVersion
     from continuations.wire.continuation import Continuation
     from continuations.wire.records import CancelRequest
     from tests.simulation.evidence import Evidence, RunHistory
@@ -110,36 +109,6 @@ async def _cancel(actor: Actor, operation: Callable[[], Awaitable[object]]) -> N
     await actor.perform("cancel", operation)
 
 
-def sweepers_die_before_they_postpone() -> Patches:
-    """A starter freezes between guard and version, and dies; so do sweepers."""
-    original_guard, original_postpone, original_check = (
-        StoreJournal._make_guard,
-        markers.postpone,
-        StoreJournal._check_still_newest,
-    )
-
-    async def make_guard(self: StoreJournal) -> None:
-        await original_guard(self)
-        if self.loaded is None and current_process().name == "starter":
-            current_process().freeze(80.0)
-            await asyncio.sleep(0)
-
-    async def check_still_newest(self: StoreJournal) -> CancelRequest | None:
-        if current_process().name == "starter":
-            await current_process().die_here()
-        return await original_check(self)
-
-    async def postpone(objects: Objects, clock: StoreClock, marker: Marker) -> Marker:
-        process = current_process()
-        if not process.environment.faults.stopped:
-            await process.die_here()
-        return await original_postpone(objects, clock, marker)
-
-    yield patch(StoreJournal._make_guard, make_guard)
-    yield patch(StoreJournal._check_still_newest, check_still_newest)
-    yield patch(markers.postpone, postpone)
-
-
 def giving_up_is_slow() -> Patches:
     """Workers freeze in tools; one that gives its run up freezes before its commit."""
     original_init, original_commit, original_effect = (
@@ -194,3 +163,35 @@ def clocks_differ_and_workers_freeze() -> Patches:
 
     yield patch(Process._draw_clock_offset, draw_clock_offset)
     yield patch(StoreJournal.commit, commit)
+
+
+def starters_die_late() -> Patches:
+    """A starter creates version 1 long after its guard, and dies after that."""
+    original = Versions.append
+
+    async def append(
+        self: Versions,
+        previous: LoadedVersion | None,
+        state: RunState,
+        *,
+        at: datetime,
+        marker_keys: tuple[str, ...] = (),
+        may_be_stored: bool = False,
+    ) -> LoadedVersion:
+        process = current_process()
+        is_late = previous is None and process.name == "starter"
+        if is_late:
+            await asyncio.sleep(100)
+        made = await original(
+            self,
+            previous,
+            state,
+            at=at,
+            marker_keys=marker_keys,
+            may_be_stored=may_be_stored,
+        )
+        if is_late:
+            await process.die_here()
+        return made
+
+    yield patch(Versions.append, append)
