@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from continuations.core.actions import Action, VerifyOutcome
     from continuations.core.events import Event
     from continuations.core.state import RunState
-    from continuations.engine.journal import Journal
+    from continuations.engine.journal_protocol import Journal
     from continuations.engine.performer import Performer
     from continuations.wire.records import CancelRequest, InboxMessage
 

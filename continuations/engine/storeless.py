@@ -17,7 +17,7 @@ from continuations.engine import new_run, portal
 from continuations.engine.arrival_reducer import ArrivalReducer
 from continuations.engine.code_changes import current_manifest
 from continuations.engine.context_check import check_context
-from continuations.engine.journal import NoJournal
+from continuations.engine.journal_protocol import NoJournal
 from continuations.engine.model_registry import ModelRegistry
 from continuations.engine.outcomes import outcome_of
 from continuations.engine.performer import Performer

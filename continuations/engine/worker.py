@@ -222,17 +222,7 @@ class Worker:
         `before` is the last version, which does not contain what arrived. Returns the
         state to commit and everything that has arrived.
         """
-        performer = Performer(
-            StackBinding(self.agent_registry),
-            self.ports,
-            self.model_registry,
-            self.run_options,
-            self.options.max_depth,
-            claim_end=lambda: journal.claim_end,
-        )
-        loop = RunLoop(
-            state, performer, journal, arrived.inbox_messages, self.run_options
-        )
+        loop = self._make_run_loop(state, journal, arrived)
         try:
             await loop.run()
         except (ClockOff, StaleRun, StoreError):
@@ -246,7 +236,7 @@ class Worker:
                     journal,
                     before,
                     loop.state,
-                    arrived,
+                    arrived.followed_by(loop.late_arrivals),
                     retry_now=not isinstance(error, Exception),
                 )
                 with suppress(ContinuationsError):
@@ -271,6 +261,21 @@ class Worker:
             )
             raise loop.model_error
         return loop.state, arrived
+
+    def _make_run_loop(
+        self, state: RunState, journal: StoreJournal, arrived: Arrivals
+    ) -> RunLoop:
+        performer = Performer(
+            StackBinding(self.agent_registry),
+            self.ports,
+            self.model_registry,
+            self.run_options,
+            self.options.max_depth,
+            claim_end=lambda: journal.claim_end,
+        )
+        return RunLoop(
+            state, performer, journal, arrived.inbox_messages, self.run_options
+        )
 
     def _make_journal(
         self,

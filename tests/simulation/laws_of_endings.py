@@ -40,10 +40,8 @@ def _why_stranded(  # noqa: PLR0911 - one for each reason
 ) -> str | None:
     state, bodies = history.newest_state, evidence.environment.store.bodies
     now = wall_time(evidence.environment.loop.time())
-    if state.run.status == "running":
+    if state.run.status == "running" or state.run.claim is not None:
         return "is still running"
-    if state.run.claim is not None:
-        return "keeps the claim of a worker that released it"
     if not state.waits:
         return "is suspended without a wait"
     if state.runnable:

@@ -1,0 +1,64 @@
+"""What a run loop needs of a journal, and the journal of a run without a store."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from continuations.ledger.arrivals import Arrivals
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from continuations.core.state import RunState
+    from continuations.wire.records import CancelRequest
+
+
+class Journal(Protocol):
+    """Keeps the versions of a run for a run loop."""
+
+    @property
+    def version_number(self) -> int:
+        """The number of the last version that was committed."""
+        ...
+
+    @property
+    def can_start_action(self) -> bool:
+        """Whether enough of the claim is left to start a call."""
+        ...
+
+    @property
+    def seconds_to_renewal(self) -> float | None:
+        """Seconds until the claim must be renewed; `None` for never."""
+        ...
+
+    @property
+    def claim_end(self) -> datetime | None:
+        """When the claim ends unless it is renewed; `None` without a claim."""
+        ...
+
+    async def commit(
+        self, state: RunState, *, progressed: bool
+    ) -> CancelRequest | None:
+        """Commit a running state; return a cancel request if there is one."""
+        ...
+
+    async def read_late_arrivals(self, state: RunState) -> Arrivals:
+        """Return unread messages and a cancel request, before the run may finish."""
+        ...
+
+
+class NoJournal:
+    """For runs without a store: no version is kept before the run suspends."""
+
+    version_number = 0
+    can_start_action = True
+    seconds_to_renewal = None
+    claim_end = None
+
+    async def commit(self, state: RunState, *, progressed: bool) -> None:
+        """Do nothing; without a store, a crash loses the run."""
+
+    async def read_late_arrivals(self, state: RunState) -> Arrivals:
+        """Return nothing; without a store, a run has no inbox."""
+        del state
+        return Arrivals()
