@@ -1,0 +1,86 @@
+"""How many requests follow one another: the time of a resume on a distant store."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from continuations import Approve, Finished, Runner, Suspended, tool
+from continuations_storage.faults import FaultyStore
+from tests.clocks import ManualClock
+from tests.engine import agent_builders
+from tests.scripts import call
+from tests.stores import StoreWithListingTime
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from continuations_storage import Store
+    from tests.scripts import Script
+
+APPROVALS = 10
+SCRIPT: Script = {
+    "go": [[call("pay", what=str(number)) for number in range(APPROVALS)], "end"]
+}
+
+
+class RoundStore(FaultyStore):
+    """A store that replies in rounds: to all requests that are under way at once.
+
+    Attributes:
+        rounds: The operations of each round.
+    """
+
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner)
+        self.rounds: list[list[str]] = []
+        self._waiting: list[asyncio.Event] = []
+
+    async def _perform(
+        self, verb: Any, key: str, effect: Callable[[int], Awaitable[Any]]
+    ) -> Any:
+        turn = asyncio.Event()
+        self._waiting.append(turn)
+        if len(self._waiting) == 1:
+            # The others of this round are sent before the event loop is idle.
+            asyncio.get_running_loop().call_later(0.02, self._reply)
+            self.rounds.append([])
+        self.rounds[-1].append(f"{verb} {key}")
+        await turn.wait()
+        return await super()._perform(verb, key, effect)
+
+    def _reply(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            each.set()
+
+
+def test_resume_with_ten_approvals_takes_nine_rounds() -> None:
+    """Neither reads nor deletes follow one another one by one."""
+    clock = ManualClock()
+    store = StoreWithListingTime(clock)
+
+    @tool(approval=True)
+    async def pay(what: str) -> str:
+        """Pay."""
+        return f"paid {what}"
+
+    def runner(store: Store) -> Runner:
+        return agent_builders.make_runner(SCRIPT, pay, store=store, clock=clock)
+
+    outcome = runner(store).start("go", run_id="r1")
+    assert isinstance(outcome, Suspended)
+    clerk = Runner([], store=store, clock=clock)
+    for wait in outcome.waits:
+        clerk.decide(wait.id, Approve(by="kim"))
+
+    rounds = RoundStore(store)
+    ended = runner(rounds).resume("r1")
+
+    assert isinstance(ended, Finished)
+    # The listing; the version; the decisions; the claim; the listing; the results and
+    # the cancel request; the last look; the end, with deletes of wait objects; the
+    # deletes of markers.
+    assert [1, 1, 10, 1, 1, 2, 1, 11, 10] == [len(each) for each in rounds.rounds]
+    assert [] == asyncio.run(store.keys("markers/"))
+    assert [] == asyncio.run(store.keys("waits/"))
