@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from benchmarks import (
     cold_processes,
     decide_on_s3,
+    decide_over_http,
     depth,
     fanout,
     imports,
@@ -28,6 +29,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Row]]] = {
     "imports": imports.rows,
     "decide": cold_processes.decide_rows,
     "decide-s3": decide_on_s3.rows,
+    "decide-http": decide_over_http.rows,
     "resume": cold_processes.resume_rows,
     "turn": turn.rows,
     "long-run": long_run.rows,

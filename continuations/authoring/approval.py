@@ -19,7 +19,7 @@ Condition: TypeAlias = "Callable[..., object]"
 Duration: TypeAlias = timedelta | float
 # A longer period would be a mistake in the unit, and its end may be after the last day
 # that `datetime` can represent.
-_MAX_PERIOD = timedelta(days=3650)
+MAX_PERIOD = timedelta(days=3650)
 ContinueOrStop = Literal["continue", "stop"]
 
 
@@ -71,9 +71,6 @@ class ApprovalPolicy:
             seconds = to_seconds(getattr(self, option), f"ApprovalPolicy: {option}")
             if option == "valid_for" and seconds is not None and seconds < 1:
                 raise _option_error(option, "at least 1 second", self.valid_for)
-            if seconds is not None and seconds > _MAX_PERIOD.total_seconds():
-                wanted = f"at most {_MAX_PERIOD.days} days, or None for no limit"
-                raise _option_error(option, wanted, getattr(self, option))
         for option in ("on_denied", "on_expired"):
             consequence = getattr(self, option)
             if consequence not in ("continue", "stop"):
@@ -181,10 +178,13 @@ def to_seconds(duration: object, label: str) -> float | None:
         seconds = float(duration)
     else:
         seconds = math.nan
-    if math.isfinite(seconds) and seconds > 0:
+    if 0 < seconds <= MAX_PERIOD.total_seconds():
         return seconds
     got = f"{duration!r} ({type(duration).__name__})"
-    msg = f"{label} must be a timedelta or seconds above 0, got {got}."
+    msg = (
+        f"{label} must be a timedelta or seconds, above 0 and at most "
+        f"{MAX_PERIOD.days} days, got {got}."
+    )
     raise InvalidInput(msg)
 
 

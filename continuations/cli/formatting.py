@@ -113,9 +113,15 @@ def decision_lines(decision: Decision, run_id: str) -> Iterator[str]:
 def wait_table_lines(waits: Sequence[WaitSummary]) -> Iterator[str]:
     """Yield a table of waits, one per line, the id first."""
     # Not rich's table: it takes two seconds for 10,000 waits and cuts wide cells.
-    rows: list[tuple[str, ...]] = [("WAIT", "RUN", "KIND", "OPENED")]
+    rows: list[tuple[str, ...]] = [("WAIT", "RUN", "KIND", "OPENED", "STATE")]
     rows += [
-        (wait.id, wait.run_id, wait.kind, readable_time(wait.created_at))
+        (
+            wait.id,
+            wait.run_id,
+            wait.kind,
+            readable_time(wait.created_at),
+            "expired" if wait.expired else "open",
+        )
         for wait in waits
     ]
     rows = [tuple(escape_invisible(cell) for cell in row) for row in rows]

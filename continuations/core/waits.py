@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from continuations.core import jsontext
+from continuations.core.ulid import milliseconds_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import datetime
 
     from continuations.core.decisions import VerdictKind
 
 WaitKind = Literal["approval", "unknown"]
 WAIT_KINDS: frozenset[str] = frozenset(get_args(WaitKind))
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 # Without __eq__ and __repr__ the classes are created faster in a cold process.
@@ -185,19 +187,32 @@ class Wait:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitSummary:
-    """One entry of a listing of open waits, read from the wait's key alone.
+    """One entry of a listing of open waits, read from keys alone.
 
     Attributes:
-        id: Id of the wait.
-        run_id: Run that waits.
-        kind: `approval` or `unknown`.
-        created_at: When the wait was opened, in UTC.
+        id: Id of the wait. It contains the run, the kind and the time.
+        expired: Whether the deadline has passed: the next sweep records the expiry,
+            and no decision is accepted any more.
     """
 
     id: str
-    run_id: str
-    kind: str
-    created_at: datetime
+    expired: bool = False
+
+    @property
+    def run_id(self) -> str:
+        """The run that waits."""
+        return self.id.partition("@")[2]
+
+    @property
+    def kind(self) -> str:
+        """`approval` or `unknown`."""
+        return self.id.partition("-")[0]
+
+    @property
+    def created_at(self) -> datetime:
+        """When the wait was opened, in UTC."""
+        text = self.id.partition("-")[2].partition("@")[0]
+        return _EPOCH + timedelta(milliseconds=milliseconds_of(text))
 
 
 def call_digest(

@@ -8,6 +8,7 @@ from continuations.engine.runner_parts import RunnerParts
 from continuations.errors import InvalidInput
 from continuations.ledger import decisions, layout, waits
 from continuations.ledger.arrivals import read_decision
+from continuations.ledger.store_clock import StoreClock
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -62,23 +63,42 @@ class AsyncDecider(RunnerParts):
             check_digest=check_digest,
         )
 
-    async def waiting(self, *, after: str = "") -> AsyncIterator[WaitSummary]:
+    def waiting(self, *, after: str = "") -> AsyncIterator[WaitSummary]:
         """Iterate over the open waits of all runs, sorted by id.
 
         Only keys are read. After a crash the list may be out of date until the next
-        sweep; `decide` and `look` are always exact.
+        sweep; `decide` and `look` are always exact. A wait whose deadline has passed is
+        listed as `expired` until a sweep records the expiry.
 
         Args:
             after: Return only waits after this wait id.
 
-        Yields:
-            A summary of each open wait.
+        Returns:
+            An asynchronous iterator over a summary of each open wait.
 
         Raises:
-            StoreError: The store failed.
+            StoreError: The store failed; raised during the iteration.
         """
-        async for summary in waits.list_open(self._objects, after):
-            yield summary
+        clock = StoreClock(self._ports.clock)
+        return waits.list_open(self._objects, clock, after)
+
+    def open_waits(self, *, after: str = "") -> AsyncIterator[Wait]:
+        """Iterate over the open waits of all runs, with arguments and all other fields.
+
+        The objects of the waits are read in parallel: one request for each wait.
+        `waiting` needs one request for a thousand waits.
+
+        Args:
+            after: Return only waits after this wait id.
+
+        Returns:
+            An asynchronous iterator over the waits, sorted by id.
+
+        Raises:
+            StoreError: The store failed; raised during the iteration.
+            Corrupt: A wait is damaged; `waiting` and `wait` show the others.
+        """
+        return waits.read_open(self._objects, after)
 
     async def wait(self, wait_id: str) -> Wait:
         """Return an open wait, with everything that a decider needs.

@@ -1,4 +1,4 @@
-"""What a process remembers from one sweep to the next; nothing of it is stored.
+"""A process remembers some runs from one sweep to the next; nothing is stored.
 
 Some runs are due, and this process cannot work on them: it does not have their agents,
 their format is newer, or its clock is wrong. Another process can, so their markers stay

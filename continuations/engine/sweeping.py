@@ -39,8 +39,8 @@ _log = logging.getLogger("continuations")
 
 MakeWorker = Callable[[str, RunOptions], "Worker"]
 
-# Errors that say something about this process and not about the run. Another process
-# may be able to work on the run, so this one does not date its markers later.
+# After these errors another process may be able to work on the run, so this one does
+# not date its markers later.
 _OWN_ERRORS = (AgentChanged, ClockOff, NewerFormat, StoreError)
 
 
@@ -149,7 +149,7 @@ class Sweeper:
             return RunReport()
         else:
             report = _report_of_error(run_id, result)
-            if not isinstance(result, _OWN_ERRORS):
+            if not _is_of_this_process(result):
                 await _log_errors(run_id, run_sweep.back_off(due_markers))
                 return report
         self._remember(run_id, due_markers, report)
@@ -189,6 +189,11 @@ def _report_of_error(run_id: str, error: BaseException) -> RunReport:
     reported = ContinuationsError(msg, run_id=run_id)
     reported.__cause__ = error
     return RunReport(error=reported)
+
+
+def _is_of_this_process(error: BaseException) -> bool:
+    """Return whether an error says something about this process, not about the run."""
+    return isinstance(error, _OWN_ERRORS)
 
 
 async def _log_errors(run_id: str, operation: Coroutine[Any, Any, None]) -> None:

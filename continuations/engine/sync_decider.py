@@ -56,7 +56,8 @@ class Decider:
         """Iterate over the open waits of all runs, sorted by id.
 
         Only keys are read. After a crash the list may be out of date until the next
-        sweep; `decide` and `look` are always exact.
+        sweep; `decide` and `look` are always exact. A wait whose deadline has passed is
+        listed as `expired` until a sweep records the expiry.
 
         Args:
             after: Return only waits after this wait id.
@@ -68,6 +69,24 @@ class Decider:
             StoreError: The store failed.
         """
         return portal.iterate(self.async_runner.waiting(after=after))
+
+    def open_waits(self, *, after: str = "") -> Iterator[Wait]:
+        """Iterate over the open waits of all runs, with arguments and all other fields.
+
+        The objects of the waits are read in parallel: one request for each wait.
+        `waiting` needs one request for a thousand waits.
+
+        Args:
+            after: Return only waits after this wait id.
+
+        Returns:
+            An iterator over the waits, sorted by id.
+
+        Raises:
+            StoreError: The store failed; raised during the iteration.
+            Corrupt: A wait is damaged; `waiting` and `wait` show the others.
+        """
+        return portal.iterate(self.async_runner.open_waits(after=after))
 
     def wait(self, wait_id: str) -> Wait:
         """Return an open wait, with everything that a decider needs.

@@ -103,10 +103,12 @@ async def decide(
     create = markers.create_with_time if depends_on_time else markers.create
     store_time = await create(objects, marker)
     proposed = replace(proposed, at=_time_of_record(store_time, now), marker=marker.key)
-    if _is_late(wait, proposed.at):
+    try:
+        _check_in_time(wait, proposed.at)
+    except WaitExpired:
         await objects.delete(marker.key)
         if await read_decision(objects, wait_id) is None:
-            raise _expired_error(wait.id, wait.run_id)
+            raise
         return await _decide_closed_wait(
             objects, wait_id, verdict, now=now, decision_id=decision_id
         )
@@ -219,8 +221,7 @@ def build_decision(
         WaitExpired: The deadline has passed.
     """
     _check_kind(wait, verdict)
-    if _is_late(wait, now):
-        raise _expired_error(wait.id, wait.run_id)
+    _check_in_time(wait, now)
     return _checked_decision(wait, verdict, now=now, decision_id=decision_id)
 
 
@@ -239,8 +240,10 @@ def _checked_decision(
         raise _refused_error(wait, f"the decision cannot be stored: {error}") from None
 
 
-def _is_late(wait: Wait, moment: datetime) -> bool:
-    return wait.deadline is not None and moment > wait.deadline
+def _check_in_time(wait: Wait, moment: datetime) -> None:
+    """Raise `WaitExpired` if a wait's deadline is before a moment."""
+    if wait.deadline is not None and moment > wait.deadline:
+        raise _expired_error(wait.id, wait.run_id)
 
 
 def _time_of_record(store_time: datetime | None, now: datetime) -> datetime:

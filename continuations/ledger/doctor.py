@@ -87,7 +87,7 @@ async def repair(
         StoreError: An object could not be read or written.
     """
     # First, so that a listed wait that no version contains is decided or lost, not new.
-    listed = await _list_wait_ids(objects, run_id)
+    listed = await waits.list_ids_of_run(objects, run_id)
     report = await check_integrity(objects, run_id)
     _check_repairable(report)
     versions = Versions(objects, run_id)
@@ -116,10 +116,6 @@ async def repair(
     )
     await retirer.retire_orphans(orphans)
     return repaired
-
-
-async def _list_wait_ids(objects: Objects, run_id: str) -> list[str]:
-    return [each.id async for each in waits.list_open(objects) if each.run_id == run_id]
 
 
 async def _repaired_state(

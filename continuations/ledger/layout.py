@@ -23,6 +23,7 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
 from continuations.core.ulid import NotUlid, milliseconds_of
@@ -49,6 +50,12 @@ DUE_NOW = 0
 NONCE_LENGTH = 8
 _MAX_FRUITLESS_LOOKS = 20
 _NUMBER = re.compile(r"[0-9]{10}\Z")
+# A ULID begins with 0 and a digit until the year 2318.
+_WAIT_KEY = re.compile(
+    rf"^{WAITS_PREFIX}((?:{'|'.join(sorted(WAIT_KINDS))})-0[0-9][0-9a-hjkmnp-tv-z]{{24}}"
+    r"@[A-Za-z0-9][A-Za-z0-9._-]{0,199})$",
+    re.MULTILINE,
+)
 _MARKER = re.compile(
     r"([0-9]{13})-(?:([gmr])-([0-9]{1,10})|([dec])-([0-9a-z]{1,26}))-([0-9a-z]{1,26})\Z"
 )
@@ -156,6 +163,10 @@ def key_before_cancel_request(run_id: str) -> str:
 # Waits ----------------------------------------------------------------------
 
 
+# A kind, a ULID, a run id of 200 characters, and the characters between them.
+_MAX_WAIT_ID_CHARS = 300
+
+
 @dataclass(frozen=True, slots=True)
 class ParsedWaitId:
     """The parts of a wait id; `opened_ms` is in milliseconds since 1970."""
@@ -173,20 +184,35 @@ def build_wait_id(kind: str, ulid: str, run_id: str) -> str:
 
 def parse_wait_id(wait_id: object) -> ParsedWaitId:
     """Return the parts of a wait id; raises `WaitNotFound` for other texts."""
-    if isinstance(wait_id, str):
-        local, _, run_id = wait_id.partition("@")
-        kind, _, ulid = local.partition("-")
-        if kind in WAIT_KINDS and _RUN_ID.match(run_id):
-            with suppress(NotUlid):
-                opened = milliseconds_of(ulid)
-                if opened <= _LAST_DUE:
-                    return ParsedWaitId(cast("WaitKind", kind), ulid, run_id, opened)
+    if isinstance(wait_id, str) and len(wait_id) <= _MAX_WAIT_ID_CHARS:
+        parsed = _parse_wait_id(wait_id)
+        if parsed is not None:
+            return parsed
     msg = (
         f"wait_id {str(wait_id)[:80]!r} is not valid: a wait id is "
         "KIND-ULID@RUN, such as approval-01m7...@jane-1. List open waits with "
         "`continuations waiting` or Runner.waiting()."
     )
     raise WaitNotFound(msg)
+
+
+# One decision asks for the parts of its wait id many times.
+@lru_cache(maxsize=1024)
+def _parse_wait_id(wait_id: str) -> ParsedWaitId | None:
+    local, _, run_id = wait_id.partition("@")
+    kind, _, ulid = local.partition("-")
+    if kind in WAIT_KINDS and _RUN_ID.match(run_id):
+        with suppress(NotUlid):
+            opened = milliseconds_of(ulid)
+            if opened <= _LAST_DUE:
+                return ParsedWaitId(cast("WaitKind", kind), ulid, run_id, opened)
+    return None
+
+
+def listed_wait_ids(keys: Iterable[str]) -> list[str]:
+    """Return the wait ids among the keys of a listing; other keys are left out."""
+    # One pass over all keys takes a third of the time of a call for each.
+    return _WAIT_KEY.findall("\n".join(keys))
 
 
 def wait_key(wait_id: str) -> str:

@@ -15,7 +15,7 @@ from continuations.ledger import layout
 from continuations.ledger.layout import Marker
 from continuations.ledger.objects import AlreadyExists
 from continuations.wire.fields import to_milliseconds
-from continuations_storage.contract import PAGE_SIZE
+from continuations_storage.contract import PAGE_SIZE, is_last_page
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -57,7 +57,7 @@ def for_inbox_message(run_id: str, number: int, nonce: str) -> Marker:
 def for_release(run_id: str, number: int, nonce: str) -> Marker:
     """Return the marker for a version that is released although it can continue.
 
-    It is due now. After an error, `postpone` makes a later one of it.
+    It is due now. After an error, `postpone` replaces it by a later one.
     """
     return _new_marker(run_id, "r", str(number), None, nonce)
 
@@ -109,6 +109,27 @@ async def list_due(objects: Objects, clock: StoreClock) -> AsyncIterator[Marker]
                 yield marker
         if len(page) < PAGE_SIZE:
             return
+        after = page[-1]
+
+
+async def list_expired(objects: Objects, clock: StoreClock) -> set[str]:
+    """Return `{ulid}@{run}` of the waits whose deadline has passed, from markers.
+
+    A deadline that a sweep could not process is dated later. It counts as passed if its
+    marker is among the first thousand.
+    """
+    expired: set[str] = set()
+    after = ""
+    while True:
+        page = await clock.list_keys(objects, layout.MARKERS_PREFIX, after)
+        now_ms = to_milliseconds(clock.now())
+        for marker in filter(None, map(layout.parse_marker, page)):
+            was_due = layout.DUE_NOW < marker.due_ms < now_ms or marker.fruitless_looks
+            if marker.reason == "e" and was_due:
+                expired.add(f"{marker.target}@{marker.run_id}")
+        is_past = page and page[-1] > layout.key_after_due_markers(now_ms)
+        if is_past or is_last_page(page, PAGE_SIZE):
+            return expired
         after = page[-1]
 
 

@@ -21,7 +21,13 @@ from continuations.errors import (
 )
 from continuations.ledger.recent_versions import RecentVersions
 from continuations_storage import errors as storage
-from continuations_storage.contract import PAGE_SIZE, created_at, time_resolution
+from continuations_storage.contract import (
+    PAGE_SIZE,
+    created_at,
+    is_last_page,
+    listing_size,
+    time_resolution,
+)
 from continuations_storage.url import open_store as storage_open_store
 
 if TYPE_CHECKING:
@@ -123,6 +129,11 @@ class Objects:
         """The store's true time is less than this later than the time that it tells."""
         return time_resolution(self.store)
 
+    @property
+    def listing_size(self) -> int:
+        """How many keys to ask for in a long listing."""
+        return listing_size(self.store)
+
     async def create(self, key: str, body: bytes) -> datetime | None:
         """Put an object if its key is absent; raises `AlreadyExists`."""
         return await _translate_errors(self.store.create(key, body))
@@ -144,10 +155,10 @@ class Objects:
     async def all_keys(self, prefix: str, after: str = "") -> AsyncIterator[str]:
         """Iterate over the keys of a prefix that sort after `after`, page by page."""
         while True:
-            page = await self.keys(prefix, after)
+            page = await self.keys(prefix, after, self.listing_size)
             for key in page:
                 yield key
-            if len(page) < PAGE_SIZE:
+            if is_last_page(page, self.listing_size):
                 return
             after = page[-1]
 

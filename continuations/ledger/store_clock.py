@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class StoreClock:
-    """A machine's clock, corrected by the last time that the store told.
+    """A machine's clock, corrected by the store's last time.
 
     Without a store that tells its time, it is the machine's clock.
 

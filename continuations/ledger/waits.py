@@ -6,23 +6,25 @@ list of open waits may be incomplete; `decide` and `look` are not affected.
 
 from __future__ import annotations
 
-from asyncio import gather
-from datetime import UTC, datetime, timedelta
+from asyncio import gather, sleep
 from typing import TYPE_CHECKING
 
 from continuations.core.waits import WaitSummary
-from continuations.errors import Corrupt, WaitNotFound
-from continuations.ledger import layout
+from continuations.errors import Corrupt
+from continuations.ledger import layout, markers
 from continuations.ledger.objects import AlreadyExists, NotFound
 from continuations.wire.records import decode_wait, encode_wait
+from continuations_storage.contract import PAGE_SIZE, is_last_page
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
 
     from continuations.core.waits import Wait
     from continuations.ledger.objects import Objects
+    from continuations.ledger.store_clock import StoreClock
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_PREFIX_LENGTH = len(layout.WAITS_PREFIX)
+_PARALLEL_READS = 50
 
 
 async def create(objects: Objects, waits: Iterable[Wait]) -> None:
@@ -46,23 +48,63 @@ async def delete(objects: Objects, wait_ids: Iterable[str]) -> None:
     await gather(*(objects.delete(layout.wait_key(wait_id)) for wait_id in wait_ids))
 
 
-async def list_open(objects: Objects, after: str = "") -> AsyncIterator[WaitSummary]:
+async def list_open(
+    objects: Objects, clock: StoreClock, after: str = ""
+) -> AsyncIterator[WaitSummary]:
     """Iterate over the open waits of the whole store, from keys alone.
+
+    Besides the pages of waits, one listing shows the deadlines that have passed.
 
     Args:
         objects: The store.
+        clock: The store's time, to compare deadlines with.
         after: Skip waits up to and including this wait id.
     """
-    async for key in objects.all_keys(layout.WAITS_PREFIX, layout.WAITS_PREFIX + after):
-        wait_id = key.removeprefix(layout.WAITS_PREFIX)
-        try:
-            name = layout.parse_wait_id(wait_id)
-        except WaitNotFound:
-            continue
-        since = _EPOCH + timedelta(milliseconds=name.opened_ms)
-        yield WaitSummary(
-            id=wait_id, run_id=name.run_id, kind=name.kind, created_at=since
+    expired: set[str] | None = None
+    async for wait_ids in _list_ids(objects, after):
+        if expired is None:
+            expired = await markers.list_expired(objects, clock)
+        for wait_id in wait_ids:
+            is_expired = bool(expired) and wait_id.partition("-")[2] in expired
+            yield WaitSummary(id=wait_id, expired=is_expired)
+
+
+async def read_open(objects: Objects, after: str = "") -> AsyncIterator[Wait]:
+    """Iterate over the open waits of the whole store with all their fields.
+
+    Their objects are read in parallel. A wait that is decided meanwhile is left out.
+    """
+    async for wait_ids in _list_ids(objects, after):
+        for first in range(0, len(wait_ids), _PARALLEL_READS):
+            group = wait_ids[first : first + _PARALLEL_READS]
+            for wait in await gather(*(read(objects, wait_id) for wait_id in group)):
+                if wait is not None:
+                    yield wait
+
+
+async def list_ids_of_run(objects: Objects, run_id: str) -> list[str]:
+    """Return the ids of the listed waits of a run."""
+    suffix = f"@{run_id}"
+    return [
+        wait_id
+        async for wait_ids in _list_ids(objects)
+        for wait_id in wait_ids
+        if wait_id.endswith(suffix)
+    ]
+
+
+async def _list_ids(objects: Objects, after: str = "") -> AsyncIterator[list[str]]:
+    limit = objects.listing_size
+    while True:
+        page = await objects.keys(
+            layout.WAITS_PREFIX, layout.WAITS_PREFIX + after, limit
         )
+        for first in range(0, len(page), PAGE_SIZE):
+            yield layout.listed_wait_ids(page[first : first + PAGE_SIZE])
+            await sleep(0)  # a long list must not hold the event loop
+        if is_last_page(page, limit):
+            return
+        after = page[-1][_PREFIX_LENGTH:]
 
 
 async def read(objects: Objects, wait_id: str) -> Wait | None:

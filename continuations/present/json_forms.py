@@ -62,6 +62,7 @@ def wait_summary_json(summary: WaitSummary) -> dict[str, Any]:
         "run_id": summary.run_id,
         "kind": summary.kind,
         "created_at": utc_text(summary.created_at),
+        "state": "expired" if summary.expired else "open",
     }
 
 

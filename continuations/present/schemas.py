@@ -121,7 +121,13 @@ def _wait_definitions() -> _Json:
         "wait": _object("An open wait.", _WAIT, {"state": _WAIT_STATE}),
         "wait_summary": _object(
             "A wait in the list of open waits.",
-            {"id": _TEXT, "run_id": _TEXT, "kind": _TEXT, "created_at": _TIME},
+            {
+                "id": _TEXT,
+                "run_id": _TEXT,
+                "kind": _TEXT,
+                "created_at": _TIME,
+                "state": _WAIT_STATE,
+            },
         ),
         "wait_notice": _object(
             "The part of a wait that a notification contains.",

@@ -50,7 +50,16 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
     from datetime import datetime
 
-__all__ = ["PAGE_SIZE", "Page", "Store", "all_keys", "created_at", "time_resolution"]
+__all__ = [
+    "PAGE_SIZE",
+    "Page",
+    "Store",
+    "all_keys",
+    "created_at",
+    "is_last_page",
+    "listing_size",
+    "time_resolution",
+]
 
 PAGE_SIZE = 1000  # the most that S3 lists in one request
 
@@ -63,9 +72,12 @@ class Page(list[str]):
 
     Attributes:
         store_time: The store's time (aware, UTC), or None if the store has no clock.
+        is_last: Whether the store says that no more keys follow. False if it does not
+            say so.
     """
 
     store_time: datetime | None = None
+    is_last: bool = False
 
 
 class Store(Protocol):
@@ -159,6 +171,33 @@ def time_resolution(store: Store) -> timedelta:
     return resolution
 
 
+def listing_size(store: Store) -> int:
+    """Return how many keys to ask for in a long listing.
+
+    Args:
+        store: The store.
+
+    Returns:
+        The attribute ``listing_size`` of a store for which large pages are cheaper;
+        1,000 without one.
+    """
+    size: int = getattr(store, "listing_size", PAGE_SIZE)
+    return size
+
+
+def is_last_page(page: list[str], limit: int) -> bool:
+    """Return whether no more keys follow a page.
+
+    Args:
+        page: The keys.
+        limit: The limit of the request.
+
+    Returns:
+        Whether the page is shorter than the limit, or says that it is the last one.
+    """
+    return len(page) < limit or (isinstance(page, Page) and page.is_last)
+
+
 async def created_at(store: Store, key: str) -> datetime | None:
     """Return the store's time of the create of a key, if the store can tell it.
 
@@ -192,10 +231,11 @@ async def all_keys(store: Store, prefix: str, after: str = "") -> AsyncIterator[
     Raises:
         StorageError: As `Store.keys` raises it, during the iteration.
     """
+    limit = listing_size(store)
     while True:
-        page = await store.keys(prefix, after, PAGE_SIZE)
+        page = await store.keys(prefix, after, limit)
         for key in page:
             yield key
-        if len(page) < PAGE_SIZE:
+        if is_last_page(page, limit):
             return
         after = page[-1]

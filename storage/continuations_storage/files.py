@@ -62,7 +62,6 @@ _STALE_AFTER_SECONDS = 3600.0
 _CLEAN_UP_EVERY = 256
 _MAX_ATTEMPTS = 16
 _MAX_READ = 1 << 30
-_LISTING_SIZE = 100_000
 # Not the threads of the event loop: the renewal of a claim must not wait behind slow
 # functions of the application.
 _workers = DaemonThreadPool(32, "continuations-file")
@@ -78,7 +77,13 @@ class FileStore:
     Args:
         root: The path of the folder. A relative path is resolved now, so a later
             chdir() does not move the store.
+
+    Attributes:
+        listing_size: How many keys to ask for in a long listing. Each listing reads the
+            whole folder, so large pages are cheaper.
     """
+
+    listing_size = 100_000
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self._folders = FolderTree(_absolute_path(os.fspath(root)))
@@ -87,11 +92,6 @@ class FileStore:
 
     def __repr__(self) -> str:
         return f"<FileStore {self._folders.root}>"
-
-    @property
-    def page_size(self) -> int:
-        """A listing reads the whole folder, so large pages are cheaper."""
-        return _LISTING_SIZE
 
     async def create(self, key: str, body: bytes) -> datetime:
         """Put the body if the key is absent; see `Store.create`.
@@ -287,13 +287,11 @@ def _fill(
     stop_at_pause: bool = False,
 ) -> bool:
     """Fill a page; return False if the walk has paused before its end."""
-    with_room = limit - len(page)
     for keys in walk:
         if stop_at_pause and not keys:
             return False
-        page += keys[:with_room]
-        with_room = limit - len(page)
-        if not with_room:
+        page += keys[: limit - len(page)]
+        if len(page) == limit:
             break
     walk.close()
     return True

@@ -222,6 +222,7 @@ class S3Store:
             keys = (name[len(root) :] for name in listed.names)
             page += filter(is_key, keys)
             page.store_time = listed.store_time
+            page.is_last = not listed.has_more
             if len(page) >= limit or not listed.has_more:
                 return page
             last = listed.names[-1]

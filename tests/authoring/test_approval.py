@@ -257,3 +257,16 @@ def test_agent_tool_can_need_approval() -> None:
     assert asyncio.run(gated.needs_approval(money))
     assert not asyncio.run(gated.needs_approval(words))
     assert not asyncio.run(child.as_tool().needs_approval(money))
+
+
+@pytest.mark.parametrize("option", ["expires_after", "valid_for"])
+@pytest.mark.parametrize(
+    "period", [1e12, 1e300, float("inf"), timedelta(days=3651), timedelta.max]
+)
+def test_period_that_no_clock_can_add_is_refused(option: str, period: Any) -> None:
+    """It would raise when the call is examined, in every process."""
+    with pytest.raises(InvalidInput, match=f"{option} must be .* at most 3650 days"):
+        ApprovalPolicy(**{option: period})
+
+    longest: dict[str, Any] = {option: timedelta(days=3650)}
+    assert ApprovalPolicy(**longest) is not None

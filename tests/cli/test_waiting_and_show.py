@@ -52,10 +52,11 @@ def test_waits_are_listed(cli: CommandLine, runner: Runner) -> None:
     # Then each wait is on one line with its complete id
     for row in rows:
         assert_matches_schema("wait_summary", row)
-    assert ["WAIT", "RUN", "KIND", "OPENED"] == state.lines[0].split()
+    assert ["WAIT", "RUN", "KIND", "OPENED", "STATE"] == state.lines[0].split()
     assert 3 == len(state.lines)
     for row, line in zip(rows, state.lines[1:], strict=True):
         assert [row["id"], row["run_id"], "approval"] == line.split()[:3]
+        assert "open" == row["state"] == line.split()[-1]
         opened = "T".join(line.split()[3:5])
         assert row["created_at"].startswith(opened)
 

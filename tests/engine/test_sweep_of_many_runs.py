@@ -133,7 +133,7 @@ def test_poison_run_does_not_stop_the_others(
 def test_error_of_the_engine_while_it_resumes_one_run_is_reported(
     shared: SharedStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever is raised: the run is named, and the others go on."""
+    """The report names the run, and the others go on."""
     runner = shared.runner()
     shared.decide(runner, "a", "bad", "b")
     from continuations.engine.worker import Worker  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""Machines whose clocks are wrong by a year stop nobody else.
+"""Machines whose clocks are wrong by a year stop no other machine.
 
 The store tells its time with each create, and some stores with each listing. That time
 counts for deadlines, approvals and markers.
@@ -277,7 +277,7 @@ def test_slow_clock_allows_no_approval_after_the_deadline(
 def test_fast_clock_refuses_no_approval_before_the_deadline(
     shared: SharedStore,
 ) -> None:
-    """A person who decides in time is not told that it is too late."""
+    """A person who decides in time does not get `WaitExpired`."""
     shared.policy = ApprovalPolicy(expires_after=3600)
     wait = shared.suspend("r1")
     shared.clock.seconds = 3599

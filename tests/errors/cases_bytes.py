@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from continuations.errors import Corrupt, FormatError, InvalidInput, WaitNotFound
+from continuations.errors import (
+    Corrupt,
+    FormatError,
+    InvalidInput,
+    NewerFormat,
+    WaitNotFound,
+)
 from tests.errors.case import Area, Case
 
 _DATA = "data = run(clerk(), TASK).continuation.to_bytes()"
@@ -46,7 +52,7 @@ BYTES = Area(
         ),
         Case(
             "bytes-newer-format",
-            FormatError,
+            NewerFormat,
             "Continuation.from_bytes(newer)",
             _GOOD,
             setup=f"""

@@ -258,10 +258,17 @@ COMMANDS = Area(
         Case(
             "cli-sweep-errors",
             "exit 5",
-            'cli("sweep", "--app", "payroll:talker")',
-            'cli("resume", "jane-1", "--app", "payroll:agent")',
-            setup=f'{_STARTED}\n    cli("approve", wait_id)',
-            names=("jane-1", "AgentChanged"),
+            'cli("sweep", "--app", "payroll:agent")',
+            """
+                newest.write_bytes(kept)
+                cli("resume", "jane-1", "--app", "payroll:agent")
+            """,
+            setup=f"""{_STARTED}
+    cli("approve", wait_id)
+    newest = min((folder / "runs" / "runs" / "jane-1" / "v").iterdir())
+    kept = newest.read_bytes()
+    newest.write_bytes(kept[:-1])""",
+            names=("jane-1", "Corrupt"),
         ),
         Case(
             "cli-doctor-finds-damage",

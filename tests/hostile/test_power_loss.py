@@ -61,7 +61,7 @@ def recovered_app(
 
 
 def continue_run(app: RecordedApp, root: Path) -> None:
-    """Continue the run with ordinary calls, or start it if no caller knew of it."""
+    """Continue the run with ordinary calls, or start it if it was lost."""
     runner: Runner = app.runner(StoreWithoutTime(FileStore(root)))
     runner.sweep()
     try:

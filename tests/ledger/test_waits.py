@@ -12,9 +12,11 @@ from continuations.errors import Corrupt, FormatError, WaitNotFound
 from continuations.ledger import layout, waits
 from continuations.ledger.decisions import decide
 from continuations.ledger.objects import Objects
+from continuations.ledger.store_clock import StoreClock
 from continuations_storage import MemoryStore
 from continuations_storage.contract import PAGE_SIZE
 from continuations_storage.faults import FaultyStore
+from tests.clocks import OffsetClock
 from tests.ledger.fake_clock import MOMENT, make_ulid, seconds_after_start
 from tests.ledger.interleaving import InterleavingStore
 from tests.ledger.runs import (
@@ -34,7 +36,8 @@ if TYPE_CHECKING:
 
 async def listed_waits(objects: Objects) -> list[WaitSummary]:
     """Return the listed waits."""
-    return [summary async for summary in waits.list_open(objects)]
+    clock = StoreClock(OffsetClock())
+    return [summary async for summary in waits.list_open(objects, clock)]
 
 
 # Making -------------------------------------------------------------------------
@@ -202,7 +205,9 @@ def test_open_waits_are_listed_from_keys_alone() -> None:
             (make_wait_id(3, run_id="a.b-c"), "a.b-c", "approval"),
         } == {(each.id, each.run_id, each.kind) for each in listed}
         assert {MOMENT} == {each.created_at for each in listed}
-        assert ["keys"] == [each.verb for each in store.operations]
+        listings = ["waits/", "markers/"]
+        assert listings == [each.key for each in store.operations]
+        assert {"keys"} == {each.verb for each in store.operations}
 
     run_async(scenario())
 

@@ -1,4 +1,4 @@
-"""The actors of a schedule: a starter, workers, deciders, sweepers, a canceller.
+"""The actors of a schedule: a starter, workers, deciders, sweepers and some others.
 
 Each actor is a process of its own. It crashes and freezes independently of the others.
 """
@@ -24,9 +24,10 @@ from continuations.errors import (
     IllegalTransition,
     TranscriptInvalid,
 )
-from continuations.ledger import layout
+from continuations.ledger import doctor, layout
+from continuations.ledger.objects import Objects
 from continuations.wire.records import decode_wait
-from tests.simulation.agents import TREES, result_of
+from tests.simulation.agents import find_tree, result_of
 from tests.simulation.sim_environment import DecideResult, Notification
 from tests.simulation.store_client import StoreClient
 
@@ -55,7 +56,8 @@ class Actor:
         self.rng = self.process.rng
         self.store_client = StoreClient(environment, self.process)
         roots = [
-            TREES[tree].root for tree in dict.fromkeys(environment.tree_of_run.values())
+            find_tree(name).root
+            for name in dict.fromkeys(environment.tree_of_run.values())
         ]
         self.runner = AsyncRunner(
             roots,
@@ -93,6 +95,7 @@ class Actor:
         An error that the library must not raise here is recorded as unexpected.
         """
         stop_draw = self.process.draw_fault("caller_stops")
+        self.process.cancelled_itself = False
         try:
             result: object = await self._run_or_stop(operation, stop_draw)
         except TimeoutError:
@@ -100,11 +103,19 @@ class Actor:
         except ContinuationsError as error:
             result = error
             self._record_if_unexpected(error, label)
+        except asyncio.CancelledError as error:
+            if self.environment.closed or not self.process.cancelled_itself:
+                raise
+            # The code of a poison run cancelled the task of its caller.
+            task = asyncio.current_task()
+            while task is not None and task.cancelling():
+                task.uncancel()
+            result = error
         except Exception as error:  # noqa: BLE001 - a law reports it
             result = error
             self._record_unexpected(error, label)
         if isinstance(result, SweepResult):
-            for run_error in result.errors.values():
+            for run_error in (*result.errors.values(), *result.skipped.values()):
                 self._record_if_unexpected(run_error, label)
         self.environment.log_event(self.name, label, "->", type(result).__name__)
         return result
@@ -159,7 +170,7 @@ async def act_as_starter(actor: Actor) -> None:
 
 async def start_run(actor: Actor, run_id: str) -> object:
     """Start or enqueue one run; returns the result or error."""
-    name = TREES[actor.environment.tree_of_run[run_id]].root.name
+    name = find_tree(actor.environment.tree_of_run[run_id]).root.name
     work = not actor.environment.is_enqueued(run_id)
     return await actor.perform(
         f"{'start' if work else 'enqueue'} {run_id}",
@@ -194,6 +205,22 @@ async def act_as_canceller(actor: Actor) -> None:
         run_id = actor.rng.choice(list(actor.environment.tree_of_run))
         cancel = partial(actor.runner.cancel, run_id, reason="enough")
         await actor.perform(f"cancel {run_id}", cancel)
+
+
+async def act_as_repairer(actor: Actor) -> None:
+    """Repair runs beside live workers, as `doctor --repair` does."""
+    for _ in range(actor.rng.randint(1, 3)):
+        await actor.pause_randomly(60)
+        run_id = actor.rng.choice(list(actor.environment.tree_of_run))
+        await actor.perform(f"repair {run_id}", partial(repair_run, actor, run_id))
+
+
+async def repair_run(actor: Actor, run_id: str) -> object:
+    """Repair one run by the clock of a process."""
+    now = actor.process.now()
+    new_ulid = partial(actor.process.new_ulid, now)
+    objects = Objects(actor.store_client)
+    return await doctor.repair(objects, run_id, now=now, new_ulid=new_ulid)
 
 
 async def act_as_sender(actor: Actor) -> None:

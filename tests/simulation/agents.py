@@ -109,6 +109,26 @@ async def _kill_worker(what: str, ctx: ToolContext) -> str:
     return result
 
 
+async def _cancel_self(what: str, ctx: ToolContext) -> str:
+    await perform_effect("cancel_self", what, ctx, 0.1)
+    return await cancel_own_task()
+
+
+async def _poisoned_policy(what: str) -> bool:
+    del what
+    return bool(await cancel_own_task())
+
+
+async def cancel_own_task() -> str:
+    """Cancel the task that runs now, as wrong code of an application does."""
+    task = asyncio.current_task()
+    assert task is not None
+    current_process().cancelled_itself = True
+    task.cancel()
+    await asyncio.sleep(0)
+    return "never"
+
+
 # The order is part of the random draws: append new tools at the end.
 TOOLS: dict[str, Tool[Any, Any]] = {
     "act": _make_tool("act", 0.5),
@@ -137,6 +157,10 @@ TOOLS: dict[str, Tool[Any, Any]] = {
     "denial_stops": _make_tool(
         "denial_stops", 0.5, approval=ApprovalPolicy(on_denied="stop")
     ),
+    "cancel_self": tool(
+        _cancel_self, name="cancel_self", description="Work.", idempotent=True
+    ),
+    "poisoned": _make_tool("poisoned", 0.5, approval=_poisoned_policy),
 }
 NEEDS_APPROVAL = frozenset(
     name for name, each in TOOLS.items() if each.approval is not None
@@ -314,6 +338,20 @@ _ALL: tuple[Tree, ...] = (
     _make_tree("fail", {"go": [[("fail", "1"), ("pay", "2")], "end"]}, {}),
 )
 TREES: dict[str, Tree] = {tree.name: tree for tree in _ALL}
+# Trees whose own code stops every process that works on them; such runs never end.
+POISON_TREES: dict[str, Tree] = {
+    "poison_tool": _make_tree(
+        "poison_tool", {"go": [[("look", "1")], [("cancel_self", "2")], "end"]}, {}
+    ),
+    "poison_policy": _make_tree(
+        "poison_policy", {"go": [[("look", "1")], [("poisoned", "2")], "end"]}, {}
+    ),
+}
+
+
+def find_tree(name: str) -> Tree:
+    """Return a tree by its name."""
+    return (TREES | POISON_TREES)[name]
 
 
 def results_without_errors() -> frozenset[str]:

@@ -60,6 +60,10 @@ OTHER_FAULT_RATES: dict[str, float] = {
     "clock_set": 0.2,
     # The clock of a process is off by more than a quarter of a claim.
     "clock_far_off": 0.2,
+    # The clock of a process is off by hours or by months.
+    "clock_wrong_by_days": 0.25,
+    # One run's own code cancels the task that works on it, each time.
+    "poison_run": 0.3,
 }
 FAULT_KINDS = frozenset(STORE_FAULT_RATES) | frozenset(OTHER_FAULT_RATES)
 

@@ -94,7 +94,10 @@ def cancelled_with_its_run(evidence: Evidence) -> str | None:
 
 
 def decided_in_time(evidence: Evidence) -> str | None:
-    """A person's decision is not after the deadline, an expiry not before it."""
+    """A person's decision is not after the deadline, an expiry not before it.
+
+    The store's time counts: that of the decision's marker.
+    """
     for record in evidence.waits.values():
         decision, deadline = record.decision, record.wait.deadline
         if decision is None or deadline is None or decision.kind == "cancel":
@@ -102,6 +105,9 @@ def decided_in_time(evidence: Evidence) -> str | None:
         if (decision.at > deadline) != (decision.kind == "expire"):
             when = f"{decision.kind} at {decision.at}, deadline {deadline}"
             return f"{record.wait.id}: {when}"
+        made_at = _store_time_of(evidence, decision)
+        if made_at is not None and wall_time(made_at) > deadline:
+            return f"{record.wait.id} was decided {made_at}, after {deadline}"
     return None
 
 
@@ -136,6 +142,40 @@ def approval_not_too_old(evidence: Evidence) -> str | None:
         if age > valid_for + 0.001:
             return f"{effect.call_id} began {age} s after its approval"
     return None
+
+
+def approval_not_too_old_for_the_store(evidence: Evidence) -> str | None:
+    """No call starts when its approval is too old by the store's time.
+
+    The worker's clock may differ by a quarter of a claim, and its check may be off by
+    the duration of a slow request.
+    """
+    allowed = evidence.environment.lease
+    for effect in evidence.environment.effects:
+        approvals = [
+            (record.opened_at, _store_time_of(evidence, record.decision), record)
+            for record in evidence.waits.values()
+            if _is_of_call(record.wait, effect)
+            and record.wait.kind == "approval"
+            and record.opened_at < effect.clock_sample.true_time
+            and record.decision is not None
+        ]
+        if not approvals or effect.attempt > 1:
+            continue
+        _, at, record = max(approvals, key=lambda approval: approval[0])
+        valid_for = record.wait.valid_for
+        if at is None or valid_for is None:
+            continue
+        age = effect.clock_sample.true_time - at
+        if age > valid_for + allowed:
+            return f"{effect.call_id} began {age} s after its approval"
+    return None
+
+
+def _store_time_of(evidence: Evidence, decision: Decision) -> float | None:
+    """Return the store's time of a decision: that of its marker."""
+    creates = evidence.created.get(decision.marker or "", ())
+    return creates[0].at if creates else None
 
 
 def _is_of_call(wait: Wait, effect: Effect) -> bool:

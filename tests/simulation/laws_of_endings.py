@@ -8,22 +8,31 @@ from typing import TYPE_CHECKING
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.state import ROOT_FRAME_ID
 from continuations.ledger import layout
-from tests.simulation.agents import TREES, results_without_errors
+from tests.simulation.agents import POISON_TREES, TREES, results_without_errors
 from tests.simulation.processes import wall_time
 
 if TYPE_CHECKING:
     from tests.simulation.evidence import Evidence, RunHistory
 
+WRONG_CLOCK_SECONDS = 600.0
+
 
 def no_run_stranded(evidence: Evidence) -> str | None:
-    """Every run has ended, or has a listed, undecided wait and nothing else to do."""
+    """Every run has ended, or has a listed, undecided wait and nothing else to do.
+
+    A poison run may go on without end, but it stops no other run.
+    """
     for history in evidence.runs.values():
-        if not history.versions or history.ended:
+        if not history.versions or history.ended or _is_poison(evidence, history):
             continue
         reason = _why_stranded(evidence, history)
         if reason:
             return f"{history.run_id} {reason}, and no sweep resumes it"
     return None
+
+
+def _is_poison(evidence: Evidence, history: RunHistory) -> bool:
+    return evidence.environment.tree_of_run[history.run_id] in POISON_TREES
 
 
 def _why_stranded(  # noqa: PLR0911 - one for each reason
@@ -66,6 +75,29 @@ def ended_run_leaves_no_keys(evidence: Evidence) -> str | None:
     return None
 
 
+def only_able_workers_postpone(evidence: Evidence) -> str | None:
+    """A process whose clock is wrong by hours dates no marker of a stored run later.
+
+    It cannot work on the run, and another process can. A poison run may be postponed:
+    its error precedes every check of the clock.
+    """
+    wrong = {
+        process.name
+        for process in evidence.environment.processes
+        if abs(process.clock_offset) > WRONG_CLOCK_SECONDS
+    }
+    for key, creates in evidence.created.items():
+        marker = layout.parse_marker(key) if key.startswith("markers/") else None
+        if marker is None or not marker.fruitless_looks:
+            continue
+        history = evidence.runs[marker.run_id]
+        if creates[0].process not in wrong or _is_poison(evidence, history):
+            continue
+        if history.version_before(creates[0].at) is not None:
+            return f"{creates[0].process} postponed {key}, and its clock is wrong"
+    return None
+
+
 def listed_waits_are_open(evidence: Evidence) -> str | None:
     """Every listed wait is undecided and in the newest version of its run."""
     for key in evidence.environment.store.keys("waits/"):
@@ -81,7 +113,9 @@ def listed_waits_are_open(evidence: Evidence) -> str | None:
 def same_end_as_uninterrupted(evidence: Evidence) -> str | None:
     """A run that no decision changed ends like a run without faults."""
     for history in evidence.runs.values():
-        if not history.ended or _was_influenced(evidence, history):
+        if not history.ended or _is_poison(evidence, history):
+            continue
+        if _was_influenced(evidence, history):
             continue
         expected = uninterrupted_end(evidence.environment.tree_of_run[history.run_id])
         actual = _final_state(history)

@@ -57,7 +57,8 @@ class Process:
         self.dead = False
         self.held_callbacks: list[asyncio.Handle] = []
         self.tasks: list[asyncio.Task[Any]] = []
-        self.clock_offset = self._draw_clock_offset()
+        self.cancelled_itself = False
+        self.clock_offset = self._draw_days_off() or self._draw_clock_offset()
         self._draws = 0
         self._frozen_for = 0.0
         self._started_at = environment.loop.time()
@@ -72,6 +73,25 @@ class Process:
         if chance < skew and faults.record(f"{self.name}/0 skew"):
             return size * self._max_clock_offset
         return 0.0
+
+    def _draw_days_off(self) -> float:
+        """Return an offset of hours or of months, or 0 without that fault.
+
+        No offset lies in between: the final sweeps wait for days, but not for months.
+        """
+        faults = self.environment.faults
+        rng = random.Random(f"{self.environment.seed}/{self.name}/days")  # noqa: S311 - not for secrets
+        draws = [rng.random() for _ in range(3)]
+        kind = "clock_wrong_by_days"
+        if draws[0] >= faults.rate_of(kind) or self.name == "starter":
+            return 0.0
+        if not faults.record(f"{self.name}/0 {kind}"):
+            return 0.0
+        sign = 1 if draws[1] < 0.5 else -1
+        hours = (
+            1 + draws[2] * 22 if draws[1] % 0.5 < 0.2 else 24 * (40 + draws[2] * 360)
+        )
+        return sign * hours * 3600
 
     @property
     def _max_clock_offset(self) -> float:

@@ -14,7 +14,7 @@ from continuations.ledger.fenwick import Tree
 from continuations.wire.fields import to_milliseconds
 from tests.simulation import actors
 from tests.simulation.actors import Actor
-from tests.simulation.agents import TREES
+from tests.simulation.agents import POISON_TREES, TREES
 from tests.simulation.evidence import Evidence
 from tests.simulation.fault_schedule import FAULT_KINDS, FaultSchedule
 from tests.simulation.laws import broken_laws
@@ -163,6 +163,11 @@ def draw_actors(environment: SimEnvironment, rng: random.Random) -> list[str]:
     names = list(TREES)
     for number in range(1 + (rng.random() < 0.12)):
         environment.tree_of_run[f"r{number}"] = names.pop(rng.randrange(len(names)))
+    extra = random.Random(f"{environment.seed}/extra")  # noqa: S311 - not for secrets
+    if extra.random() < environment.faults.rate_of(
+        "poison_run"
+    ) and environment.faults.record("p0/0 poison_run"):
+        environment.tree_of_run["p0"] = extra.choice(list(POISON_TREES))
     environment.allow_denials = rng.random() < 0.6
     environment.decide_at_end = rng.random() < 0.7
     environment.max_attempts = rng.choice((2, 5, 5))
@@ -174,6 +179,7 @@ def draw_actors(environment: SimEnvironment, rng: random.Random) -> list[str]:
     roles += [(f"sweeper{n}", actors.act_as_sweeper) for n in range(rng.randint(0, 2))]
     roles += [("canceller", actors.act_as_canceller)] * (rng.random() < 0.15)
     roles += [("sender", actors.act_as_sender)] * (rng.random() < 0.2)
+    roles += [("repairer", actors.act_as_repairer)] * (extra.random() < 0.15)
     present: list[str] = []
     for name, role in roles:
         draws = [rng.random() for _ in range(7)]
@@ -227,6 +233,8 @@ def run_uninterrupted(tree: str) -> Evidence:
 
 MAX_SWEEP_ROUNDS = 24
 LONGEST_CLAIM_SECONDS = 200.0
+# No marker but that of a deadline may be due later. Deadlines are within minutes here.
+LONGEST_DELAY_SECONDS = 32 * 3600.0
 
 
 def sweep_until_idle(
@@ -239,7 +247,10 @@ def sweep_until_idle(
         before = dict(environment.store.bodies)
         due = _seconds_to_next_marker(environment)
         _advance_time(
-            environment, first_wait_seconds if number < 2 or due is None else due
+            environment,
+            first_wait_seconds
+            if number < 2 or due is None
+            else min(due, LONGEST_DELAY_SECONDS),
         )
         actor = Actor(environment, f"last{number}")
         actor.process.run(_sweep_and_decide(actor))

@@ -131,11 +131,10 @@ def expiry_acts_without_a_recorded_decision() -> Patches:
 
 @mutant("A decision ignores the deadline of its wait.", breaks=(decided_in_time,))
 def a_decision_is_taken_after_the_deadline() -> Patches:
-    def is_late(wait: Wait, moment: datetime) -> bool:
+    def check_in_time(wait: Wait, moment: datetime) -> None:
         del wait, moment
-        return False
 
-    yield patch(decisions._is_late, is_late)
+    yield patch(decisions._check_in_time, check_in_time)
 
 
 # The decision of this wait and of no other ------------------------------------------

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from tests.simulation.mutants import (
     claim_mutants,
+    clock_mutants,
     decision_mutants,
     drive_mutants,
     marker_mutants,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 MUTANTS: tuple[Mutant, ...] = unique_mutants(
     version_mutants.MUTANTS,
     claim_mutants.MUTANTS,
+    clock_mutants.MUTANTS,
     marker_mutants.MUTANTS,
     publishing_mutants.MUTANTS,
     decision_mutants.MUTANTS,
@@ -55,6 +57,13 @@ PROMISED_RULES: dict[str, Mutant] = {
     ),
     "a deadline must win the create of its decision": (
         decision_mutants.expiry_acts_without_a_recorded_decision
+    ),
+    "a marker that means now needs no clock": clock_mutants.now_is_dated_by_a_clock,
+    "a worker postpones only runs that it can process": (
+        clock_mutants.own_errors_postpone_a_run
+    ),
+    "the store's time counts for a decision": (
+        clock_mutants.decisions_trust_the_deciders_clock
     ),
     "the version precedes its notifications": (
         publishing_mutants.notification_precedes_the_version

@@ -1,0 +1,297 @@
+"""The listing of open waits: expired ones are marked, and few requests are needed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from continuations import (
+    Agent,
+    ApprovalPolicy,
+    Approve,
+    AsyncRunner,
+    Runner,
+    Suspended,
+    WaitExpired,
+    tool,
+)
+from continuations.core.ulid import encode_ulid
+from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations_storage import FileStore, MemoryStore, listing
+from continuations_storage.contract import PAGE_SIZE, Page
+from tests.clocks import OffsetClock
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from pathlib import Path
+
+
+class CountingStore(MemoryStore):
+    """Counts listings and reads, and how many reads run at the same time."""
+
+    def __init__(self, *, tells_last_page: bool = False) -> None:
+        super().__init__()
+        self.listings: list[str] = []
+        self.reads = self.active_reads = self.most_active_reads = 0
+        self._tells_last_page = tells_last_page
+
+    async def create(self, key: str, body: bytes) -> datetime | None:
+        return await super().create(key, body)
+
+    async def keys(self, prefix: str, after: str = "", limit: int = 1000) -> Page:
+        self.listings.append(prefix)
+        page = Page(await super().keys(prefix, after, limit))
+        if self._tells_last_page and page:
+            page.is_last = not await super().keys(prefix, page[-1], 1)
+        return page
+
+    async def read(self, key: str) -> bytes:
+        self.reads += 1
+        self.active_reads += 1
+        self.most_active_reads = max(self.most_active_reads, self.active_reads)
+        await asyncio.sleep(0)
+        self.active_reads -= 1
+        return await super().read(key)
+
+
+@tool(approval=ApprovalPolicy(expires_after=timedelta(hours=1)))
+def pay(cents: int) -> str:
+    """Pay."""
+    return f"paid {cents}"
+
+
+@tool(approval=True)
+def note(text: str) -> str:
+    """Save a note."""
+    return text
+
+
+def make_runner(
+    store: Any, *calls: ToolCall, clock: OffsetClock | None = None
+) -> Runner:
+    """Return a runner whose agent makes calls that need an approval."""
+    model = ScriptedModel([list(calls), "done"])
+    agent = Agent("clerk", tools=[pay, note], model=model)
+    return Runner(agent, store=store, clock=clock)
+
+
+PAY = ToolCall("pay", {"cents": 5})
+NOTE = ToolCall("note", {"text": "a"})
+
+
+# Expired waits
+
+
+def test_wait_after_its_deadline_is_listed_as_expired() -> None:
+    """The list says what `decide` would say, also if no sweep ran since."""
+    clock = OffsetClock()
+    runner = make_runner("memory:", PAY, NOTE, clock=clock)
+    outcome = runner.start("go", run_id="r")
+    assert isinstance(outcome, Suspended)
+    with_deadline, without = (wait.id for wait in outcome.waits)
+    assert {with_deadline: False, without: False} == states(runner)
+
+    clock.offset_seconds = 3601
+
+    assert {with_deadline: True, without: False} == states(runner)
+    with pytest.raises(WaitExpired):
+        runner.decide(with_deadline, Approve(by="kim"))
+    runner.decide(without, Approve(by="kim"))
+
+
+def test_expired_wait_that_a_sweep_could_not_process_stays_expired() -> None:
+    """The sweep dates the deadline's marker later; the deadline has passed anyway."""
+    clock = OffsetClock()
+    store = MemoryStore()
+    runner = make_runner(store, PAY, clock=clock)
+    runner.start("go", run_id="r")
+    clock.offset_seconds = 3601
+    postpone_markers(store)
+
+    assert [True] == list(states(runner).values())
+
+
+def test_expired_wait_is_not_listed_after_a_sweep() -> None:
+    clock = OffsetClock()
+    runner = make_runner("memory:", PAY, clock=clock)
+    runner.start("go", run_id="r")
+    clock.offset_seconds = 3601
+    runner.sweep()
+
+    assert {} == states(runner)
+
+
+def test_time_of_the_store_decides_whether_a_wait_is_expired() -> None:
+    """A clerk's machine that is a year ahead does not show open waits as expired."""
+    here = OffsetClock()
+    store = StoreWithTime(here)
+    make_runner(store, PAY, clock=here).start("go", run_id="r")
+    ahead = Runner([], store=store, clock=OffsetClock(365 * 86400))
+
+    assert [False] == list(states(ahead).values())
+
+
+class StoreWithTime(MemoryStore):
+    """A store that tells its time with each listing."""
+
+    def __init__(self, clock: OffsetClock) -> None:
+        super().__init__(clock.now)
+        self._own_clock = clock
+
+    async def keys(self, prefix: str, after: str = "", limit: int = 1000) -> Page:
+        page = Page(await super().keys(prefix, after, limit))
+        page.store_time = self._own_clock.now()
+        return page
+
+
+def states(runner: Runner) -> dict[str, bool]:
+    return {summary.id: summary.expired for summary in runner.waiting()}
+
+
+def postpone_markers(store: MemoryStore) -> None:
+    async def scenario() -> None:
+        for key in await store.keys("markers/"):
+            due, rest = key.removeprefix("markers/").split("-", 1)
+            name, run = rest.split("@")
+            await store.create(f"markers/{int(due) + 86_000_000}-{name}01@{run}", b"")
+            await store.delete(key)
+
+    asyncio.run(scenario())
+
+
+# Requests
+
+
+def test_listing_costs_one_request_more_for_all_deadlines() -> None:
+    store = CountingStore()
+    runner = make_runner(store, PAY)
+    runner.start("go", run_id="r")
+    store.listings.clear()
+
+    assert 1 == len(list(runner.waiting()))
+    assert ["waits/", "markers/"] == store.listings
+
+
+def test_listing_without_waits_costs_one_request() -> None:
+    store = CountingStore()
+
+    assert [] == list(Runner([], store=store).waiting())
+    assert ["waits/"] == store.listings
+
+
+def test_no_page_is_requested_after_the_last_one() -> None:
+    """2,000 waits are two full pages; a store that says so needs no third request."""
+    store = CountingStore(tells_last_page=True)
+    put_waits(store, 2 * PAGE_SIZE)
+    store.listings.clear()
+
+    assert 2 * PAGE_SIZE == len(list(Runner([], store=store).waiting()))
+    assert ["waits/", "markers/", "waits/"] == store.listings
+
+
+def put_waits(store: MemoryStore, count: int) -> list[str]:
+    async def scenario() -> list[str]:
+        keys = [
+            f"waits/approval-{encode_ulid(n, bytes(10))}@r-{n % 7}"
+            for n in range(count)
+        ]
+        for key in keys:
+            await store.create(key, b"")
+        return keys
+
+    return asyncio.run(scenario())
+
+
+def test_waits_with_arguments_are_read_in_parallel() -> None:
+    store = CountingStore()
+    calls = [ToolCall("note", {"text": str(n)}) for n in range(60)]
+    runner = make_runner(store, *calls)
+    runner.start("go", run_id="r")
+    store.reads = 0
+
+    waits = list(runner.open_waits())
+
+    assert sorted(str(n) for n in range(60)) == sorted(
+        wait.arguments["text"] for wait in waits
+    )
+    assert [each.id for each in runner.waiting()] == [wait.id for wait in waits]
+    assert 60 == store.reads
+    assert 50 == store.most_active_reads
+
+
+def test_wait_that_is_decided_during_the_listing_is_left_out() -> None:
+    class Deciding(CountingStore):
+        async def read(self, key: str) -> bytes:
+            if key == first:
+                await self.delete(key)
+            return await super().read(key)
+
+    store = Deciding()
+    first = ""
+    runner = make_runner(store, NOTE, ToolCall("note", {"text": "b"}))
+    runner.start("go", run_id="r")
+    first = f"waits/{next(iter(runner.waiting())).id}"
+
+    (left,) = runner.open_waits()
+    assert first != f"waits/{left.id}"
+
+
+# Files
+
+
+@pytest.fixture
+def many_waits(tmp_path: Path) -> Path:
+    """A store with 5,000 waits and 5,000 files that are none."""
+    folder = tmp_path / "waits"
+    folder.mkdir()
+    for number in range(5000):
+        name = f"approval-{encode_ulid(number, bytes(10))}@r"
+        (folder / name).touch()
+        (folder / f"junk-{number}").touch()
+    return tmp_path
+
+
+def test_long_listing_on_files_reads_the_folder_once(
+    many_waits: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scanned: list[Any] = []
+    real = os.scandir
+
+    def scandir(path: Any) -> Any:
+        scanned.append(path)
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    count = len(list(Runner([], store=FileStore(many_waits)).waiting()))
+
+    assert 5000 == count
+    assert 1 == len(scanned)  # the folder of markers does not exist
+
+
+def test_long_listing_on_files_does_not_hold_the_event_loop(
+    many_waits: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the first names are read in the thread of the event loop."""
+    threads: list[str] = []
+    real = listing.sorted_names
+
+    def noted(entries: list[Any], *args: Any) -> list[str]:
+        threads.append(threading.current_thread().name)
+        assert len(entries) <= 2000
+        return real(entries, *args)
+
+    async def scenario() -> int:
+        runner = AsyncRunner([], store=FileStore(many_waits))
+        return len([each async for each in runner.waiting()])
+
+    monkeypatch.setattr(listing, "sorted_names", noted)
+
+    assert 5000 == asyncio.run(scenario())
+    here, *others = threads
+    assert "continuations-file" != here
+    assert {"continuations-file"} == set(others)

@@ -1,0 +1,152 @@
+"""A run that a worker gives up has one marker, which goes with the end of the run."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from continuations import (
+    Agent,
+    ApprovalPolicy,
+    Approve,
+    AsyncRunner,
+    Finished,
+    ModelError,
+    Runner,
+    tool,
+)
+from continuations.ledger import layout
+from continuations_storage import MemoryStore
+from tests import effect_log, scripts
+from tests.clocks import ManualClock
+from tests.engine.agent_builders import make_boss
+from tests.engine.payment_agent import single_wait
+from tests.scripts import call
+
+if TYPE_CHECKING:
+    from continuations import Model, Wait
+    from continuations.models.interface import ModelReply, ModelRequest
+    from tests.run_environment import RunEnvironment
+    from tests.scripts import Script
+
+
+@tool(approval=ApprovalPolicy(expires_after=30 * 86_400))
+def pay() -> str:
+    """Pay."""
+    effect_log.append_effect("pay")
+    return "paid"
+
+
+SCRIPT: Script = {
+    "go": [[call("pay"), call("child", input="C")], "end"],
+    "C": ["child ended"],
+}
+
+
+class Shared:
+    """A store with a clock, and runners that share it."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.store = MemoryStore(self.clock.now)
+
+    def options(self) -> dict[str, Any]:
+        """Return the options of a runner of this store."""
+        return {"store": self.store, "clock": self.clock}
+
+    def keys(self, *prefixes: str) -> list[str]:
+        """Return the keys with some prefixes."""
+        return [key for each in prefixes for key in asyncio.run(self.store.keys(each))]
+
+    def reasons(self) -> list[tuple[str, int]]:
+        """Return the letter and the due time of each marker, in seconds from now."""
+        now_ms = int(self.clock.now().timestamp() * 1000)
+        parsed = [layout.parse_marker(key) for key in self.keys("markers/")]
+        return [
+            (each.reason, (each.due_ms - now_ms) // 1000 if each.due_ms else 0)
+            for each in parsed
+            if each is not None
+        ]
+
+
+def test_markers_go_with_the_end_after_a_model_error(
+    environment: RunEnvironment,
+) -> None:
+    """Also those of the decided wait, whose deadline is a month away."""
+    shared = Shared()
+    broken: Script = {"go": [[call("pay")], ModelError("down")]}
+    runner = Runner(make_boss(broken, pay), **shared.options())
+    runner.decide(single_wait(runner.start("go", run_id="r")).id, Approve())
+    with pytest.raises(ModelError):
+        runner.resume("r")
+    assert [("r", 60)] == shared.reasons()
+
+    mended: Script = {"go": [[call("pay")], "end"]}
+    outcome = Runner(make_boss(mended, pay), **shared.options()).resume("r")
+
+    assert isinstance(outcome, Finished)
+    assert [] == shared.keys("markers/", "waits/")
+    assert ["pay "] == environment.effect_names()
+
+
+def test_each_failed_try_doubles_the_delay_until_there_is_progress() -> None:
+    """By resume as well as by sweep; a reply of the model begins a new count."""
+    shared = Shared()
+    failing: Script = {"go": [ModelError("down")]}
+    runner = Runner(make_boss(failing, pay), **shared.options())
+    with pytest.raises(ModelError):
+        runner.start("go", run_id="r")
+    for seconds in (120, 240, 480):
+        with pytest.raises(ModelError):
+            runner.resume("r")
+        assert [("r", seconds)] == shared.reasons()
+
+    partly: Script = {"go": [[call("missing_tool")], ModelError("down")]}
+    with pytest.raises(ModelError):
+        Runner(make_boss(partly, pay), **shared.options()).resume("r")
+
+    assert [("r", 60)] == shared.reasons()
+
+
+def test_cancelled_start_publishes_its_waits(environment: RunEnvironment) -> None:
+    """A person can decide at once, although another frame's turn was interrupted."""
+    shared = Shared()
+    notified: list[Wait] = []
+    replies = scripts.scripted_model(SCRIPT)
+
+    class SlowModel:
+        """Does not reply to the sub-agent."""
+
+        name = "slow"
+
+        async def reply(self, request: ModelRequest) -> ModelReply:
+            if request.agent == "child":
+                await asyncio.sleep(60)
+            return await replies.reply(request)
+
+    def runner(model: Model) -> AsyncRunner:
+        child = Agent("child", model=model)
+        boss = Agent("boss", tools=[pay, child], model=model)
+        return AsyncRunner(boss, notify=notified.append, **shared.options())
+
+    async def start() -> None:
+        async with asyncio.timeout(0.3):
+            await runner(SlowModel()).start("go", run_id="r")
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(start())
+
+    # The wait is listed and notified, and the run can go on at once
+    [listed] = Runner([], **shared.options()).waiting()
+    assert [listed.id] == [wait.id for wait in notified]
+    assert "suspended" == Runner([], **shared.options()).look("r").status
+    assert [("r", 0)] == [each for each in shared.reasons() if each[0] != "e"]
+
+    # And nothing is left after its end
+    Runner([], **shared.options()).decide(listed.id, Approve())
+    outcome = asyncio.run(runner(replies).resume("r"))
+    assert isinstance(outcome, Finished)
+    assert [] == shared.keys("markers/", "waits/")
+    assert ["pay "] == environment.effect_names()

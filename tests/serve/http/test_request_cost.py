@@ -1,0 +1,133 @@
+"""The cost of a decision over HTTP, in counts: times depend on the machine."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING, Any
+
+from continuations import Approve, AsyncRunner, open_store
+from continuations.serve.http import asgi
+from continuations.serve.http.api import HttpApi
+from continuations_storage import MemoryStore
+from continuations_storage.faults import FaultyStore
+from continuations_storage.thread_pool import DaemonThreadPool
+from tests.serve.http.api_fixture import ApiFixture
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from pathlib import Path
+
+    import pytest
+
+    from continuations_storage import Store
+
+BODY = b'{"decision": "approve"}'
+HEADERS = [
+    (b"host", b"api.example"),
+    (b"content-type", b"application/json"),
+    (b"content-length", str(len(BODY)).encode()),
+    (b"accept", b"*/*"),
+]
+
+
+async def waiting_runs(store: Store, count: int) -> list[str]:
+    """Start runs; return the ids of their waits."""
+    fixture = ApiFixture(store)
+    return [(await fixture.start_waiting_run(f"r{n}")).id for n in range(count)]
+
+
+async def decide(app: Any, wait_id: str) -> None:
+    """Send a decision to an ASGI application, as a server does."""
+    path = f"/waits/{wait_id}/decision"
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "root_path": "",
+        "headers": HEADERS,
+    }
+    sent: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": BODY, "more_body": False}
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    await app(scope, receive, send)
+    assert 200 == sent[0]["status"]
+
+
+def make_app(store: Store) -> Any:
+    """Return the HTTP API of a store, as an ASGI application."""
+    return asgi.app(HttpApi(AsyncRunner([], store=store), verify=lambda _: "kim"))
+
+
+def count_calls(work: Coroutine[Any, Any, None], loop: asyncio.Runner) -> int:
+    """Return how many Python functions are called while a coroutine runs."""
+    calls = 0
+
+    def count(_frame: object, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    async def counted() -> None:
+        sys.setprofile(count)
+        try:
+            await work
+        finally:
+            sys.setprofile(None)
+
+    loop.run(counted())
+    return calls
+
+
+def test_decision_makes_four_operations_and_at_most_three_thread_hops(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only operations that wait for the disk go through a thread, never the read."""
+    hops = 0
+    run = DaemonThreadPool.run
+
+    async def counted(
+        self: DaemonThreadPool, function: Callable[..., Any], *arguments: Any
+    ) -> Any:
+        nonlocal hops
+        hops += 1
+        return await run(self, function, *arguments)
+
+    async def scenario() -> list[str]:
+        url = f"file:{tmp_path}"
+        (wait_id,) = await waiting_runs(open_store(url), 1)
+        store = FaultyStore(open_store(url))
+        monkeypatch.setattr(DaemonThreadPool, "run", counted)
+        await decide(make_app(store), wait_id)
+        return [operation.verb for operation in store.operations]
+
+    assert ["read", "create", "create", "delete"] == asyncio.run(scenario())
+    assert 2 <= hops <= 3
+
+
+def test_http_adds_little_to_a_decision_and_imports_nothing() -> None:
+    """A request costs less than twice the Python calls of `runner.decide` itself."""
+    store = MemoryStore()
+    with asyncio.Runner() as loop:
+        first, second, third, fourth = loop.run(waiting_runs(store, 4))
+        app, runner = make_app(store), AsyncRunner([], store=store)
+        loop.run(decide(app, first))
+
+        async def decide_directly(wait_id: str) -> None:
+            await runner.decide(wait_id, Approve(by="kim"))
+
+        loop.run(decide_directly(second))
+        modules = set(sys.modules)
+        over_http = count_calls(decide(app, third), loop)
+        directly = count_calls(decide_directly(fourth), loop)
+
+    assert modules == set(sys.modules)
+    assert 50 < directly < 240
+    assert over_http < 1.8 * directly
+    assert over_http < 370
