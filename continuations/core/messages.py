@@ -35,7 +35,7 @@ class ToolCallRequest:
 
 
 class _Facts(NamedTuple):
-    """What is read from the text of a message once."""
+    """Role and ids, which are read from the text of a message once."""
 
     role: str
     tool_call_ids: tuple[str, ...]
