@@ -9,6 +9,7 @@ import inspect
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from continuations.core.context_type import is_context_class
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -86,16 +87,6 @@ def _check_context_type(name: str, type_: Any) -> None:
     if not is_context_class(type_):
         wanted = "a class, or a union of classes"
         raise option_error(name, "context_type", wanted, type_)
-
-
-def is_context_class(type_: Any) -> bool:
-    """Return whether `isinstance` takes a type; `None` stands for no type."""
-    if type_ is None:
-        return True
-    with suppress(TypeError):
-        isinstance(None, type_)
-        return not isinstance(type_, tuple)
-    return False
 
 
 def takes_positional(function: object, count: int) -> bool:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from continuations.authoring.approval import Condition, Duration
     from continuations.authoring.context import ToolContext
-    from continuations.authoring.tool_protocol import AgentProtocol
+    from continuations.authoring.tool_protocol import AgentProtocol, OnTimeout
 
 # It takes the application's object, `context=`.
 EnabledCondition: TypeAlias = "Callable[[Any], bool | Awaitable[bool]]"
@@ -40,7 +40,7 @@ class _Contract(NamedTuple):
 class BaseTool(ABC):
     """The options, digests and approval policy of a tool (see `ToolProtocol`)."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what an author may declare, all by keyword
         self,
         name: str,
         *,
@@ -48,6 +48,7 @@ class BaseTool(ABC):
         read_only: bool = False,
         idempotent: bool = False,
         timeout: Duration | None = None,
+        on_timeout: OnTimeout = "unknown",
         verify: Callable[..., Any] | None = None,
         version: str | None = None,
         is_enabled: bool | EnabledCondition = True,
@@ -62,11 +63,18 @@ class BaseTool(ABC):
         self.read_only = read_only
         self.idempotent = idempotent
         self.timeout = to_seconds(timeout, f"tool {name}: timeout")
+        self.on_timeout: OnTimeout = on_timeout
         self.verify = verify
         self.version = version
         self._check_type("version", version, str, None)
         self._check_type("read_only", read_only, bool)
         self._check_type("idempotent", idempotent, bool)
+        if on_timeout not in ("unknown", "tell_model"):
+            msg = (
+                f"tool {self.name}: on_timeout must be "
+                f'"unknown" or "tell_model", got {on_timeout!r}.'
+            )
+            raise InvalidInput(msg)
         if verify is not None and not callable(verify):
             msg = f"tool {self.name}: verify must be a function, got {verify!r}."
             raise InvalidInput(msg)

@@ -120,12 +120,22 @@ def check_callback_parameters(
     """Raise `InvalidInput` if a callback requires an argument that a tool lacks.
 
     Otherwise a condition with a misspelt name would keep every call from running,
-    and only the model would see the error.
+    and only the model would see the error. The same is true for a callback that takes
+    values by position.
     """
     try:
         parameters = inspect.signature(callback).parameters.values()
     except (NameError, TypeError, ValueError):
         return  # not known yet; the first call reports an error
+    takes_names = any(each.kind is each.VAR_KEYWORD for each in parameters)
+    for each in parameters:
+        is_rest = each.kind is each.VAR_POSITIONAL and not takes_names
+        if is_rest or each.kind is each.POSITIONAL_ONLY:
+            msg = (
+                f"{label} takes the parameter {each.name!r} by position, and arguments"
+                " are passed by name. Declare the arguments by name, or **arguments."
+            )
+            raise InvalidInput(msg)
     if names is None:
         return
     by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from continuations.authoring.approval import ApprovalPolicy, Condition, Duration
     from continuations.authoring.base_tool import EnabledCondition
     from continuations.authoring.context import ToolContext
+    from continuations.authoring.tool_protocol import OnTimeout
 
 # It takes the arguments as one dict; a ToolContext may follow.
 SchemaFunction: TypeAlias = (
@@ -53,6 +54,7 @@ class SchemaTool(BaseTool):
         read_only: bool = False,
         idempotent: bool = False,
         timeout: Duration | None = None,
+        on_timeout: OnTimeout = "unknown",
         verify: SchemaFunction | None = None,
         version: str | None = None,
         is_enabled: bool | EnabledCondition = True,
@@ -63,6 +65,7 @@ class SchemaTool(BaseTool):
             read_only=read_only,
             idempotent=idempotent,
             timeout=timeout,
+            on_timeout=on_timeout,
             verify=verify,
             version=version,
             is_enabled=is_enabled,

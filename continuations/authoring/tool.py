@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from continuations.authoring.docstring import Docstring
     from continuations.authoring.plain_signature import PlainSignature
     from continuations.authoring.schema_tool import SchemaFunction, SchemaTool
+    from continuations.authoring.tool_protocol import OnTimeout
     from continuations.authoring.tool_signature import ToolSignature
 
 # The return annotations of a function whose result needs no serializer.
@@ -48,6 +49,7 @@ class Tool(BaseTool, Generic[P, R]):
         read_only: See `tool`.
         idempotent: See `tool`.
         timeout: See `tool`.
+        on_timeout: See `tool`.
         verify: See `tool`.
         version: See `tool`.
         is_enabled: See `tool`.
@@ -69,6 +71,7 @@ class Tool(BaseTool, Generic[P, R]):
         read_only: bool = False,
         idempotent: bool = False,
         timeout: Duration | None = None,
+        on_timeout: OnTimeout = "unknown",
         verify: Callable[..., Any] | None = None,
         version: str | None = None,
         is_enabled: bool | EnabledCondition = True,
@@ -90,6 +93,7 @@ class Tool(BaseTool, Generic[P, R]):
             read_only=read_only,
             idempotent=idempotent,
             timeout=timeout,
+            on_timeout=on_timeout,
             verify=verify,
             version=version,
             is_enabled=is_enabled,
@@ -130,6 +134,7 @@ class Tool(BaseTool, Generic[P, R]):
         read_only: bool = False,
         idempotent: bool = False,
         timeout: Duration | None = None,
+        on_timeout: OnTimeout = "unknown",
         verify: SchemaFunction | None = None,
         version: str | None = None,
         is_enabled: bool | EnabledCondition = True,
@@ -152,6 +157,7 @@ class Tool(BaseTool, Generic[P, R]):
             read_only: See `tool`.
             idempotent: See `tool`.
             timeout: See `tool`.
+            on_timeout: See `tool`.
             verify: See `tool`. It is called with the same arguments as `function`.
             version: See `tool`.
             is_enabled: See `tool`.
@@ -175,6 +181,7 @@ class Tool(BaseTool, Generic[P, R]):
             read_only=read_only,
             idempotent=idempotent,
             timeout=timeout,
+            on_timeout=on_timeout,
             verify=verify,
             version=version,
             is_enabled=is_enabled,
@@ -287,6 +294,7 @@ def tool(
     read_only: bool = False,
     idempotent: bool = False,
     timeout: Duration | None = None,
+    on_timeout: OnTimeout = "unknown",
     verify: Callable[..., Any] | None = None,
     version: str | None = None,
     is_enabled: bool | EnabledCondition = True,
@@ -300,6 +308,7 @@ def tool(
     read_only: bool = False,
     idempotent: bool = False,
     timeout: Duration | None = None,
+    on_timeout: OnTimeout = "unknown",
     verify: Callable[..., Any] | None = None,
     version: str | None = None,
     is_enabled: bool | EnabledCondition = True,
@@ -323,6 +332,9 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         idempotent: The tool may be called twice with one idempotency key. After a
             crash, a call is repeated with the same key.
         timeout: The time limit of one call: a timedelta, or seconds. Default: none.
+        on_timeout: The consequence of the limit for a call that may not be repeated.
+            `"unknown"`: its outcome is unknown, as after a crash. `"tell_model"`: the
+            model reads an error that says so. Default: `"unknown"`.
         verify: A plain or async function that finds out if an interrupted call took
             effect. It declares any of the tool's parameters. It returns
             `Answer(result)` if the call took effect, `Approve()` to run the call,

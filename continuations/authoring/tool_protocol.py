@@ -20,7 +20,7 @@ To verify a call means to find out, after a crash, if the call took effect.
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeGuard
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from continuations.authoring.context import ToolContext
     from continuations.core.decisions import Answer, Approve, Deny
     from continuations.core.model_protocol import Model, OutputSchema
+
+OnTimeout: TypeAlias = Literal["unknown", "tell_model"]
 
 
 class ToolProtocol(Protocol):
@@ -96,6 +98,14 @@ class ToolProtocol(Protocol):
     @property
     def timeout(self) -> float | None:
         """The time limit of one call in seconds; `None`: no limit."""
+        ...
+
+    @property
+    def on_timeout(self) -> OnTimeout:
+        """The consequence of the time limit for a call that may not be repeated.
+
+        `"unknown"`: its outcome is unknown. `"tell_model"`: the model reads an error.
+        """
         ...
 
     async def enabled(self, context: Any) -> bool:

@@ -140,6 +140,8 @@ class Wait:
         denial_stops: Whether a denial ends the run instead of only the call.
         expiry_stops: Whether an expiry ends the run instead of only the call.
         note: Reason why the wait was opened, where the kind does not say it all.
+        approve_after: Time before which `Approve` is refused, because the call may
+            still be running, or `None` for no such time.
     """
 
     id: str
@@ -158,6 +160,7 @@ class Wait:
     denial_stops: bool = False
     expiry_stops: bool = False
     note: str | None = None
+    approve_after: datetime | None = None
 
     def sort_key(self) -> tuple[datetime, int]:
         """Return the key that sorts waits by creation, then by call.

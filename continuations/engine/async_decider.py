@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from continuations.engine.runner_parts import RunnerParts
 from continuations.errors import InvalidInput
-from continuations.ledger import decisions, layout, waits
+from continuations.ledger import decision_errors, decisions, layout, waits
 from continuations.ledger.arrivals import read_decision
 from continuations.ledger.store_clock import StoreClock
 
@@ -121,7 +121,7 @@ class AsyncDecider(RunnerParts):
         wait = await decisions.find_open_wait(self._objects, wait_id)
         recorded = await read_decision(self._objects, wait_id)
         if recorded is not None:
-            raise decisions.not_open_error(recorded)
+            raise decision_errors.not_open_error(recorded)
         assert wait is not None  # noqa: S101 - it is open or decided
         return wait
 
@@ -145,6 +145,8 @@ class AsyncDecider(RunnerParts):
 
     async def look(self, run_id: str, *, version: int | None = None) -> Continuation:
         """Return the state of a run; writes nothing.
+
+        The frame of a sub-agent that has returned is in earlier versions only.
 
         Args:
             run_id: Id of the run.

@@ -62,6 +62,11 @@ class Journal(Protocol):
         """Seconds until the claim must be renewed; `None` for never."""
         ...
 
+    @property
+    def claim_end(self) -> datetime | None:
+        """When the claim ends unless it is renewed; `None` without a claim."""
+        ...
+
     async def commit(
         self, state: RunState, *, progressed: bool
     ) -> CancelRequest | None:
@@ -79,6 +84,7 @@ class NoJournal:
     version_number = 0
     can_start_action = True
     seconds_to_renewal = None
+    claim_end = None
 
     async def commit(self, state: RunState, *, progressed: bool) -> None:
         """Do nothing; without a store, a crash loses the run."""
@@ -159,6 +165,11 @@ class StoreJournal:
         if self._lease is None:
             return None
         return max(0.0, self._lease.seconds_left - self._lease_seconds * 2 / 3)
+
+    @property
+    def claim_end(self) -> datetime | None:
+        """When the claim ends unless it is renewed; `None` without a claim."""
+        return None if self._lease is None else self._lease.until
 
     async def commit(
         self, state: RunState, *, progressed: bool

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypedDict
 
@@ -29,6 +29,7 @@ from continuations.core.events import (
     CallReturned,
     CallStarted,
     Denied,
+    OutcomeUnknown,
     SubAgentStarted,
     Unverified,
 )
@@ -46,6 +47,9 @@ from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
 from continuations.errors import AgentChanged
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
     from continuations.authoring.tool_protocol import ToolProtocol
     from continuations.core.actions import RunTool
     from continuations.core.calls import CallRow
@@ -63,6 +67,10 @@ _HISTORY_LOST_NOTE = (
 )
 
 
+def _no_claim() -> None:
+    """Return nothing: without a store there is no claim."""
+
+
 @dataclass(slots=True)
 class Performer:
     """Examines and starts calls, asks models, runs tools and verifies calls."""
@@ -72,6 +80,8 @@ class Performer:
     model_registry: ModelRegistry
     run_options: RunOptions = DEFAULT_RUN_OPTIONS
     max_depth: int | None = None
+    # When the claim under which calls run ends unless it is renewed, if there is one.
+    claim_end: Callable[[], datetime | None] = field(kw_only=True, default=_no_claim)
 
     _admission: Admission = field(init=False)
 
@@ -224,8 +234,28 @@ class Performer:
             if callables.is_task_cancellation(error):
                 raise
             _log_tool_error(state, call, "failed", error)
+            if limit.expired() and not call.repeatable and tool.on_timeout == "unknown":
+                return self._unknown_after_timeout(state, call, tool)
             return _tool_failure(call, tool, error, timed_out=limit.expired())
         return CallReturned(call_id=call.id, content=content)
+
+    def _unknown_after_timeout(
+        self, state: RunState, call: CallRow, tool: ToolProtocol
+    ) -> OutcomeUnknown:
+        """Return the event of a call that took too long and may be running still."""
+        now = self.ports.clock.now()
+        wait = new_wait(
+            state,
+            call,
+            tool,
+            kind="unknown",
+            now=now,
+            ulid=self.ports.ids.new_ulid(now),
+            note=f"The tool did not return within {tool.timeout} s.",
+        )
+        # A plain function may still be running in its thread.
+        wait = replace(wait, approve_after=self.claim_end())
+        return OutcomeUnknown(call_id=call.id, wait=wait)
 
     def _tool_context(
         self, state: RunState, call: CallRow, tool: ToolProtocol, fence: int
@@ -257,6 +287,11 @@ class Performer:
             verdict = None  # a check that fails establishes nothing
         return self._verification_event(state, call, tool, verdict)
 
+    def _is_over(self, state: RunState, unknown: Unknown) -> bool:
+        """Return whether a call of unknown outcome cannot be running any more."""
+        over = state.waits[unknown.wait_id].approve_after
+        return over is None or self.ports.clock.now() > over
+
     def _verification_event(
         self,
         state: RunState,
@@ -274,7 +309,7 @@ class Performer:
                     return Answered(call_id=call.id, content=jsontext.canonical(value))
                 except jsontext.NotJson:
                     return Unverified(call_id=call.id)
-            case Approve(arguments=None):
+            case Approve(arguments=None) if self._is_over(state, call.state):
                 contract = approved_contract_digest(tool)
                 digest = approval_digest(state, call, call.arguments or "{}", contract)
                 return Approved(call_id=call.id, digest=digest)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -190,6 +191,13 @@ async def resume_async(
         msg = (
             "data must be a Continuation or its bytes, got an Agent. Call "
             "resume(data, agent): data comes first."
+        )
+        raise InvalidInput(msg)
+    if inspect.iscoroutine(data):
+        data.close()
+        msg = (
+            "data must be a Continuation or its bytes, got a coroutine. Write await "
+            "before the call that returned it, and pass outcome.continuation."
         )
         raise InvalidInput(msg)
     _check_agent(agent)

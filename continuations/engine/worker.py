@@ -200,6 +200,7 @@ class Worker:
             self.model_registry,
             self.run_options,
             self.options.max_depth,
+            claim_end=lambda: journal.claim_end,
         )
         loop = RunLoop(
             state, performer, journal, arrived.inbox_messages, self.run_options

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeGuard
 
+from continuations.core.context_type import is_context_class
 from continuations.errors import InvalidInput
 
 # A shorter claim ends before a slow store has responded. A longer claim blocks a run
@@ -57,7 +58,7 @@ class WorkerOptions:
         if not is_count(max_attempts):
             msg = f"max_attempts must be an integer, at least 1, got {max_attempts!r}."
             raise InvalidInput(msg)
-        if context_type is not None and not _is_context_class(context_type):
+        if context_type is not None and not is_context_class(context_type):
             msg = (
                 "context_type must be a class, a union of classes or None, got "
                 f"{context_type!r}."
@@ -93,12 +94,6 @@ def check_max_depth(max_depth: object) -> int | None:
         f"{max_depth!r}."
     )
     raise InvalidInput(msg)
-
-
-def _is_context_class(value: object) -> bool:
-    from continuations.authoring.agent_options import is_context_class  # noqa: PLC0415 - not for a process that decides
-
-    return is_context_class(value)
 
 
 def _patience_seconds(patience: object) -> float:

@@ -21,8 +21,6 @@ from continuations.core.decisions import (
     Verdict,
 )
 from continuations.errors import (
-    AlreadyDecided,
-    Cancelled,
     DecisionRefused,
     FormatError,
     RunNotFound,
@@ -32,8 +30,14 @@ from continuations.errors import (
 )
 from continuations.ledger import layout, markers, waits
 from continuations.ledger.arrivals import read_decision
+from continuations.ledger.decision_errors import (
+    NOT_DECIDED,
+    check_call_is_over,
+    check_in_time,
+    closed_wait_error,
+    refused_error,
+)
 from continuations.ledger.objects import AlreadyExists
-from continuations.wire.fields import readable_time
 from continuations.wire.records import encode_decision
 
 if TYPE_CHECKING:
@@ -42,13 +46,9 @@ if TYPE_CHECKING:
 
     from continuations.core.decisions import DecisionKind
     from continuations.core.waits import Wait
-    from continuations.errors import ContinuationsError
     from continuations.ledger.objects import Objects
 
     DigestCheck = Callable[[str], None]
-
-_NOT_DECIDED = "was not decided"
-_PARTICIPLES = {"approve": "approved", "deny": "denied", "answer": "answered"}
 
 
 async def decide(
@@ -99,13 +99,15 @@ async def decide(
             objects, wait_id, verdict, now=now, decision_id=decision_id
         )
     marker = markers.for_decision(wait_id, decision_id)
-    depends_on_time = wait.deadline is not None or wait.valid_for is not None
+    times = (wait.deadline, wait.valid_for, wait.approve_after)
+    depends_on_time = any(each is not None for each in times)
     create = markers.create_with_time if depends_on_time else markers.create
     store_time = await create(objects, marker)
     proposed = replace(proposed, at=_time_of_record(store_time, now), marker=marker.key)
     try:
-        _check_in_time(wait, proposed.at)
-    except WaitExpired:
+        check_in_time(wait, proposed.at)
+        check_call_is_over(wait, proposed)
+    except (WaitExpired, DecisionRefused):
         await objects.delete(marker.key)
         if await read_decision(objects, wait_id) is None:
             raise
@@ -217,12 +219,15 @@ def build_decision(
 
     Raises:
         DecisionRefused: The value is not a verdict or does not fit the kind of the
-            wait, or the schema of the wait does not allow the edited arguments.
+            wait, the schema of the wait does not allow the edited arguments, or the
+            call may still be running.
         WaitExpired: The deadline has passed.
     """
     _check_kind(wait, verdict)
-    _check_in_time(wait, now)
-    return _checked_decision(wait, verdict, now=now, decision_id=decision_id)
+    check_in_time(wait, now)
+    proposed = _checked_decision(wait, verdict, now=now, decision_id=decision_id)
+    check_call_is_over(wait, proposed)
+    return proposed
 
 
 def _checked_decision(
@@ -237,13 +242,7 @@ def _checked_decision(
             wait.id, wait.digest, verdict, now=now, decision_id=decision_id
         )
     except jsontext.NotJson as error:
-        raise _refused_error(wait, f"the decision cannot be stored: {error}") from None
-
-
-def _check_in_time(wait: Wait, moment: datetime) -> None:
-    """Raise `WaitExpired` if a wait's deadline is before a moment."""
-    if wait.deadline is not None and moment > wait.deadline:
-        raise _expired_error(wait.id, wait.run_id)
+        raise refused_error(wait, f"the decision cannot be stored: {error}") from None
 
 
 def _time_of_record(store_time: datetime | None, now: datetime) -> datetime:
@@ -259,20 +258,20 @@ def _time_of_record(store_time: datetime | None, now: datetime) -> datetime:
 def _check_kind(wait: Wait, verdict: object) -> None:
     kind = VERDICT_KINDS.get(type(verdict))
     if kind is None:
-        raise _refused_error(
+        raise refused_error(
             wait,
             f"verdict must be an Approve, Deny or Answer, got {type(verdict).__name__}",
         )
     by, reason = getattr(verdict, "by", None), getattr(verdict, "reason", None)
     if not all(text is None or type(text) is str for text in (by, reason)):
-        raise _refused_error(wait, "by and reason must be a str or None")
+        raise refused_error(wait, "by and reason must be a str or None")
     if kind not in wait.rules.verdicts:
         fitting = ", ".join(wait.rules.verdicts)
         why = f"a wait of kind {wait.kind} is decided by {fitting}"
-        raise _refused_error(wait, why)
+        raise refused_error(wait, why)
     edits = isinstance(verdict, Approve) and verdict.arguments is not None
     if edits and not wait.rules.allows_edits:
-        raise _refused_error(
+        raise refused_error(
             wait,
             "arguments cannot be edited, because the call may have happened already",
         )
@@ -283,7 +282,7 @@ def _check_edited_arguments(wait: Wait, edited_arguments: object) -> None:
 
     problem = edits.find_problem(wait.schema, edited_arguments)
     if problem is not None:
-        raise _refused_error(wait, problem)
+        raise refused_error(wait, problem)
 
 
 async def _decide_closed_wait(
@@ -341,46 +340,4 @@ def _recorded_or_raise(recorded: Decision, proposed: Decision | None) -> Decisio
     """Return the recorded decision if the proposed one repeats it; raise if not."""
     if proposed is not None and recorded.is_repeat_of(proposed):
         return recorded
-    raise closed_wait_error(recorded, _NOT_DECIDED)
-
-
-def not_open_error(recorded: Decision) -> ContinuationsError:
-    """Return the error for a reader of a wait that has a recorded decision."""
-    return closed_wait_error(recorded, "is not open")
-
-
-def closed_wait_error(recorded: Decision, failure: str) -> ContinuationsError:
-    """Return the error for a wait that has a recorded decision."""
-    wait_id = recorded.wait_id
-    run_id = layout.parse_wait_id(wait_id).run_id
-    if recorded.kind == "cancel":
-        msg = (
-            f"wait {wait_id} {failure}: run {run_id} was cancelled. The call does not "
-            "run."
-        )
-        return Cancelled(msg, run_id=run_id, wait_id=wait_id)
-    if recorded.kind == "expire":
-        return _expired_error(wait_id, run_id, failure)
-    by = f" by {recorded.by}" if recorded.by else ""
-    told = "No other decision was recorded. " if failure == _NOT_DECIDED else ""
-    msg = (
-        f"wait {wait_id} {failure}: it was {_PARTICIPLES[recorded.kind]}{by} at "
-        f"{readable_time(recorded.at)}. {told}Read the recorded decision in "
-        "error.decision, and resume the run."
-    )
-    return AlreadyDecided(msg, run_id=run_id, wait_id=wait_id, decision=recorded)
-
-
-def _expired_error(
-    wait_id: str, run_id: str, failure: str = _NOT_DECIDED
-) -> WaitExpired:
-    msg = (
-        f"wait {wait_id} {failure}: its deadline has passed. The call does not "
-        "run. Resume the run; it continues without the call."
-    )
-    return WaitExpired(msg, run_id=run_id, wait_id=wait_id)
-
-
-def _refused_error(wait: Wait, why: str) -> DecisionRefused:
-    msg = f"wait {wait.id} was not decided: {why}. Nothing was recorded. Decide again."
-    return DecisionRefused(msg, run_id=wait.run_id, wait_id=wait.id)
+    raise closed_wait_error(recorded, NOT_DECIDED)

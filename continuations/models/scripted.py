@@ -9,12 +9,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from continuations.core import jsontext, transcript
 from continuations.core.messages import MalformedMessage, Message
 from continuations.core.model_protocol import ModelReply
-from continuations.errors import ModelError
+from continuations.errors import InvalidInput, ModelError
 
 if TYPE_CHECKING:
     from continuations.core.model_protocol import ModelRequest
@@ -45,6 +45,8 @@ ReplyFunction: TypeAlias = (
     "Callable[[ModelRequest], ScriptedReply | Awaitable[ScriptedReply]]"
 )
 AgentScript: TypeAlias = "Sequence[ScriptedReply] | ReplyFunction"
+# After `isinstance` with a constant, type checkers leave the members open.
+_SEQUENCE: type[Any] = Sequence
 Script: TypeAlias = "AgentScript | Mapping[str, AgentScript]"
 
 
@@ -69,11 +71,14 @@ class ScriptedModel:
         requests: All requests of this process, in order, also the refused ones.
 
     Raises:
+        InvalidInput: `script` is a text, or none of these. A text would be read letter
+            by letter.
         ModelError: From `reply`: the script has ended, or a reply is not valid. With
             status 400: every provider would refuse the conversation.
     """
 
     def __init__(self, script: Script, name: str = "scripted") -> None:
+        _check_script(script)
         self._script = script
         self._name = name
         self.requests: list[ModelRequest] = []
@@ -141,6 +146,21 @@ class ScriptedModel:
             run_id=request.run_id or None,
             status=status,
         )
+
+
+def _check_script(script: Any) -> None:
+    parts: list[Any] = [script]
+    if isinstance(script, Mapping):
+        parts = [*cast("Mapping[str, Any]", script).values()]
+    for part in parts:
+        is_text = isinstance(part, str | bytes)
+        if callable(part) or (isinstance(part, _SEQUENCE) and not is_text):
+            continue
+        msg = (
+            "script must be a list of replies, a function, or a mapping of agent names"
+            f" to them, got {part.__class__.__name__}. Pass a list, also for one reply."
+        )
+        raise InvalidInput(msg)
 
 
 def _to_reply(scripted: ScriptedReply, turn: int) -> ModelReply:

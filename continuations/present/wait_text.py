@@ -38,6 +38,9 @@ def wait_facts(wait: Wait) -> dict[str, str]:
         "Policy": wait.policy,
         "Opened": readable_time(wait.created_at),
         "Decide by": None if wait.deadline is None else readable_time(wait.deadline),
+        "Approve after": None
+        if wait.approve_after is None
+        else readable_time(wait.approve_after),
         "Approval valid for": None if wait.valid_for is None else f"{wait.valid_for} s",
         "If denied": "the run stops" if wait.denial_stops else None,
         "If expired": "the run stops" if wait.expiry_stops else None,

@@ -112,8 +112,20 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(2, "from_zero", FLAG),
         NewField(2, "base_object", BINARY),
     ),
+    "wait": (NewField(2, "approve_after", TIME),),
 }
-NEW_VALUES: dict[str, tuple[NewValue, ...]] = {}
+
+
+def _answers_an_approval(decision: Mapping[str, object]) -> bool:
+    # Format 1 has answers to unknown outcomes only.
+    wait_id = decision.get("wait")
+    is_approval = isinstance(wait_id, str) and wait_id.startswith("approval-")
+    return is_approval and decision.get("kind") == "answer"
+
+
+NEW_VALUES: dict[str, tuple[NewValue, ...]] = {
+    "decision": (NewValue(2, _answers_an_approval),),
+}
 
 # Kind -> field -> kind of the rows in that field.
 _INNER_KINDS = {

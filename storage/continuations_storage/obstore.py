@@ -28,7 +28,11 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from continuations_storage import retries
 from continuations_storage.contract import PAGE_SIZE
-from continuations_storage.endpoints import check_endpoint
+from continuations_storage.endpoints import (
+    check_endpoint,
+    describe_place,
+    endpoint_of_environment,
+)
 from continuations_storage.errors import NotFound, Unavailable, Unsafe
 from continuations_storage.fork_safety import PerProcess, SingleProcessGuard
 from continuations_storage.keys import check_key, check_limit, check_prefix
@@ -67,12 +71,6 @@ _threads = DaemonThreadPool(32, "continuations-obstore")
 _process_guard = SingleProcessGuard(
     "obstore", "use obstore only after the fork, or use driver='boto3'"
 )
-# The endpoint variables that obstore reads, by scheme; the first one wins.
-_ENDPOINT_VARIABLES: Mapping[str, tuple[str, ...]] = {
-    "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
-    "gs": ("GOOGLE_BASE_URL",),
-    "az": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
-}
 
 
 class ObjectStore:
@@ -126,8 +124,8 @@ class ObjectStore:
     @property
     def place(self) -> str:
         """The bucket, the prefix and the endpoint, as errors name them."""
-        endpoint = self._endpoint or _endpoint_of_environment(self._scheme)
-        return f"{self._url} at {endpoint}" if endpoint else self._url
+        endpoint = self._endpoint or endpoint_of_environment(self._scheme)
+        return describe_place(self._url, endpoint)
 
     def __repr__(self) -> str:
         return f"<ObjectStore {self.place}>"
@@ -341,7 +339,7 @@ def _create_client(
 
     scheme = url.partition(":")[0]
     # obstore also reads these variables, but would then refuse one without TLS.
-    endpoint = endpoint or _endpoint_of_environment(scheme)
+    endpoint = endpoint or endpoint_of_environment(scheme)
     check_endpoint(endpoint)
     options = dict(configuration)
     if scheme == "s3":
@@ -361,11 +359,6 @@ def _create_client(
         **{name: value for name, value in options.items() if value is not None},
     )
     return cast("ObstoreClient", client)
-
-
-def _endpoint_of_environment(scheme: str) -> str | None:
-    names = _ENDPOINT_VARIABLES.get(scheme, ())
-    return next(filter(None, map(os.environ.get, names)), None)
 
 
 def _refuse_two_endpoints(endpoint: str | None) -> None:

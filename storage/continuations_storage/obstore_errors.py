@@ -100,6 +100,7 @@ _NO_CREDENTIALS = re.compile(
 )
 _SAS_SIGNATURE = re.compile(r"sig=[^&\s]+")
 _NO_BLOB = "The specified blob does not exist. (code: 404)"  # Azure: delete
+_REDIRECT = "Received redirect without LOCATION"
 _NO_ACCOUNT = "Account must be specified"
 
 
@@ -157,6 +158,8 @@ def _classify_error(error: Exception, scheme: str) -> AttemptFailed:
         return AttemptFailed(rule, format_detail(summary, rule), retry_after=wait)
     if _NO_BLOB in text:
         rule = _ERROR_RULES["BlobNotFound"]
+    elif _REDIRECT in text:
+        rule = rule_for("PermanentRedirect", 301)
     elif _NO_CONNECTION.search(full_text):
         rule = _NOT_SENT
     elif _NO_ACCOUNT in text:

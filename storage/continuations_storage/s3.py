@@ -23,7 +23,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from continuations_storage import retries
 from continuations_storage.contract import PAGE_SIZE, Page
-from continuations_storage.endpoints import check_endpoint
+from continuations_storage.endpoints import (
+    check_endpoint,
+    describe_place,
+    endpoint_of_environment,
+)
 from continuations_storage.errors import NotFound, Unsafe
 from continuations_storage.fork_safety import PerProcess, SingleProcessGuard
 from continuations_storage.keys import (
@@ -117,7 +121,9 @@ class S3Store:
             key_prefix=f"{prefix}/" if prefix else "",
             put_options=put_options,
         )
-        self._endpoint = endpoint
+        # The client of an application has an endpoint of its own.
+        meta = getattr(client, "meta", None)
+        self._endpoint = endpoint if client is None else _endpoint_of(meta)
         self._retry_policy = retry_policy or RetryPolicy()
         make_client = partial(
             _create_client,
@@ -137,7 +143,7 @@ class S3Store:
     def place(self) -> str:
         """The bucket, the prefix and the endpoint, as errors name them."""
         url = f"s3://{self._location.bucket}/{self._location.key_prefix}".rstrip("/")
-        return f"{url} at {self._endpoint}" if self._endpoint else url
+        return describe_place(url, self._endpoint or endpoint_of_environment())
 
     def __repr__(self) -> str:
         return f"<S3Store {self.place}>"
@@ -253,6 +259,11 @@ class S3Store:
             client = self._client()
         with classified_errors():
             return request(client)
+
+
+def _endpoint_of(meta: object) -> str | None:
+    endpoint: str | None = getattr(meta, "endpoint_url", None)
+    return endpoint
 
 
 def _create_client(**settings: Any) -> S3Client:

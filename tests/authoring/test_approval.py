@@ -129,11 +129,8 @@ def misreads_its_argument(cents: Any) -> bool:
         lambda: "false",
         list[int],
         lambda: lambda: False,
-        positional,
-        any_number,
         misreads_its_argument,
         bool,
-        print,
     ],
 )
 def test_policy_result_that_is_no_bool_blocks_the_call(
@@ -257,6 +254,15 @@ def test_agent_tool_can_need_approval() -> None:
     assert asyncio.run(gated.needs_approval(money))
     assert not asyncio.run(gated.needs_approval(words))
     assert not asyncio.run(child.as_tool().needs_approval(money))
+
+
+@pytest.mark.parametrize("condition", [positional, any_number, print])
+def test_policy_that_takes_values_by_position_is_refused_when_declared(
+    condition: Callable[..., object],
+) -> None:
+    """It would be called without any value, and so would decide about nothing."""
+    with pytest.raises(InvalidInput, match="by position"):
+        needs_approval(condition)
 
 
 @pytest.mark.parametrize("option", ["expires_after", "valid_for"])

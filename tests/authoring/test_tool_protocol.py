@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
@@ -43,6 +43,7 @@ class OwnTool:
     repeatable = True
     verifiable = False
     timeout = None
+    on_timeout: Literal["unknown"] = "unknown"
     sub_agent = None
 
     def __init__(self, name: str) -> None:

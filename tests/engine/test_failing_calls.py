@@ -285,7 +285,7 @@ def test_a_sync_tool_that_hangs_does_not_stop_the_others() -> None:
     """Its thread is abandoned; the run and the process end."""
     gate = threading.Event()
 
-    @tool(timeout=0.1)
+    @tool(timeout=0.1, on_timeout="tell_model")
     def hang() -> str:
         """Hang."""
         gate.wait(20)

@@ -233,6 +233,7 @@ class OwnTool:
         self.approval = inner.approval
         self.read_only = self.repeatable = self.verifiable = False
         self.timeout = inner.timeout
+        self.on_timeout = inner.on_timeout
         self.sub_agent = inner.sub_agent
         self.effective_arguments = inner.effective_arguments
         self.find_edit_difference = inner.find_edit_difference

@@ -92,6 +92,22 @@ DECIDING = Area(
             names=("reason",),
         ),
         Case(
+            "decide-approve-while-the-call-may-be-running",
+            DecisionRefused,
+            "runner.decide(wait.id, Approve())",
+            "clock.advance(31); runner.decide(wait.id, Approve())",
+            setup="""
+                @tool(timeout=0.01)
+                async def hang() -> str:
+                    "Hang."
+                    await asyncio.sleep(5)
+                agent = clerk(hang, script=[ToolCall("hang", {}), "done"])
+                runner = Runner(agent, store=store, clock=clock)
+                wait = start("jane-1", runner)
+            """,
+            names=("may still be running until", "UTC"),
+        ),
+        Case(
             "decide-arguments-type",
             DecisionRefused,
             "runner.decide(wait.id, Approve(arguments=[400]))",

@@ -106,6 +106,28 @@ AGENTS = Area(
             names=("lambda",),
         ),
         Case(
+            "tool-approval-by-position",
+            InvalidInput,
+            "tool(approval=lambda *cents: True)(pay.function)",
+            "tool(approval=lambda **arguments: True)(pay.function)",
+            names=("pay", "approval", "cents"),
+        ),
+        Case(
+            "scripted-text",
+            InvalidInput,
+            'ScriptedModel("done")',
+            'ScriptedModel(["done"])',
+            names=("script", "str"),
+        ),
+        Case(
+            "resume-coroutine",
+            InvalidInput,
+            "resume(run_async(clerk(), TASK), clerk())",
+            "run(clerk(), TASK)",
+            setup="from continuations import run_async",
+            names=("data", "coroutine"),
+        ),
+        Case(
             "tool-is-enabled",
             InvalidInput,
             "tool(is_enabled=5)(pay.function)",
@@ -538,6 +560,13 @@ POLICIES = Area(
             "ApprovalPolicy(valid_for=0.5)",
             "ApprovalPolicy(valid_for=1)",
             names=("valid_for",),
+        ),
+        Case(
+            "tool-on-timeout",
+            InvalidInput,
+            'tool(book.function, timeout=5, on_timeout="retry")',
+            'tool(book.function, timeout=5, on_timeout="tell_model")',
+            names=("book", "on_timeout"),
         ),
         Case(
             "policy-on-denied",

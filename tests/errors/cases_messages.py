@@ -233,7 +233,7 @@ MESSAGES = Area(
             "tool_message(pay, {'cents': 5})",
             setup=f"""
                 {_PAY}
-                @tool(timeout=0.01)
+                @tool(timeout=0.01, on_timeout="tell_model")
                 async def hang() -> str:
                     "Hang."
                     await asyncio.sleep(5)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from tests.storage.s3_proxy import Fault, error_response, no_fault
 
@@ -96,5 +96,5 @@ def _plain_arn(resource: str | dict[str, str]) -> str:
     return resource if isinstance(resource, str) else resource["Fn::Sub"]
 
 
-def _as_list(value: Any) -> list[Any]:
-    return cast("list[Any]", value) if isinstance(value, list) else [value]
+def _as_list(value: str | dict[str, str] | list[Any]) -> list[Any]:
+    return [value] if isinstance(value, str | dict) else value

@@ -25,7 +25,7 @@ from continuations.engine import arrival_reducer, call_waits, deadlines
 from continuations.engine.admission import Admission
 from continuations.engine.arrival_reducer import ArrivalReducer
 from continuations.engine.performer import Performer
-from continuations.ledger import arrivals, decisions, layout
+from continuations.ledger import arrivals, decision_errors, decisions, layout
 from continuations.ledger.arrivals import read_decision
 from continuations.ledger.objects import AlreadyExists, NotFound
 from continuations.wire.records import encode_decision
@@ -134,7 +134,7 @@ def a_decision_is_taken_after_the_deadline() -> Patches:
     def check_in_time(wait: Wait, moment: datetime) -> None:
         del wait, moment
 
-    yield patch(decisions._check_in_time, check_in_time)
+    yield patch(decision_errors.check_in_time, check_in_time)
 
 
 # The decision of this wait and of no other ------------------------------------------

@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from continuations.core.waits import Wait
 
 FOLDER = Path(__file__).parent
+ANSWERED_APPROVAL = f"approval-01m80nr0fwsrkkpz0zrq4c329p@{RUN}"
 # Text that breaks other formats, and a reply with fields that are unknown here.
 ODD_TEXT = "caf\u00e9 e\u0301 \u2028 \x00 \u202e \U0001f9d1\u200d\U0001f680 \ud800"
 ODD_REPLY = (
@@ -315,6 +316,12 @@ def golden_objects() -> dict[str, GoldenObject]:
     for kind in kinds:
         record = decision_of_kind(kind)
         objects[f"decision-{kind}"] = GoldenObject(encode_decision(record, RUN), record)
+    answer = replace(decision_of_kind("answer"), wait_id=ANSWERED_APPROVAL)
+    objects["decision-answer-to-approval"] = GoldenObject(
+        encode_decision(answer, RUN), answer
+    )
+    over = replace(make_wait("c3", kind="unknown"), approve_after=MOMENT)
+    objects["wait-approve-after"] = GoldenObject(encode_wait(over), over)
     message = InboxMessage(
         id="01letter",
         number=3,

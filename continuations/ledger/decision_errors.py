@@ -1,0 +1,85 @@
+"""The errors of decisions: what was not decided, why, and what to do next."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from continuations.errors import (
+    AlreadyDecided,
+    Cancelled,
+    DecisionRefused,
+    WaitExpired,
+)
+from continuations.ledger import layout
+from continuations.wire.fields import readable_time
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from continuations.core.decisions import Decision
+    from continuations.core.waits import Wait
+    from continuations.errors import ContinuationsError
+
+NOT_DECIDED = "was not decided"
+_PARTICIPLES = {"approve": "approved", "deny": "denied", "answer": "answered"}
+
+
+def check_in_time(wait: Wait, moment: datetime) -> None:
+    """Raise `WaitExpired` if a wait's deadline is before a moment."""
+    if wait.deadline is not None and moment > wait.deadline:
+        raise _expired_error(wait.id, NOT_DECIDED)
+
+
+def check_call_is_over(wait: Wait, proposed: Decision) -> None:
+    """Raise `DecisionRefused` if an approval could run a call beside itself."""
+    over = wait.approve_after
+    if proposed.kind != "approve" or over is None or proposed.at > over:
+        return
+    msg = (
+        f"wait {wait.id} was not decided: the call may still be running until "
+        f"{readable_time(over)}, so it cannot be run again yet. Nothing was recorded. "
+        "Find out whether it took effect, and decide again after this time."
+    )
+    raise DecisionRefused(msg, run_id=wait.run_id, wait_id=wait.id)
+
+
+def not_open_error(recorded: Decision) -> ContinuationsError:
+    """Return the error for a reader of a wait that has a recorded decision."""
+    return closed_wait_error(recorded, "is not open")
+
+
+def closed_wait_error(recorded: Decision, failure: str) -> ContinuationsError:
+    """Return the error for a wait that has a recorded decision."""
+    wait_id = recorded.wait_id
+    run_id = layout.parse_wait_id(wait_id).run_id
+    if recorded.kind == "cancel":
+        msg = (
+            f"wait {wait_id} {failure}: run {run_id} was cancelled. The call does not "
+            "run."
+        )
+        return Cancelled(msg, run_id=run_id, wait_id=wait_id)
+    if recorded.kind == "expire":
+        return _expired_error(wait_id, failure)
+    by = f" by {recorded.by}" if recorded.by else ""
+    told = "No other decision was recorded. " if failure == NOT_DECIDED else ""
+    msg = (
+        f"wait {wait_id} {failure}: it was {_PARTICIPLES[recorded.kind]}{by} at "
+        f"{readable_time(recorded.at)}. {told}Read the recorded decision in "
+        "error.decision, and resume the run."
+    )
+    return AlreadyDecided(msg, run_id=run_id, wait_id=wait_id, decision=recorded)
+
+
+def _expired_error(wait_id: str, failure: str) -> WaitExpired:
+    msg = (
+        f"wait {wait_id} {failure}: its deadline has passed. The call does not "
+        "run. Resume the run; it continues without the call."
+    )
+    run_id = layout.parse_wait_id(wait_id).run_id
+    return WaitExpired(msg, run_id=run_id, wait_id=wait_id)
+
+
+def refused_error(wait: Wait, why: str) -> DecisionRefused:
+    """Return the error for a decision that does not fit its wait."""
+    msg = f"wait {wait.id} was not decided: {why}. Nothing was recorded. Decide again."
+    return DecisionRefused(msg, run_id=wait.run_id, wait_id=wait.id)

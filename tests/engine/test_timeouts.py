@@ -1,0 +1,216 @@
+"""A tool that does not return in time, and whether its call may be repeated."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from continuations import (
+    Answer,
+    Approve,
+    AsyncRunner,
+    DecisionRefused,
+    Deny,
+    Finished,
+    Runner,
+    Suspended,
+    Tool,
+    resume,
+    run,
+    tool,
+)
+from continuations_storage import MemoryStore
+from tests import effect_log
+from tests.clocks import ManualClock
+from tests.engine.agent_builders import make_boss, root_tool_results
+from tests.engine.payment_agent import single_wait
+from tests.scripts import call
+
+if TYPE_CHECKING:
+    from tests.run_environment import RunEnvironment
+
+SCRIPT: Any = {"go": [[call("pay", cents=5)], "end"]}
+TOLD = (
+    "ERROR: the tool did not return within 0.01 s. It is not known whether it had an "
+    "effect."
+)
+
+
+def make_slow_tool(**options: Any) -> Any:
+    """Return a tool whose first attempt takes too long."""
+
+    @tool(name="pay", timeout=0.01, **options)
+    async def pay(cents: int) -> str:
+        """Pay."""
+        effect_log.append_effect("pay", str(cents))
+        await asyncio.Event().wait()
+        return "paid"
+
+    return pay
+
+
+def make_runner(clock: ManualClock | None = None, **options: Any) -> Runner:
+    """Return a runner of an agent that calls a slow tool."""
+    boss = make_boss(SCRIPT, make_slow_tool(**options))
+    return Runner(boss, store=MemoryStore(), clock=clock or ManualClock())
+
+
+def test_timeout_of_an_unrepeatable_tool_makes_its_outcome_unknown(
+    environment: RunEnvironment,
+) -> None:
+    runner = make_runner()
+
+    wait = single_wait(runner.start("go", run_id="r1"))
+
+    assert ("unknown", {"cents": 5}) == (wait.kind, wait.arguments)
+    assert "The tool did not return within 0.01 s." == wait.note
+    runner.decide(wait.id, Answer("paid after all"))
+    ended = runner.resume("r1")
+    assert isinstance(ended, Finished)
+    assert ["paid after all"] == root_tool_results(ended)
+    assert ["pay 5"] == environment.effect_names()
+
+
+def test_unknown_outcome_of_a_timeout_is_listed_and_stored_in_format_2() -> None:
+    """Older releases refuse the object by its number."""
+    store = MemoryStore()
+    runner = Runner(make_boss(SCRIPT, make_slow_tool()), store=store)
+
+    wait = single_wait(runner.start("go", run_id="r1"))
+
+    assert [wait.id] == [summary.id for summary in runner.waiting()]
+    assert runner.wait(wait.id).approve_after == wait.approve_after is not None
+    body = asyncio.run(store.read(f"waits/{wait.id}"))
+    assert 2 == int.from_bytes(body[4:6], "big")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"on_timeout": "tell_model"}, {"idempotent": True}, {"read_only": True}],
+)
+def test_timeout_is_a_tool_message_if_the_tool_says_so_or_may_be_repeated(
+    options: dict[str, Any],
+) -> None:
+    ended = make_runner(**options).start("go", run_id="r1")
+
+    assert isinstance(ended, Finished)
+    assert [TOLD] == root_tool_results(ended)
+
+
+def test_verify_is_asked_before_a_person(environment: RunEnvironment) -> None:
+    ended = make_runner(verify=lambda: Answer("it was paid")).start("go", run_id="r1")
+
+    assert isinstance(ended, Finished)
+    assert ["it was paid"] == root_tool_results(ended)
+    assert ["pay 5"] == environment.effect_names()
+
+
+def test_verify_cannot_run_the_call_again_while_it_may_be_running(
+    environment: RunEnvironment,
+) -> None:
+    """A person decides after the claim."""
+    outcome = make_runner(verify=Approve).start("go", run_id="r1")
+
+    assert "unknown" == single_wait(outcome).kind
+    assert ["pay 5"] == environment.effect_names()
+
+
+def test_approval_is_refused_until_the_claim_that_began_the_call_is_over(
+    environment: RunEnvironment,
+) -> None:
+    """The function of a plain tool still runs in its thread, so it would run twice."""
+    running, finish = threading.Event(), threading.Event()
+
+    @tool(timeout=0.01)
+    def pay(cents: int) -> str:
+        """Pay, slowly."""
+        effect_log.append_effect("pay", str(cents))
+        running.set()
+        assert finish.wait(10)
+        return "paid"
+
+    clock = ManualClock()
+    runner = Runner(make_boss(SCRIPT, pay), store=MemoryStore(), clock=clock)
+    wait = single_wait(runner.start("go", run_id="r1"))
+    assert running.is_set()
+
+    # While the claim lasts, the error names its end
+    for seconds in (0, 15, 30):
+        clock.seconds = seconds
+        with pytest.raises(DecisionRefused, match="until 2026-01-01 00:00:30 UTC"):
+            runner.decide(wait.id, Approve(by="kim"))
+    assert wait == runner.wait(wait.id)
+    assert not [key for key in store_keys(runner) if "-d-" in key]
+
+    # After it, the call may run again
+    finish.set()
+    clock.seconds = 30.001
+    runner.decide(wait.id, Approve(by="kim"))
+    assert isinstance(runner.resume("r1"), Finished)
+    assert ["pay 5", "pay 5"] == environment.effect_names()
+
+
+def store_keys(runner: Runner) -> list[str]:
+    """Return the keys of the markers in the store of a runner."""
+    store: Any = runner.store
+    return asyncio.run(store.keys("markers/"))
+
+
+@pytest.mark.parametrize("verdict", [Deny(), Answer("paid")])
+def test_denial_and_answer_need_not_wait_for_the_claim(verdict: Any) -> None:
+    runner = make_runner()
+    wait = single_wait(runner.start("go", run_id="r1"))
+
+    runner.decide(wait.id, verdict)
+
+    assert isinstance(runner.resume("r1"), Finished)
+
+
+def test_siblings_go_on_after_a_timeout(environment: RunEnvironment) -> None:
+    @tool
+    def book(room: str) -> str:
+        """Book a room."""
+        effect_log.append_effect("book", room)
+        return "booked"
+
+    script: Any = {"go": [[call("pay", cents=5), call("book", room="1")], "end"]}
+
+    async def scenario() -> None:
+        boss = make_boss(script, make_slow_tool(), book)
+        runner = AsyncRunner(boss, store=MemoryStore())
+        wait = single_wait(await runner.start("go", run_id="r1"))
+        await runner.decide(wait.id, Answer("paid"))
+        ended = await runner.resume("r1")
+        assert ["paid", "booked"] == root_tool_results(ended)
+
+    asyncio.run(scenario())
+    assert ["book 1", "pay 5"] == sorted(environment.effect_names())
+
+
+def test_timeout_without_a_store(environment: RunEnvironment) -> None:
+    """Without a store there is no claim to wait for."""
+    boss = make_boss(SCRIPT, make_slow_tool())
+    outcome = run(boss, "go")
+    assert isinstance(outcome, Suspended)
+
+    data = outcome.continuation.to_bytes()
+    ended = resume(data, boss, answers={outcome.waits[0].id: Answer("paid")})
+
+    assert isinstance(ended, Finished)
+    assert ["pay 5"] == environment.effect_names()
+
+
+def test_schema_tool_has_the_option_too() -> None:
+    async def pay(arguments: dict[str, Any]) -> str:
+        await asyncio.Event().wait()
+        return str(arguments)
+
+    schema = {"type": "object", "properties": {"cents": {"type": "integer"}}}
+    made = Tool.from_schema("pay", schema, pay, timeout=0.01, on_timeout="tell_model")
+
+    ended = Runner(make_boss(SCRIPT, made), store="memory:").start("go", run_id="r1")
+
+    assert [TOLD] == root_tool_results(ended)

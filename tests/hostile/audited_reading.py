@@ -1,0 +1,220 @@
+"""Read and decide forged bytes, and record everything that reaches outside.
+
+    python -m tests.hostile.audited_reading URL [--count 300]
+
+An audit hook records every event of CPython by which bytes could reach a file, a
+socket, a process or a module. Code in Rust raises no such events. So some schemas refer
+to URL, whose server counts its requests, and some to files that would change the
+result.
+
+The output is JSON: `events`, `outcomes` by the name of the forged schema, and
+`control`: the events of one file that was opened on purpose.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+import tempfile
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from continuations import (
+    Approve,
+    AsyncRunner,
+    Continuation,
+    ContinuationsError,
+    Deny,
+    FormatError,
+    Suspended,
+    run,
+)
+from continuations.core import jsontext
+from continuations.ledger import layout
+from continuations.ledger.decisions import build_decision
+from continuations.wire.records import encode_wait
+from continuations_storage import MemoryStore
+from tests.hostile import fuzz_from_bytes as fuzz
+from tests.hostile import sample_store
+from tests.hostile.mutations import mutate
+
+# The names that CPython's documentation lists, by their first part.
+WATCHED = (
+    "code.",
+    "compile",
+    "ctypes.",
+    "exec",
+    "fcntl.",
+    "ftplib.",
+    "glob.",
+    "http.",
+    "import",
+    "marshal.",
+    "mmap.",
+    "open",
+    "os.",
+    "pathlib.",
+    "pickle.",
+    "shutil.",
+    "smtplib.",
+    "socket.",
+    "sqlite3.",
+    "subprocess.",
+    "tempfile.",
+    "urllib.",
+    "webbrowser.",
+)
+NOW = datetime(2026, 7, 1, tzinfo=UTC)
+EDIT = {"what": "x"}
+
+
+def forged_schemas(url: str, file: str) -> dict[str, dict[str, Any]]:
+    """Return JSON Schemas that refer to something outside, by name."""
+    references = {
+        "http": f"{url}/schema.json",
+        "http fragment": f"{url}/schema.json#/definitions/a",
+        "host only": url.removeprefix("http:"),
+        "file": f"file://{file}",
+        "path": file,
+        "relative": "schema.json",
+        "ftp": "ftp://127.0.0.1/schema.json",
+        "data": 'data:application/json,{"type":"string"}',
+        "json-schema": "json-schema:///schema.json",
+        "module": "python:os.system",
+        "newer draft": "https://json-schema.org/draft/2030-01/schema",
+    }
+    schemas: dict[str, dict[str, Any]] = {}
+    for name, reference in references.items():
+        schemas[f"$ref {name}"] = {"properties": {"what": {"$ref": reference}}}
+        schemas[f"$dynamicRef {name}"] = {
+            "properties": {"what": {"$dynamicRef": reference}}
+        }
+        schemas[f"$schema {name}"] = {"$schema": reference, "type": "object"}
+        schemas[f"$id {name}"] = {
+            "$id": reference,
+            "properties": {"what": {"$ref": "other.json"}},
+        }
+        schemas[f"format {name}"] = {
+            "properties": {"what": {"format": reference, "contentEncoding": reference}}
+        }
+        schemas[f"keyword {name}"] = {
+            reference: {"$ref": reference},
+            "$import": reference,
+        }
+    return schemas
+
+
+def forged_continuations(data: bytes, schemas: dict[str, Any]) -> dict[str, bytes]:
+    """Return the bytes of a run, once for each schema of its waits."""
+    state = Continuation.from_bytes(data).run_state
+    forged: dict[str, bytes] = {}
+    for name, schema in schemas.items():
+        text = jsontext.canonical(schema)
+        waits = {
+            key: replace(wait, schema_json=text) for key, wait in state.waits.items()
+        }
+        forged[name] = Continuation(replace(state, waits=waits)).to_bytes()
+    return forged
+
+
+def read_and_decide(data: bytes) -> str:
+    """Read a continuation completely, and decide its first wait with an edit."""
+    continuation = Continuation.from_bytes(data)
+    fuzz.read_continuation(data)
+    wait = continuation.waits[0]
+    now = wait.created_at
+    build_decision(wait, Deny(by="kim"), now=now, decision_id="0" * 26)
+    return _outcome(
+        lambda: build_decision(
+            wait, Approve(arguments=EDIT), now=now, decision_id="0" * 26
+        )
+    )
+
+
+def _outcome(decide: Any) -> str:
+    try:
+        decide()
+    except ContinuationsError as error:
+        return f"{type(error).__name__}: {error}"
+    return "accepted"
+
+
+async def decide_in_a_store(data: bytes) -> str:
+    """Decide a wait whose object in a store is forged."""
+    [wait, *_] = Continuation.from_bytes(data).waits
+    store = MemoryStore()
+    await store.create(layout.wait_key(wait.id), encode_wait(wait))
+    runner = AsyncRunner([], store=store)
+    await runner.wait(wait.id)
+    try:
+        await runner.decide(wait.id, Approve(arguments=EDIT))
+    except ContinuationsError as error:
+        return f"{type(error).__name__}: {error}"
+    return "accepted"
+
+
+class Recorder:
+    """An audit hook, which cannot be removed; it records only while it is on."""
+
+    def __init__(self) -> None:
+        self.is_on = False
+        self.events: list[str] = []
+        sys.addaudithook(self.hook)
+
+    def hook(self, event: str, arguments: tuple[object, ...]) -> None:
+        """Record an event."""
+        if self.is_on and event.startswith(WATCHED):
+            self.events.append(f"{event} {str(arguments)[:200]}")
+
+
+async def read_all(url: str, count: int) -> dict[str, Any]:
+    """Read and decide everything; the first round only loads the modules."""
+    with tempfile.NamedTemporaryFile("w", suffix=".json", delete=False) as file:
+        file.write('{"type": "string", "definitions": {"a": {"type": "string"}}}')
+    outcome = await asyncio.to_thread(run, sample_store.sample_agent(), "go")
+    assert isinstance(outcome, Suspended)
+    forged = forged_continuations(
+        outcome.continuation.to_bytes(), forged_schemas(url, file.name)
+    )
+    mutants = [
+        mutate(data, Random(number))  # noqa: S311 - not for secrets
+        for number in range(count)
+        for data in fuzz.valid_objects().values()
+    ]
+    recorder = Recorder()
+    outcomes: dict[str, str] = {}
+    for is_on in (False, True):
+        recorder.is_on = is_on
+        for name, data in forged.items():
+            outcomes[name] = read_and_decide(data)
+            outcomes[f"{name}, in a store"] = await decide_in_a_store(data)
+        for data in mutants:
+            fuzz.read_with_all_readers(data)
+            with suppress(FormatError, IndexError):
+                read_and_decide(data)
+        recorder.is_on = False
+    events, recorder.events = recorder.events, []
+    recorder.is_on = True
+    Path(file.name).read_text()  # noqa: ASYNC240 - no other task waits
+    recorder.is_on = False
+    Path(file.name).unlink()  # noqa: ASYNC240 - likewise
+    return {"events": events, "outcomes": outcomes, "control": recorder.events}
+
+
+def main() -> None:
+    """Print what happened."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("url")
+    parser.add_argument("--count", type=int, default=20)
+    arguments = parser.parse_args()
+    print(json.dumps(asyncio.run(read_all(arguments.url, arguments.count))))  # noqa: T201 - the test reads it
+
+
+if __name__ == "__main__":
+    main()
