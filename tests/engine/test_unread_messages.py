@@ -119,9 +119,10 @@ def test_bytes_are_read_at_once() -> None:
     body["logs"]["f1"]["add"][-1] = "{}"
     forged = encode_object(dict(opened.header), body)
 
-    for load in (Continuation.from_bytes, lambda each: resume(each, make_boss(SCRIPT))):
-        with pytest.raises(FormatError, match="a text is not a chat message"):
-            load(forged)
+    with pytest.raises(FormatError, match="a text is not a chat message"):
+        Continuation.from_bytes(forged)
+    with pytest.raises(FormatError, match="a text is not a chat message"):
+        resume(forged, make_boss(SCRIPT))
 
 
 def test_load_of_a_long_run_parses_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
