@@ -1,4 +1,4 @@
-"""A run with thousands of messages: its load, and a turn of it.
+"""A run with thousands of messages: load it, and work on a turn.
 
 Everything runs in one process on a store in memory. The model replies at once.
 """
@@ -50,7 +50,7 @@ def rows() -> Iterator[Row]:
 
 
 async def _load_ms() -> float:
-    """Return the time to load a run as a process does that knows nothing of it."""
+    """Return the time to load a run in a process that has not loaded it before."""
     store = MemoryStore()
     runner = AsyncRunner(Agent("a", model=_NotingModel(1)), store=store)
     await runner.start(_conversation(_LOADED_MESSAGES), run_id="long")
