@@ -4,7 +4,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo demo-s3 test test-fast check docs bench plots simulate torture clean
+.PHONY: demo demo-s3 test test-fast test-newer check docs bench plots simulate torture clean
 
 # The package with its command line: enough for the demonstration.
 .venv/package: pyproject.toml
@@ -84,6 +84,10 @@ SLOW_TESTS := \
 	tests/wire/test_versions.py
 test-fast: .venv/installed
 	SIMULATE_SEEDS=100 $(BIN)/python -m pytest -n auto $(SLOW_TESTS:%=--ignore=%)
+
+# The same selection on each newer Python of this machine, in environments of their own.
+test-newer: .venv/installed
+	SIMULATE_SEEDS=100 $(BIN)/python tools/newer_pythons.py -n auto $(SLOW_TESTS:%=--ignore=%)
 
 check: .venv/installed
 	$(BIN)/ruff format --check

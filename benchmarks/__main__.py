@@ -15,6 +15,7 @@ from benchmarks import (
     fanout,
     imports,
     long_run,
+    on_files,
     turn,
     waiting_runs,
 )
@@ -36,6 +37,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Row]]] = {
     "depth": depth.rows,
     "fan-out": fanout.rows,
     "waiting": waiting_runs.rows,
+    "files": on_files.rows,
 }
 
 

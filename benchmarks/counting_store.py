@@ -1,4 +1,4 @@
-"""A store in memory that counts requests and bytes."""
+"""A store, by default in memory, that counts requests and bytes."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from continuations_storage.memory import MemoryStore
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from continuations_storage import Store
+
 
 class CountingStore:
     """Counts the requests, the bytes written and the bytes stored."""
 
-    def __init__(self) -> None:
-        self._store = MemoryStore()
+    def __init__(self, store: Store | None = None) -> None:
+        self._store = store or MemoryStore()
         self.bytes_written = 0
         self.creates = 0
         self.reads = 0

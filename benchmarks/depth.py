@@ -1,7 +1,7 @@
 """Stacks of agents that call agents: the cost of a level, and whether it is linear.
 
 Each stack is suspended and resumed twice. Without a store, the continuation gives the
-bytes. On a store in memory, the turn of every level is a version.
+bytes. On files, the turn of every level is a version.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 import time
 from dataclasses import astuple, dataclass
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.counting_store import CountingStore
@@ -19,6 +20,7 @@ from benchmarks.sizes import compressed_size, transcript_json
 from continuations import Agent, Approve, AsyncRunner, Suspended, tool
 from continuations.engine.storeless import resume_async, run_async
 from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations_storage import FileStore
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterator
@@ -49,8 +51,8 @@ _LINEAR_MEASURES = (
     ("suspend", "suspend", "ms", 1.5),
     ("resume", "resume", "ms", 1.5),
     ("size", "continuation", "kB", 1.1),
-    ("start", "suspend on a store", "ms", 1.5),
-    ("finish", "resume on a store", "ms", 1.5),
+    ("start", "suspend on files", "ms", 1.5),
+    ("finish", "resume on files", "ms", 1.5),
 )
 
 
@@ -106,14 +108,15 @@ async def measure_stack(levels: int) -> StackCosts:
     answers = {_only_wait_id(outcome): Approve(by="kim")}
     resume, _ = await _timed(resume_async(data, top, answers=answers))
 
-    store = CountingStore()
-    runner = AsyncRunner(top, store=store)
-    start, suspended = await _timed(
-        runner.start(sample_text(0, _TEXT_CHARS), run_id="deep")
-    )
-    written = store.bytes_written
-    await runner.decide(_only_wait_id(suspended), Approve(by="kim"))
-    finish, _ = await _timed(runner.resume("deep"))
+    with TemporaryDirectory() as folder:
+        store = CountingStore(FileStore(folder))
+        runner = AsyncRunner(top, store=store)
+        start, suspended = await _timed(
+            runner.start(sample_text(0, _TEXT_CHARS), run_id="deep")
+        )
+        written = store.bytes_written
+        await runner.decide(_only_wait_id(suspended), Approve(by="kim"))
+        finish, _ = await _timed(runner.resume("deep"))
     return StackCosts(
         size=len(data) / 1000,
         messages=compressed_size(transcript_json(outcome.continuation)) / 1000,

@@ -146,6 +146,8 @@ class AsyncDecider(RunnerParts):
     async def look(self, run_id: str, *, version: int | None = None) -> Continuation:
         """Return the state of a run; writes nothing.
 
+        The frame of a sub-agent that has returned is in earlier versions only.
+
         Args:
             run_id: Id of the run.
             version: Number of a version, by default the newest.

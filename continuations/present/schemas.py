@@ -154,6 +154,11 @@ def _wait_definitions() -> _Json:
                 ),
             },
         ),
+    }
+
+
+def _decision_definitions() -> _Json:
+    return {
         "decision": _object(
             "The one recorded decision of a wait.",
             _DECISION,
@@ -363,6 +368,7 @@ def definitions() -> dict[str, Any]:
     """Return all definitions by name; references start with `#/$defs/`."""
     return {
         **_wait_definitions(),
+        **_decision_definitions(),
         **_run_definitions(),
         **_stack_definitions(),
         **_report_definitions(),

@@ -232,8 +232,8 @@ class FileStore:
             if isinstance(cause, FileExistsError):
                 self._raise_taken(key, segments, folder)
             if cause.errno in NO_HARD_LINKS:
-                detail = f"its file system has no hard links: {cause.strerror}"
-                raise Unsafe(key, detail) from cause
+                detail = f"its file system has no hard links ({cause.strerror})"
+                raise Unsafe(key, f"{detail}; ext4, XFS and btrfs have them") from cause
             raise
 
     def _raise_taken(self, key: str, segments: list[str], folder: Folder) -> NoReturn:

@@ -246,7 +246,7 @@ def test_wait_that_is_decided_during_the_listing_is_left_out() -> None:
 
 @pytest.fixture
 def many_waits(tmp_path: Path) -> Path:
-    """A store with 5,000 waits and 5,000 files that are none."""
+    """A store with 5,000 waits and 5,000 other files among them."""
     folder = tmp_path / "waits"
     folder.mkdir()
     for number in range(5000):

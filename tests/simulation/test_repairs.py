@@ -76,29 +76,21 @@ def test_schedules_with_damage_contain_damage() -> None:
 def effects_after_refusal(evidence: Evidence) -> Iterator[Effect]:
     """Yield the effects of calls that were denied or had expired before.
 
-    If the version with the denial is lost, a person is asked about the outcome of the
-    call, and may let it run again.
+    The refusal may be lost. Then the call may run after a later approval.
     """
     for record in evidence.waits.values():
         if record.decision is not None and record.decision.kind in ("deny", "expire"):
             for effect in effects_of(evidence, record):
-                times = (record.decided_at, effect.clock_sample.true_time)
-                if times[0] < times[1] and not _approved_between(
-                    evidence, effect, *times
-                ):
+                began_at = effect.clock_sample.true_time
+                approved = any(
+                    later.decision is not None
+                    and later.decision.kind == "approve"
+                    and later.wait.call_id == record.wait.call_id
+                    and record.decided_at < later.decided_at < began_at
+                    for later in evidence.waits.values()
+                )
+                if began_at > record.decided_at and not approved:
                     yield effect
-
-
-def _approved_between(
-    evidence: Evidence, effect: Effect, after: float, before: float
-) -> bool:
-    return any(
-        (record.wait.run_id, record.wait.call_id) == (effect.run_id, effect.call_id)
-        and record.decision is not None
-        and record.decision.kind == "approve"
-        and after < record.opened_at <= record.decided_at < before
-        for record in evidence.waits.values()
-    )
 
 
 def unapproved_effects(evidence: Evidence) -> Iterator[Effect]:

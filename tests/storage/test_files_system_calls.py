@@ -7,6 +7,7 @@ import errno
 import os
 import stat
 import threading
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -405,6 +406,48 @@ def test_folder_with_the_inode_number_of_a_removed_one_is_flushed(
     flushed = recorder.events[: recorder.events.index("link")]
     runs = tmp_path / "root" / "runs"
     assert {inode(runs), inode(runs / "a")} <= set(flushed)
+
+
+def test_create_in_a_known_folder_needs_nine_system_calls(
+    store: FileStore, new_files: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cost of a create is the two flushes; a named file needs two calls more."""
+    create(store, "runs/a/1")
+    calls = count_calls(monkeypatch)
+    create(store, "runs/a/2")
+
+    names = ("open", "write", "fsync", "fsync", "fstat", "link", "fchmod", "close")
+    named = ("stat", "unlink") if new_files == "named files" else ()
+    assert Counter([*names, "stat", *named]) == calls
+
+
+def test_read_in_a_known_folder_needs_five_system_calls(
+    store: FileStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(store, "runs/a/1")
+    calls = count_calls(monkeypatch)
+    asyncio.run(store.read("runs/a/1"))
+
+    assert {"stat": 1, "open": 1, "fstat": 1, "read": 1, "close": 1} == calls
+
+
+def count_calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Count the calls that read or change the disk; not those of the event loop."""
+    calls = Counter[str]()
+    changing = ("link", "unlink", "mkdir", "rmdir", "fsync", "fchmod", "scandir")
+    for name in ("open", "close", "read", "write", "stat", "fstat", *changing):
+        monkeypatch.setattr(os, name, counted(name, calls))
+    return calls
+
+
+def counted(name: str, calls: Counter[str]) -> Callable[..., Any]:
+    real = getattr(os, name)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        calls[name] += 1
+        return real(*args, **kwargs)
+
+    return call
 
 
 def test_concurrent_creates_flush_in_parallel(

@@ -1,0 +1,190 @@
+"""The file store: listings, creates and cycles beside the plain system calls."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from benchmarks.approval_agent import start_suspended_runs
+from benchmarks.result_row import Row
+from benchmarks.rounds import interleaved_medians
+from continuations import Agent, Approve, AsyncRunner, Runner, Suspended, tool
+from continuations.core.ulid import encode_ulid
+from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations_storage import FileStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_BODY = b"x" * 800
+_CREATES = 200
+_CYCLES = 100
+_BLOCK = 512  # the unit of st_blocks
+_WORKER = """
+import asyncio, sys
+from benchmarks import on_files
+asyncio.run(on_files.run_cycles(sys.argv[1], sys.argv[2]))
+"""
+
+
+def rows() -> Iterator[Row]:
+    """Measure on the disk of the temporary folder."""
+    for count, max_ratio in ((1_000, 3), (10_000, 3)):
+        with TemporaryDirectory() as folder:
+            yield _listing_row(Path(folder), count, max_ratio)
+    with TemporaryDirectory() as folder:
+        yield _arguments_row(folder)
+    with TemporaryDirectory() as folder:
+        yield _create_row(Path(folder))
+    with TemporaryDirectory() as folder:
+        yield _disk_row(Path(folder))
+    with TemporaryDirectory() as folder:
+        yield _cycles_row(Path(folder))
+
+
+def _listing_row(root: Path, count: int, max_ratio: float) -> Row:
+    folder = root / "waits"
+    folder.mkdir()
+    for number in range(count):
+        (folder / f"approval-{encode_ulid(number, bytes(10))}@r-{number % 7}").touch()
+    runner = Runner([], store=FileStore(root))
+    ours, theirs = interleaved_medians(
+        9,
+        partial(_milliseconds, lambda: sum(1 for _ in runner.waiting())),
+        partial(_milliseconds, lambda: sum(1 for _ in os.scandir(folder))),
+    )
+    return Row(
+        what=f"{count:,} open waits listed, on files",
+        ours=ours,
+        compared_with="os.scandir of the same folder",
+        theirs=theirs,
+        unit="ms",
+        max_ratio=max_ratio,
+    )
+
+
+def _arguments_row(folder: str) -> Row:
+    asyncio.run(start_suspended_runs(f"file:{folder}", 1_000))
+    runner = Runner([], store=f"file:{folder}")
+    ours, theirs = interleaved_medians(
+        5,
+        partial(_milliseconds, lambda: list(runner.open_waits())),
+        partial(_milliseconds, lambda: [runner.wait(w.id) for w in runner.waiting()]),
+    )
+    return Row(
+        what="1,000 open waits with arguments, on files",
+        ours=ours,
+        compared_with="a call of wait() for each",
+        theirs=theirs,
+        unit="ms",
+    )
+
+
+def _create_row(root: Path) -> Row:
+    store = FileStore(root / "store")
+    (root / "plain").mkdir()
+
+    async def create_all(batch: str) -> None:
+        for number in range(_CREATES):
+            await store.create(f"runs/{batch}/v/{number}", _BODY)
+
+    def measured_store() -> float:
+        batch = os.urandom(4).hex()
+        return _milliseconds(lambda: asyncio.run(create_all(batch))) / _CREATES
+
+    def measured_calls() -> float:
+        return _milliseconds(partial(_write_plainly, root / "plain")) / _CREATES
+
+    ours, theirs = interleaved_medians(5, measured_store, measured_calls)
+    return Row(
+        what="create of 800 bytes, on files",
+        ours=ours * 1000,
+        compared_with="open, write, fsync, close, fsync of the folder",
+        theirs=theirs * 1000,
+        unit="us",
+    )
+
+
+def _write_plainly(folder: Path) -> None:
+    for _ in range(_CREATES):
+        file = os.open(folder / os.urandom(8).hex(), os.O_WRONLY | os.O_CREAT)
+        os.write(file, _BODY)
+        os.fsync(file)
+        os.close(file)
+        directory = os.open(folder, os.O_RDONLY)
+        os.fsync(directory)
+        os.close(directory)
+
+
+def _disk_row(root: Path) -> Row:
+    asyncio.run(start_suspended_runs(f"file:{root}", 101))
+    before = _disk_bytes(root)
+    asyncio.run(start_suspended_runs(f"file:{root}", 100))
+    return Row(
+        what="waiting run, blocks on the disk",
+        ours=(_disk_bytes(root) - before) / 100 / 1000,
+        compared_with="the bytes of its files",
+        theirs=_file_bytes(root) / 201 / 1000,
+        unit="kB",
+    )
+
+
+def _disk_bytes(root: Path) -> int:
+    return sum(path.stat().st_blocks * _BLOCK for path in root.rglob("*"))
+
+
+def _file_bytes(root: Path) -> int:
+    return sum(path.stat().st_size for path in root.rglob("*") if path.is_file())
+
+
+def _cycles_row(root: Path) -> Row:
+    def cycles_per_second(processes: int) -> float:
+        command = [sys.executable, "-c", _WORKER, str(root)]
+        started = time.perf_counter()
+        workers = [
+            subprocess.Popen([*command, os.urandom(4).hex()]) for _ in range(processes)
+        ]
+        assert not any(worker.wait() for worker in workers)  # noqa: S101 - ends here
+        return processes * _CYCLES / (time.perf_counter() - started)
+
+    one, two = interleaved_medians(
+        3, lambda: cycles_per_second(1), lambda: cycles_per_second(2)
+    )
+    return Row(
+        what="cycles of start, approval and resume a second, 2 processes on files",
+        ours=two,
+        compared_with="1 process",
+        theirs=one,
+        unit="",
+    )
+
+
+async def run_cycles(root: str, name: str) -> None:
+    """Start, approve and resume runs; called in a child process."""
+
+    @tool(approval=True)
+    def pay(cents: int) -> str:
+        """Pay an amount."""
+        return f"Paid {cents}."
+
+    model = ScriptedModel([ToolCall("pay", {"cents": 500}), "It is paid."])
+    runner = AsyncRunner(Agent("payer", tools=[pay], model=model), store=f"file:{root}")
+    for number in range(_CYCLES):
+        run_id = f"{name}-{number}"
+        outcome = await runner.start("Pay 500.", run_id=run_id)
+        assert isinstance(outcome, Suspended)  # noqa: S101 - the script ends here
+        await runner.decide(outcome.waits[0].id, Approve(by="kim"))
+        await runner.resume(run_id)
+
+
+def _milliseconds(function: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    function()
+    return (time.perf_counter() - started) * 1000
