@@ -310,8 +310,10 @@ class StoreUnavailable(StoreError):
 
 
 class StoreUnsafe(StoreError):
-    """The store overwrites an existing object instead of refusing the write.
+    """The store does not keep the promise of put-if-absent, or may have ceased to.
 
-    Two processes could then both believe that they hold the claim, so nothing is stored
-    in it. Use a store that supports put-if-absent.
+    It overwrites an existing object instead of refusing the write, or its bucket began
+    to keep versions after it was proved. Two processes could then both believe that
+    they hold the claim, so no run is claimed. Use a store that supports put-if-absent,
+    or do what the text says.
     """

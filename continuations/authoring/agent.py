@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, overload
 
 from continuations.authoring import agent_options, callables
 from continuations.authoring.subagent import AgentTool
 from continuations.authoring.tool import Tool
 from continuations.authoring.tool_protocol import is_tool
 from continuations.core import jsontext
+from continuations.core.output_type import Output
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ ToolsOption: TypeAlias = "Sequence[ToolLike] | Callable[[], Sequence[ToolLike]]"
 InstructionsFunction: TypeAlias = "Callable[[Any, Any], str | Awaitable[str]]"
 
 
-class Agent:
+class Agent(Generic[Output]):
     """A model with instructions and tools. A run begins with one agent.
 
     Do not change an agent after it was made; several runs may share it. The arguments
@@ -44,7 +45,8 @@ class Agent:
             message.
         tools: A list of functions, tools, and agents; an agent is a sub-agent.
             Instead of a list, you may pass a function without parameters that
-            returns the list. With it, two agents can call each other. It is called
+            returns the list. With it, two agents can call each other; for mypy, such
+            an agent needs an annotation (`boss: Agent = …`). The function is called
             once, on first use. Default: no tools.
         model: A name (`OpenAIChat` sends the requests) or a `Model`. `None`: a
             run raises `ModelError` at the first turn.
@@ -54,7 +56,8 @@ class Agent:
             Default: one string, `input`.
         output_type: The type of the final reply; any type that pydantic supports.
             The JSON Schema of the type is sent to the provider, and the reply is
-            validated against the type. Default: text.
+            validated against the type. Default: text. For a class, `Finished.output`
+            has this type for type checkers too.
         output_retries: How often the model is asked again, in one conversation, after
             a final reply that is empty or does not fit `output_type`: 0 to 10. The
             model then reads the reason. Default: 1.
@@ -75,6 +78,40 @@ class Agent:
             first use.
     """
 
+    @overload
+    def __init__(
+        self,
+        name: str,
+        *,
+        instructions: str | InstructionsFunction = ...,
+        tools: ToolsOption = ...,
+        model: str | Model | None = ...,
+        description: str | None = ...,
+        input_type: Any = ...,
+        output_type: type[Output],
+        output_retries: int = ...,
+        context_type: Any = ...,
+        max_turns: int | None = ...,
+        settings: Mapping[str, Any] | None = ...,
+        reset_tool_choice: bool = ...,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Agent[Any],
+        name: str,
+        *,
+        instructions: str | InstructionsFunction = ...,
+        tools: ToolsOption = ...,
+        model: str | Model | None = ...,
+        description: str | None = ...,
+        input_type: Any = ...,
+        output_type: object = ...,
+        output_retries: int = ...,
+        context_type: Any = ...,
+        max_turns: int | None = ...,
+        settings: Mapping[str, Any] | None = ...,
+        reset_tool_choice: bool = ...,
+    ) -> None: ...
     def __init__(  # noqa: PLR0913 - what an author may declare, all by keyword
         self,
         name: str,

@@ -6,7 +6,7 @@ need the code, and only they import its module.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import continuations
 from continuations.cli.errors import UsageError
@@ -16,7 +16,7 @@ from continuations.errors import InvalidInput
 from continuations.ledger.objects import open_store
 
 if TYPE_CHECKING:
-    from continuations import Runner
+    from continuations import Agent, AsyncRunner, Runner
 
 
 def runner_with_agents(app: str | None, store: str | None, *, command: str) -> Runner:
@@ -47,14 +47,16 @@ def runner_without_agents(app: str | None, store: str | None) -> Runner:
 
 
 def _runner(app: str, value: object, store: str | None) -> Runner:
-    if isinstance(value, continuations.AsyncRunner):
+    runner: Runner | None = None
+    if _is_async_runner(value):
         runner = continuations.Runner([], store="memory:")
         runner.async_runner = value
-        value = runner
-    if isinstance(value, continuations.Runner):
-        _check_same_store(app, value, store)
-        return value
-    if not isinstance(value, continuations.Agent):
+    elif _is_runner(value):
+        runner = value
+    if runner is not None:
+        _check_same_store(app, runner, store)
+        return runner
+    if not _is_agent(value):
         msg = (
             f"--app must name a Runner, an AsyncRunner or an Agent, and {app} is of "
             f"type {type(value).__name__}."
@@ -67,6 +69,21 @@ def _runner(app: str, value: object, store: str | None) -> Runner:
         )
         raise UsageError(msg)
     return continuations.Runner(value, store=store)
+
+
+# A plain `isinstance` leaves the type of the output unknown to pyright.
+
+
+def _is_runner(value: object) -> TypeGuard[Runner]:
+    return isinstance(value, continuations.Runner)
+
+
+def _is_async_runner(value: object) -> TypeGuard[AsyncRunner]:
+    return isinstance(value, continuations.AsyncRunner)
+
+
+def _is_agent(value: object) -> TypeGuard[Agent]:
+    return isinstance(value, continuations.Agent)
 
 
 def _check_same_store(app: str, runner: Runner, store: str | None) -> None:

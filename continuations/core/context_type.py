@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Any
 
 
@@ -10,7 +9,8 @@ def is_context_class(type_: Any) -> bool:
     """Return whether `isinstance` takes a type; `None` stands for no type."""
     if type_ is None:
         return True
-    with suppress(TypeError):
+    try:
         isinstance(None, type_)
-        return not isinstance(type_, tuple)
-    return False
+    except TypeError:
+        return False
+    return not isinstance(type_, tuple)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
 
+from continuations.core.output_type import Output
 from continuations.engine.async_decider import AsyncDecider
 from continuations.engine.ports import Ports
 from continuations.engine.worker_options import (
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 # ruff: noqa: PLC0415
 
 
-class AsyncRunner(AsyncDecider):
+class AsyncRunner(AsyncDecider, Generic[Output]):
     """Runs of some agents, kept in a store; every method is a coroutine.
 
     Any number of runners in any number of processes may share a store.
@@ -69,7 +70,7 @@ class AsyncRunner(AsyncDecider):
 
     def __init__(  # noqa: PLR0913 - what an application may choose, all by keyword
         self,
-        agents: Agent | Sequence[Agent],
+        agents: Agent[Output] | Sequence[Agent[Any]],
         *,
         store: str | PathLike[str] | Store,
         lease: float = 30.0,
@@ -109,7 +110,7 @@ class AsyncRunner(AsyncDecider):
         budget: Budget | None = None,
         should_pause: ShouldPause | None = None,
         work: bool = True,
-    ) -> Outcome:
+    ) -> Outcome[Output]:
         """Start a run and work on it until it ends or must wait.
 
         If `run_id` exists and began with the same input, that run is resumed. After a
@@ -165,7 +166,7 @@ class AsyncRunner(AsyncDecider):
         *,
         context: Any = None,
         should_pause: ShouldPause | None = None,
-    ) -> Outcome:
+    ) -> Outcome[Output]:
         """Continue a run, in any process that has its agents.
 
         If nothing has been decided, nothing is written and the result is `Suspended`.

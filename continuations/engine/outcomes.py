@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 from continuations.authoring.errors import OutputInvalid
+from continuations.core.output_type import Output
 from continuations.core.run import Failure
 from continuations.errors import AgentChanged
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finished:
+class Finished(Generic[Output]):
     """The run has ended with an output.
 
     Attributes:
@@ -31,7 +32,7 @@ class Finished:
     """
 
     run_id: str
-    output: Any
+    output: Output
     usage: Usage
     continuation: Continuation
     code_changes: tuple[ManifestChange, ...] = ()
@@ -76,7 +77,7 @@ class Failed:
     code_changes: tuple[ManifestChange, ...] = ()
 
 
-Outcome: TypeAlias = Finished | Suspended | Failed
+Outcome: TypeAlias = Finished[Output] | Suspended | Failed
 
 
 def _parse_output(run_id: str, agent: AgentProtocol | None, text: str) -> Any:

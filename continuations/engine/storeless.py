@@ -34,6 +34,7 @@ from continuations.wire.continuation import Continuation
 if TYPE_CHECKING:
     from continuations.authoring.manifest import ManifestChange
     from continuations.core.decisions import Decision, Verdict
+    from continuations.core.output_type import Output
     from continuations.core.run import Budget
     from continuations.core.state import RunState
     from continuations.engine.new_run import Input
@@ -41,13 +42,13 @@ if TYPE_CHECKING:
 
 
 def run(
-    agent: Agent,
+    agent: Agent[Output],
     input: Input,  # noqa: A002 - the best name for the caller
     *,
     context: Any = None,
     max_depth: int | None = None,
     budget: Budget | None = None,
-) -> Outcome:
+) -> Outcome[Output]:
     """Run an agent until it ends or must wait, without a store.
 
     The caller keeps the continuation. There is no claim: two resumes of the same
@@ -76,12 +77,12 @@ def run(
 
 def resume(
     data: bytes | Continuation,
-    agent: Agent,
+    agent: Agent[Output],
     *,
     answers: Mapping[str, Verdict] | None = None,
     context: Any = None,
     max_depth: int | None = None,
-) -> Outcome:
+) -> Outcome[Output]:
     """Decide waits of a continuation and continue its run, without a store.
 
     Waits without a verdict stay open. `data` is not changed.
@@ -112,13 +113,13 @@ def resume(
 
 
 async def run_async(
-    agent: Agent,
+    agent: Agent[Output],
     input: Input,  # noqa: A002 - the best name for the caller
     *,
     context: Any = None,
     max_depth: int | None = None,
     budget: Budget | None = None,
-) -> Outcome:
+) -> Outcome[Output]:
     """Run an agent until it ends or must wait, without a store; see `run`.
 
     Args:
@@ -159,12 +160,12 @@ async def run_async(
 
 async def resume_async(
     data: bytes | Continuation,
-    agent: Agent,
+    agent: Agent[Output],
     *,
     answers: Mapping[str, Verdict] | None = None,
     context: Any = None,
     max_depth: int | None = None,
-) -> Outcome:
+) -> Outcome[Output]:
     """Decide waits of a continuation and continue its run; see `resume`.
 
     Args:
@@ -187,26 +188,11 @@ async def resume_async(
         AgentChanged: The code of a pending call has changed.
         ModelError: A model did not reply. Its `continuation` can be resumed.
     """
-    if isinstance(data, Agent):
-        msg = (
-            "data must be a Continuation or its bytes, got an Agent. Call "
-            "resume(data, agent): data comes first."
-        )
-        raise InvalidInput(msg)
-    if inspect.iscoroutine(data):
-        data.close()
-        msg = (
-            "data must be a Continuation or its bytes, got a coroutine. Write await "
-            "before the call that returned it, and pass outcome.continuation."
-        )
-        raise InvalidInput(msg)
+    continuation = _read_continuation(data)
     _check_agent(agent)
     check_context(context, agent)
     max_depth = check_max_depth(max_depth)
     ports = Ports()
-    continuation = (
-        data if isinstance(data, Continuation) else Continuation.from_bytes(data)
-    )
     state = continuation.run_state
     changes = compare_manifests(state.manifest, current_manifest(agent))
     _check_answers(answers)
@@ -220,6 +206,23 @@ async def resume_async(
         return outcome_of(Continuation(state, continuation.version), agent, changes)
     options = RunOptions(context=context)
     return await _run_loop(state, agent, ports, options, max_depth, changes)
+
+
+def _read_continuation(data: Any) -> Continuation:
+    if isinstance(data, Agent):
+        msg = (
+            "data must be a Continuation or its bytes, got an Agent. Call "
+            "resume(data, agent): data comes first."
+        )
+        raise InvalidInput(msg)
+    if inspect.iscoroutine(data):
+        data.close()
+        msg = (
+            "data must be a Continuation or its bytes, got a coroutine. Write await "
+            "before the call that returned it, and pass outcome.continuation."
+        )
+        raise InvalidInput(msg)
+    return data if isinstance(data, Continuation) else Continuation.from_bytes(data)
 
 
 def _check_agent(agent: object) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
 
+from continuations.core.output_type import Output
 from continuations.engine import portal
 from continuations.engine.async_runner import AsyncRunner
 from continuations.engine.sync_decider import Decider
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from continuations_storage import Store
 
 
-class Runner(Decider):
+class Runner(Decider, Generic[Output]):
     """Runs of some agents, kept in a store.
 
     Its methods may be called from any thread, also from one in which an event loop is
@@ -63,7 +64,7 @@ class Runner(Decider):
 
     def __init__(  # noqa: PLR0913 - what an application may choose, all by keyword
         self,
-        agents: Agent | Sequence[Agent],
+        agents: Agent[Output] | Sequence[Agent[Any]],
         *,
         store: str | PathLike[str] | Store,
         lease: float = 30.0,
@@ -103,7 +104,7 @@ class Runner(Decider):
         budget: Budget | None = None,
         should_pause: ShouldPause | None = None,
         work: bool = True,
-    ) -> Outcome:
+    ) -> Outcome[Output]:
         """Start a run and work on it until it ends or must wait.
 
         If `run_id` exists and began with the same input, that run is resumed. After a
@@ -153,7 +154,7 @@ class Runner(Decider):
         *,
         context: Any = None,
         should_pause: ShouldPause | None = None,
-    ) -> Outcome:
+    ) -> Outcome[Output]:
         """Continue a run, in any process that has its agents.
 
         If nothing has been decided, nothing is written and the result is `Suspended`.

@@ -214,11 +214,13 @@ class ObjectStore:
             folder = prefix[: prefix.rfind("/") + 1]
             listed = await self._list_with_retries(folder, prefix, after, limit)
             keys = listed.keys
+            # With the keys of the parent folder, an empty page is rare. But Azure can
+            # only list a folder from its beginning.
+            wider = folder if self._scheme == "az" else folder_of(folder)
             while listed.may_end_too_early:
-                # With the keys of the parent folder, an empty page is rare.
                 after = max(after, listed.last)
                 listed = await self._list_with_retries(
-                    folder_of(folder), prefix, after, limit - len(keys)
+                    wider, prefix, after, limit - len(keys)
                 )
                 keys += listed.keys
                 if not listed.number_of_names:

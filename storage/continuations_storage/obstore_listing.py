@@ -93,6 +93,6 @@ def list_keys(
 def _listing_offset(prefix: str) -> str:
     """Return a text that sorts before the keys of a prefix, but after most others."""
     if not prefix or prefix.endswith("/"):
-        return ""
+        return prefix.removesuffix("/")
     rest, place = prefix[:-1], _ALPHABET.index(prefix[-1])
     return f"{rest}{_ALPHABET[place - 1]}~~~" if place else rest.rstrip("/")

@@ -42,7 +42,7 @@ def make_nested_agent(levels: int) -> Agent:
             return ToolCall("step", {"input": str(levels_left - 1)})
         return ToolCall("pay", {"what": "1"})
 
-    step = Agent(
+    step: Agent = Agent(
         "step",
         tools=lambda: [step, make_pay(_ignore_effect)],
         model=ScriptedModel(reply),

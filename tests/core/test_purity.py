@@ -23,6 +23,7 @@ ALLOWED_MODULES = {
     "math",
     "re",
     "typing",
+    "typing_extensions",  # only for type checkers
 }
 ALLOWED_PACKAGES = {"continuations.core", "continuations.errors"}
 CLOCK_METHODS = {"now", "utcnow", "today"}

@@ -88,5 +88,7 @@ def recursive_agents() -> list[Agent]:
     model = "gpt-5-mini" if over_http else scripts.scripted_model(recursive_line)
     pay = sample_app.make_pay(effect_log.record)
     even = Agent("even", tools=lambda: [odd.as_tool(name="down"), pay], model=model)
-    odd = Agent("odd", tools=lambda: [even.as_tool(name="down"), pay], model=model)
+    odd: Agent = Agent(
+        "odd", tools=lambda: [even.as_tool(name="down"), pay], model=model
+    )
     return [odd]

@@ -190,7 +190,7 @@ def test_depth_is_bounded_only_if_asked_for(environment: RunEnvironment) -> None
         "B": [[call("down", input="C")], "B end"],
     }
     model = scripts.scripted_model(script)
-    agent = Agent("down", tools=lambda: [agent], model=model)
+    agent: Agent = Agent("down", tools=lambda: [agent], model=model)
 
     outcome = Runner(agent, store="memory:", max_depth=3).start("go")
 

@@ -74,11 +74,22 @@ def test_schedules_with_damage_contain_damage() -> None:
 
 
 def effects_after_refusal(evidence: Evidence) -> Iterator[Effect]:
-    """Yield the effects of calls that were denied or had expired before."""
+    """Yield the effects of calls that were denied or had expired before.
+
+    The refusal may be lost. Then the call may run after a later approval.
+    """
     for record in evidence.waits.values():
         if record.decision is not None and record.decision.kind in ("deny", "expire"):
             for effect in effects_of(evidence, record):
-                if effect.clock_sample.true_time > record.decided_at:
+                began_at = effect.clock_sample.true_time
+                approved = any(
+                    later.decision is not None
+                    and later.decision.kind == "approve"
+                    and later.wait.call_id == record.wait.call_id
+                    and record.decided_at < later.decided_at < began_at
+                    for later in evidence.waits.values()
+                )
+                if began_at > record.decided_at and not approved:
                     yield effect
 
 

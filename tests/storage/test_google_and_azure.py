@@ -30,6 +30,7 @@ from tests.storage.s3_proxy import (
     Fault,
     S3Proxy,
     error_response,
+    fixed_body,
     lost_reply,
     lost_request,
     truncated_body,
@@ -63,6 +64,40 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # Google Cloud Storage ---------------------------------------------------------
+
+
+def test_generation_of_google_is_no_sign_of_versions(proxy: S3Proxy) -> None:
+    """Every object has a generation there, so a create costs one request."""
+    proxy.reset(FakeGcs())
+    store = ObjectStore("gs://bucket/p", endpoint=proxy.url)
+    asyncio.run(store.probe())
+    before = Counter(proxy.counts)
+
+    asyncio.run(store.create("a", BODY))
+
+    assert Counter(PUT=1) == Counter(proxy.counts) - before
+
+
+def test_listing_of_one_key_costs_one_request(proxy: S3Proxy) -> None:
+    bucket = FakeGcs()
+    bucket.bodies.update({f"p/many/{number:04}": b"" for number in range(1500)})
+    proxy.reset(bucket)
+    store = ObjectStore("gs://bucket/p", endpoint=proxy.url)
+
+    assert ["many/0000"] == asyncio.run(store.keys("many/", limit=1))
+    assert Counter(LIST=1) == Counter(proxy.counts)
+
+
+@pytest.mark.parametrize("page", [b"<Error><Code>X</Code></Error>", b"<html></html>"])
+def test_page_that_is_not_a_listing_is_not_an_empty_one(
+    proxy: S3Proxy, page: bytes
+) -> None:
+    bucket = FakeGcs()
+    bucket.bodies["p/a"] = b""
+    proxy.reset(bucket, fixed_body(page))
+    store = ObjectStore("gs://bucket/p", endpoint=proxy.url)
+
+    assert ["a"] == asyncio.run(store.keys(""))
 
 
 @pytest.fixture(scope="module")

@@ -128,6 +128,14 @@ def test_only_empty_listings_cost_more_requests(
     assert requests == Counter(proxy.counts)
 
 
+def test_keys_before_an_empty_folder_are_not_listed(proxy: S3Proxy) -> None:
+    """The second look begins at the folder, not at the beginning of the store."""
+    fill(proxy, *MANY_KEYS, *(f"more/{key}" for key in MANY_KEYS), "probe/passed")
+
+    assert [] == asyncio.run(open_store(proxy).keys("waits/"))
+    assert {"LIST": 3} == Counter(proxy.counts)
+
+
 # Credentials ------------------------------------------------------------------------
 
 

@@ -121,7 +121,7 @@ def without_a_store() -> None:
     outcome = run(hr, "Onboard Jane")
     match outcome:
         case Finished():
-            assert_type(outcome, Finished)
+            assert_type(outcome, Finished[Address])
             print(outcome.output, outcome.usage.total_tokens)
         case Suspended():
             assert_type(outcome.waits, tuple[Wait, ...])
@@ -164,7 +164,7 @@ async def asynchronously(waits: Sequence[Wait]) -> None:
         print(wait.id)
 
     runner = AsyncRunner(hr, store="memory:", notify=notify)
-    assert_type(await runner.start("hi"), Finished | Suspended | Failed)
+    assert_type(await runner.start("hi"), Finished[Address] | Suspended | Failed)
     async for summary in runner.waiting():
         print(summary.run_id, summary.created_at)
     await runner.decide(waits[0].id, Approve(arguments={"cents": 5}))

@@ -162,7 +162,7 @@ def a_wrong_clock_is_not_refused() -> Patches:
 
 @mutant(
     "Arrivals guard a claim, so that no guard tells the store's time.",
-    breaks=(not_expired_early, nothing_starts_without_claim),
+    breaks=(not_expired_early, nothing_starts_without_claim, no_run_stranded),
 )
 def arrivals_guard_a_claim_with_a_wrong_clock() -> Patches:
     original = StoreJournal.ensure_guarded

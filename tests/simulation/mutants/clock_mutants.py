@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from continuations.engine import sweeping
@@ -16,7 +15,6 @@ from continuations.ledger import decisions, markers
 from continuations.ledger.layout import Marker
 from continuations.ledger.misdated_markers import redate_misdated
 from continuations.ledger.store_clock import StoreClock
-from continuations.ledger.versions import Versions
 from continuations.wire.fields import to_milliseconds
 from tests.simulation.laws_of_decisions import (
     approval_not_too_old_for_the_store,
@@ -27,6 +25,7 @@ from tests.simulation.laws_of_endings import (
     no_run_stranded,
     only_able_workers_postpone,
 )
+from tests.simulation.mutants.conditions import starters_die_late
 from tests.simulation.mutants.mutant import mutant, mutants_in, patch
 from tests.simulation.processes import current_process
 
@@ -64,38 +63,6 @@ def some_sweepers_trust_their_clocks() -> Patches:
             original(self, reading)
 
     yield patch(StoreClock.observe, observe)
-
-
-def starters_die_late() -> Patches:
-    """A starter creates version 1 long after its guard, and dies after that."""
-    original = Versions.append
-
-    async def append(
-        self: Versions,
-        previous: LoadedVersion | None,
-        state: RunState,
-        *,
-        at: datetime,
-        marker_keys: tuple[str, ...] = (),
-        may_be_stored: bool = False,
-    ) -> LoadedVersion:
-        process = current_process()
-        is_late = previous is None and process.name == "starter"
-        if is_late:
-            await asyncio.sleep(100)
-        made = await original(
-            self,
-            previous,
-            state,
-            at=at,
-            marker_keys=marker_keys,
-            may_be_stored=may_be_stored,
-        )
-        if is_late:
-            await process.die_here()
-        return made
-
-    yield patch(Versions.append, append)
 
 
 def starters_die_late_and_dates_are_never_checked() -> Patches:

@@ -13,6 +13,7 @@ from continuations.core import jsontext, reducer
 from continuations.core.messages import Message
 from continuations.engine.journal import StoreJournal
 from continuations.engine.run_requests import RunRequests
+from continuations.ledger.versions import Versions
 from tests.simulation import agents, laws_of_endings
 from tests.simulation.actors import Actor
 from tests.simulation.mutants.mutant import patch
@@ -20,12 +21,14 @@ from tests.simulation.processes import Process, current_process
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from datetime import datetime
 
     from continuations import ToolContext
     from continuations.core.calls import CallRow
     from continuations.core.draft import Draft
     from continuations.core.frames import FrameRow
     from continuations.core.state import RunState
+    from continuations.ledger.versions import LoadedVersion
     from continuations.wire.continuation import Continuation
     from continuations.wire.records import CancelRequest
     from tests.simulation.evidence import Evidence, RunHistory
@@ -160,3 +163,35 @@ def clocks_differ_and_workers_freeze() -> Patches:
 
     yield patch(Process._draw_clock_offset, draw_clock_offset)
     yield patch(StoreJournal.commit, commit)
+
+
+def starters_die_late() -> Patches:
+    """A starter creates version 1 long after its guard, and dies after that."""
+    original = Versions.append
+
+    async def append(
+        self: Versions,
+        previous: LoadedVersion | None,
+        state: RunState,
+        *,
+        at: datetime,
+        marker_keys: tuple[str, ...] = (),
+        may_be_stored: bool = False,
+    ) -> LoadedVersion:
+        process = current_process()
+        is_late = previous is None and process.name == "starter"
+        if is_late:
+            await asyncio.sleep(100)
+        made = await original(
+            self,
+            previous,
+            state,
+            at=at,
+            marker_keys=marker_keys,
+            may_be_stored=may_be_stored,
+        )
+        if is_late:
+            await process.die_here()
+        return made
+
+    yield patch(Versions.append, append)

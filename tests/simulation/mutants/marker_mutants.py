@@ -17,7 +17,7 @@ from continuations.ledger import decisions, layout, markers, waits
 from tests.simulation.laws_of_endings import (
     no_run_stranded,
 )
-from tests.simulation.mutants.conditions import canceller_dies
+from tests.simulation.mutants.conditions import canceller_dies, starters_die_late
 from tests.simulation.mutants.mutant import mutant, mutants_in, patch
 
 if TYPE_CHECKING:
@@ -171,6 +171,7 @@ def markers_of_a_blocked_run_are_deleted() -> Patches:
 @mutant(
     "A sweep deletes the old marker before it creates the later one.",
     breaks=(no_run_stranded,),
+    condition=starters_die_late,
 )
 def old_marker_is_deleted_before_the_new_one_exists() -> Patches:
     original = RunSweep._postpone
