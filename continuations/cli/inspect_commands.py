@@ -109,7 +109,7 @@ def _show_run(runner: Runner, run_id: str, version: int | None, *, json: bool) -
     print_lines(stack_tree.header_lines(run))
     if version is None:
         print_lines(stack_tree.next_step_lines(run))
-    print_lines(stack_tree.tree_lines(run.root, decisions))
+    print_lines(stack_tree.tree_lines(run.root, decisions, datetime.now(UTC)))
 
 
 def doctor(

@@ -18,6 +18,7 @@ from continuations.wire.fields import readable_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from datetime import datetime
 
     from continuations import Call, Continuation, Decision, Frame, Wait
 
@@ -79,7 +80,9 @@ def next_step_lines(continuation: Continuation) -> Iterator[Line]:
     yield Line("", f"next: continuations resume {escape_invisible(run.id)}")
 
 
-def tree_lines(root: Frame, decisions: Mapping[str, Decision]) -> Iterator[Line]:
+def tree_lines(
+    root: Frame, decisions: Mapping[str, Decision], now: datetime
+) -> Iterator[Line]:
     """Yield the tree; `decisions` are the recorded ones, by wait id."""
     yield Line("", escape_invisible(root.agent), "agent")
     pending = _branches(root, "", 1)
@@ -90,7 +93,7 @@ def tree_lines(root: Frame, decisions: Mapping[str, Decision]) -> Iterator[Line]
         state = "decided" if wait and wait.id in decisions else branch.call.state
         yield Line(branch.prefix, *_call_text(branch.call, frame, state))
         if wait is not None:
-            yield from _wait_lines(wait, branch.child_prefix + "  ", decisions)
+            yield from _wait_lines(wait, branch.child_prefix + "  ", decisions, now)
         if frame is not None:
             pending.extend(_branches(frame, branch.child_prefix, branch.depth + 1))
 
@@ -119,7 +122,7 @@ def _call_text(call: Call, frame: Frame | None, state: str) -> tuple[str, str]:
 
 
 def _wait_lines(
-    wait: Wait, indent: str, decisions: Mapping[str, Decision]
+    wait: Wait, indent: str, decisions: Mapping[str, Decision], now: datetime
 ) -> Iterator[Line]:
     # The id has a line of its own and is never cut, because people copy it.
     decision = decisions.get(wait.id)
@@ -128,6 +131,8 @@ def _wait_lines(
         yield Line(indent, escape_invisible(text), "done")
     else:
         deadline = f", deadline {readable_time(wait.deadline)}" if wait.deadline else ""
+        if wait.deadline is not None and now > wait.deadline:
+            deadline += " (expired; the next sweep or resume records it)"
         since = readable_time(wait.created_at)
         text = f"waits for {wait.rules.awaited} since {since}{deadline}"
         yield Line(indent, escape_invisible(text), "wait")

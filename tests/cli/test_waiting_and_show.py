@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -269,3 +270,27 @@ def test_unknown_id_is_an_error(cli: CommandLine, runner: Runner, name: str) -> 
 
     assert (5, "") == (done.exit_code, done.out)
     assert "NotFound: " in done.err
+
+
+def test_expired_wait_is_marked_in_the_tree(cli: CommandLine) -> None:
+    cli.write_file(
+        "expiring_written.py",
+        """
+from datetime import timedelta
+from continuations import Agent, ApprovalPolicy, Runner, tool
+from continuations.models.scripted import ScriptedModel, ToolCall
+
+@tool(approval=ApprovalPolicy(expires_after=timedelta(seconds=0.001)))
+def pay() -> str:
+    '''Pay.'''
+    return "paid"
+
+agent = Agent("boss", tools=[pay], model=ScriptedModel([ToolCall("pay")]))
+""",
+    )
+    cli.start("expiring_written:agent")
+    time.sleep(0.01)
+
+    shown = cli("show", "j1")
+
+    assert "(expired; the next sweep or resume records it)" in shown.out

@@ -10,11 +10,14 @@ import json
 import re
 import subprocess
 import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.docs.replay import ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _NAME = re.compile(r"# (\w+)\.py\n")

@@ -113,7 +113,10 @@ def _decision_html(decision: Decision, text: str) -> str:
         if decision.arguments is None
         else f"<h2>Edited arguments</h2>{_json_html(decision.arguments)}"
     )
-    return f"<p>{_html_text(text)}</p>{_facts_html(facts)}{edited}"
+    answer = (
+        "" if decision.value is None else f"<h2>Answer</h2>{_json_html(decision.value)}"
+    )
+    return f"<p>{_html_text(text)}</p>{_facts_html(facts)}{edited}{answer}"
 
 
 def _form_html(wait: Wait, verdict_kind: VerdictKind) -> str:

@@ -164,6 +164,25 @@ def test_hostile_decision_text_is_escaped(hostile_text: str) -> None:
         assert all(char.isprintable() or char == "\n" for char in page.body)
 
 
+@pytest.mark.parametrize("hostile_text", HOSTILE_TEXTS)
+def test_recorded_answer_is_shown_and_escaped(hostile_text: str) -> None:
+    decision = Decision(
+        id="x",
+        wait_id=make_wait().id,
+        kind="answer",
+        at=MOMENT,
+        digest="d",
+        by="kim",
+        value=dump({"a": hostile_text}),
+    )
+
+    page = pages.already_decided(decision)
+
+    assert "<h2>Answer</h2>" in page.body
+    assert {"a": hostile_text} == shown_arguments(page.body)
+    assert all(char.isprintable() or char == "\n" for char in page.body)
+
+
 def test_problem_page_has_the_status_and_headers() -> None:
     problem = problems.Problem(
         type=INTERNAL_ERROR, detail="<b>", headers={"retry-after": "5"}
