@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
     from continuations_storage import Store
 
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-CODEC_WITH_DICTIONARY = 2
+# The bodies of format 2 are compressed with the dictionary.
+FORMAT_2 = b"CONT\0\2"
 
 
 class StoreWithoutTime:
@@ -61,9 +63,10 @@ def keys_and_bodies(objects: dict[str, bytes]) -> list[bytes]:
     dictionary = zstd.ZstdDict(DICTIONARY, is_raw=True)
     for body in objects.values():
         found.append(body)
-        frame = body.find(ZSTD_MAGIC)
-        if frame >= 0:
-            used = dictionary if body[6] == CODEC_WITH_DICTIONARY else None
-            found.append(zstd.ZstdDecompressor(used).decompress(body[frame:]))
+        used = dictionary if body[:6] == FORMAT_2 else None
+        # A version may carry another one in its header, so there may be two frames.
+        for match in re.finditer(re.escape(ZSTD_MAGIC), body):
+            frame = body[match.start() :]
+            found.append(zstd.ZstdDecompressor(used).decompress(frame))
     assert len(found) > 2 * len(objects)
     return found

@@ -50,6 +50,12 @@ class MessageLog:
         default=None, init=False, compare=False, repr=False
     )
 
+    def read_messages(self) -> None:
+        """Read all messages; raises `FormatError` if one is invalid."""
+        if self._check is None:
+            for message in self.messages:
+                message.read()
+
     @property
     def transcript_check(self) -> TranscriptCheck:
         """The check of the messages; each message of a log is checked once."""

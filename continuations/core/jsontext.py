@@ -55,6 +55,15 @@ def _refuse_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return values
 
 
+# json.loads would make a decoder for each text.
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_parse_float)
+_UNIQUE_KEYS_DECODER = json.JSONDecoder(
+    parse_constant=_refuse_constant,
+    parse_float=_parse_float,
+    object_pairs_hook=_refuse_duplicate_keys,
+)
+
+
 def parse(text: str | bytes, *, unique_keys: bool = False) -> Any:
     """Return the value of a JSON text; raises `NotJson`, never `RecursionError`.
 
@@ -64,12 +73,7 @@ def parse(text: str | bytes, *, unique_keys: bool = False) -> Any:
     try:
         text = text if isinstance(text, str) else text.decode("utf-8-sig")
         _check_limits(text)
-        return json.loads(
-            text,
-            parse_constant=_refuse_constant,
-            parse_float=_parse_float,
-            object_pairs_hook=_refuse_duplicate_keys if unique_keys else None,
-        )
+        return (_UNIQUE_KEYS_DECODER if unique_keys else _DECODER).decode(text)
     except NotJson:
         raise
     except RecursionError:

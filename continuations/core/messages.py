@@ -7,9 +7,10 @@ sent to the provider again, so unknown fields stay unchanged.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from continuations.core import jsontext
+from continuations.errors import FormatError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,64 +34,96 @@ class ToolCallRequest:
     arguments: str
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
-    """One message.
+class _Facts(NamedTuple):
+    """Role and ids, which are read from the text of a message once."""
 
-    The attributes are read from `text` when the message is built. The properties parse
-    `text` at each access.
+    role: str
+    tool_call_ids: tuple[str, ...]
+    answered_call_id: str | None
+
+
+class Message:
+    """One message, an immutable value.
+
+    A stored message is read when its role, an id or its content is first needed. Each
+    of these raises `FormatError` if the stored text is not a message. The properties
+    `data`, `tool_calls` and `content` parse the text at each access.
 
     Attributes:
         text: The message as JSON text.
-        role: One of `ROLES`.
-        tool_call_ids: Ids of the tool calls of an assistant message, in order. An id
-            that the server left out is "".
-        answered_call_id: Id of the tool call that a tool message answers.
     """
 
-    text: str
-    role: str
-    tool_call_ids: tuple[str, ...] = ()
-    answered_call_id: str | None = None
+    __slots__ = ("_facts", "_where", "text")
+
+    text: Final[str]
+
+    def __init__(self, text: str, facts: _Facts | None, where: str = "") -> None:
+        self.text = text
+        self._facts = facts
+        self._where = where
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether both have the same text; the rest follows from the text."""
+        return isinstance(other, Message) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __repr__(self) -> str:
+        """Return the size, without the text."""
+        return f"<Message of {len(self.text)} characters>"
+
+    @classmethod
+    def unread(cls, text: str, where: str) -> Message:
+        """Build a message from a stored text, which `where` names in errors."""
+        return cls(text, None, where)
 
     @classmethod
     def from_mapping(cls, data: Mapping[str, Any]) -> Message:
         """Build a message from a mapping; raises `MalformedMessage` or `NotJson`."""
-        return cls._from_parsed(jsontext.dump(dict(data)), data)
+        return cls(jsontext.dump(dict(data)), _facts_of(data))
 
     @classmethod
     def from_json(cls, text: str) -> Message:
         """Build a message from JSON text; raises `MalformedMessage` or `NotJson`."""
-        data = jsontext.as_object(jsontext.parse(text))
-        if data is None:
-            msg = "the message is not a JSON object"
-            raise MalformedMessage(msg)
-        return cls._from_parsed(text, data)
+        return cls(text, _facts_of_text(text))
 
-    @classmethod
-    def _from_parsed(cls, text: str, data: Mapping[str, Any]) -> Message:
-        if "role" not in data:
-            msg = '"role" is missing'
-            raise MalformedMessage(msg)
-        role = data["role"]
-        if not isinstance(role, str) or role not in ROLES:
-            msg = f'"role" must be one of {", ".join(sorted(ROLES))}'
-            raise MalformedMessage(msg)
-        tool_call_ids: tuple[str, ...] = ()
-        answered_call_id = None
-        if role == "assistant":
-            requests = _parse_tool_calls(data)
-            tool_call_ids = tuple(request.tool_call_id for request in requests)
-        elif role == "tool":
-            answered_call_id = data.get("tool_call_id")
-            if not isinstance(answered_call_id, str):
-                msg = 'a tool message needs "tool_call_id", a string'
-                raise MalformedMessage(msg)
-        return cls(text, role, tool_call_ids, answered_call_id)
+    def read(self) -> _Facts:
+        """Return the facts, which are read once; raises `FormatError`."""
+        facts = self._facts
+        if facts is None:
+            try:
+                facts = self._facts = _facts_of_text(self.text)
+            except (MalformedMessage, jsontext.NotJson) as error:
+                msg = (
+                    f"{self._where} is invalid: a text is not a chat message, {error}. "
+                    "It was not changed. Check which program wrote it."
+                )
+                raise FormatError(msg) from None
+        return facts
+
+    @property
+    def role(self) -> str:
+        """The role, one of `ROLES`."""
+        return self.read().role
+
+    @property
+    def tool_call_ids(self) -> tuple[str, ...]:
+        """Ids of the tool calls of an assistant message, in order.
+
+        An id that the server left out is "".
+        """
+        return self.read().tool_call_ids
+
+    @property
+    def answered_call_id(self) -> str | None:
+        """Id of the tool call that a tool message answers."""
+        return self.read().answered_call_id
 
     @property
     def data(self) -> dict[str, Any]:
         """The message as a new dict."""
+        self.read()
         data: dict[str, Any] = jsontext.parse(self.text)
         return data
 
@@ -125,6 +158,35 @@ class Message:
         calls = zip(data["tool_calls"], ids, strict=True)
         data["tool_calls"] = [{**call, "id": new} for call, new in calls]
         return Message.from_mapping(data)
+
+
+def _facts_of_text(text: str) -> _Facts:
+    data = jsontext.as_object(jsontext.parse(text))
+    if data is None:
+        msg = "the message is not a JSON object"
+        raise MalformedMessage(msg)
+    return _facts_of(data)
+
+
+def _facts_of(data: Mapping[str, Any]) -> _Facts:
+    if "role" not in data:
+        msg = '"role" is missing'
+        raise MalformedMessage(msg)
+    role = data["role"]
+    if not isinstance(role, str) or role not in ROLES:
+        msg = f'"role" must be one of {", ".join(sorted(ROLES))}'
+        raise MalformedMessage(msg)
+    tool_call_ids: tuple[str, ...] = ()
+    answered_call_id = None
+    if role == "assistant":
+        requests = _parse_tool_calls(data)
+        tool_call_ids = tuple([request.tool_call_id for request in requests])
+    elif role == "tool":
+        answered_call_id = data.get("tool_call_id")
+        if not isinstance(answered_call_id, str):
+            msg = 'a tool message needs "tool_call_id", a string'
+            raise MalformedMessage(msg)
+    return _Facts(role, tool_call_ids, answered_call_id)
 
 
 def system_message(text: str) -> Message:

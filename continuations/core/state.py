@@ -46,6 +46,15 @@ class RunState:
     logs: Mapping[str, MessageLog]
     runnable: Mapping[str, None] = field(compare=False)
 
+    def read_messages(self) -> None:
+        """Read and check all messages; raises `FormatError` if one is invalid.
+
+        Call it before anything is done because of a stored state: a log reads its
+        messages when they are first needed.
+        """
+        for log in self.logs.values():
+            log.read_messages()
+
     @classmethod
     def from_rows(
         cls,

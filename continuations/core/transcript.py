@@ -40,12 +40,13 @@ class TranscriptCheck:
         violation = self.violation
         new_ids: set[str] = set()
         for index, message in enumerate(messages, self.count):
-            new_ids.update(message.tool_call_ids)
+            role, tool_call_ids, answered_call_id = message.read()
+            new_ids.update(tool_call_ids)
             if violation is not None:
                 continue
             missing = len(expected) - received
-            if message.role == "tool":
-                if not missing or message.answered_call_id != expected[received]:
+            if role == "tool":
+                if not missing or answered_call_id != expected[received]:
                     violation = (
                         f"message {index} is a tool message for no open tool call"
                     )
@@ -55,7 +56,7 @@ class TranscriptCheck:
                 violation = (
                     f"{missing} tool messages are missing before message {index}"
                 )
-            expected, received = message.tool_call_ids, 0
+            expected, received = tool_call_ids, 0
             if violation is None and len(set(expected)) != len(expected):
                 violation = f"message {index} has two tool calls with the same id"
         return TranscriptCheck(

@@ -94,6 +94,8 @@ class Worker:
         if state.run.status in ENDED_STATUSES:
             return self._outcome(loaded, find_code_changes(state, self.agent_registry))
         claims.check_free(state.run, clock.now())
+        # Nothing is done for a run with a message that cannot be read.
+        state.read_messages()
         arrived = await read_arrivals(self.objects, state, overview.arrival_keys)
         return await self._work(loaded, state, arrived, clock_reading)
 

@@ -219,7 +219,7 @@ def build_decision(
 
     Raises:
         DecisionRefused: The value is not a verdict or does not fit the kind of the
-            wait, the schema of the wait does not allow the edited arguments, or the
+            wait. Or the schema of the wait does not allow the edited arguments, or the
             call may still be running.
         WaitExpired: The deadline has passed.
     """

@@ -168,6 +168,7 @@ class Versions:
             )
             raise Corrupt(msg, run_id=self.run_id)
         step = self._rebuild_version(number, data, base, tree_of(header))
+        step.state.read_messages()
         check_state(step.state, layout.version_key(self.run_id, number))
         return step
 

@@ -151,6 +151,7 @@ class Continuation:
                 f"run {delta.run.id}. Restore the bytes from a backup."
             )
         state = rebuild_state(None, delta, name)
+        state.read_messages()
         return cls(check_state(state, name), version)
 
     def to_json(self) -> str:

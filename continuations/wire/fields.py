@@ -133,6 +133,9 @@ class FieldReader:
 
     def texts(self, name: str) -> tuple[str, ...]:
         """Read a list of strings; a missing one is empty."""
+        items = self._remaining.get(name)
+        if type(items) is list and set(map(type, cast("list[object]", items))) == {str}:
+            return tuple(self._take(name, list, _REQUIRED))
         return self.list_of(name, _read_text)
 
     def list_of(

@@ -25,6 +25,7 @@ from continuations.core.calls import (
 )
 from continuations.core.delta import Delta, LogDelta
 from continuations.core.frames import FrameRow
+from continuations.core.messages import Message
 from continuations.core.run import RUN_STATUSES, Budget, Claim, Failure, RunRow
 from continuations.core.usage import Usage
 from continuations.wire.fields import (
@@ -34,7 +35,7 @@ from continuations.wire.fields import (
     to_milliseconds,
 )
 from continuations.wire.formats import fields_of, read_fields
-from continuations.wire.records import read_message, read_wait, wait_fields
+from continuations.wire.records import read_wait, wait_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -257,10 +258,12 @@ def _log_fields(log: LogDelta) -> dict[str, object]:
 
 def _read_log(value: object, where: str) -> LogDelta:
     fields = FieldReader(value, where)
+    place = f"{where}.add"
     log = LogDelta(
         id=fields.number("id"),
         keep_count=fields.number("keep", 0),
-        added=fields.list_of("add", read_message),
+        # A message is read when it is first needed, or by `read_messages`.
+        added=tuple([Message.unread(text, place) for text in fields.texts("add")]),
         **read_fields("log", fields),
     )
     fields.check_all_read()

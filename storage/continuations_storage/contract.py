@@ -17,7 +17,8 @@ The body is durable when the call returns: it survives a power cut.
   `Inconclusive` or `Unsafe`, the body may be stored.
 
 **read(key)** returns the whole body or raises `NotFound`. It sees every create that
-returned before the read began. It never writes.
+returned before the read began. The body that it returns is durable, so the caller may
+act on it. It never writes.
 
 **keys(prefix, after, limit)** lists the first `limit` keys that begin with the prefix
 and are greater than `after`, in byte order of whole keys. The prefix is a prefix of

@@ -31,6 +31,8 @@ __all__ = ["NamedFile", "NewFile", "UnnamedFile", "UnnamedUnsupported", "is_unfl
 _MODE = 0o666 | stat.S_ISVTX
 _WRITE_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 _PROC = "/proc/self/fd"
+# Rules of the system (AppArmor, for example) may allow links to names only.
+_TRY_A_NAME = NO_HARD_LINKS | {errno.EACCES}
 
 
 class UnnamedUnsupported(Exception):
@@ -91,8 +93,8 @@ class UnnamedFile:
                 raise
             raise UnnamedUnsupported from None
         except OSError as cause:
-            if cause.errno in NO_HARD_LINKS and not self.count_keys():
-                raise UnnamedUnsupported from cause  # perhaps names can be linked
+            if cause.errno in _TRY_A_NAME and not self.count_keys():
+                raise UnnamedUnsupported from cause
             raise
 
     def count_keys(self) -> int:
@@ -128,13 +130,17 @@ class NamedFile:
     def link(self, folder: Folder, name: str) -> None:
         """See `NewFile.link`."""
         self._is_marked = True
-        os.link(
-            self._name,
-            name,
-            src_dir_fd=self._folder.descriptor,
-            dst_dir_fd=folder.descriptor,
-            follow_symlinks=False,
-        )
+        try:
+            os.link(
+                self._name,
+                name,
+                src_dir_fd=self._folder.descriptor,
+                dst_dir_fd=folder.descriptor,
+                follow_symlinks=False,
+            )
+        except FileNotFoundError:
+            self._is_marked = False
+            raise
 
     def count_keys(self) -> int:
         """See `NewFile.count_keys`."""

@@ -127,7 +127,7 @@ def misreads_its_argument(cents: Any) -> bool:
         lambda: "",
         lambda: "yes",
         lambda: "false",
-        list,
+        lambda: [0],
         lambda: lambda: False,
         misreads_its_argument,
         lambda: bool,

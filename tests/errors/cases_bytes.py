@@ -249,6 +249,23 @@ STORED = Area(
             names=("runs/jane-1/v/",),
         ),
         Case(
+            "version-with-a-text-that-is-no-message",
+            FormatError,
+            'runner.resume("jane-1")',
+            _RESUMED,
+            setup="""
+                from continuations.wire import envelope
+                runner.decide(start().id, Approve())
+                kept = dict(store._bodies)
+                second = min(key for key in kept if "jane-1/v/" in key)
+                opened = envelope.decode_object(kept[second], second)
+                opened.body["logs"]["f1"]["add"][-1] = "{}"
+                made = envelope.encode_object(opened.header, opened.body)
+                store._bodies[second] = made
+            """,
+            names=("runs/jane-1/v/",),
+        ),
+        Case(
             "version-that-carries-another-object",
             Corrupt,
             'runner.look("jane-1")',

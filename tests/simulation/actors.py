@@ -281,8 +281,10 @@ def draw_verdict(actor: Actor, wait_id: str) -> Verdict:
         return _true_verdict(actor, wait_id)
     if not actor.environment.allow_denials or draw < 0.7:
         return Approve(by=by)
-    if draw < 0.85:
+    if draw < 0.8:
         return Deny(by=by, reason="no")
+    if draw < 0.85:
+        return Answer(f"{by} did it", by=by)
     # The schema refuses a number: that edit must not be recorded.
     return Approve(by=by, arguments={"what": rng.choice(["9", "8", 9])})
 

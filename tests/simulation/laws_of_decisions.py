@@ -186,13 +186,15 @@ def _is_of_call(wait: Wait, effect: Effect) -> bool:
 
 
 def refused_never_runs(evidence: Evidence) -> str | None:
-    """A call has no effect after it was denied, expired or cancelled.
+    """A call has no effect after it was denied, answered, expired or cancelled.
 
     No call has an effect after its run ended.
     """
     for record in evidence.waits.values():
         decision = record.decision
-        if decision is None or decision.kind in ("approve", "answer"):
+        if decision is None or decision.kind == "approve":
+            continue
+        if decision.kind == "answer" and record.wait.kind == "unknown":
             continue
         for effect in effects_of(evidence, record):
             began_before = record.wait.kind == "unknown" and (

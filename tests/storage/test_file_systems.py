@@ -97,15 +97,16 @@ def test_process_without_proc_gets_named_files(
     assert b"body" == asyncio.run(store.read("runs/a/1"))
 
 
+@pytest.mark.parametrize("number", [errno.EPERM, errno.EACCES])
 def test_unnamed_file_that_cannot_be_linked_gets_a_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Some systems forbid links to other files than those with a name."""
     real = os.link
 
     def link(source: str, *args: Any, **kwargs: Any) -> None:
         if source.startswith("/proc/"):
-            raise PermissionError(errno.EPERM, "Operation not permitted")
+            raise PermissionError(number, os.strerror(number))
         real(source, *args, **kwargs)
 
     monkeypatch.setattr(os, "link", link)

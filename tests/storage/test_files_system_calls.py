@@ -152,12 +152,13 @@ def test_short_writes_are_completed(
 
 
 def test_folder_that_is_always_removed_is_unavailable(
-    store: FileStore, monkeypatch: pytest.MonkeyPatch
+    store: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "link", failing_call(errno.ENOENT))
 
     with pytest.raises(Unavailable, match="removed 16 times"):
         create(store, "a")
+    assert [] == temporary_files(tmp_path)
 
 
 def test_folder_above_the_root_may_be_unreadable(

@@ -260,11 +260,14 @@ def test_each_call_state_accepts_only_its_own_fields(state: Any) -> None:
     ["", "hi", "[]", '{"role": "robot"}', '{"role": "tool"}', '{"role": ["user"]}'],
 )
 def test_invalid_message_is_rejected_with_its_path(text: str) -> None:
+    """A message is read when it is first needed."""
     stored = copy.deepcopy(STORED)
     stored["logs"]["f1"]["add"] = [text]
+    (message,) = read_delta(stored, WHERE).logs["f1"].added
 
-    with pytest.raises(FormatError, match=r"logs\.f1\.add\[0\]"):
-        read_delta(stored, WHERE)
+    for read in (message.read, lambda: message.role, lambda: message.content):
+        with pytest.raises(FormatError, match=r"logs\.f1\.add is invalid"):
+            read()
 
 
 def test_message_with_100_000_levels_is_rejected() -> None:
@@ -272,8 +275,9 @@ def test_message_with_100_000_levels_is_rejected() -> None:
     deep = "[" * 100_000 + "]" * 100_000
     stored["logs"]["f1"]["add"] = ['{"role":"user","content":' + deep + "}"]
 
+    (message,) = read_delta(stored, WHERE).logs["f1"].added
     with pytest.raises(FormatError, match="logs"):
-        read_delta(stored, WHERE)
+        message.read()
 
 
 def test_delta_without_run_is_rejected() -> None:
