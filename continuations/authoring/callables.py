@@ -157,7 +157,7 @@ def check_tool_function(function: object, name: str) -> None:
     Annotations are not evaluated here: they may use names that do not exist yet.
     """
     # Since Python 3.14, `isroutine` accepts a partial.
-    if not inspect.isroutine(function) or isinstance(function, functools.partial):
+    if isinstance(function, functools.partial) or not inspect.isroutine(function):
         msg = (
             f"tool {name}: a tool is made from a function or a bound method, got"
             f" {function!r}. Write a function that calls it."

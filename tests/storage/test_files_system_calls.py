@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import inspect
 import os
 import stat
-import sys
 import threading
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -446,7 +446,10 @@ def counted(name: str, calls: Counter[str]) -> Callable[..., Any]:
     real = getattr(os, name)
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        module = sys._getframe(1).f_globals["__name__"]
+        frame = inspect.currentframe()
+        assert frame is not None
+        assert frame.f_back is not None
+        module = frame.f_back.f_globals["__name__"]
         calls[name] += module.startswith("continuations_storage.")
         return real(*args, **kwargs)
 
