@@ -148,10 +148,8 @@ class Tool(BaseTool, Generic[P, R]):
             name: The name under which the model calls the tool.
             schema: The JSON Schema of the arguments, with `"type": "object"`. It is
                 copied. A reference (`$ref`) must stay within the schema.
-            function: A plain or async callable. It gets the arguments as one `dict`,
-                since a property name need not be a Python name. A parameter that is
-                annotated with `ToolContext` gets the context of the call, under any
-                name. The result is serialized like the result of every tool.
+            function: A plain or async callable. It gets the arguments as one `dict`. A
+                parameter annotated with `ToolContext` gets the context of the call.
             description: The description that the model reads.
             approval: See `tool`. A condition gets the top-level properties by name.
             read_only: See `tool`.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -76,16 +77,12 @@ async def decide(
         Corrupt: The wait or its decision is damaged.
         StoreError: The decision may or may not be recorded.
     """
+    decide_closed_wait = partial(
+        _decide_closed_wait, objects, wait_id, verdict, now=now, decision_id=decision_id
+    )
     wait = await find_open_wait(objects, wait_id)
     if wait is None:
-        return await _decide_closed_wait(
-            objects,
-            wait_id,
-            verdict,
-            now=now,
-            decision_id=decision_id,
-            check_digest=check_digest,
-        )
+        return await decide_closed_wait(check_digest=check_digest)
     if check_digest is not None:
         check_digest(wait.digest)
     try:
@@ -95,9 +92,7 @@ async def decide(
         # decision counts, and not a check of an open wait.
         if await read_decision(objects, wait_id) is None:
             raise
-        return await _decide_closed_wait(
-            objects, wait_id, verdict, now=now, decision_id=decision_id
-        )
+        return await decide_closed_wait()
     marker = markers.for_decision(wait_id, decision_id)
     times = (wait.deadline, wait.valid_for, wait.approve_after)
     depends_on_time = any(each is not None for each in times)
@@ -111,9 +106,7 @@ async def decide(
         await objects.delete(marker.key)
         if await read_decision(objects, wait_id) is None:
             raise
-        return await _decide_closed_wait(
-            objects, wait_id, verdict, now=now, decision_id=decision_id
-        )
+        return await decide_closed_wait()
     recorded = await record_decision(objects, proposed)
     if recorded.id != proposed.id:
         await objects.delete(marker.key)
