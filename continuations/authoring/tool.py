@@ -149,7 +149,8 @@ class Tool(BaseTool, Generic[P, R]):
             schema: The JSON Schema of the arguments, with `"type": "object"`. It is
                 copied. A reference (`$ref`) must stay within the schema.
             function: A plain or async callable. It gets the arguments as one `dict`. A
-                parameter annotated with `ToolContext` gets the context of the call.
+                parameter that is annotated with `ToolContext` gets the context of the
+                call. The result is serialized like the result of every tool.
             description: The description that the model reads.
             approval: See `tool`. A condition gets the top-level properties by name.
             read_only: See `tool`.
@@ -164,9 +165,8 @@ class Tool(BaseTool, Generic[P, R]):
             The tool, for `Agent(tools=[...])`.
 
         Raises:
-            InvalidInput: An option is invalid, `schema` does not describe an object,
-                or `function` does not take exactly one argument. A schema that breaks
-                the rules of JSON Schema raises the error on first use.
+            InvalidInput: An option, `schema` or `function` is invalid. A schema that
+                breaks the rules of JSON Schema raises the error on first use.
         """
         from continuations.authoring.schema_tool import SchemaTool  # noqa: PLC0415 - for few applications
 

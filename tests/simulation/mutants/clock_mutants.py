@@ -16,10 +16,7 @@ from continuations.ledger.layout import Marker
 from continuations.ledger.misdated_markers import redate_misdated
 from continuations.ledger.store_clock import StoreClock
 from continuations.wire.fields import to_milliseconds
-from tests.simulation.laws_of_decisions import (
-    approval_not_too_old_for_the_store,
-    decided_in_time,
-)
+from tests.simulation.laws_of_decisions import approval_not_too_old_for_the_store
 from tests.simulation.laws_of_endings import (
     listed_waits_are_open,
     no_run_stranded,
@@ -130,7 +127,7 @@ def own_errors_postpone_a_run() -> Patches:
 
 @mutant(
     "A decision has the time of its decider's clock.",
-    breaks=(decided_in_time, approval_not_too_old_for_the_store),
+    breaks=(approval_not_too_old_for_the_store,),
 )
 def decisions_trust_the_deciders_clock() -> Patches:
     def time_of_record(store_time: datetime | None, now: datetime) -> datetime:
