@@ -23,6 +23,9 @@ UNREACHED: dict[str, str] = {
     "continuations/authoring/schema_tool.py:SchemaTool._values_by_name": (
         "another schema is another contract, which is compared before"
     ),
+    "continuations/authoring/callables.py:accepted_arguments": (
+        "the declaration refuses such a function, if its signature can be read"
+    ),
     "continuations/authoring/base_tool.py:BaseTool.enabled": (
         "the tool is not offered; the text goes to the log"
     ),
