@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -53,7 +54,10 @@ class StoreWithListingTime(MemoryStore):
 
 def keys_and_bodies(objects: dict[str, bytes]) -> list[bytes]:
     """Return the keys and bodies of a store, compressed bodies also decompressed."""
-    from backports import zstd  # noqa: PLC0415 - few tests need it
+    if sys.version_info >= (3, 14):
+        from compression import zstd  # noqa: PLC0415 - few tests need it
+    else:
+        from backports import zstd  # noqa: PLC0415 - few tests need it
 
     found = [key.encode() for key in objects]
     dictionary = zstd.ZstdDict(DICTIONARY, is_raw=True)

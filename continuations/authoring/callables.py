@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import functools
 import inspect
 import threading
 from contextlib import suppress
@@ -155,7 +156,8 @@ def check_tool_function(function: object, name: str) -> None:
 
     Annotations are not evaluated here: they may use names that do not exist yet.
     """
-    if not inspect.isroutine(function):
+    # Since Python 3.14, `isroutine` accepts a partial.
+    if isinstance(function, functools.partial) or not inspect.isroutine(function):
         msg = (
             f"tool {name}: a tool is made from a function or a bound method, got"
             f" {function!r}. Write a function that calls it."

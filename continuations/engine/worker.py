@@ -214,12 +214,9 @@ class Worker:
             # interrupted call may go on in its thread or on the other side. While the
             # claim lasts, no process asks for its outcome.
             if journal.holds_a_claim and not loop.call_interrupted:
+                now = not isinstance(error, Exception)
                 release = self._publisher.release_unfinished(
-                    journal,
-                    before,
-                    loop.state,
-                    arrived,
-                    retry_now=not isinstance(error, Exception),
+                    journal, before, loop.state, arrived, retry_now=now
                 )
                 with suppress(ContinuationsError):
                     await asyncio.shield(release)

@@ -90,7 +90,8 @@ async def decide(
         check_digest(wait.digest)
     try:
         proposed = _checked_decision(wait, verdict, now=now, decision_id=decision_id)
-    except DecisionRefused:
+        proposed = await _with_marker(objects, wait, proposed)
+    except (WaitExpired, DecisionRefused):
         # After a crash, a decided wait may still have its object. Then the recorded
         # decision counts, and not a check of an open wait.
         if await read_decision(objects, wait_id) is None:
@@ -98,26 +99,31 @@ async def decide(
         return await _decide_closed_wait(
             objects, wait_id, verdict, now=now, decision_id=decision_id
         )
-    marker = markers.for_decision(wait_id, decision_id)
+    recorded = await record_decision(objects, proposed)
+    if recorded.id != proposed.id and proposed.marker is not None:
+        await objects.delete(proposed.marker)
+    return _recorded_or_raise(recorded, proposed)
+
+
+async def _with_marker(objects: Objects, wait: Wait, proposed: Decision) -> Decision:
+    """Create the marker of a decision; return the decision with its time of record.
+
+    Raises `WaitExpired` or `DecisionRefused` if the decision comes too late or too
+    early by the store's time. Then the marker is deleted.
+    """
+    marker = markers.for_decision(wait.id, proposed.id)
     times = (wait.deadline, wait.valid_for, wait.approve_after)
     depends_on_time = any(each is not None for each in times)
     create = markers.create_with_time if depends_on_time else markers.create
-    store_time = await create(objects, marker)
-    proposed = replace(proposed, at=_time_of_record(store_time, now), marker=marker.key)
+    at = _time_of_record(await create(objects, marker), proposed.at)
+    proposed = replace(proposed, at=at, marker=marker.key)
     try:
-        check_in_time(wait, proposed.at)
+        check_in_time(wait, at)
         check_call_is_over(wait, proposed)
     except (WaitExpired, DecisionRefused):
         await objects.delete(marker.key)
-        if await read_decision(objects, wait_id) is None:
-            raise
-        return await _decide_closed_wait(
-            objects, wait_id, verdict, now=now, decision_id=decision_id
-        )
-    recorded = await record_decision(objects, proposed)
-    if recorded.id != proposed.id:
-        await objects.delete(marker.key)
-    return _recorded_or_raise(recorded, proposed)
+        raise
+    return proposed
 
 
 async def find_open_wait(objects: Objects, wait_id: str) -> Wait | None:

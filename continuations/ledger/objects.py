@@ -139,8 +139,14 @@ class Objects:
         return await _translate_errors(self.store.create(key, body))
 
     async def created_at(self, key: str) -> datetime | None:
-        """Return the store's time of the create of a key, if the store can tell it."""
-        return await _translate_errors(created_at(self.store, key))
+        """Return the store's time of the create of a key, if the store can tell it.
+
+        A sweep may have deleted the key meanwhile; then the time is unknown.
+        """
+        try:
+            return await _translate_errors(created_at(self.store, key))
+        except NotFound:
+            return None
 
     async def read(self, key: str) -> bytes:
         """Return an object; raises `NotFound`."""

@@ -148,7 +148,10 @@ def _classify_error(error: Exception, scheme: str) -> AttemptFailed:
     )
     if _NO_CREDENTIALS.search(text):
         rule = replace(
-            _ERROR_RULES["MissingCredentials"], hint=_CREDENTIAL_HINTS.get(scheme, "")
+            _ERROR_RULES["MissingCredentials"],
+            # A service that fails may have credentials a moment later.
+            retry=status.startswith("5"),
+            hint=_CREDENTIAL_HINTS.get(scheme, ""),
         )
         return AttemptFailed(rule, format_detail(text, rule))
     if status:

@@ -127,10 +127,10 @@ def misreads_its_argument(cents: Any) -> bool:
         lambda: "",
         lambda: "yes",
         lambda: "false",
-        list[int],
+        lambda: [0],
         lambda: lambda: False,
         misreads_its_argument,
-        bool,
+        lambda: bool,
     ],
 )
 def test_policy_result_that_is_no_bool_blocks_the_call(

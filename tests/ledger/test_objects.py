@@ -21,6 +21,7 @@ from tests.ledger.runs import all_keys, make_objects, run_async
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
+    from datetime import datetime
     from typing import Any
 
     from continuations_storage.faults import Operation, Verb
@@ -137,3 +138,20 @@ def test_unknown_store_url_raises_invalid_input() -> None:
 
 def test_url_opens_a_store() -> None:
     assert isinstance(open_store("memory:"), MemoryStore)
+
+
+class StoreThatForgets(MemoryStore):
+    """A store that tells the time of a key by another request, like obstore."""
+
+    async def created_at(self, key: str) -> datetime | None:
+        """Raise `NotFound`: a sweep deleted the key meanwhile."""
+        raise theirs.NotFound(key)
+
+
+def test_time_of_a_deleted_key_is_unknown() -> None:
+    """A decider whose marker a sweep deleted at once goes on without the time."""
+
+    async def scenario() -> None:
+        assert await make_objects(StoreThatForgets()).created_at("a/b") is None
+
+    run_async(scenario())

@@ -159,11 +159,11 @@ def test_no_credentials_is_denied_without_a_request(
     assert ([], []) == (proxy.requests, time.pauses)
 
 
-@pytest.mark.parametrize("status", [403, 404, 500])
+@pytest.mark.parametrize(("status", "attempts"), [(403, 1), (404, 1), (500, ATTEMPTS)])
 def test_metadata_service_without_credentials_is_denied_at_once(
-    proxy: S3Proxy, monkeypatch: pytest.MonkeyPatch, status: int
+    proxy: S3Proxy, monkeypatch: pytest.MonkeyPatch, status: int, attempts: int
 ) -> None:
-    """The machine has no role: one request, and no pause."""
+    """A machine without a role costs one request; a service that fails is retried."""
     clear_credentials(monkeypatch)
     monkeypatch.delenv("AWS_EC2_METADATA_DISABLED")
     proxy.plan = lambda _: error_response(status)
@@ -172,14 +172,15 @@ def test_metadata_service_without_credentials_is_denied_at_once(
         "s3://bucket",
         endpoint="http://127.0.0.1:9",
         metadata_endpoint=proxy.url,
-        retry_policy=time.retry_policy(),
+        retry_policy=time.retry_policy(max_attempts=ATTEMPTS),
     )
 
     with pytest.raises(Denied, match="no usable credentials"):
         asyncio.run(store.read("a"))
 
-    assert [] == time.pauses
-    assert ["/latest/api/token"] == [each.target for each in proxy.requests]
+    assert attempts - 1 == len(time.pauses)
+    asked = ["/latest/api/token"] * attempts
+    assert asked == [each.target for each in proxy.requests]
 
 
 def test_half_of_the_credentials_is_denied_at_once(

@@ -23,7 +23,7 @@ SEEDS: dict[str, tuple[int, str]] = {
     "a_claim_is_renewed_without_a_check": (229, "nothing_starts_without_claim"),
     "a_claim_is_measured_from_its_reply": (19, "nothing_starts_without_claim"),
     "a_claim_is_used_to_its_last_moment": (36, "nothing_starts_without_claim"),
-    "a_wrong_clock_is_not_refused": (17, "nothing_starts_without_claim"),
+    "a_wrong_clock_is_not_refused": (205, "not_expired_early"),
     "arrivals_guard_a_claim_with_a_wrong_clock": (0, "no_run_stranded"),
     "attempts_are_not_counted": (62, "no_run_stranded"),
     "progress_does_not_reset_attempts": (179, "gives_up_only_without_progress"),
