@@ -85,7 +85,10 @@ SEEDS: dict[str, tuple[int, str]] = {
     "result_is_committed_with_the_next_turn": (0, "model_reads_committed_messages"),
     "model_reply_is_committed_too_late": (6, "model_reads_committed_messages"),
     "call_runs_before_its_intent_is_committed": (1, "started_once"),
-    "model_is_asked_before_results_are_committed": (0, "model_reads_committed_messages"),
+    "model_is_asked_before_results_are_committed": (
+        0,
+        "model_reads_committed_messages",
+    ),
     "commit_counts_later_events_as_durable": (6, "started_once"),
     "calls_begin_before_the_claim": (0, "started_once"),
     "a_started_call_is_ready_after_a_takeover": (8, "started_once"),
