@@ -46,7 +46,9 @@ SLOW_TESTS := \
 	tests/authoring/test_schema_tool.py \
 	tests/cli/test_command_processes.py \
 	tests/cli/test_deep_stack.py \
+	tests/cli/test_interruption.py \
 	tests/cli/test_programs.py \
+	tests/cli/test_serve_command.py \
 	tests/cli/test_unknown_outcomes.py \
 	tests/core/test_laws.py \
 	tests/docs/test_pages.py \

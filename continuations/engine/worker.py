@@ -224,7 +224,10 @@ class Worker:
         `before` is the last version, which does not contain what arrived. Returns the
         state to commit and everything that has arrived.
         """
-        loop = self._make_run_loop(state, journal, arrived)
+        performer = self._make_performer(journal)
+        loop = RunLoop(
+            state, performer, journal, arrived.inbox_messages, self.run_options
+        )
         try:
             await loop.run()
         except (ClockOff, StaleRun, StoreError):
@@ -265,19 +268,14 @@ class Worker:
             raise loop.model_error
         return loop.state, arrived
 
-    def _make_run_loop(
-        self, state: RunState, journal: StoreJournal, arrived: Arrivals
-    ) -> RunLoop:
-        performer = Performer(
+    def _make_performer(self, journal: StoreJournal) -> Performer:
+        return Performer(
             StackBinding(self.agent_registry),
             self.ports,
             self.model_registry,
             self.run_options,
             self.options.max_depth,
             claim_end=lambda: journal.claim_end,
-        )
-        return RunLoop(
-            state, performer, journal, arrived.inbox_messages, self.run_options
         )
 
     def _make_journal(
