@@ -69,7 +69,7 @@ SEEDS: dict[str, tuple[int, str]] = {
     "decision_is_read_then_overwritten": (119, "one_decision"),
     "expiry_acts_without_a_recorded_decision": (47, "ended_by_its_decision"),
     "a_decision_is_taken_after_the_deadline": (110, "decided_in_time"),
-    "wait_id_is_derived_from_its_call": (421, "no_run_stranded"),
+    "wait_id_is_derived_from_its_call": (1127, "no_run_stranded"),
     "a_decision_goes_to_the_first_wait": (6, "executed_equals_approved"),
     "a_decision_is_read_from_another_waits_key": (20, "executed_equals_approved"),
     "a_decision_is_applied_twice": (137, "started_once"),
