@@ -194,14 +194,7 @@ class Worker:
         `before` is the last version, which does not contain what arrived. Returns the
         state to commit and everything that has arrived.
         """
-        performer = Performer(
-            StackBinding(self.agent_registry),
-            self.ports,
-            self.model_registry,
-            self.run_options,
-            self.options.max_depth,
-            claim_end=lambda: journal.claim_end,
-        )
+        performer = self._make_performer(journal)
         loop = RunLoop(
             state, performer, journal, arrived.inbox_messages, self.run_options
         )
@@ -240,6 +233,16 @@ class Worker:
             )
             raise loop.model_error
         return loop.state, arrived
+
+    def _make_performer(self, journal: StoreJournal) -> Performer:
+        return Performer(
+            StackBinding(self.agent_registry),
+            self.ports,
+            self.model_registry,
+            self.run_options,
+            self.options.max_depth,
+            claim_end=lambda: journal.claim_end,
+        )
 
     def _make_journal(
         self,

@@ -192,26 +192,6 @@ MESSAGES = Area(
             names=("str", "True"),
         ),
         Case(
-            "call-policy-by-position",
-            _ERROR,
-            'tool_message(pay, {"cents": 5})',
-            """
-                pay = tool(pay.function, name="pay", approval=lambda **given: False)
-                tool_message(pay, {"cents": 5})
-            """,
-            setup='pay = tool(pay.function, name="pay", approval=lambda *given: False)',
-        ),
-        Case(
-            "call-policy-positional-only",
-            _ERROR,
-            'tool_message(pay, {"cents": 5})',
-            """
-                pay = tool(pay.function, name="pay", approval=lambda cents: False)
-                tool_message(pay, {"cents": 5})
-            """,
-            setup='pay = tool(pay.function, name="pay", approval=lambda cents, /: False)',
-        ),
-        Case(
             "call-tool-raises",
             _ERROR,
             "tool_message(fail, {})",

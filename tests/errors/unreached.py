@@ -23,6 +23,9 @@ UNREACHED: dict[str, str] = {
     "continuations/authoring/schema_tool.py:SchemaTool._values_by_name": (
         "another schema is another contract, which is compared before"
     ),
+    "continuations/authoring/callables.py:accepted_arguments": (
+        "the declaration refuses such a function, if its signature can be read"
+    ),
     "continuations/authoring/base_tool.py:BaseTool.enabled": (
         "the tool is not offered; the text goes to the log"
     ),
@@ -39,7 +42,7 @@ UNREACHED: dict[str, str] = {
     "continuations/core/jsontext.py:refuse_reference": (
         "schema-tool-reference reaches it; another language is between the frames"
     ),
-    "continuations/core/messages.py:Message.from_json": _BYTES,
+    "continuations/core/messages.py:_facts_of_text": _BYTES,
     "continuations/core/reducer.py": _FAULT_OF_OURS,
     "continuations/core/transitions.py": _FAULT_OF_OURS,
     "continuations/engine/journal.py:StoreJournal._check_still_newest": (

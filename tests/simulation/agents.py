@@ -161,6 +161,9 @@ TOOLS: dict[str, Tool[Any, Any]] = {
         _cancel_self, name="cancel_self", description="Work.", idempotent=True
     ),
     "poisoned": _make_tool("poisoned", 0.5, approval=_poisoned_policy),
+    "short_post": _make_tool(
+        "short_post", 0.5, approval=ApprovalPolicy(valid_for=15), idempotent=True
+    ),
 }
 NEEDS_APPROVAL = frozenset(
     name for name, each in TOOLS.items() if each.approval is not None
@@ -252,7 +255,8 @@ class Tree:
 def _make_tree(name: str, script: Script, sub_agents: Mapping[str, Any]) -> Tree:
     """Return a tree of a script and the sub-agents of the root, name by name.
 
-    A name that ends with `?` is a sub-agent that needs approval.
+    A name that ends with `?` is a sub-agent that needs approval. A number after `?` is
+    the validity of the approval in seconds.
     """
     model = SimModel(script)
     used = {call[0] for lines in script.values() for line in lines for call in line}
@@ -263,9 +267,12 @@ def _make_tree(name: str, script: Script, sub_agents: Mapping[str, Any]) -> Tree
         return Agent(agent_name, tools=[*tools, *children], model=model)
 
     def make_child(child_name: str, below: Mapping[str, Any]) -> Any:
-        plain_name, _, _ = child_name.partition("?")
+        plain_name, _, seconds = child_name.partition("?")
         child = make_agent(plain_name, below)
-        return child if plain_name == child_name else child.as_tool(approval=True)
+        if plain_name == child_name:
+            return child
+        policy = ApprovalPolicy(valid_for=int(seconds) if seconds else None)
+        return child.as_tool(approval=policy)
 
     return Tree(name, make_agent(name, sub_agents))
 
@@ -349,9 +356,25 @@ POISON_TREES: dict[str, Tree] = {
 }
 
 
+# Trees of calls that may not begin, or begin again, when their approval is too old.
+SHORT_APPROVAL_TREES: dict[str, Tree] = {
+    "short_post": _make_tree("short_post", {"go": [[("short_post", "1")], "end"]}, {}),
+    "short_clerk": _make_tree(
+        "short_clerk",
+        {"go": [[("clerk", "A")], "end"], "A": [[("look", "1")], "A end"]},
+        {"clerk?15": {}},
+    ),
+}
+
+
+def names_of_trees() -> list[str]:
+    """Return the names of the trees that a schedule may draw."""
+    return list(TREES)
+
+
 def find_tree(name: str) -> Tree:
     """Return a tree by its name."""
-    return (TREES | POISON_TREES)[name]
+    return (TREES | POISON_TREES | SHORT_APPROVAL_TREES)[name]
 
 
 def results_without_errors() -> frozenset[str]:

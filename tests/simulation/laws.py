@@ -29,6 +29,7 @@ _LAW_FUNCTIONS: tuple[Law, ...] = (
     laws_of_decisions.not_expired_early,
     laws_of_decisions.approval_not_too_old,
     laws_of_decisions.approval_not_too_old_for_the_store,
+    laws_of_decisions.sub_agents_entered_in_time,
     laws_of_decisions.refused_never_runs,
     laws_of_decisions.executed_equals_approved,
     laws_of_decisions.edits_match_schema,

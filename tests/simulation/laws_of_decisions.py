@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from continuations.authoring.errors import ArgumentsInvalid
+from continuations.core.calls import Nested
 from continuations.core.decisions import Decision
 from continuations.core.waits import call_digest
 from continuations.errors import (
@@ -124,19 +125,18 @@ def not_expired_early(evidence: Evidence) -> str | None:
 
 
 def approval_not_too_old(evidence: Evidence) -> str | None:
-    """No call starts when its approval is too old by its worker's clock."""
+    """No call starts, or repeats, with an approval too old by its worker's clock."""
     for effect in evidence.environment.effects:
         approvals = [
             (record.opened_at, record.decision.at, record.wait.valid_for)
             for record in evidence.waits.values()
             if _is_of_call(record.wait, effect)
-            and record.wait.kind == "approval"
             and record.opened_at < effect.clock_sample.true_time
             and record.decision is not None
         ]
+        # A repeat needs a valid approval too, or the approval of an unknown outcome.
         _, at, valid_for = max(approvals, default=(0.0, EPOCH, None))
-        # A repeat is allowed later: the first attempt may have had its effect.
-        if valid_for is None or effect.attempt > 1:
+        if valid_for is None:
             continue
         age = effect.clock_sample.wall_time - (at - EPOCH).total_seconds()
         if age > valid_for + 0.001:
@@ -176,6 +176,34 @@ def _store_time_of(evidence: Evidence, decision: Decision) -> float | None:
     """Return the store's time of a decision: that of its marker."""
     creates = evidence.created.get(decision.marker or "", ())
     return creates[0].at if creates else None
+
+
+def sub_agents_entered_in_time(evidence: Evidence) -> str | None:
+    """No sub-agent is entered when its approval is too old by the store's time.
+
+    The worker's clock may differ by a quarter of a claim, and a request may be slow.
+    """
+    allowed = evidence.environment.lease
+    for history in evidence.runs.values():
+        entered: set[str] = set()
+        for version in history.versions:
+            for call in version.state.calls.values():
+                if not isinstance(call.state, Nested) or call.id in entered:
+                    continue
+                entered.add(call.id)
+                records = [
+                    (record.opened_at, record.decided_at, record.wait.valid_for)
+                    for record in evidence.waits.values()
+                    if (record.wait.run_id, record.wait.call_id)
+                    == (history.run_id, call.id)
+                    and record.opened_at < version.at
+                ]
+                _, at, valid_for = max(records, default=(0.0, 0.0, None))
+                if valid_for is not None and version.at - at > valid_for + allowed:
+                    return (
+                        f"{call.id} was entered {version.at - at} s after its approval"
+                    )
+    return None
 
 
 def _is_of_call(wait: Wait, effect: Effect) -> bool:

@@ -14,7 +14,7 @@ from continuations.ledger.fenwick import Tree
 from continuations.wire.fields import to_milliseconds
 from tests.simulation import actors
 from tests.simulation.actors import Actor
-from tests.simulation.agents import POISON_TREES, TREES
+from tests.simulation.agents import POISON_TREES, names_of_trees
 from tests.simulation.evidence import Evidence
 from tests.simulation.fault_schedule import FAULT_KINDS, FaultSchedule
 from tests.simulation.laws import broken_laws
@@ -160,7 +160,7 @@ def shrunk_text(report: Report) -> str:
 
 def draw_actors(environment: SimEnvironment, rng: random.Random) -> list[str]:
     """Draw the trees and the actors, and start them; returns the actors' names."""
-    names = list(TREES)
+    names = names_of_trees()
     for number in range(1 + (rng.random() < 0.12)):
         environment.tree_of_run[f"r{number}"] = names.pop(rng.randrange(len(names)))
     extra = random.Random(f"{environment.seed}/extra")  # noqa: S311 - not for secrets

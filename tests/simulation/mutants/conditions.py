@@ -195,3 +195,12 @@ def starters_die_late() -> Patches:
         return made
 
     yield patch(Versions.append, append)
+
+
+def approvals_are_short() -> Patches:
+    """Each run has an approval that is valid for 15 s, of a sub-agent or a repeat."""
+
+    def names_of_trees() -> list[str]:
+        return list(agents.SHORT_APPROVAL_TREES)
+
+    yield patch(agents.names_of_trees, names_of_trees)

@@ -37,9 +37,11 @@ from tests.simulation.laws_of_decisions import (
     executed_equals_approved,
     one_decision,
     refused_never_runs,
+    sub_agents_entered_in_time,
 )
 from tests.simulation.laws_of_effects import finished_never_runs_again, started_once
 from tests.simulation.laws_of_endings import no_run_stranded
+from tests.simulation.mutants.conditions import approvals_are_short
 from tests.simulation.mutants.mutant import mutant, mutants_in, patch
 
 if TYPE_CHECKING:
@@ -283,6 +285,38 @@ def valid_for_is_not_checked_before_the_call() -> Patches:
         return await original(self, state, replace(call, approved_until=None))
 
     yield patch(Admission.hold, hold)
+
+
+@mutant(
+    "A call is repeated however old its approval is.",
+    breaks=(approval_not_too_old,),
+    condition=approvals_are_short,
+)
+def valid_for_is_not_checked_before_a_repeat() -> Patches:
+    original = Admission.hold
+
+    async def hold(
+        self: Admission, state: RunState, call: CallRow
+    ) -> ApprovalRequested | Reopened | OutcomeUnknown | None:
+        if call.attempts:
+            call = replace(call, approved_until=None)
+        return await original(self, state, call)
+
+    yield patch(Admission.hold, hold)
+
+
+@mutant(
+    "A sub-agent is entered however old its approval is.",
+    breaks=(sub_agents_entered_in_time,),
+    condition=approvals_are_short,
+)
+def valid_for_is_not_checked_for_sub_agents() -> Patches:
+    original = arrival_reducer._approval_valid_until
+
+    def approval_valid_until(wait: Wait, decision: Decision) -> datetime | None:
+        return None if wait.tool == "clerk" else original(wait, decision)
+
+    yield patch(arrival_reducer._approval_valid_until, approval_valid_until)
 
 
 @mutant(

@@ -216,18 +216,19 @@ class Mutant:
     @contextmanager
     def condition_applied(self) -> Generator[None]:
         """Create the situation of the mutant, without its bug."""
-        with _applied(self.condition()):
+        with applied_patches(self.condition()):
             yield
 
     @contextmanager
     def applied(self) -> Generator[None]:
         """Put the bug into the code of this process; take it out again at the end."""
-        with self.condition_applied(), _applied(self.patches()):
+        with self.condition_applied(), applied_patches(self.patches()):
             yield
 
 
 @contextmanager
-def _applied(patches: Patches) -> Generator[None]:
+def applied_patches(patches: Patches) -> Generator[None]:
+    """Apply patches to the code of this process; undo them at the end."""
     # All patches are made before the first is applied: each must find the originals.
     ready = tuple(patches)
     with ExitStack() as stack:

@@ -77,6 +77,8 @@ SEEDS: dict[str, tuple[int, str]] = {
     "an_expired_call_is_ready": (47, "refused_never_runs"),
     "valid_for_is_never_checked": (78, "approval_not_too_old"),
     "valid_for_is_not_checked_before_the_call": (885, "approval_not_too_old"),
+    "valid_for_is_not_checked_before_a_repeat": (51, "approval_not_too_old"),
+    "valid_for_is_not_checked_for_sub_agents": (4, "sub_agents_entered_in_time"),
     "original_arguments_run_after_an_edit": (5, "executed_equals_approved"),
     "an_edit_is_forgotten": (5, "executed_equals_approved"),
     "an_edit_is_not_validated": (3, "edits_match_schema"),

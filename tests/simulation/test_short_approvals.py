@@ -1,0 +1,38 @@
+"""Schedules in which every approval is valid for a short time only."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.mutants.conditions import approvals_are_short
+from tests.simulation.mutants.mutant import applied_patches
+from tests.simulation.schedule import Report, run, shrunk_text
+
+CHUNKS, SEEDS = 5, 200
+
+
+def run_with_short_approvals(seed: int) -> Report:
+    """Run a schedule whose sub-agents and idempotent tools need a fresh approval."""
+    with applied_patches(approvals_are_short()):
+        return run(seed)
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_no_sub_agent_is_entered_and_no_call_repeated_with_an_old_approval(
+    chunk: int,
+) -> None:
+    for seed in range(chunk, SEEDS, CHUNKS):
+        assert not shrunk_text(run_with_short_approvals(seed))
+
+
+def test_schedules_contain_old_approvals() -> None:
+    """Calls wait again, and repeats become unknown outcomes, in enough schedules."""
+    kinds = [
+        wait.kind
+        for seed in range(60)
+        for wait in run_with_short_approvals(seed).environment.known_waits.values()
+        if "valid until" in str(wait.note)
+    ]
+
+    assert kinds.count("approval") > 5
+    assert kinds.count("unknown") > 0
