@@ -35,7 +35,7 @@ eval "$(continuations completion bash)"   # in ~/.bashrc
 eval "$(continuations completion zsh)"    # in ~/.zshrc, after compinit
 continuations completion fish | source    # in ~/.config/fish/config.fish
 ```
-"""
+"""  # noqa: E501 - a row of a Markdown table is one line
 ENVIRONMENT = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
 
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 VERSIONED_SCRIPT: Script = {
     "go": [[call("child", input="A")], "end"],
     "A": [[call("pay", what="5")], "A done"],
+    "go twice": [[call("child", input="B")], "end"],
+    "B": [[call("pay", what="5"), call("pay", what="6")], "B done"],
 }
 
 

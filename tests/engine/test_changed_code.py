@@ -208,6 +208,33 @@ def test_run_continues_without_a_removed_sub_agent_after_its_wait_is_given_up(
     assert ["go 0", "A 0", "go 1"] == environment.turns()
 
 
+def test_removed_sub_agent_ends_after_the_last_of_its_waits_is_settled(
+    environment: RunEnvironment,
+) -> None:
+    """An approval below it runs nothing: the wait is opened again, with a note."""
+    # Given two waits below a sub-agent that new code does not have
+    started = environment.run("start", "r1", "go twice", app=APP)
+    one, two = started["waits"]
+    environment.deny(one)
+    environment.approve(two)
+
+    # When one is denied and one approved
+    suspended = resume(environment, "child")
+
+    # Then the approved call waits again, and the sub-agent does not end yet
+    [again] = suspended["waits"]
+    assert ("Suspended", "approval") == (suspended["kind"], again["kind"])
+    assert "the agent child is gone" in again["note"]
+    refused = resume(environment, "child")
+    assert f"Deny or Answer ({again['id']})" in refused["message"]
+
+    # And it ends after this wait is settled too
+    environment.decide(again, {"answer": {"value": "paid by hand"}})
+    assert "Finished" == resume(environment, "child")["kind"]
+    assert [] == environment.effects()
+    assert "the agent child was removed" in tool_results(environment, "go twice")
+
+
 @pytest.mark.parametrize("code", ["renamed", "child", "no agent"])
 def test_run_with_a_missing_agent_can_be_cancelled(
     environment: RunEnvironment, code: str
