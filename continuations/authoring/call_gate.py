@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from continuations.authoring import callables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator
 
 _current: ContextVar[CallGate | None] = ContextVar("call_gate", default=None)
 
@@ -42,7 +42,7 @@ class CallGate:
         self._lock = threading.Lock()
 
     @contextmanager
-    def as_current(self) -> Iterator[None]:
+    def as_current(self) -> Generator[None]:
         """Make this the gate of the call that the current task makes."""
         token = _current.set(self)
         try:

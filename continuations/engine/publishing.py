@@ -21,7 +21,7 @@ from continuations.ledger.arrivals import (
 from continuations.ledger.objects import AlreadyExists
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from continuations.core.state import RunState
     from continuations.core.waits import Wait
@@ -89,7 +89,7 @@ def _new_and_published_waits(
     The waits of a version that claims the run count as new: its worker died.
     """
     died = before.run.status == "running"
-    published = {} if died else before.waits
+    published: Mapping[str, Wait] = {} if died else before.waits
     new = [wait for key, wait in state.waits.items() if key not in published]
     return new, [wait for key, wait in state.waits.items() if key in published]
 
