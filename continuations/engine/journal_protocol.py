@@ -1,4 +1,4 @@
-"""What a run loop needs of a journal, and the journal of a run without a store."""
+"""The journal that a run loop needs, and the journal of a run without a store."""
 
 from __future__ import annotations
 
