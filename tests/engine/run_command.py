@@ -17,6 +17,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import signal
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -192,6 +193,8 @@ def run_command(command: str, arguments: list[str]) -> dict[str, Any]:  # noqa: 
                 "skipped": sorted(swept.skipped),
             }
         case "serve", [every]:
+            # A shell that starts the tests in the background makes them ignore SIGINT.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
             make_runner().serve_forever(interval=float(every))
             return {"served": True}
         case "run", [text, path]:
