@@ -134,7 +134,7 @@ class Sweeper:
         run_sweep = RunSweep(
             self.objects, self.clock, self.make_worker(run_id, self.run_options)
         )
-        look = asyncio.create_task(_settle(run_sweep.process(due_markers)))
+        look = asyncio.create_task(_settle(run_sweep, due_markers))
         try:
             await asyncio.wait({look})
         except asyncio.CancelledError:
@@ -166,10 +166,12 @@ class Sweeper:
             _log.info("run %s is left to other processes: %s", run_id, report.skipped)
 
 
-async def _settle(look: Coroutine[Any, Any, RunReport]) -> RunReport | BaseException:
+async def _settle(
+    run_sweep: RunSweep, due_markers: list[Marker]
+) -> RunReport | BaseException:
     # An exception like SystemExit would stop the event loop if a task raised it.
     try:
-        return await look
+        return await run_sweep.process(due_markers)
     except (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt):
         raise
     except BaseException as error:  # noqa: BLE001 - reported by the caller

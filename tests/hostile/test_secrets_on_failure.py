@@ -155,7 +155,7 @@ def test_secret_echoed_by_a_provider_is_not_repeated(
             api_key=API_KEY,
             max_retries=0,
         )
-        runner = Runner(Agent("boss", model=model), store=store)
+        runner = Runner(Agent("boss", model=model), store=store, patience=0)
         with pytest.raises(ModelError) as raised:
             runner.start("go", run_id="r", context=LiveObject())
         if client is not None:

@@ -62,6 +62,7 @@ def test_law_registry_is_complete() -> None:
         "not_expired_early",
         "approval_not_too_old",
         "approval_not_too_old_for_the_store",
+        "sub_agents_entered_in_time",
         "refused_never_runs",
         "executed_equals_approved",
         "edits_match_schema",
