@@ -161,7 +161,8 @@ def test_model_error_leaves_a_resumable_run() -> None:
             raise ModelError(msg, status=429, retryable=True)
         return "Done."
 
-    runner = Runner(Agent("a", model=ScriptedModel(sometimes)), store="memory:")
+    agent = Agent("a", model=ScriptedModel(sometimes))
+    runner = Runner(agent, store="memory:", patience=0)
     with pytest.raises(ModelError) as caught:
         runner.start("go", run_id="r")
 

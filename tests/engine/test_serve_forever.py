@@ -194,6 +194,7 @@ def test_serve_forever_survives_store_errors_and_foreign_runs(
         await runner.start("go", run_id="good", should_pause=lambda: True)
         ghost = AsyncRunner(Agent("ghost", model="m"), store=inner)
         await ghost.start("go", run_id="bad", should_pause=lambda: True)
+        caplog.clear()
         looking = Runner([], store=inner)
         store = FaultyStore(inner, plan)
         with pytest.raises(StoreUnavailable):

@@ -60,7 +60,8 @@ class RecordedApp:
 
     def runner(self, store: Store) -> Runner:
         """Return a runner on a store."""
-        return Runner(self.root_agent(), store=store, clock=self.clock)
+        # A failed commit is repeated until the claim ends.
+        return Runner(self.root_agent(), store=store, clock=self.clock, lease=2)
 
     def root_agent(self) -> Agent:
         """Return the root agent."""
