@@ -20,11 +20,13 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from benchmarks import depth, fanout
+from benchmarks import depth, fanout, model_api
 from benchmarks.approval_agent import start_suspended_runs
 from benchmarks.counting_store import CountingStore
 from benchmarks.sample_text import sample_text
 from continuations import Agent, Approve, AsyncRunner, Runner, Suspended, tool
+from continuations.core.messages import Message
+from continuations.models.interface import ModelReply, ModelRequest
 from continuations.models.scripted import ScriptedModel, ToolCall
 
 if TYPE_CHECKING:
@@ -143,6 +145,26 @@ def calls_of_a_turn() -> Plot:
     )
 
 
+class _NoteModel:
+    """Calls the tool in each turn; `ScriptedModel` would look at each message."""
+
+    name = "notes"
+
+    def __init__(self, turns: int) -> None:
+        self._turns = turns
+        self._replies = 0
+
+    async def reply(self, request: ModelRequest) -> ModelReply:
+        """Return a call of the tool, and a text in the last turn."""
+        del request
+        self._replies += 1
+        if self._replies > self._turns:
+            data: dict[str, Any] = {"role": "assistant", "content": "Done."}
+        else:
+            data = model_api.tool_call_message(self._replies)
+        return ModelReply(message=Message.from_mapping(data))
+
+
 async def _calls_at(messages: int) -> float:
     counts: list[int] = []
     calls = 0
@@ -157,9 +179,7 @@ async def _calls_at(messages: int) -> float:
         counts.append(calls)
         return sample_text(number, _TEXT_CHARS)
 
-    turns = messages // 2 + 3
-    script: list[Any] = [ToolCall("note", {"number": n}) for n in range(turns)]
-    model = ScriptedModel([*script, "Done."])
+    model = _NoteModel(turns=messages // 2 + 3)
     agent = Agent("notes", tools=[note], model=model, max_turns=None)
     sys.setprofile(count)
     try:
@@ -312,15 +332,17 @@ def main() -> None:
     """Measure every plot, draw it, and print its points."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--images", type=Path, default=IMAGES)
-    options.add_argument("--only", help="the name of one plot")
+    names = [measure.__name__ for measure in PLOTS]
+    options.add_argument("--only", choices=names, help="measure one plot")
     selected = options.parse_args()
     for measure in PLOTS:
+        if selected.only not in (None, measure.__name__):
+            continue
         plot = measure()
-        if selected.only in (None, plot.name):
-            draw(plot, selected.images / f"growth-{plot.name}.svg")
-            for curve in plot.curves:
-                points = ", ".join(f"{x:g}: {y:.4g}" for x, y in curve.points)
-                print(f"{plot.name}: {curve.label}: {points}")
+        draw(plot, selected.images / f"growth-{plot.name}.svg")
+        for curve in plot.curves:
+            points = ", ".join(f"{x:g}: {y:.4g}" for x, y in curve.points)
+            print(f"{plot.name}: {curve.label}: {points}")
 
 
 if __name__ == "__main__":
