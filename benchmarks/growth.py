@@ -15,6 +15,7 @@ import sys
 import time
 from dataclasses import dataclass
 from importlib import import_module
+from math import ceil, floor, log10
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 IMAGES = Path(__file__).parents[1] / "docs/images"
 _TEXT_CHARS = 500
-_ROUNDS = 3
+_ROUNDS = 9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,12 +261,13 @@ def _resume_ms(count: int) -> float:
     assert isinstance(outcome, Suspended)  # noqa: S101 - the script ends here
     waits = iter([wait.id for wait in outcome.waits])
     times: list[float] = []
-    for wait_id, _ in zip(waits, range(_ROUNDS), strict=False):
+    for wait_id, _ in zip(waits, range(_ROUNDS + 1), strict=False):
         runner.decide(wait_id, Approve(by="kim"))
         started = time.perf_counter()
         runner.resume("r1")
         times.append((time.perf_counter() - started) * 1000)
-    return median(times)
+    # The first resume decodes what the next ones find in this process.
+    return median(times[1:] or times)
 
 
 def listing() -> Plot:
@@ -311,18 +313,24 @@ def draw(plot: Plot, path: Path) -> None:
     # Not an import: only `make plots` installs it, and type checkers run without it.
     mpl: Any = import_module("matplotlib")
     figures: Any = import_module("matplotlib.figure")
+    tickers: Any = import_module("matplotlib.ticker")
     # The same bytes for the same figures.
     mpl.rcParams.update({"svg.hashsalt": "continuations", "font.size": 10})
     figure = figures.Figure(figsize=(6, 3.6), layout="constrained")
     axes = figure.subplots()
     for curve in plot.curves:
-        sizes, costs = zip(*curve.points, strict=True)
+        sizes, values = zip(*curve.points, strict=True)
         style = "--" if curve.is_reference else "o-"
         color = "#888888" if curve.is_reference else None
-        axes.plot(sizes, costs, style, label=curve.label, color=color, markersize=4)
+        axes.plot(sizes, values, style, label=curve.label, color=color, markersize=4)
     axes.set(title=plot.title, xlabel=plot.x, ylabel=plot.y, xscale="log", yscale="log")
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.yaxis.set_major_formatter("{x:,.9g}")
+    # Whole decades, so that each axis has labels.
+    costs = [cost for curve in plot.curves for _, cost in curve.points]
+    axes.set_ylim(10 ** floor(log10(min(costs))), 10 ** ceil(log10(max(costs))))
+    axes.yaxis.set_minor_formatter(tickers.NullFormatter())
+    axes.xaxis.set_minor_formatter(tickers.NullFormatter())
     axes.grid(visible=True, alpha=0.3)
     axes.legend(frameon=False)
     figure.savefig(path, metadata={"Date": None})

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from continuations import Approve, ContinuationsError, Runner, StoreUnsafe, Suspended
+from continuations import (
+    Approve,
+    ContinuationsError,
+    RunBusy,
+    Runner,
+    StoreUnsafe,
+    Suspended,
+)
 from continuations_storage.retry_policy import RetryPolicy
 from tests import effect_log, sample_app
 from tests.engine import agent_builders
@@ -31,7 +38,10 @@ RESUMERS = 6
 def test_six_resumers_pay_nothing_in_a_bucket_that_breaks_the_condition(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, driver: Driver
 ) -> None:
-    """Each of them gets `StoreUnsafe` before it claims the run."""
+    """Each of them stops before the call: the store is unsafe, or the run is busy.
+
+    The claim of the first one may be stored before its reply shows the version id.
+    """
     for name, value in ministack.ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv(effect_log.TURNS_VARIABLE, str(tmp_path / "turns"))
@@ -57,7 +67,8 @@ def test_six_resumers_pay_nothing_in_a_bucket_that_breaks_the_condition(
 
     # Then none of them pays
     assert [] == paid
-    assert {StoreUnsafe} == set(results)
+    assert StoreUnsafe in results
+    assert {StoreUnsafe, RunBusy} >= set(results)
 
 
 async def resume(runner: AsyncRunner) -> object:
