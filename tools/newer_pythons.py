@@ -4,7 +4,7 @@
 
 Interpreters are found on PATH and in the folder of pyenv. NEWER_PYTHONS adds paths,
 separated like PATH. Each interpreter gets an environment of its own in `.venv/newer`.
-If there is none, nothing runs.
+Without a newer interpreter, nothing runs.
 """
 
 from __future__ import annotations

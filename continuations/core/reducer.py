@@ -188,7 +188,7 @@ def _call_event_of(
 ) -> CallEvent:
     if isinstance(end, Returned):
         return CallReturned(call_id=call_id, content=end.content)
-    # The messages of the frame go with it.
+    # The newest state keeps no messages of an ended frame: the error quotes the last.
     last_message = draft.log(frame.id).messages[-1]
     text = tool_messages.failed_agent_text(frame, end, last_message)
     return CallRaised(call_id=call_id, code=end.code, content=text)
