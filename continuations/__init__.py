@@ -17,7 +17,22 @@ if TYPE_CHECKING:
     from continuations.authoring.approval import ApprovalPolicy
     from continuations.authoring.context import ToolContext
     from continuations.authoring.tool import Tool, tool
-    from continuations.core.decisions import Answer, Approve, Decision, Deny, Verdict
+    from continuations.authoring.tool_waits import (
+        ToolWait,
+        ask,
+        external,
+        sleep,
+        sleep_until,
+        wait_for,
+    )
+    from continuations.core.decisions import (
+        Answer,
+        Approve,
+        Decision,
+        Deny,
+        Fail,
+        Verdict,
+    )
     from continuations.core.run import Budget, Failure
     from continuations.core.usage import Usage
     from continuations.core.views import Call, Frame
@@ -64,11 +79,20 @@ _EXPORTS_BY_MODULE = {
     "continuations.authoring.approval": ["ApprovalPolicy"],
     "continuations.authoring.context": ["ToolContext"],
     "continuations.authoring.tool": ["Tool", "tool"],
+    "continuations.authoring.tool_waits": [
+        "ToolWait",
+        "ask",
+        "external",
+        "sleep",
+        "sleep_until",
+        "wait_for",
+    ],
     "continuations.core.decisions": [
         "Answer",
         "Approve",
         "Decision",
         "Deny",
+        "Fail",
         "Verdict",
     ],
     "continuations.core.run": ["Budget", "Failure"],
@@ -136,6 +160,7 @@ __all__ = [
     "Decision",
     "DecisionRefused",
     "Deny",
+    "Fail",
     "Failed",
     "Failure",
     "Finished",
@@ -163,6 +188,7 @@ __all__ = [
     "SweepResult",
     "Tool",
     "ToolContext",
+    "ToolWait",
     "TranscriptInvalid",
     "Usage",
     "Verdict",
@@ -171,12 +197,17 @@ __all__ = [
     "WaitNotFound",
     "WaitSummary",
     "__version__",
+    "ask",
+    "external",
     "open_store",
     "resume",
     "resume_async",
     "run",
     "run_async",
+    "sleep",
+    "sleep_until",
     "tool",
+    "wait_for",
 ]
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from continuations.authoring.approval import Condition, Duration
     from continuations.authoring.context import ToolContext
     from continuations.authoring.tool_protocol import AgentProtocol, OnTimeout
+    from continuations.authoring.tool_waits import ToolWait
 
 # It takes the application's object, `context=`.
 EnabledCondition: TypeAlias = "Callable[[Any], bool | Awaitable[bool]]"
@@ -123,6 +124,11 @@ class BaseTool(ABC):
         return self.verify is not None
 
     @property
+    def continues(self) -> bool:
+        """Whether an `on_answer` function gets the answers that the tool waits for."""
+        return False
+
+    @property
     def sub_agent(self) -> AgentProtocol | None:
         """The agent that a call starts; `None` for every tool but an agent's."""
         return None
@@ -186,8 +192,22 @@ class BaseTool(ABC):
         return await self.approval.needs_approval(self._values_by_name(arguments_json))
 
     @abstractmethod
-    async def invoke(self, arguments_json: str, ctx: ToolContext) -> str:
+    async def invoke(
+        self, arguments_json: str, ctx: ToolContext
+    ) -> str | ToolWait[Any]:
         """Execute the tool; see `ToolProtocol.invoke`."""
+
+    def check_answer(self, answer_json: str) -> None:
+        """Accept every answer; see `ToolProtocol.check_answer`."""
+        del answer_json
+
+    async def receive_answer(
+        self, arguments_json: str, answer_json: str, ctx: ToolContext
+    ) -> str:
+        """Raise `TypeError`: only `WaitingTool` has an `on_answer` function."""
+        del arguments_json, answer_json, ctx
+        msg = f"tool {self.name} has no on_answer function"
+        raise TypeError(msg)
 
     async def verify_call(
         self, arguments_json: str, ctx: ToolContext

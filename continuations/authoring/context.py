@@ -27,6 +27,9 @@ class ToolContext:
             runs again after a crash.
         deadline: The time at which the engine stops waiting for the tool (UTC). It
             follows from the tool's `timeout`. `None`: no limit.
+        wait_id: The id of the wait that the call opens if it returns `external(...)`.
+            Give it to the other system: `decide(wait_id, Answer(result))` ends the
+            wait, also before the tool has returned. It is the same in every attempt.
         context: The object that the application passed as `context=` to `start` or
             `resume`. It is never stored.
     """
@@ -37,4 +40,5 @@ class ToolContext:
     fence: int
     attempt: int
     deadline: datetime | None = None
+    wait_id: str = ""
     context: Any = field(default=None, repr=False)

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import inspect
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Concatenate, TypeAlias
+from typing import TYPE_CHECKING, Any, Concatenate, TypeAlias, cast
 
 from continuations.authoring import callables, strict_json
-from continuations.authoring.base_tool import BaseTool
 from continuations.authoring.call_gate import begin_call
 from continuations.authoring.errors import ArgumentsInvalid
 from continuations.authoring.jsonvalues import is_object
 from continuations.authoring.parameter_types import is_context_type, parameter_type
+from continuations.authoring.tool_waits import ToolWait
+from continuations.authoring.waiting_tool import WaitingTool
 from continuations.core import jsontext
 from continuations.errors import InvalidInput
 
@@ -37,7 +38,7 @@ _MAX_ERRORS = 10
 _MAX_ERROR_LENGTH = 300
 
 
-class SchemaTool(BaseTool):
+class SchemaTool(WaitingTool):
     """A tool with a JSON Schema that its author wrote; see `Tool.from_schema`.
 
     Attributes:
@@ -187,7 +188,9 @@ class SchemaTool(BaseTool):
             raise ArgumentsInvalid(msg)
         return strict_json.parse_arguments(arguments_json)
 
-    async def invoke(self, arguments_json: str, ctx: ToolContext) -> str:
+    async def invoke(
+        self, arguments_json: str, ctx: ToolContext
+    ) -> str | ToolWait[Any]:
         """Execute the callable; see `ToolProtocol.invoke`.
 
         A plain function runs in a thread of its own.
@@ -195,9 +198,14 @@ class SchemaTool(BaseTool):
         from continuations.authoring import tool_results  # noqa: PLC0415 - on first use
 
         contexts, values = self._function_arguments(self.function, arguments_json, ctx)
-        return tool_results.serialize_result(
-            await begin_call(self.function, values, **contexts)
-        )
+        result: object = await begin_call(self.function, values, **contexts)
+        if isinstance(result, ToolWait):
+            return cast("ToolWait[Any]", result)
+        return tool_results.serialize_result(result)
+
+    @property
+    def _argument_names(self) -> tuple[str, ...]:
+        return tuple(self._properties)
 
     async def _call_verify(
         self, verify: Callable[..., Any], arguments_json: str, ctx: ToolContext

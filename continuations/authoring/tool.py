@@ -9,16 +9,16 @@ from __future__ import annotations
 import inspect
 import sys
 from functools import cached_property, update_wrapper
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overload
 
 from continuations.authoring import callables, declaration_warnings
-from continuations.authoring.base_tool import BaseTool
 from continuations.authoring.call_gate import begin_call
+from continuations.authoring.tool_waits import ToolWait
+from continuations.authoring.waiting_tool import WaitingTool, enclosing_locals
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from types import FrameType
 
     from continuations.authoring.approval import ApprovalPolicy, Condition, Duration
     from continuations.authoring.base_tool import EnabledCondition
@@ -37,7 +37,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Tool(BaseTool, Generic[P, R]):
+class Tool(WaitingTool, Generic[P, R]):
     """A Python function that a model may call; `tool` makes one.
 
     Application code can still call a `Tool` like the function itself.
@@ -249,7 +249,9 @@ class Tool(BaseTool, Generic[P, R]):
             return values
         return self._signature.values_by_name(arguments_json)
 
-    async def invoke(self, arguments_json: str, ctx: ToolContext) -> str:
+    async def invoke(
+        self, arguments_json: str, ctx: ToolContext
+    ) -> str | ToolWait[Any]:
         """Execute the function; see `ToolProtocol.invoke`.
 
         A plain function runs in a thread of its own.
@@ -258,8 +260,16 @@ class Tool(BaseTool, Generic[P, R]):
         if getattr(self.function, "__annotations__", {}).get("return") not in _TEXT:
             # Before the call: an effect must not wait for an import to be recorded.
             _load_result_serializer()
-        result = await begin_call(self.function, **arguments)
-        return result if type(result) is str else _load_result_serializer()(result)
+        result: object = await begin_call(self.function, **arguments)
+        if type(result) is str:
+            return result
+        if isinstance(result, ToolWait):
+            return cast("ToolWait[Any]", result)
+        return _load_result_serializer()(result)
+
+    @property
+    def _argument_names(self) -> tuple[str, ...] | None:
+        return callables.parameter_names(self.function)
 
     async def _call_verify(
         self, verify: Callable[..., Any], arguments_json: str, ctx: ToolContext
@@ -357,22 +367,10 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """
     frame = inspect.currentframe()
     if function is not None:
-        return Tool(function, **options, scope=_enclosing_locals(function, frame))
+        return Tool(function, **options, scope=enclosing_locals(function, frame))
 
     def wrap(function: Callable[P, R]) -> Tool[P, R]:
-        scope = _enclosing_locals(function, inspect.currentframe())
+        scope = enclosing_locals(function, inspect.currentframe())
         return Tool(function, **options, scope=scope)
 
     return wrap
-
-
-def _enclosing_locals(
-    function: object, frame: FrameType | None
-) -> Mapping[str, Any] | None:
-    """Return the local names that the annotations of a nested function may use."""
-    # `from __future__ import annotations` leaves only the text of an annotation, and
-    # a function's locals cannot be read after it returned. Most tools are not nested:
-    # for them no frame is kept alive.
-    nested = "<locals>" in getattr(function, "__qualname__", "")
-    caller = None if frame is None else frame.f_back
-    return caller.f_locals if nested and caller is not None else None

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from continuations.authoring.approval import ApprovalPolicy
     from continuations.authoring.context import ToolContext
+    from continuations.authoring.tool_waits import ToolWait
     from continuations.core.decisions import Answer, Approve, Deny
     from continuations.core.model_protocol import Model, OutputSchema
 
@@ -182,7 +183,46 @@ class ToolProtocol(Protocol):
         """
         ...
 
-    async def invoke(self, arguments_json: str, ctx: ToolContext) -> str:
+    @property
+    def continues(self) -> bool:
+        """Whether an `on_answer` function gets the answers that the tool waits for."""
+        ...
+
+    def check_answer(self, answer_json: str) -> None:
+        """Check an answer with the type that the `on_answer` function declares.
+
+        Args:
+            answer_json: The value of the answer.
+
+        Raises:
+            ArgumentsInvalid: The answer does not fit.
+        """
+        ...
+
+    async def receive_answer(
+        self, arguments_json: str, answer_json: str, ctx: ToolContext
+    ) -> str:
+        """Call the `on_answer` function. An exception of its code propagates.
+
+        Args:
+            arguments_json: The effective arguments of the call.
+            answer_json: The value of the answer.
+            ctx: The context of the call.
+
+        Returns:
+            The result as the text that the model reads.
+
+        Raises:
+            ArgumentsInvalid: The arguments or the answer do not fit in this process.
+                The function did not run.
+            ResultNotSerializable: The function ran and returned a value without a JSON
+                form, or a wait.
+        """
+        ...
+
+    async def invoke(
+        self, arguments_json: str, ctx: ToolContext
+    ) -> str | ToolWait[Any]:
         """Execute the tool. An exception of the tool's code propagates.
 
         Args:
@@ -190,7 +230,7 @@ class ToolProtocol(Protocol):
             ctx: The context of the call.
 
         Returns:
-            The result as the text that the model reads.
+            The result as the text that the model reads, or a wait.
 
         Raises:
             ArgumentsInvalid: In this process, the arguments do not fit the schema, or

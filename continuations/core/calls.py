@@ -55,6 +55,16 @@ class Unknown:
 
 
 @dataclass(frozen=True, slots=True)
+class Parked:
+    """The tool ran and returned a wait. Only its decision leads out of this state.
+
+    No approval runs the tool again. `wait_id` names the wait that the tool opened.
+    """
+
+    wait_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class Returned:
     """The call ended with a result; the model reads `content`."""
 
@@ -80,11 +90,13 @@ class Refused:
     content: str
 
 
-OpenState: TypeAlias = Proposed | Waiting | Ready | Started | Nested | Unknown
+OpenState: TypeAlias = Proposed | Waiting | Ready | Started | Nested | Unknown | Parked
 ClosedState: TypeAlias = Returned | Errored | Refused
 CallState: TypeAlias = OpenState | ClosedState
 
 CLOSED_STATES = (Returned, Errored, Refused)
+# The states of a call with an open wait.
+WAITING_STATES = (Waiting, Unknown, Parked)
 
 STATE_TYPES: dict[str, type[CallState]] = {
     "proposed": Proposed,
@@ -93,6 +105,7 @@ STATE_TYPES: dict[str, type[CallState]] = {
     "started": Started,
     "nested": Nested,
     "unknown": Unknown,
+    "parked": Parked,
     "returned": Returned,
     "errored": Errored,
     "refused": Refused,
@@ -104,7 +117,7 @@ STATE_NAMES: dict[type[CallState], str] = {
 
 def open_wait_id(state: CallState) -> str | None:
     """Return the id of the open wait that a call in this state has, or `None`."""
-    return state.wait_id if isinstance(state, Waiting | Unknown) else None
+    return state.wait_id if isinstance(state, WAITING_STATES) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +150,9 @@ class CallRow:
         approved_until: Time after which the approval no longer lets the call begin.
         repeatable: Whether the call may run again after a crash.
         verifiable: Whether the tool has a `verify` function.
-        attempts: How often the call was started.
+        attempts: How often the call was started, at its present stage.
+        stage: 0 for the tool's function, 1 for its `on_answer` function.
+        answer: Value that the `on_answer` function gets, as JSON text.
     """
 
     id: str
@@ -154,3 +169,5 @@ class CallRow:
     repeatable: bool = False
     verifiable: bool = False
     attempts: int = 0
+    stage: int = 0
+    answer: str | None = None

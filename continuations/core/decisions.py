@@ -49,15 +49,18 @@ class Deny:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Give the result of a call; the tool does not run.
+    """Give the value that a wait waits for.
 
-    For a wait of kind `approval`, the value takes the place of the tool's result, and
-    the model reads that a person answered. For a wait of kind `unknown`, `Answer`
-    says that the call did happen and returned `value`.
+    | kind of the wait | the value |
+    |---|---|
+    | `question` | the answer, checked against the schema of the question |
+    | `event`, `external` | the data of the event, or the result of the job |
+    | `approval` | the result of the call: the tool does not run |
+    | `unknown` | the result of the call, which did happen |
 
     Attributes:
-        value: Result of the call: any JSON value, also `None` and `""`. The model
-            reads a string as it is and every other value as JSON text.
+        value: Any JSON value, also `None` and `""`. The model reads a string as it
+            is and every other value as JSON text.
         by: Person or program that decides, as your application names it. It is
             recorded and not checked.
         reason: Reason, for the record.
@@ -68,35 +71,53 @@ class Answer:
     reason: str | None = None
 
 
-Verdict: TypeAlias = Approve | Deny | Answer
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """Say that an awaited event does not come, or that an external job failed.
 
-VerdictKind = Literal["approve", "deny", "answer"]
+    Attributes:
+        error: What failed. The model reads it.
+        by: Person or program that decides, as your application names it. It is
+            recorded and not checked.
+        reason: Reason, for the record.
+    """
+
+    error: str
+    by: str | None = None
+    reason: str | None = None
+
+
+Verdict: TypeAlias = Approve | Deny | Answer | Fail
+
+VerdictKind = Literal["approve", "deny", "answer", "fail"]
 # Looked up by the exact type: an object that only resembles a verdict is not one.
 VERDICT_KINDS: dict[type[object], VerdictKind] = {
     Approve: "approve",
     Deny: "deny",
     Answer: "answer",
+    Fail: "fail",
 }
-DecisionKind = Literal["approve", "deny", "answer", "expire", "cancel"]
+DecisionKind = Literal["approve", "deny", "answer", "fail", "expire", "cancel"]
 DECISION_KINDS: frozenset[str] = frozenset(get_args(DecisionKind))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """The one recorded decision that ended a wait; erasing the run deletes it.
+    """The one recorded decision that ended a wait.
 
     Attributes:
         id: Unique id of the record.
         wait_id: Wait that the decision ended.
-        kind: `approve`, `deny` or `answer` for a verdict, `expire` for a deadline that
-            passed, `cancel` for a cancelled run.
+        kind: `approve`, `deny`, `answer` or `fail` for a verdict, `expire` for a
+            deadline that passed, `cancel` for a cancelled run.
         at: When the decision was recorded.
         digest: Digest of the decided wait. It is compared again immediately before the
             call runs.
         by: Person or program that decided, if the verdict named one.
         reason: Reason, if the verdict gave one.
         arguments: Edited arguments as JSON text, or `None` for no edit.
-        value: Value of an `Answer` as JSON text, or `None` for other kinds.
+        value: Value of an `Answer`, or error of a `Fail`, as JSON text. `None` for
+            other kinds.
         marker: Key of the marker object that was created for the decision, so that a
             sweep resumes the run.
     """

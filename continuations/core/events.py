@@ -143,6 +143,25 @@ class CallRaised:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class CallParked:
+    """The tool ran, and returned a wait instead of a result."""
+
+    call_id: str
+    wait: Wait
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class AnswerReceived:
+    """The wait of a parked call has its value, for the tool's `on_answer` function.
+
+    `answer` is the value as JSON text.
+    """
+
+    call_id: str
+    answer: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class OutcomeUnknown:
     """The call began and did not end, and it is not repeated without a decision.
 
@@ -208,9 +227,10 @@ class Answered:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Reopened:
-    """The decision does not let the call begin, so a new wait is opened.
+    """The decision does not let the call go on, so a new wait is opened.
 
-    Causes are a refused edit, an approval that is too old, and a tool that changed.
+    Causes are a refused edit, an approval that is too old, a tool that changed, and an
+    answer that the tool rejects.
     """
 
     call_id: str
@@ -233,6 +253,8 @@ CallEvent: TypeAlias = (
     | SubAgentStarted
     | CallReturned
     | CallRaised
+    | CallParked
+    | AnswerReceived
     | OutcomeUnknown
     | RepeatAllowed
     | Unverified

@@ -103,7 +103,8 @@ def _call_violations(state: RunState, call: CallRow) -> Iterator[str]:
         child = state.frames.get(call.state.frame_id)
         if child is None or child.parent_call_id != call.id:
             yield f"call {call.id} refers to a frame that is not its own"
-    if isinstance(call.state, Waiting) and (call.attempts or call.approved_digest):
+    began = call.attempts or call.stage
+    if isinstance(call.state, Waiting) and (began or call.approved_digest):
         yield f"call {call.id} waits for an approval, but it began or is approved"
     wait_id = open_wait_id(call.state)
     if wait_id is not None and (

@@ -17,22 +17,24 @@ from continuations.core.calls import (
     CallRow,
     Errored,
     Nested,
+    Parked,
     Proposed,
     Ready,
     Returned,
     Started,
     Unknown,
-    Waiting,
     open_wait_id,
 )
 from continuations.core.draft import Draft
 from continuations.core.events import (
     Answered,
+    AnswerReceived,
     ApprovalRequested,
     Approved,
     CallAccepted,
     CallCancelled,
     CallInvalid,
+    CallParked,
     CallRaised,
     CallReturned,
     CallStarted,
@@ -264,13 +266,16 @@ def _apply_call_event(draft: Draft, event: CallEvent) -> None:
     row = _with_event_data(row, event)
     if old_wait_id is not None and old_wait_id != open_wait_id(state):
         draft.drop_wait(old_wait_id)
-    if isinstance(event, ApprovalRequested | OutcomeUnknown | Reopened):
+    if isinstance(event, _OPENING_EVENTS):
         draft.put_wait(event.wait)
     draft.put_call(replace(row, state=state))
     if isinstance(state, CLOSED_STATES):
         end = _close_turn(draft, row.frame_id)
         if end is not None:
             _end_frame(draft, *end)
+
+
+_OPENING_EVENTS = (ApprovalRequested, OutcomeUnknown, Reopened, CallParked)
 
 
 def _check_attempts(row: CallRow, event: CallEvent) -> None:
@@ -280,9 +285,11 @@ def _check_attempts(row: CallRow, event: CallEvent) -> None:
     """
     match row.state, event:
         case Ready(), ApprovalRequested() | Reopened():
-            begun_before = row.attempts > 0
+            begun_before = row.attempts + row.stage > 0
         case Started(), Reopened():
-            begun_before = row.attempts > 1
+            begun_before = row.attempts + row.stage > 1
+        case Started(), CallParked():
+            begun_before = row.stage > 0
         case _:
             return
     if begun_before:
@@ -302,9 +309,11 @@ def _build_call_state(  # noqa: PLR0911 - one return for each kind of state
     draft: Draft, row: CallRow, event: CallEvent, state_type: type[CallState]
 ) -> CallState:
     match event:
-        case ApprovalRequested() | Reopened() | OutcomeUnknown():
-            unknown = state_type is Unknown
-            return Unknown(event.wait.id) if unknown else Waiting(event.wait.id)
+        case ApprovalRequested() | Reopened() | OutcomeUnknown() | CallParked():
+            if state_type is Unknown:
+                return Unknown(event.wait.id)
+            parked = state_type is Parked
+            return Parked(event.wait.id) if parked else Waiting(event.wait.id)
         case SubAgentStarted():
             return Nested(_open_frame(draft, row, event))
         case CallReturned() | Answered():
@@ -364,7 +373,17 @@ def _with_event_data(  # noqa: PLR0911 - one return for each kind of event
             )
         case CallStarted() | SubAgentStarted():
             return replace(row, attempts=row.attempts + 1)
-        case Reopened() if not isinstance(row.state, Unknown):
+        case AnswerReceived():
+            # The approval, if any, was for the first stage, which has run.
+            return replace(
+                row,
+                stage=row.stage + 1,
+                answer=event.answer,
+                attempts=0,
+                approved_digest=None,
+                approved_until=None,
+            )
+        case Reopened() if not isinstance(row.state, Unknown | Parked):
             # If the start of the call was recorded, its tool did not run.
             return replace(row, attempts=0, approved_digest=None, approved_until=None)
         case OutcomeUnknown() | RepeatAllowed():

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from continuations.core.calls import Proposed, Ready, Started, Unknown
 from continuations.core.run import ENDED_STATUSES
+from continuations.core.waits import external_wait_ulid
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -104,3 +105,15 @@ def frame_path(state: RunState, frame_id: str) -> tuple[str, ...]:
         frame = state.frames[call.frame_id]
     names.append(frame.agent)
     return tuple(reversed(names))
+
+
+def early_wait_ulids(state: RunState) -> Mapping[str, CallRow]:
+    """Return the started calls by the ULID of the wait that each may open.
+
+    Another system can answer such a wait before the tool has returned.
+    """
+    return {
+        external_wait_ulid(state.run, call): call
+        for call in state.calls.values()
+        if isinstance(call.state, Started) and not call.stage
+    }

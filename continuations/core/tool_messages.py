@@ -13,6 +13,7 @@ from continuations.core.calls import (
     CallRow,
     Errored,
     Nested,
+    Parked,
     Refused,
     Returned,
     Started,
@@ -102,13 +103,13 @@ def tool_message_text(row: CallRow) -> str:
     """Return the content of the tool message of a closed call."""
     assert isinstance(row.state, CLOSED_STATES)  # noqa: S101 - for the type checkers
     content = row.state.content
-    if isinstance(row.state, Returned) and not row.attempts:
+    if isinstance(row.state, Returned) and not (row.attempts or row.stage):
         # Only an answer to an approval ends a call that was never started.
         return (
             "ANSWERED: a person answered this call instead of the tool. It was not "
             f"executed. The answer:\n{content}"
         )
-    ran = row.attempts > 0 and not isinstance(row.state, Refused)
+    ran = row.attempts + row.stage > 0 and not isinstance(row.state, Refused)
     if (
         row.original_arguments is None
         or not ran
@@ -127,6 +128,8 @@ def _error_code(row: CallRow) -> str | None:
 
 def refused_state(row: CallRow, decision: Decision) -> Refused:
     """Return the state of a call that was denied or that expired."""
+    if isinstance(row.state, Parked):
+        return _refused_wait(decision)
     if decision.kind == "expire":
         content = "EXPIRED: this call was not approved in time. It was not executed."
         return Refused("expired", content)
@@ -143,10 +146,26 @@ def refused_state(row: CallRow, decision: Decision) -> Refused:
     return Refused("denied", content)
 
 
+def _refused_wait(decision: Decision) -> Refused:
+    """Return the state of a call whose tool ran and waited in vain."""
+    if decision.kind == "expire":
+        content = "EXPIRED: the tool waited, and its deadline passed without an answer."
+        code = "expired"
+    else:
+        content = "DENIED: the tool asked a person, who declined to answer."
+        code = "denied"
+    content += " Effects of the tool remain."
+    if decision.reason:
+        content += f" Reason: {decision.reason}"
+    return Refused(code, content)
+
+
 def cancelled_state(row: CallRow, reason: str) -> Refused:
     """Return the state of a call that was open when its run ended."""
     if isinstance(row.state, Nested):
         content = f"CANCELLED while it ran; effects of its tools remain. {reason}"
+    elif isinstance(row.state, Parked) or row.stage:
+        content = f"CANCELLED while it waited; effects of the tool remain. {reason}"
     elif isinstance(row.state, Started | Unknown):
         content = f"CANCELLED while it ran; its outcome is not known. {reason}"
     else:

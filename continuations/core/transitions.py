@@ -13,6 +13,7 @@ from continuations.core.calls import (
     STATE_NAMES,
     Errored,
     Nested,
+    Parked,
     Proposed,
     Ready,
     Refused,
@@ -23,11 +24,13 @@ from continuations.core.calls import (
 )
 from continuations.core.events import (
     Answered,
+    AnswerReceived,
     ApprovalRequested,
     Approved,
     CallAccepted,
     CallCancelled,
     CallInvalid,
+    CallParked,
     CallRaised,
     CallReturned,
     CallStarted,
@@ -70,6 +73,14 @@ TRANSITIONS: dict[tuple[type[CallState], type[CallEvent]], type[CallState]] = {
     (Started, Reopened): Waiting,
     (Nested, CallReturned): Returned,
     (Nested, CallRaised): Errored,
+    # The tool waits. No approval leads out of this state.
+    (Started, CallParked): Parked,
+    (Parked, Answered): Returned,
+    (Parked, AnswerReceived): Ready,
+    (Parked, CallRaised): Errored,
+    (Parked, Denied): Refused,
+    (Parked, Expired): Refused,
+    (Parked, Reopened): Parked,
     # The worker died during the call, or stopped before the call began.
     (Started, RepeatAllowed): Ready,
     (Started, OutcomeUnknown): Unknown,
@@ -86,6 +97,7 @@ TRANSITIONS: dict[tuple[type[CallState], type[CallEvent]], type[CallState]] = {
     (Started, CallCancelled): Refused,
     (Nested, CallCancelled): Refused,
     (Unknown, CallCancelled): Refused,
+    (Parked, CallCancelled): Refused,
 }
 
 

@@ -7,15 +7,20 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from continuations.core import jsontext
-from continuations.core.ulid import milliseconds_of
+from continuations.core.decisions import Answer, Fail
+from continuations.core.ulid import RANDOM_BYTES, encode_ulid, milliseconds_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from continuations.core.decisions import VerdictKind
+    from continuations.core.calls import CallRow
+    from continuations.core.decisions import Deny, VerdictKind
+    from continuations.core.run import RunRow
 
-WaitKind = Literal["approval", "unknown"]
+WaitKind = Literal["approval", "unknown", "question", "event", "timer", "external"]
 WAIT_KINDS: frozenset[str] = frozenset(get_args(WaitKind))
+# How the ids of waits begin whose answer may come before they are opened.
+EXTERNAL_PREFIX = "external-"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -40,6 +45,12 @@ class WaitRules:
     Attributes:
         call_state: Name of the state that the waiting call has (`calls.STATE_TYPES`).
         verdicts: Verdicts that end the wait, in the order in which they are offered.
+        ended_by: Who or what ends the wait, for an error about a wrong verdict.
+        asks_person: Whether a person is asked. `waiting()` lists these waits.
+        has_object: Whether the wait has an object of its own in the store. A wait that
+            only the clock ends is a row of its run and a marker.
+        on_deadline: What the deadline does if the tool does not say it; `None`: the
+            call ends as expired.
         may_have_run: Whether the call may have run before the wait was opened. Then
             `Approve` repeats the call.
         allows_edits: Whether `Approve` may replace the arguments.
@@ -54,9 +65,13 @@ class WaitRules:
 
     call_state: str
     verdicts: Mapping[VerdictKind, VerdictWords]
-    may_have_run: bool
-    allows_edits: bool
-    follows_policy: bool
+    ended_by: str = "a decision"
+    asks_person: bool = True
+    has_object: bool = True
+    on_deadline: Answer | Fail | None = None
+    may_have_run: bool = False
+    allows_edits: bool = False
+    follows_policy: bool = False
     title: str
     question: str
     explanation: str
@@ -77,7 +92,6 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
                 "The call does not run. The agent gets your text as its result:",
             ),
         },
-        may_have_run=False,
         allows_edits=True,
         follows_policy=True,
         title="This call waits for your decision",
@@ -102,15 +116,70 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
                 "shown.",
             ),
         },
+        # An edit is refused: the call may have run with the arguments of the wait.
         may_have_run=True,
-        # The call may have run with these arguments: others would be another call.
-        allows_edits=False,
-        follows_policy=False,
         title="Did this call take effect?",
         question="Did {tool} take effect?",
         explanation="A tool call was started, and its outcome is unknown. Before you "
         "decide, check whether it took effect.",
         awaited="a decision about its unknown outcome",
+    ),
+    "question": WaitRules(
+        call_state="parked",
+        verdicts={
+            "answer": VerdictWords("Answer", "The tool gets your answer:"),
+            "deny": VerdictWords(
+                "Decline", "The question stays unanswered. The agent gets your reason."
+            ),
+        },
+        title="An agent asks a question",
+        question="Answer a question of {tool}",
+        explanation="A tool asks a person and waits for the answer.",
+        awaited="an answer",
+    ),
+    "event": WaitRules(
+        call_state="parked",
+        verdicts={
+            "answer": VerdictWords("Give the data", "The tool gets your data:"),
+            "fail": VerdictWords(
+                "Fail", "The event does not come. The agent gets your error."
+            ),
+        },
+        ended_by="an event, or its data as an Answer",
+        asks_person=False,
+        on_deadline=Fail("the event did not come in time."),
+        title="This call waits for an event",
+        question="{tool} waits for an event",
+        explanation="A tool waits for an event from another system.",
+        awaited="an event",
+    ),
+    "timer": WaitRules(
+        call_state="parked",
+        verdicts={},
+        ended_by="the clock",
+        asks_person=False,
+        has_object=False,
+        on_deadline=Answer("The time has come."),
+        title="This call waits for a time",
+        question="{tool} waits for a time",
+        explanation="A tool waits until a time.",
+        awaited="a time",
+    ),
+    "external": WaitRules(
+        call_state="parked",
+        verdicts={
+            "answer": VerdictWords(
+                "Give the result", "The job succeeded with this result:"
+            ),
+            "fail": VerdictWords("Fail", "The job failed. The agent gets your error."),
+        },
+        ended_by="the callback of the other system, or its result as an Answer",
+        asks_person=False,
+        on_deadline=Fail("the other system did not report a result in time."),
+        title="This call waits for another system",
+        question="{tool} waits for another system",
+        explanation="A job of another system is in progress.",
+        awaited="the result of another system",
     ),
 }
 
@@ -123,8 +192,14 @@ class Wait:
         id: Id of the wait, unique in the store and never used again.
         run_id: Run that waits.
         call_id: Call that is suspended.
-        kind: `approval` (a person approves or denies the call before it runs) or
-            `unknown` (the worker died during the call; it may have happened).
+        kind: What the call waits for.
+
+            - `approval`: a person approves or denies the call before it runs
+            - `unknown`: the worker died during the call; it may have happened
+            - `question`: a person answers a question of the tool
+            - `event`: an event of another system
+            - `timer`: a time, which is the deadline
+            - `external`: a job of another system
         path: Names from the root agent down to the tool.
         tool: Name of the tool.
         arguments_json: Effective arguments as canonical JSON: validated and with
@@ -142,6 +217,15 @@ class Wait:
         note: Reason why the wait was opened, where the kind does not say it all.
         approve_after: Time before which `Approve` is refused, because the call may
             still be running, or `None` for no such time.
+        question: Text that the tool shows to whoever ends the wait: a question, or the
+            name of a job.
+        answer_schema_json: JSON Schema of the value of an `Answer`, as JSON text, or
+            `None` if the value is the text of a result.
+        event: Name of the event that the call waits for.
+        event_key: Key of the event, or `None`.
+        stage: 0 for a wait that the tool opened.
+        on_deadline_json: What the deadline does, as JSON text; see `on_deadline`.
+        continues: Whether a function of the tool gets the answer (`on_answer`).
     """
 
     id: str
@@ -161,6 +245,13 @@ class Wait:
     expiry_stops: bool = False
     note: str | None = None
     approve_after: datetime | None = None
+    question: str | None = None
+    answer_schema_json: str | None = None
+    event: str | None = None
+    event_key: str | None = None
+    stage: int = 0
+    on_deadline_json: str | None = None
+    continues: bool = False
 
     def sort_key(self) -> tuple[datetime, int]:
         """Return the key that sorts waits by creation, then by call.
@@ -187,6 +278,21 @@ class Wait:
         schema: dict[str, Any] = jsontext.parse(self.schema_json)
         return schema
 
+    @property
+    def answer_schema(self) -> dict[str, Any] | None:
+        """The JSON Schema of the value of an `Answer`, as a new dict, or `None`."""
+        if self.answer_schema_json is None:
+            return None
+        schema: dict[str, Any] = jsontext.parse(self.answer_schema_json)
+        return schema
+
+    @property
+    def on_deadline(self) -> Answer | Deny | Fail | None:
+        """What the deadline does; `None` for the rule of the kind and the policy."""
+        from continuations.core import deadline_actions  # noqa: PLC0415 - rarely needed
+
+        return deadline_actions.parse(self.on_deadline_json)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitSummary:
@@ -208,7 +314,7 @@ class WaitSummary:
 
     @property
     def kind(self) -> str:
-        """`approval` or `unknown`."""
+        """The kind of the wait, a key of `WAIT_RULES`."""
         return self.id.partition("-")[0]
 
     @property
@@ -227,3 +333,53 @@ def call_digest(
     decision fits no other run, not even a run with the same id in another store.
     """
     return jsontext.digest(run_nonce, frame_id, call_id, arguments, contract_digest)
+
+
+def parked_digest(wait: Wait, *, run_nonce: str, frame_id: str, contract: str) -> str:
+    """Return the digest of a wait that a tool opened.
+
+    It covers everything that the decider sees and everything that the decision does.
+    """
+    return jsontext.digest(
+        run_nonce,
+        frame_id,
+        wait.call_id,
+        wait.arguments_json,
+        contract,
+        wait.kind,
+        str(wait.stage),
+        jsontext.canonical(
+            [
+                wait.question,
+                wait.answer_schema_json,
+                wait.event,
+                wait.event_key,
+                wait.on_deadline_json,
+                wait.continues,
+            ]
+        ),
+    )
+
+
+def external_wait_ulid(run: RunRow, call: CallRow) -> str:
+    """Return the ULID of the wait that a call opens for a job of another system.
+
+    It is known before the tool runs, the same in each repeat of the tool, and cannot
+    be guessed, because the run's nonce is random. Its time is that of the run's start.
+    """
+    text = jsontext.digest(run.run_nonce, call.id, str(call.stage), "external")
+    milliseconds = (run.created_at - _EPOCH) // timedelta(milliseconds=1)
+    return encode_ulid(milliseconds, bytes.fromhex(text[: 2 * RANDOM_BYTES]))
+
+
+def early_answer_digest(run: RunRow, call: CallRow) -> str:
+    """Return the digest of an answer that comes before the tool's wait is stored."""
+    return jsontext.digest(
+        run.run_nonce,
+        call.frame_id,
+        call.id,
+        call.arguments or "{}",
+        call.contract_digest or "",
+        "external",
+        str(call.stage),
+    )

@@ -71,7 +71,8 @@ class Admission:
             )
             return None if note is None else self.ask_again(state, call, note)
         tool = self.stack_binding.unchanged_tool(state, call)
-        if tool.approval is None or call.id in self.examined_ids:
+        # The function that gets an answer belongs to a call that was admitted before.
+        if tool.approval is None or call.stage or call.id in self.examined_ids:
             return None
         if not await tool.needs_approval(call.arguments or "{}"):
             return None
@@ -138,7 +139,7 @@ class Admission:
                 call_id=call.id, wait=self._new_wait(state, call, note, unknown=True)
             )
         recorded = 1 if isinstance(call.state, Started) else 0
-        if call.attempts > recorded:
+        if call.attempts + call.stage > recorded:
             new = self._new_wait(state, call, note + _BEGAN_NOTE, unknown=True)
             return OutcomeUnknown(call_id=call.id, wait=new)
         tool = self.stack_binding.tool(state, call)

@@ -6,17 +6,19 @@ resumed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from continuations.authoring.errors import ArgumentsInvalid
 from continuations.core import jsontext
-from continuations.core.calls import Proposed, Ready, Started
+from continuations.core.calls import Parked, Proposed, Ready, Started
 from continuations.core.events import (
     Answered,
     Approved,
     CallInvalid,
+    CallParked,
     Denied,
     Expired,
     FrameAbandoned,
@@ -26,13 +28,15 @@ from continuations.core.events import (
 )
 from continuations.core.reducer import advance
 from continuations.core.run import Failure
-from continuations.core.waits import Wait
+from continuations.core.waits import Wait, external_wait_ulid
 from continuations.engine.admission import Admission, examined_under
 from continuations.engine.call_waits import (
     approval_digest,
     approved_contract_digest,
     new_wait,
 )
+from continuations.engine.parked_calls import ParkedCalls
+from continuations.ledger import early_answers, layout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -45,6 +49,9 @@ if TYPE_CHECKING:
     from continuations.core.state import RunState
     from continuations.engine.ports import Ports
     from continuations.engine.stack_binding import StackBinding
+
+
+_NO_DECISIONS: Mapping[str, Decision] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +85,9 @@ class ArrivalReducer:
         self, state: RunState, wait: Wait, decision: Decision
     ) -> Iterable[CallEvent]:
         call = state.calls[wait.call_id]
+        if isinstance(call.state, Parked):
+            parked = ParkedCalls(self.stack_binding, self.ports)
+            return (parked.event(state, call, wait, decision),)
         match decision.kind:
             case "approve":
                 return self._approval_events(state, call, wait, decision)
@@ -160,8 +170,12 @@ class ArrivalReducer:
         note = self.stack_binding.missing_tool_note(state, call)
         return Admission(self.stack_binding, self.ports).ask_again(state, call, note)
 
-    def with_interrupted_calls(self, state: RunState) -> RunState:
+    def with_interrupted_calls(
+        self, state: RunState, decisions: Mapping[str, Decision] = _NO_DECISIONS
+    ) -> RunState:
         """Return the run without started calls: a worker died while they ran.
+
+        A call whose job was answered already has run: it is parked and not repeated.
 
         Repeatable calls become ready again. The outcome of the others is unknown, and a
         wait is opened for each. Raises `AgentChanged` if a repeatable call was not
@@ -169,6 +183,10 @@ class ArrivalReducer:
         """
         for call in list(state.calls.values()):
             if not isinstance(call.state, Started):
+                continue
+            early = self._event_of_early_answer(state, call, decisions)
+            if early is not None:
+                state = advance(state, early)
                 continue
             agent = self.stack_binding.find_agent(state, call.frame_id)
             if call.repeatable and agent is not None:
@@ -188,6 +206,20 @@ class ArrivalReducer:
             )
             state = advance(state, OutcomeUnknown(call_id=call.id, wait=wait))
         return state
+
+    def _event_of_early_answer(
+        self, state: RunState, call: CallRow, decisions: Mapping[str, Decision]
+    ) -> CallParked | None:
+        if call.stage or not decisions:
+            return None
+        ulid = external_wait_ulid(state.run, call)
+        wait_id = layout.build_wait_id("external", ulid, state.run.id)
+        if wait_id not in decisions:
+            return None
+        tool = self.stack_binding.tool(state, call)
+        wait = early_answers.early_wait(state, call, wait_id)
+        wait = replace(wait, continues=tool is not None and tool.continues)
+        return CallParked(call_id=call.id, wait=wait)
 
 
 _NOT_AGAIN_NOTE = " So the call cannot be repeated as it was. Deny it, or answer it."

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from continuations.core.state import frame_path
-from continuations.core.waits import WAIT_RULES, Wait, call_digest
+from continuations.core.waits import (
+    WAIT_RULES,
+    Wait,
+    call_digest,
+    external_wait_ulid,
+    parked_digest,
+)
 from continuations.ledger import layout
+from continuations.wire.fields import whole_milliseconds
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from continuations.authoring.tool_protocol import ToolProtocol
+    from continuations.authoring.tool_waits import ToolWait
     from continuations.core.calls import CallRow
     from continuations.core.state import RunState
     from continuations.core.waits import WaitKind
@@ -23,6 +31,8 @@ def approval_digest(
     state: RunState, call: CallRow, arguments: str, contract_digest: str
 ) -> str:
     """Return the digest that an approval of a call with some arguments is bound to."""
+    if call.stage:
+        contract_digest = f"{contract_digest} {call.stage}"
     return call_digest(
         run_nonce=state.run.run_nonce,
         frame_id=call.frame_id,
@@ -93,7 +103,65 @@ def new_wait(
         denial_stops=policy is not None and policy.on_denied == "stop",
         expiry_stops=policy is not None and policy.on_expired == "stop",
         note=note,
+        stage=call.stage,
     )
+
+
+def parked_wait(
+    state: RunState,
+    call: CallRow,
+    tool: ToolProtocol,
+    asked: ToolWait[Any],
+    *,
+    now: datetime,
+    ulid: str,
+) -> Wait:
+    """Return the wait that a tool opened.
+
+    `ulid` is a new ULID; a job of another system has its own, which the tool knew.
+    Raises `InvalidInput` if the tool asked for an answer or action that is invalid.
+    """
+    from continuations.authoring import answer_types  # noqa: PLC0415 - few tools wait
+
+    if asked.kind == "external":
+        ulid = external_wait_ulid(state.run, call)
+    deadline = asked.until
+    if asked.within is not None:
+        deadline = now + asked.within
+    wait = Wait(
+        id=layout.build_wait_id(asked.kind, ulid, state.run.id),
+        run_id=state.run.id,
+        call_id=call.id,
+        kind=asked.kind,
+        path=(*frame_path(state, call.frame_id), call.tool),
+        tool=call.tool,
+        arguments_json=call.arguments or "{}",
+        schema_json=tool.schema_json,
+        digest="",
+        created_at=now,
+        deadline=deadline and whole_milliseconds(deadline),
+        question=asked.question,
+        answer_schema_json=answer_types.schema_json_of(asked.answer_type),
+        event=asked.event,
+        event_key=asked.key,
+        stage=call.stage,
+        on_deadline_json=answer_types.action_json_of(
+            asked.on_deadline, asked.answer_type
+        ),
+        continues=tool.continues,
+    )
+    return with_parked_digest(state, call, wait)
+
+
+def with_parked_digest(state: RunState, call: CallRow, wait: Wait) -> Wait:
+    """Return a wait that a tool opened, with the digest over all of it."""
+    digest = parked_digest(
+        wait,
+        run_nonce=state.run.run_nonce,
+        frame_id=call.frame_id,
+        contract=call.contract_digest or "",
+    )
+    return replace(wait, digest=digest)
 
 
 def renewed_wait(wait: Wait, now: datetime, ulid: str, note: str) -> Wait:

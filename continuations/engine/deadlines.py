@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from continuations.core.decisions import Decision
 from continuations.ledger import layout, markers
 from continuations.ledger.decisions import close_wait
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from continuations.core.decisions import Decision
     from continuations.core.state import RunState
     from continuations.core.waits import Wait
     from continuations.engine.ports import Ports
@@ -40,14 +40,36 @@ async def expire_waits(
 ) -> dict[str, Decision]:
     """Record the expiry of the open waits whose deadline has passed.
 
-    Returns the recorded decisions by wait id. A person's decision that was recorded
-    first is returned instead of the expiry.
+    Returns the decisions by wait id. A person's decision that was recorded first is
+    returned instead of the expiry. A wait that only the clock ends has no record.
     """
     now = ports.clock.now()
-    late = [wait for wait in state.waits.values() if is_past_deadline(wait, now)]
+    expiries = expiries_of(state, ports)
     return {
-        wait.id: await close_wait(
-            objects, wait, "expire", now=now, decision_id=ports.ids.new_ulid(now)
+        wait_id: await close_wait(
+            objects,
+            state.waits[wait_id],
+            "expire",
+            now=now,
+            decision_id=expiry.id,
         )
-        for wait in late
+        if state.waits[wait_id].rules.has_object
+        else expiry
+        for wait_id, expiry in expiries.items()
+    }
+
+
+def expiries_of(state: RunState, ports: Ports) -> dict[str, Decision]:
+    """Return the expiry of each open wait whose deadline has passed, by wait id."""
+    now = ports.clock.now()
+    return {
+        wait.id: Decision(
+            id=ports.ids.new_ulid(now),
+            wait_id=wait.id,
+            kind="expire",
+            at=now,
+            digest=wait.digest,
+        )
+        for wait in state.waits.values()
+        if is_past_deadline(wait, now)
     }

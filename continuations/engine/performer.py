@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypedDict
@@ -12,8 +11,6 @@ from continuations.authoring import callables
 from continuations.authoring.call_gate import CallNotBegun
 from continuations.authoring.context import ToolContext
 from continuations.authoring.errors import (
-    ArgumentsInvalid,
-    PolicyFailed,
     ResultNotSerializable,
 )
 from continuations.core import jsontext
@@ -25,7 +22,6 @@ from continuations.core.events import (
     ApprovalRequested,
     Approved,
     CallAccepted,
-    CallInvalid,
     CallRaised,
     CallReturned,
     CallStarted,
@@ -35,17 +31,19 @@ from continuations.core.events import (
     Unverified,
 )
 from continuations.core.messages import user_message
+from continuations.core.waits import external_wait_ulid
+from continuations.engine import call_failures, parked_calls
 from continuations.engine.admission import Admission
 from continuations.engine.call_waits import (
     approval_digest,
     approved_contract_digest,
     new_wait,
 )
-from continuations.engine.error_reports import describe_error
 from continuations.engine.model_turn import ModelTurn, enabled_tools, is_enabled
 from continuations.engine.new_run import with_instructions
 from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
 from continuations.errors import AgentChanged
+from continuations.ledger import layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,7 +59,6 @@ if TYPE_CHECKING:
     from continuations.engine.ports import Ports
     from continuations.engine.stack_binding import StackBinding
 
-_log = logging.getLogger("continuations")
 _HISTORY_LOST_NOTE = (
     "Versions of this run were lost, and this call may have run in them. Find out "
     "before you approve it. If it ran, deny it and give that as the reason."
@@ -105,18 +102,18 @@ class Performer:
             offered = await enabled_tools(agent, context)
             names = ", ".join(each.name for each in offered) or "none"
             text = f"there is no tool {call.tool!r}. The tools are: {names}."
-            return _rejection(call, "unknown_tool", text)
+            return call_failures.rejection(call, "unknown_tool", text)
         if tool.sub_agent is not None and self._is_too_deep(state, call):
             text = f"agents may be nested at most {self.max_depth} levels deep."
-            return _rejection(call, "depth", text)
+            return call_failures.rejection(call, "depth", text)
         try:
             arguments = tool.effective_arguments(call.raw_arguments)
             needs_approval = await tool.needs_approval(arguments)
         except BaseException as error:
             if callables.is_task_cancellation(error):
                 raise
-            _log_tool_error(state, call, "was not executed", error)
-            return _rejection_for_error(call, error)
+            call_failures.log_error(state, call, "was not executed", error)
+            return call_failures.rejection_for_error(call, error)
         examined = _ExaminedCall(
             call_id=call_id,
             arguments=arguments,
@@ -161,9 +158,9 @@ class Performer:
         except BaseException as error:
             if callables.is_task_cancellation(error):
                 raise
-            _log_tool_error(state, call, "was not executed", error)
+            call_failures.log_error(state, call, "was not executed", error)
             if not call.attempts:
-                return _rejection_for_error(call, error)
+                return call_failures.rejection_for_error(call, error)
             note = f"The approval policy raised {type(error).__name__}."
             held = self._admission.ask_again(state, call, note)
         if held is not None:
@@ -178,9 +175,9 @@ class Performer:
         except BaseException as error:
             if callables.is_task_cancellation(error):
                 raise
-            _log_tool_error(state, call, "did not start its agent", error)
+            call_failures.log_error(state, call, "did not start its agent", error)
             reason = f"the instructions of the agent raised {type(error).__name__}"
-            return _rejection(call, "instructions", f"{reason}.")
+            return call_failures.rejection(call, "instructions", f"{reason}.")
         return SubAgentStarted(
             call_id=call_id,
             agent=agent.name,
@@ -224,7 +221,11 @@ class Performer:
         limit = asyncio.timeout(tool.timeout)
         try:
             async with limit:
-                content = await tool.invoke(arguments, context)
+                result = (
+                    await tool.invoke(arguments, context)
+                    if call.answer is None
+                    else await tool.receive_answer(arguments, call.answer, context)
+                )
         except CallNotBegun:
             raise
         except ResultNotSerializable as error:
@@ -236,11 +237,15 @@ class Performer:
         except BaseException as error:
             if callables.is_task_cancellation(error):
                 raise
-            _log_tool_error(state, call, "failed", error)
+            call_failures.log_error(state, call, "failed", error)
             if limit.expired() and not call.repeatable and tool.on_timeout == "unknown":
                 return self._unknown_after_timeout(state, call, tool)
-            return _tool_failure(call, tool, error, timed_out=limit.expired())
-        return CallReturned(call_id=call.id, content=content)
+            return call_failures.failure(call, tool, error, timed_out=limit.expired())
+        if isinstance(result, str):
+            return CallReturned(call_id=call.id, content=result)
+        now = self.ports.clock.now()
+        ulid = self.ports.ids.new_ulid(now)
+        return parked_calls.park(state, call, tool, result, now=now, ulid=ulid)
 
     def _unknown_after_timeout(
         self, state: RunState, call: CallRow, tool: ToolProtocol
@@ -269,10 +274,13 @@ class Performer:
         return ToolContext(
             run_id=state.run.id,
             call_id=call.id,
-            idempotency_key=f"{state.run.run_nonce}-{call.id}",
+            idempotency_key=parked_calls.idempotency_key(state.run, call),
             fence=fence,
             attempt=max(call.attempts, 1),
             deadline=deadline,
+            wait_id=layout.build_wait_id(
+                "external", external_wait_ulid(state.run, call), state.run.id
+            ),
             context=self.run_options.context,
         )
 
@@ -286,7 +294,7 @@ class Performer:
         except BaseException as error:
             if callables.is_task_cancellation(error):
                 raise
-            _log_tool_error(state, call, "could not be verified", error)
+            call_failures.log_error(state, call, "could not be verified", error)
             verdict = None  # a check that fails establishes nothing
         return self._verification_event(state, call, tool, verdict)
 
@@ -341,49 +349,3 @@ class _ExaminedCall(TypedDict):
     contract_digest: str
     repeatable: bool
     verifiable: bool
-
-
-def _rejection(call: CallRow, code: str, reason: str) -> CallInvalid:
-    content = f"ERROR: the call was not executed: {reason}"
-    return CallInvalid(call_id=call.id, code=code, content=content)
-
-
-def _rejection_for_error(call: CallRow, error: BaseException) -> CallInvalid:
-    if isinstance(error, ArgumentsInvalid):
-        reason = f"{error}\nCorrect the arguments and call the tool again."
-        return _rejection(call, "arguments", reason)
-    if isinstance(error, PolicyFailed):
-        return _rejection(call, "policy", str(error))
-    # The application's own validators may raise anything.
-    reason = f"the validation of its arguments raised {type(error).__name__}"
-    return _rejection(call, "arguments", reason)
-
-
-def _log_tool_error(
-    state: RunState, call: CallRow, summary: str, error: BaseException
-) -> None:
-    # The text of an error may contain secrets, so only the debug log has it.
-    what = describe_error(error)
-    run = state.run.id
-    _log.warning("run %s: call %s of %s %s: %s", run, call.id, call.tool, summary, what)
-    _log.debug("run %s: call %s", run, call.id, exc_info=error)
-
-
-def _error_text(error: BaseException) -> str:
-    try:
-        return str(error)
-    except BaseException as worse:  # noqa: BLE001 - its own __str__ fails
-        return f"(its text raised {type(worse).__name__})"
-
-
-def _tool_failure(
-    call: CallRow, tool: ToolProtocol, error: BaseException, *, timed_out: bool
-) -> CallRaised:
-    if timed_out:
-        text = (
-            f"ERROR: the tool did not return within {tool.timeout} s. It is not known "
-            "whether it had an effect."
-        )
-        return CallRaised(call_id=call.id, code="timeout", content=text)
-    text = f"ERROR: the tool failed: {type(error).__name__}: {_error_text(error)}"
-    return CallRaised(call_id=call.id, code="exception", content=text)

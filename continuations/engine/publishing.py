@@ -44,11 +44,11 @@ async def publish_waits(objects: Objects, new_waits: Iterable[Wait]) -> None:
             await objects.create(key, b"")
         except AlreadyExists:
             continue
-    await waits.create(objects, new_waits)
+    await waits.create(objects, (w for w in new_waits if w.rules.has_object))
 
 
 async def notify_waits(notify: Notify | None, new_waits: Iterable[Wait]) -> None:
-    """Call `notify` with each wait, concurrently; log what it raises.
+    """Call `notify` with each wait that asks a person; log what it raises.
 
     The waits are stored already, so a failed notification loses nothing.
     """
@@ -62,7 +62,8 @@ async def notify_waits(notify: Notify | None, new_waits: Iterable[Wait]) -> None
             _log.exception("wait %s is stored, but notify raised", wait.id)
 
     if notify is not None:
-        await asyncio.gather(*(notify_one(notify, wait) for wait in new_waits))
+        asked = (wait for wait in new_waits if wait.rules.asks_person)
+        await asyncio.gather(*(notify_one(notify, wait) for wait in asked))
 
 
 async def publish_again(

@@ -13,7 +13,7 @@ from continuations.core.events import RunStopped
 from continuations.core.plan import plan
 from continuations.core.reducer import advance
 from continuations.core.run import ENDED_STATUSES
-from continuations.engine import new_run, portal
+from continuations.engine import deadlines, new_run, portal
 from continuations.engine.arrival_reducer import ArrivalReducer
 from continuations.engine.code_changes import current_manifest
 from continuations.engine.context_check import check_context
@@ -90,7 +90,7 @@ def resume(
     Args:
         data: A continuation, or its bytes.
         agent: The root agent.
-        answers: Verdicts (`Approve`, `Deny` or `Answer`) by wait id.
+        answers: Verdicts (`Approve`, `Deny`, `Answer` or `Fail`) by wait id.
         context: Your object for the tools, `ctx.context`. It is never stored.
         max_depth: Maximum number of levels of agents, or `None` for no limit.
 
@@ -171,7 +171,7 @@ async def resume_async(
     Args:
         data: A continuation, or its bytes.
         agent: The root agent.
-        answers: Verdicts (`Approve`, `Deny` or `Answer`) by wait id.
+        answers: Verdicts (`Approve`, `Deny`, `Answer` or `Fail`) by wait id.
         context: Your object for the tools, `ctx.context`. It is never stored.
         max_depth: Maximum number of levels of agents, or `None` for no limit.
 
@@ -201,7 +201,8 @@ async def resume_async(
     stack_binding.check_agents(state, decisions)
     reducer = ArrivalReducer(stack_binding, ports)
     if state.run.status not in ENDED_STATUSES:
-        state = reducer.with_decisions(reducer.with_interrupted_calls(state), decisions)
+        decided = {**decisions, **deadlines.expiries_of(state, ports)}
+        state = reducer.with_decisions(reducer.with_interrupted_calls(state), decided)
     if not plan(state):
         return outcome_of(Continuation(state, continuation.version), agent, changes)
     options = RunOptions(context=context)

@@ -199,7 +199,8 @@ class Worker:
                 await journal.commit(state, progressed=False)
                 return await self._ender.end_after_attempts(state, attempt - 1)
         after = reducer.with_decisions(
-            reducer.with_interrupted_calls(state), arrived.decisions
+            reducer.with_interrupted_calls(state, arrived.decisions),
+            arrived.decisions,
         )
         after = with_inbox_messages(after, arrived.inbox_messages)
         late = deadlines.has_late_wait(after, self.ports.clock.now())

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from continuations.errors import Corrupt
-from continuations.ledger import layout
+from continuations.ledger import early_answers, layout
 from continuations.ledger.objects import NotFound
 from continuations.wire.records import (
     decode_cancel_request,
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from continuations.core.decisions import Decision
     from continuations.core.state import RunState
-    from continuations.core.waits import Wait
     from continuations.ledger.objects import Objects
     from continuations.wire.records import CancelRequest, InboxMessage
 
@@ -74,9 +73,7 @@ async def read_arrivals(
         prefix = layout.arrivals_prefix(run.id)
         keys = tuple([key async for key in objects.all_keys(prefix)])
     ids = [layout.decided_wait_id(key, run.id) for key in keys]
-    decided = [
-        state.waits[wait_id] for wait_id in ids if wait_id and wait_id in state.waits
-    ]
+    digests = early_answers.accepted_digests(state, filter(None, ids))
     numbers = sorted(
         number
         for key in keys
@@ -85,7 +82,12 @@ async def read_arrivals(
     )
     cancelled = layout.cancel_request_key(run.id) in keys
     decisions, messages, cancel_request = await gather(
-        gather(*(_read_matching_decision(objects, wait) for wait in decided)),
+        gather(
+            *(
+                _read_matching_decision(objects, run.id, wait_id, accepted)
+                for wait_id, accepted in digests.items()
+            )
+        ),
         gather(*(_read_listed_message(objects, run.id, number) for number in numbers)),
         read_cancel_request(objects, run.id) if cancelled else _no_cancel_request(),
     )
@@ -141,15 +143,17 @@ async def read_cancel_request(objects: Objects, run_id: str) -> CancelRequest | 
         return None
 
 
-async def _read_matching_decision(objects: Objects, wait: Wait) -> Decision:
-    decision = await read_decision(objects, wait.id)
-    if decision is None or decision.digest != wait.digest:
+async def _read_matching_decision(
+    objects: Objects, run_id: str, wait_id: str, accepted: tuple[str, ...]
+) -> Decision:
+    decision = await read_decision(objects, wait_id)
+    if decision is None or decision.digest not in accepted:
         msg = (
-            f"The decision of wait {wait.id} is not valid: it was made for another "
+            f"The decision of wait {wait_id} is not valid: it was made for another "
             "call. No call was run. Compare the two digests; cancel the run if in "
             "doubt."
         )
-        raise Corrupt(msg, run_id=wait.run_id, wait_id=wait.id)
+        raise Corrupt(msg, run_id=run_id, wait_id=wait_id)
     return decision
 
 

@@ -18,6 +18,7 @@ from continuations.core.decisions import (
     Answer,
     Approve,
     Decision,
+    Fail,
     Verdict,
 )
 from continuations.errors import (
@@ -28,7 +29,13 @@ from continuations.errors import (
     WaitExpired,
     WaitNotFound,
 )
-from continuations.ledger import layout, markers, waits
+from continuations.ledger import (
+    early_answers,
+    layout,
+    markers,
+    verdict_checks,
+    waits,
+)
 from continuations.ledger.arrivals import read_decision
 from continuations.ledger.decision_errors import (
     NOT_DECIDED,
@@ -139,6 +146,9 @@ async def find_open_wait(objects: Objects, wait_id: str) -> Wait | None:
         newest = await Versions(objects, name.run_id).load_newest()
     except RunNotFound:
         newest = None
+    early = newest and early_answers.wait_of_started_call(newest.state, wait_id)
+    if early is not None:
+        return early
     if newest is None or wait_id not in newest.state.waits:
         msg = (
             f"wait {wait_id} was not found: this store has no such wait. Check the "
@@ -229,7 +239,7 @@ def build_decision(
             call may still be running.
         WaitExpired: The deadline has passed.
     """
-    _check_kind(wait, verdict)
+    verdict_checks.check_kind(wait, verdict)
     check_in_time(wait, now)
     proposed = _checked_decision(wait, verdict, now=now, decision_id=decision_id)
     check_call_is_over(wait, proposed)
@@ -240,9 +250,8 @@ def _checked_decision(
     wait: Wait, verdict: Verdict, *, now: datetime, decision_id: str
 ) -> Decision:
     """Return the record of a verdict, whether the deadline has passed or not."""
-    _check_kind(wait, verdict)
-    if isinstance(verdict, Approve) and verdict.arguments is not None:
-        _check_edited_arguments(wait, verdict.arguments)
+    verdict_checks.check_kind(wait, verdict)
+    verdict_checks.check_values(wait, verdict)
     try:
         return _decision_from_verdict(
             wait.id, wait.digest, verdict, now=now, decision_id=decision_id
@@ -259,36 +268,6 @@ def _time_of_record(store_time: datetime | None, now: datetime) -> datetime:
     """
     moment = now if store_time is None else store_time
     return moment - timedelta(microseconds=moment.microsecond % 1000)
-
-
-def _check_kind(wait: Wait, verdict: object) -> None:
-    kind = VERDICT_KINDS.get(type(verdict))
-    if kind is None:
-        raise refused_error(
-            wait,
-            f"verdict must be an Approve, Deny or Answer, got {type(verdict).__name__}",
-        )
-    by, reason = getattr(verdict, "by", None), getattr(verdict, "reason", None)
-    if not all(text is None or type(text) is str for text in (by, reason)):
-        raise refused_error(wait, "by and reason must be a str or None")
-    if kind not in wait.rules.verdicts:
-        fitting = ", ".join(wait.rules.verdicts)
-        why = f"a wait of kind {wait.kind} is decided by {fitting}"
-        raise refused_error(wait, why)
-    edits = isinstance(verdict, Approve) and verdict.arguments is not None
-    if edits and not wait.rules.allows_edits:
-        raise refused_error(
-            wait,
-            "arguments cannot be edited, because the call may have happened already",
-        )
-
-
-def _check_edited_arguments(wait: Wait, edited_arguments: object) -> None:
-    from continuations.ledger import edits  # noqa: PLC0415 - rarely needed
-
-    problem = edits.find_problem(wait.schema, edited_arguments)
-    if problem is not None:
-        raise refused_error(wait, problem)
 
 
 async def _decide_closed_wait(
@@ -329,6 +308,8 @@ def _decision_from_verdict(
         arguments = jsontext.canonical(jsontext.normalize_integers(verdict.arguments))
     if isinstance(verdict, Answer):
         kind, value = "answer", jsontext.canonical(verdict.value)
+    if isinstance(verdict, Fail):
+        kind, value = "fail", jsontext.canonical(verdict.error)
     return Decision(
         id=decision_id,
         wait_id=wait_id,

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from continuations.core.calls import Ready, Started, Unknown, Waiting
+from continuations.core.calls import WAITING_STATES, Ready, Started, Unknown, Waiting
 from continuations.core.decisions import Decision
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.state import RunState
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from datetime import datetime
 
-    from continuations.core.calls import CallRow, CallState
+    from continuations.core.calls import CallRow
     from continuations.core.run import RunRow
     from continuations.core.waits import Wait
     from continuations.ledger.objects import Objects
@@ -188,9 +188,8 @@ def with_new_wait_ids(
         )
         waits_by_id[renamed.id] = renamed
         call = calls[wait.call_id]
-        unknown = isinstance(call.state, Unknown)
-        call_state: CallState = Unknown(renamed.id) if unknown else Waiting(renamed.id)
-        calls[call.id] = replace(call, state=call_state)
+        assert isinstance(call.state, WAITING_STATES)  # noqa: S101 - it has a wait
+        calls[call.id] = replace(call, state=type(call.state)(renamed.id))
     return _with_rows(state, state.run, calls, waits_by_id)
 
 

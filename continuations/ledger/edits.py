@@ -28,13 +28,20 @@ def find_problem(schema: Mapping[str, Any], edited_arguments: object) -> str | N
     """Return why a tool of this schema cannot run with an edit, or `None`."""
     if jsontext.as_object(edited_arguments) is None:
         return "arguments must be a dict"
+    return find_value_problem(schema, edited_arguments, "arguments")
+
+
+def find_value_problem(
+    schema: Mapping[str, Any], value: object, noun: str
+) -> str | None:
+    """Return why a value does not fit a schema, or `None`; `noun` names the value."""
     try:
-        text = jsontext.dump(edited_arguments)
+        text = jsontext.dump(value)
         text.encode()
     except jsontext.NotJson as error:
-        return f"arguments cannot be stored: {error}"
+        return f"{noun} cannot be stored: {error}"
     except UnicodeEncodeError:
-        return "arguments contain a lone surrogate, which is not a character"
+        return f"{noun} must not contain a lone surrogate, which is not a character"
     try:
         # Values are masked, because error messages are logged. A stored schema must not
         # make this process fetch a URL.
@@ -46,15 +53,16 @@ def find_problem(schema: Mapping[str, Any], edited_arguments: object) -> str | N
             formats=_FORMATS,
         )
         problems = [
-            f"{'.'.join(map(str, error.instance_path)) or 'arguments'}: {error.message}"
+            f"{'.'.join(map(str, error.instance_path)) or noun}: {error.message}"
             for error in validator.iter_errors(jsontext.parse(text))
         ]
     except (ValueError, RecursionError) as error:
-        return f"arguments cannot be validated ({type(error).__name__})"
+        return f"{noun} cannot be validated ({type(error).__name__})"
     if not problems:
         return None
     listed = "; ".join(problems[:_MAX_PROBLEMS])
-    return f"arguments do not match the schema ({listed})"
+    match = "does" if noun.startswith("the ") else "do"
+    return f"{noun} {match} not match the schema ({listed})"
 
 
 # Formats ----------------------------------------------------------------------

@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from continuations.core.run import ENDED_STATUSES
+from continuations.core.state import early_wait_ulids
 from continuations.ledger import layout
 from continuations.ledger.layout import Marker
 from continuations.ledger.objects import AlreadyExists
@@ -183,7 +184,8 @@ def is_needed(marker: Marker, newest_number: int, state: RunState | None) -> boo
         case "r":
             return newest_number <= int(marker.target)
         case "d" | "e":
-            return any(f"-{marker.target}@" in wait for wait in state.waits)
+            names = (f"-{marker.target}@" in wait for wait in state.waits)
+            return any(names) or marker.target in early_wait_ulids(state)
         case "m":
             return state.run.last_inbox_number < int(marker.target)
         case _:

@@ -38,7 +38,7 @@ async def recreate_missing(objects: Objects, waits: Iterable[Wait]) -> None:
     Meanwhile a decider may have decided a wait and removed its object. So the decision
     is looked up again after the create, and a decided wait is not listed as open.
     """
-    waits = tuple(waits)
+    waits = tuple(wait for wait in waits if wait.rules.has_object)
     await create(objects, waits)
     await gather(*(_delete_if_decided(objects, wait) for wait in waits))
 

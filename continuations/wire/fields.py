@@ -34,6 +34,11 @@ def from_milliseconds(value: int) -> datetime:
     return _EPOCH + value * _MILLISECOND
 
 
+def whole_milliseconds(time: datetime) -> datetime:
+    """Return a time as it is stored: in whole milliseconds."""
+    return time - timedelta(microseconds=time.microsecond % 1000)
+
+
 def readable_time(moment: datetime) -> str:
     """Return a moment for people: `2026-11-21 14:00:00 UTC`."""
     return f"{moment:%Y-%m-%d %H:%M:%S} UTC"

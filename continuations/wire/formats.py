@@ -31,7 +31,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from continuations.wire.fields import FieldReader, omit_empty, to_milliseconds
+from continuations.core import deadline_actions, jsontext
+from continuations.wire.fields import (
+    FieldReader,
+    invalid_object,
+    omit_empty,
+    to_milliseconds,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -39,6 +45,7 @@ if TYPE_CHECKING:
 FORMATS = {
     1: "2026-11: the first",
     2: "2026-11: the fields and values below",
+    3: "2026-11: tools that wait",
 }
 FIRST_FORMAT, NEWEST_FORMAT = min(FORMATS), max(FORMATS)
 
@@ -63,6 +70,15 @@ def _unchanged(value: object) -> object:
     return value
 
 
+def _read_deadline_action(fields: FieldReader, name: str) -> str | None:
+    text = fields.json_object_or_none(name)
+    try:
+        deadline_actions.parse(text)
+    except jsontext.NotJson as error:
+        raise invalid_object(f"{fields.where}.{name}", str(error)) from None
+    return text
+
+
 TEXT = Codec(_unchanged, FieldReader.text_or_none)
 TEXTS = Codec(list, FieldReader.texts)
 FLAG = Codec(_unchanged, FieldReader.flag)
@@ -73,6 +89,7 @@ TIME = Codec(to_milliseconds, FieldReader.timestamp_or_none)
 # The text of any JSON value, or of a JSON object.
 JSON_TEXT = Codec(_unchanged, FieldReader.json_or_none)
 JSON_OBJECT_TEXT = Codec(_unchanged, FieldReader.json_object_or_none)
+DEADLINE_ACTION = Codec(_unchanged, _read_deadline_action)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -112,7 +129,20 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(2, "from_zero", FLAG),
         NewField(2, "base_object", BINARY),
     ),
-    "wait": (NewField(2, "approve_after", TIME),),
+    "wait": (
+        NewField(2, "approve_after", TIME),
+        NewField(3, "question", TEXT),
+        NewField(3, "answer_schema", JSON_OBJECT_TEXT, attribute="answer_schema_json"),
+        NewField(3, "event", TEXT),
+        NewField(3, "event_key", TEXT),
+        NewField(3, "stage", NUMBER),
+        NewField(3, "on_deadline", DEADLINE_ACTION, attribute="on_deadline_json"),
+        NewField(3, "continues", FLAG),
+    ),
+    "call": (
+        NewField(3, "stage", NUMBER),
+        NewField(3, "answer", JSON_TEXT),
+    ),
 }
 
 
@@ -123,8 +153,26 @@ def _answers_an_approval(decision: Mapping[str, object]) -> bool:
     return is_approval and decision.get("kind") == "answer"
 
 
+# The kinds of waits that format 1 has.
+_FIRST_WAIT_KINDS = ("approval", "unknown")
+
+
+def _has_new_wait_kind(wait: Mapping[str, object]) -> bool:
+    return wait.get("kind") not in _FIRST_WAIT_KINDS
+
+
+def _decides_new_wait_kind(decision: Mapping[str, object]) -> bool:
+    wait_id = str(decision.get("wait"))
+    return wait_id.partition("-")[0] not in _FIRST_WAIT_KINDS
+
+
 NEW_VALUES: dict[str, tuple[NewValue, ...]] = {
-    "decision": (NewValue(2, _answers_an_approval),),
+    "decision": (
+        NewValue(2, _answers_an_approval),
+        NewValue(3, _decides_new_wait_kind),
+    ),
+    "wait": (NewValue(3, _has_new_wait_kind),),
+    "state": (NewValue(3, lambda state: state.get("kind") == "parked"),),
 }
 
 # Kind -> field -> kind of the rows in that field.

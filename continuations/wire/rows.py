@@ -18,6 +18,7 @@ from continuations.core.calls import (
     CallState,
     Errored,
     Nested,
+    Parked,
     Refused,
     Returned,
     Unknown,
@@ -329,7 +330,7 @@ def _milliseconds_or_none(time: datetime | None) -> int | None:
 def _state_fields(state: CallState) -> dict[str, object]:
     kind = STATE_NAMES[type(state)]
     match state:
-        case Waiting(wait_id=wait_id):
+        case Waiting(wait_id=wait_id) | Parked(wait_id=wait_id):
             return {"kind": kind, "wait": wait_id}
         case Unknown(wait_id=wait_id, verify_tried=verify_tried):
             return omit_empty(kind=kind, wait=wait_id, checked=verify_tried)
@@ -345,6 +346,7 @@ def _state_fields(state: CallState) -> dict[str, object]:
 
 _STATE_READERS: dict[str, Callable[[FieldReader], tuple[Any, ...]]] = {
     "waiting": lambda fields: (fields.text("wait"),),
+    "parked": lambda fields: (fields.text("wait"),),
     "unknown": lambda fields: (fields.text("wait"), fields.flag("checked")),
     "nested": lambda fields: (fields.text("frame"),),
     "returned": lambda fields: (fields.text("content"),),

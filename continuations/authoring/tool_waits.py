@@ -1,0 +1,239 @@
+"""Waits that a tool opens: the tool returns one of them instead of a result.
+
+The run is then suspended. The answer becomes the tool's result, or the argument of the
+tool's `on_answer` function. No code of the tool that ran before the wait runs again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, overload
+
+from continuations.authoring.approval import to_seconds
+from continuations.core.decisions import Answer, Deny, Fail
+from continuations.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from continuations.authoring.approval import Duration
+
+T = TypeVar("T")
+ToolWaitKind: TypeAlias = Literal["question", "event", "timer", "external"]
+DeadlineAction: TypeAlias = Answer | Deny | Fail
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolWait(Generic[T]):
+    """A wait that a tool returns; `ask`, `wait_for`, `sleep` and `external` make one.
+
+    Attributes:
+        kind: The kind of the wait.
+        question: The text for whoever ends the wait.
+        answer_type: The type of the value of the answer; `None` for any JSON value.
+        event: The name of the event.
+        key: The key of the event.
+        within: The time until the deadline.
+        until: The deadline, if it is a point in time.
+        on_deadline: What the deadline does; `None` for the rule of the kind.
+    """
+
+    kind: ToolWaitKind
+    question: str | None = None
+    answer_type: Any = None
+    event: str | None = None
+    key: str | None = None
+    within: timedelta | None = None
+    until: datetime | None = None
+    on_deadline: DeadlineAction | None = None
+
+
+@overload
+def ask(
+    question: str,
+    *,
+    within: Duration | None = None,
+    on_deadline: DeadlineAction | None = None,
+) -> ToolWait[str]: ...
+
+
+@overload
+def ask(
+    question: str,
+    answer_type: type[T],
+    *,
+    within: Duration | None = None,
+    on_deadline: DeadlineAction | None = None,
+) -> ToolWait[T]: ...
+
+
+@overload
+def ask(
+    question: str,
+    answer_type: Any,
+    *,
+    within: Duration | None = None,
+    on_deadline: DeadlineAction | None = None,
+) -> ToolWait[Any]: ...
+
+
+def ask(
+    question: str,
+    answer_type: Any = str,
+    *,
+    within: Duration | None = None,
+    on_deadline: DeadlineAction | None = None,
+) -> ToolWait[Any]:
+    """Ask a person: return the result from a tool, and the run waits for the answer.
+
+    Args:
+        question: The question, as the person reads it.
+        answer_type: The type of the answer: any type that pydantic can validate. An
+            answer that does not fit is refused when it is given.
+        within: The time to answer, as a `timedelta` or in seconds. `None`: no limit.
+        on_deadline: What happens after this time: `Answer(value)`, `Deny(reason=...)`
+            or `Fail(error)`. `None`: the call ends as expired.
+
+    Returns:
+        The wait. Return it from the tool.
+
+    Raises:
+        InvalidInput: An option is invalid.
+    """
+    return ToolWait(
+        kind="question",
+        question=_checked_text("ask: question", question),
+        answer_type=answer_type,
+        within=_checked_period("ask: within", within),
+        on_deadline=_checked_action("ask", on_deadline),
+    )
+
+
+def wait_for(
+    event: str,
+    answer_type: Any = None,
+    *,
+    key: str | None = None,
+    within: Duration | None = None,
+    on_deadline: DeadlineAction | None = None,
+) -> ToolWait[Any]:
+    """Wait for an event: return the result from a tool.
+
+    Args:
+        event: The name of the event, for example `"receipt"`.
+        answer_type: The type of the event's data. `None`: any JSON value.
+        key: The key of the event, for example an order number. `None`: no key.
+        within: The time to wait, as a `timedelta` or in seconds. `None`: no limit.
+        on_deadline: What happens after this time: `Answer(value)`, `Deny(reason=...)`
+            or `Fail(error)`. `None`: the call fails.
+
+    Returns:
+        The wait. Return it from the tool.
+
+    Raises:
+        InvalidInput: An option is invalid.
+    """
+    return ToolWait(
+        kind="event",
+        event=_checked_text("wait_for: event", event),
+        key=None if key is None else _checked_text("wait_for: key", key),
+        answer_type=answer_type,
+        within=_checked_period("wait_for: within", within),
+        on_deadline=_checked_action("wait_for", on_deadline),
+    )
+
+
+def sleep(duration: Duration) -> ToolWait[str]:
+    """Wait for a time without a running process: return the result from a tool.
+
+    Args:
+        duration: The time, as a `timedelta` or in seconds.
+
+    Returns:
+        The wait. Return it from the tool.
+
+    Raises:
+        InvalidInput: `duration` is invalid.
+    """
+    return ToolWait(kind="timer", within=_checked_period("sleep: duration", duration))
+
+
+def sleep_until(moment: datetime) -> ToolWait[str]:
+    """Wait until a point in time without a running process.
+
+    Args:
+        moment: The time, with a time zone. If it has passed, the wait ends at once.
+
+    Returns:
+        The wait. Return it from the tool.
+
+    Raises:
+        InvalidInput: `moment` is not a `datetime` with a time zone.
+    """
+    value: object = moment
+    if not isinstance(value, datetime) or value.utcoffset() is None:
+        msg = (
+            f"sleep_until: moment must be a datetime with a time zone, got {value!r}."
+            " Use datetime.now(UTC) and a timedelta, or pass tzinfo."
+        )
+        raise InvalidInput(msg)
+    return ToolWait(kind="timer", until=moment.astimezone(UTC))
+
+
+def external(
+    job: str,
+    answer_type: Any = None,
+    *,
+    within: Duration | None = None,
+    on_deadline: DeadlineAction | None = None,
+) -> ToolWait[Any]:
+    """Wait for a job of another system: return the result from a tool.
+
+    Start the job in the tool, and give it `ctx.wait_id`. The other system ends the
+    wait with `decide(wait_id, Answer(result))` or `decide(wait_id, Fail(error))`. It
+    may do so before the tool has returned.
+
+    Args:
+        job: The name of the job, as people read it.
+        answer_type: The type of the job's result. `None`: any JSON value.
+        within: The time to wait, as a `timedelta` or in seconds. `None`: no limit.
+        on_deadline: What happens after this time: `Answer(value)`, `Deny(reason=...)`
+            or `Fail(error)`. `None`: the call fails.
+
+    Returns:
+        The wait. Return it from the tool.
+
+    Raises:
+        InvalidInput: An option is invalid.
+    """
+    return ToolWait(
+        kind="external",
+        question=_checked_text("external: job", job),
+        answer_type=answer_type,
+        within=_checked_period("external: within", within),
+        on_deadline=_checked_action("external", on_deadline),
+    )
+
+
+def _checked_text(label: str, value: object) -> str:
+    if isinstance(value, str) and value.strip():
+        return value
+    msg = f"{label} must be a str that is not empty, got {value!r}."
+    raise InvalidInput(msg)
+
+
+def _checked_period(label: str, value: Duration | None) -> timedelta | None:
+    seconds = to_seconds(value, label)
+    return None if seconds is None else timedelta(seconds=seconds)
+
+
+def _checked_action(
+    function: str, action: DeadlineAction | None
+) -> DeadlineAction | None:
+    # Looked up by the exact type: an object that only resembles a verdict is not one.
+    if action is None or type(action) in (Answer, Deny, Fail):
+        return action
+    msg = (
+        f"{function}: on_deadline must be an Answer, Deny or Fail, got "
+        f"{type(action).__name__}."
+    )
+    raise InvalidInput(msg)

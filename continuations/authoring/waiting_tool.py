@@ -1,0 +1,120 @@
+"""Tools that may return a wait, and the function that gets the answer."""
+
+from __future__ import annotations
+
+import inspect
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from continuations.authoring import callables
+from continuations.authoring.base_tool import BaseTool
+from continuations.authoring.call_gate import begin_call
+from continuations.authoring.errors import ResultNotSerializable
+from continuations.authoring.tool_waits import ToolWait
+from continuations.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from types import FrameType
+
+    from continuations.authoring.answer_function import AnswerFunction
+    from continuations.authoring.context import ToolContext
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class WaitingTool(BaseTool):
+    """A tool with an optional `on_answer` function."""
+
+    _answer_function: AnswerFunction | None = None
+
+    @property
+    @abstractmethod
+    def _argument_names(self) -> Sequence[str] | None:
+        """The names of the arguments; `None` if they are not readable."""
+
+    @property
+    def continues(self) -> bool:
+        """Whether an `on_answer` function gets the answers that the tool waits for."""
+        return self._answer_function is not None
+
+    def on_answer(self, function: Callable[P, R]) -> Callable[P, R]:
+        """Declare the function that gets the answer, as a decorator.
+
+        The tool returns a wait, such as `ask(...)`. The answer then goes to this
+        function, and its result is the result of the call. It runs under the same
+        rules as the tool: a call that may have begun is repeated only if the tool is
+        repeatable.
+
+        ```python
+        @receipt.on_answer
+        def received(answer: Claim, trip: str) -> str: ...
+        ```
+
+        Args:
+            function: A plain or async function of `answer`. It may also take arguments
+                of the tool by their names, and the `ToolContext` as `ctx`. The
+                annotation of `answer` is the type of the answer. The function must
+                not return a wait.
+
+        Returns:
+            The function.
+
+        Raises:
+            InvalidInput: The function does not take `answer`, or requires an argument
+                that the tool does not have. Or the tool has such a function already.
+        """
+        from continuations.authoring import answer_function  # noqa: PLC0415 - few tools wait
+
+        label = f"tool {self.name}"
+        if self._answer_function is not None:
+            msg = f"{label} has an on_answer function already. Declare only one."
+            raise InvalidInput(msg)
+        scope = enclosing_locals(function, inspect.currentframe())
+        receiver = answer_function.checked(function, label, scope)
+        names = self._argument_names
+        if names is not None:
+            own = (answer_function.ANSWER_PARAMETER, answer_function.CONTEXT_PARAMETER)
+            callables.check_callback_parameters(
+                function, (*names, *own), f"{label}: on_answer"
+            )
+        self._answer_function = receiver
+        return function
+
+    def check_answer(self, answer_json: str) -> None:
+        """Check an answer; see `ToolProtocol.check_answer`."""
+        if self._answer_function is not None:
+            self._answer_function.typed_answer(answer_json)
+
+    async def receive_answer(
+        self, arguments_json: str, answer_json: str, ctx: ToolContext
+    ) -> str:
+        """Call the `on_answer` function; see `ToolProtocol.receive_answer`."""
+        from continuations.authoring import tool_results  # noqa: PLC0415 - on first use
+
+        receiver = self._answer_function
+        if receiver is None:
+            return await super().receive_answer(arguments_json, answer_json, ctx)
+        values = self._values_by_name(arguments_json)
+        arguments = receiver.arguments(answer_json, values, ctx)
+        result = await begin_call(receiver.function, **arguments)
+        if isinstance(result, ToolWait):
+            msg = "the on_answer function returned a wait, and a call waits only once"
+            raise ResultNotSerializable(msg)
+        return tool_results.serialize_result(result)
+
+
+def enclosing_locals(
+    function: object, frame: FrameType | None
+) -> Mapping[str, Any] | None:
+    """Return the local names that the annotations of a nested function may use.
+
+    `frame` is that of the function that the application called.
+    """
+    # `from __future__ import annotations` leaves only the text of an annotation, and
+    # a function's locals cannot be read after it returned. Most tools are not nested:
+    # for them no frame is kept alive.
+    nested = "<locals>" in getattr(function, "__qualname__", "")
+    caller = None if frame is None else frame.f_back
+    return caller.f_locals if nested and caller is not None else None

@@ -1,0 +1,151 @@
+"""Calls whose tool returned a wait: how the wait is opened, and what ends it."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from continuations.authoring.errors import ArgumentsInvalid
+from continuations.core import deadline_actions, jsontext
+from continuations.core.decisions import Answer, Deny, Fail
+from continuations.core.events import (
+    Answered,
+    AnswerReceived,
+    CallParked,
+    CallRaised,
+    Denied,
+    Expired,
+    Reopened,
+)
+from continuations.engine.call_waits import (
+    parked_wait,
+    renewed_wait,
+    with_parked_digest,
+)
+from continuations.errors import AgentChanged, InvalidInput
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from continuations.authoring.tool_protocol import ToolProtocol
+    from continuations.authoring.tool_waits import ToolWait
+    from continuations.core.calls import CallRow
+    from continuations.core.decisions import Decision
+    from continuations.core.events import CallEvent
+    from continuations.core.run import RunRow
+    from continuations.core.state import RunState
+    from continuations.core.waits import Wait
+    from continuations.engine.ports import Ports
+    from continuations.engine.stack_binding import StackBinding
+
+_log = logging.getLogger("continuations")
+
+
+def idempotency_key(run: RunRow, call: CallRow) -> str:
+    """Return the key that names one stage of a call and nothing else."""
+    key = f"{run.run_nonce}-{call.id}"
+    return f"{key}-{call.stage}" if call.stage else key
+
+
+def park(
+    state: RunState,
+    call: CallRow,
+    tool: ToolProtocol,
+    asked: ToolWait[Any],
+    *,
+    now: datetime,
+    ulid: str,
+) -> CallParked | CallRaised:
+    """Return the event of a tool that ran and returned a wait."""
+    try:
+        wait = parked_wait(state, call, tool, asked, now=now, ulid=ulid)
+    except InvalidInput as error:
+        text = (
+            f"ERROR: the tool ran, and the wait that it returned is invalid: {error} "
+            "Its effects remain."
+        )
+        _log.warning(
+            "run %s: tool %s (call %s) returned a wait that is invalid: %s",
+            state.run.id,
+            call.tool,
+            call.id,
+            error,
+        )
+        return CallRaised(call_id=call.id, code="result", content=text)
+    return CallParked(call_id=call.id, wait=wait)
+
+
+@dataclass(frozen=True, slots=True)
+class ParkedCalls:
+    """Turns decisions of parked calls into events, with the tools of this process."""
+
+    stack_binding: StackBinding
+    ports: Ports
+
+    def event(
+        self, state: RunState, call: CallRow, wait: Wait, decision: Decision
+    ) -> CallEvent:
+        """Return the event of a decision.
+
+        Raises `AgentChanged` if a function of the tool must get the answer, and this
+        process does not have it.
+        """
+        match _effect(wait, decision):
+            case Answer(value=value):
+                return self._answer_event(state, call, wait, jsontext.canonical(value))
+            case Fail(error=error):
+                return CallRaised(
+                    call_id=call.id, code="failed", content=f"ERROR: {error}"
+                )
+            case Deny(reason=reason):
+                denied = replace(decision, kind="deny", reason=reason)
+                return Denied(call_id=call.id, decision=denied)
+            case None:
+                return Expired(call_id=call.id, decision=decision)
+
+    def _answer_event(
+        self, state: RunState, call: CallRow, wait: Wait, answer_json: str
+    ) -> CallEvent:
+        if not wait.continues:
+            value = jsontext.parse(answer_json)
+            text = value if isinstance(value, str) else answer_json
+            return Answered(call_id=call.id, content=text)
+        tool = self.stack_binding.unchanged_tool(state, call)
+        if not tool.continues:
+            msg = (
+                f"run {state.run.id}: call {call.id} has its answer, and tool "
+                f"{call.tool!r} has no on_answer function any more. Nothing ran. "
+                "Resume with the code that the call was made for, or cancel the run."
+            )
+            raise AgentChanged(msg, run_id=state.run.id)
+        try:
+            tool.check_answer(answer_json)
+        except ArgumentsInvalid as error:
+            note = f"The tool rejected the answer: {error}"
+            return Reopened(
+                call_id=call.id, wait=self._renewed(state, call, wait, note)
+            )
+        return AnswerReceived(call_id=call.id, answer=answer_json)
+
+    def _renewed(self, state: RunState, call: CallRow, wait: Wait, note: str) -> Wait:
+        now = self.ports.clock.now()
+        renewed = renewed_wait(wait, now, self.ports.ids.new_ulid(now), note)
+        return with_parked_digest(state, call, renewed)
+
+
+def _effect(wait: Wait, decision: Decision) -> Answer | Deny | Fail | None:
+    """Return what a decision means for a parked call; `None` for a plain expiry."""
+    match decision.kind:
+        case "answer":
+            return Answer(jsontext.parse(decision.value or "null"))
+        case "fail":
+            return Fail(str(jsontext.parse(decision.value or '""')))
+        case "expire":
+            return _effect_of_deadline(wait)
+        case _:
+            return Deny(reason=decision.reason)
+
+
+def _effect_of_deadline(wait: Wait) -> Answer | Deny | Fail | None:
+    return deadline_actions.parse(wait.on_deadline_json) or wait.rules.on_deadline

@@ -1,0 +1,75 @@
+"""Answers of other systems that come before the wait of the tool is stored.
+
+A tool gives the id of its wait to another system, and the system may answer before the
+tool has returned. Such an answer has the digest of the call. It is kept: the call then
+counts as started, and its tool is not repeated.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from continuations.core.run import ENDED_STATUSES
+from continuations.core.state import early_wait_ulids, frame_path
+from continuations.core.waits import EXTERNAL_PREFIX, Wait, early_answer_digest
+from continuations.ledger import layout
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from continuations.core.calls import CallRow
+    from continuations.core.state import RunState
+
+
+def accepted_digests(
+    state: RunState, decided_ids: Iterable[str]
+) -> dict[str, tuple[str, ...]]:
+    """Return the digests that decisions of the run may have, by wait id.
+
+    Decisions of other waits than the open ones, and the early ones, are left out.
+    """
+    accepted: dict[str, tuple[str, ...]] = {}
+    early: Mapping[str, CallRow] | None = None
+    for wait_id in decided_ids:
+        wait = state.waits.get(wait_id)
+        digests = () if wait is None else (wait.digest,)
+        if wait_id.startswith(EXTERNAL_PREFIX):
+            early = early_wait_ulids(state) if early is None else early
+            call = (
+                early.get(layout.parse_wait_id(wait_id).ulid)
+                if wait is None
+                else state.calls[wait.call_id]
+            )
+            if call is not None:
+                digests = (*digests, early_answer_digest(state.run, call))
+        if digests:
+            accepted[wait_id] = digests
+    return accepted
+
+
+def wait_of_started_call(state: RunState, wait_id: str) -> Wait | None:
+    """Return the wait with this id that a started call may open, or `None`.
+
+    The tool has not returned, so the rest of its wait is not known.
+    """
+    if not wait_id.startswith(EXTERNAL_PREFIX) or state.run.status in ENDED_STATUSES:
+        return None
+    call = early_wait_ulids(state).get(layout.parse_wait_id(wait_id).ulid)
+    return None if call is None else early_wait(state, call, wait_id)
+
+
+def early_wait(state: RunState, call: CallRow, wait_id: str) -> Wait:
+    """Return the wait of a started call for an answer that comes early."""
+    return Wait(
+        id=wait_id,
+        run_id=state.run.id,
+        call_id=call.id,
+        kind="external",
+        path=(*frame_path(state, call.frame_id), call.tool),
+        tool=call.tool,
+        arguments_json=call.arguments or "{}",
+        schema_json="{}",
+        digest=early_answer_digest(state.run, call),
+        created_at=state.run.created_at,
+        stage=call.stage,
+    )

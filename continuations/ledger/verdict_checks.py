@@ -1,0 +1,70 @@
+"""Check a verdict with its wait; raise `DecisionRefused` if it does not fit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from continuations.core.decisions import VERDICT_KINDS, Answer, Approve, Fail
+from continuations.ledger.decision_errors import refused_error
+
+if TYPE_CHECKING:
+    from continuations.core.decisions import Verdict
+    from continuations.core.waits import Wait
+
+# The schema of a plain text, the most frequent answer: it needs no validator.
+_TEXT_SCHEMA = '{"type":"string"}'
+
+
+def check_values(wait: Wait, verdict: Verdict) -> None:
+    """Check edited arguments, or an answer, with the schemas of the wait."""
+    if isinstance(verdict, Approve) and verdict.arguments is not None:
+        _check_edited_arguments(wait, verdict.arguments)
+    if isinstance(verdict, Answer) and wait.answer_schema_json is not None:
+        _check_answer(wait, verdict.value)
+
+
+def check_kind(wait: Wait, verdict: object) -> None:
+    """Check that a value is a verdict that ends waits of this kind."""
+    kind = VERDICT_KINDS.get(type(verdict))
+    if kind is None:
+        raise refused_error(
+            wait,
+            "verdict must be an Approve, Deny, Answer or Fail, got "
+            f"{type(verdict).__name__}",
+        )
+    by, reason = getattr(verdict, "by", None), getattr(verdict, "reason", None)
+    if not all(text is None or type(text) is str for text in (by, reason)):
+        raise refused_error(wait, "by and reason must be a str or None")
+    if isinstance(verdict, Fail) and type(verdict.error) is not str:
+        raise refused_error(wait, "error must be a str")
+    if kind not in wait.rules.verdicts:
+        fitting = ", ".join(wait.rules.verdicts) or wait.rules.ended_by
+        why = f"a wait of kind {wait.kind} is ended by {fitting}"
+        raise refused_error(wait, why)
+    edits = isinstance(verdict, Approve) and verdict.arguments is not None
+    if edits and not wait.rules.allows_edits:
+        raise refused_error(
+            wait,
+            "arguments cannot be edited, because the call may have happened already",
+        )
+
+
+def _check_edited_arguments(wait: Wait, edited_arguments: object) -> None:
+    from continuations.ledger import edits  # noqa: PLC0415 - rarely needed
+
+    problem = edits.find_problem(wait.schema, edited_arguments)
+    if problem is not None:
+        raise refused_error(wait, problem)
+
+
+def _check_answer(wait: Wait, value: object) -> None:
+    if wait.answer_schema_json == _TEXT_SCHEMA:
+        if type(value) is not str:
+            got = type(value).__name__
+            raise refused_error(wait, f"the value must be a text, got {got}")
+        return
+    from continuations.ledger import edits  # noqa: PLC0415 - rarely needed
+
+    problem = edits.find_value_problem(wait.answer_schema or {}, value, "the value")
+    if problem is not None:
+        raise refused_error(wait, problem)
