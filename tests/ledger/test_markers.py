@@ -48,7 +48,7 @@ async def due_markers(objects: Objects, now: datetime) -> list[Marker]:
         (markers.guard(RUN, 12, MOMENT, NONCE), "g", "12"),
         (markers.for_release(RUN, 4, NONCE), "r", "4"),
         (markers.for_decision(make_wait_id(3), NONCE), "d", make_ulid(3)),
-        (markers.for_deadline(make_wait_id(3), MOMENT, NONCE), "e", make_ulid(3)),
+        (markers.deadline_marker(make_wait(3, deadline=MOMENT)), "e", make_ulid(3)),
         (markers.for_inbox_message(RUN, 4, NONCE), "m", "4"),
         (markers.for_cancel_request(RUN, NONCE), "c", "0"),
     ],
@@ -67,6 +67,17 @@ def test_two_markers_of_one_kind_and_time_differ() -> None:
     two = markers.for_decision(make_wait_id(), make_ulid(2))
 
     assert one.key != two.key
+
+
+def test_deadline_has_one_marker_in_every_process() -> None:
+    """A worker, a sweep and a repair create the same key."""
+    wait = make_wait(3, deadline=MOMENT)
+
+    one, two = markers.deadline_marker(wait), markers.deadline_marker(replace(wait))
+
+    assert one is not None
+    assert one == two
+    assert markers.deadline_marker(make_wait(3)) is None
 
 
 def test_due_markers_come_in_the_order_of_their_time() -> None:
