@@ -111,7 +111,7 @@ class _MessageParts:
             index = None
         call = self._call_of_part(index, part)
         if call is None:
-            call = {}
+            call = dict[str, Any]()
             self._calls.append(call)
         if index is not None:
             self._call_by_index[index] = call
