@@ -169,14 +169,7 @@ def sleep_until(moment: datetime) -> ToolWait[str]:
     Raises:
         InvalidInput: `moment` is not a `datetime` with a time zone.
     """
-    value: object = moment
-    if not isinstance(value, datetime) or value.utcoffset() is None:
-        msg = (
-            f"sleep_until: moment must be a datetime with a time zone, got {value!r}."
-            " Use datetime.now(UTC) and a timedelta, or pass tzinfo."
-        )
-        raise InvalidInput(msg)
-    return ToolWait(kind="timer", until=moment.astimezone(UTC))
+    return ToolWait(kind="timer", until=_checked_moment("sleep_until: moment", moment))
 
 
 def external(
@@ -218,6 +211,16 @@ def _checked_text(label: str, value: object) -> str:
     if isinstance(value, str) and value.strip():
         return value
     msg = f"{label} must be a str that is not empty, got {value!r}."
+    raise InvalidInput(msg)
+
+
+def _checked_moment(label: str, value: object) -> datetime:
+    if isinstance(value, datetime) and value.utcoffset() is not None:
+        return value.astimezone(UTC)
+    msg = (
+        f"{label} must be a datetime with a time zone, got {value!r}. Pass a datetime "
+        "such as datetime.now(UTC) + timedelta(days=1)."
+    )
     raise InvalidInput(msg)
 
 

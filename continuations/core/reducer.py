@@ -23,6 +23,7 @@ from continuations.core.calls import (
     Returned,
     Started,
     Unknown,
+    Waiting,
     open_wait_id,
 )
 from continuations.core.draft import Draft

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
+from continuations.core.waits import WAIT_KINDS
 from continuations.engine.runner_parts import RunnerParts
 from continuations.errors import InvalidInput
 from continuations.ledger import decision_errors, decisions, layout, waits
@@ -11,7 +12,7 @@ from continuations.ledger.arrivals import read_decision
 from continuations.ledger.store_clock import StoreClock
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Collection
 
     from continuations.core.decisions import Decision, Verdict
     from continuations.core.waits import Wait, WaitSummary
@@ -63,7 +64,9 @@ class AsyncDecider(RunnerParts):
             check_digest=check_digest,
         )
 
-    def waiting(self, *, after: str = "") -> AsyncIterator[WaitSummary]:
+    def waiting(
+        self, *, after: str = "", kinds: Collection[str] | None = None
+    ) -> AsyncIterator[WaitSummary]:
         """Iterate over the open waits of all runs, sorted by id.
 
         Only keys are read. After a crash the list may be out of date until the next
@@ -72,17 +75,22 @@ class AsyncDecider(RunnerParts):
 
         Args:
             after: Return only waits after this wait id.
+            kinds: Return only waits of these kinds. `None`: of the kinds that ask a
+                person, which are `approval`, `question` and `unknown`.
 
         Returns:
             An asynchronous iterator over a summary of each open wait.
 
         Raises:
+            InvalidInput: `kinds` has an unknown kind.
             StoreError: The store failed; raised during the iteration.
         """
         clock = StoreClock(self._ports.clock)
-        return waits.list_open(self._objects, clock, after)
+        return waits.list_open(self._objects, clock, after, wait_kinds(kinds))
 
-    def open_waits(self, *, after: str = "") -> AsyncIterator[Wait]:
+    def open_waits(
+        self, *, after: str = "", kinds: Collection[str] | None = None
+    ) -> AsyncIterator[Wait]:
         """Iterate over the open waits of all runs, with arguments and all other fields.
 
         The objects of the waits are read in parallel: one request for each wait.
@@ -90,15 +98,18 @@ class AsyncDecider(RunnerParts):
 
         Args:
             after: Return only waits after this wait id.
+            kinds: Return only waits of these kinds. `None`: of the kinds that ask a
+                person, which are `approval`, `question` and `unknown`.
 
         Returns:
             An asynchronous iterator over the waits, sorted by id.
 
         Raises:
+            InvalidInput: `kinds` has an unknown kind.
             StoreError: The store failed; raised during the iteration.
             Corrupt: A wait is damaged; `waiting` and `wait` show the others.
         """
-        return waits.read_open(self._objects, after)
+        return waits.read_open(self._objects, after, wait_kinds(kinds))
 
     async def wait(self, wait_id: str) -> Wait:
         """Return an open wait, with everything that a decider needs.
@@ -222,3 +233,18 @@ class AsyncDecider(RunnerParts):
         """
         layout.check_run_id(run_id)
         return await self._run_requests(run_id).cancel(by=by, reason=reason)
+
+
+def wait_kinds(kinds: object) -> Collection[str]:
+    """Return the kinds of waits to list; raises `InvalidInput`."""
+    if kinds is None:
+        return waits.PEOPLES_KINDS
+    if isinstance(kinds, list | tuple | set | frozenset):
+        chosen = frozenset(cast("Collection[object]", kinds))
+        if chosen <= WAIT_KINDS:
+            return cast("frozenset[str]", chosen)
+    msg = (
+        f"kinds must be a list of kinds of waits ({', '.join(sorted(WAIT_KINDS))}), "
+        f"got {kinds!r}."
+    )
+    raise InvalidInput(msg)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from continuations.engine import portal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from continuations.core.decisions import Decision, Verdict
     from continuations.core.waits import Wait, WaitSummary
@@ -52,7 +52,9 @@ class Decider:
             self.async_runner.decide(wait_id, verdict, check_digest=check_digest)
         )
 
-    def waiting(self, *, after: str = "") -> Iterator[WaitSummary]:
+    def waiting(
+        self, *, after: str = "", kinds: Collection[str] | None = None
+    ) -> Iterator[WaitSummary]:
         """Iterate over the open waits of all runs, sorted by id.
 
         Only keys are read. After a crash the list may be out of date until the next
@@ -61,16 +63,21 @@ class Decider:
 
         Args:
             after: Return only waits after this wait id.
+            kinds: Return only waits of these kinds. `None`: of the kinds that ask a
+                person, which are `approval`, `question` and `unknown`.
 
         Yields:
             A summary of each open wait.
 
         Raises:
+            InvalidInput: `kinds` has an unknown kind.
             StoreError: The store failed.
         """
-        return portal.iterate(self.async_runner.waiting(after=after))
+        return portal.iterate(self.async_runner.waiting(after=after, kinds=kinds))
 
-    def open_waits(self, *, after: str = "") -> Iterator[Wait]:
+    def open_waits(
+        self, *, after: str = "", kinds: Collection[str] | None = None
+    ) -> Iterator[Wait]:
         """Iterate over the open waits of all runs, with arguments and all other fields.
 
         The objects of the waits are read in parallel: one request for each wait.
@@ -78,15 +85,18 @@ class Decider:
 
         Args:
             after: Return only waits after this wait id.
+            kinds: Return only waits of these kinds. `None`: of the kinds that ask a
+                person, which are `approval`, `question` and `unknown`.
 
         Returns:
             An iterator over the waits, sorted by id.
 
         Raises:
+            InvalidInput: `kinds` has an unknown kind.
             StoreError: The store failed; raised during the iteration.
             Corrupt: A wait is damaged; `waiting` and `wait` show the others.
         """
-        return portal.iterate(self.async_runner.open_waits(after=after))
+        return portal.iterate(self.async_runner.open_waits(after=after, kinds=kinds))
 
     def wait(self, wait_id: str) -> Wait:
         """Return an open wait, with everything that a decider needs.

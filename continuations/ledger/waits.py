@@ -9,7 +9,7 @@ from __future__ import annotations
 from asyncio import gather, sleep
 from typing import TYPE_CHECKING
 
-from continuations.core.waits import WaitSummary
+from continuations.core.waits import WAIT_KINDS, WAIT_RULES, WaitSummary
 from continuations.errors import Corrupt
 from continuations.ledger import layout, markers
 from continuations.ledger.objects import AlreadyExists, NotFound
@@ -17,12 +17,14 @@ from continuations.wire.records import decode_wait, encode_wait
 from continuations_storage.contract import PAGE_SIZE, is_last_page
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
+    from collections.abc import AsyncIterator, Collection, Iterable
 
     from continuations.core.waits import Wait
     from continuations.ledger.objects import Objects
     from continuations.ledger.store_clock import StoreClock
 
+# The kinds of waits that ask a person.
+PEOPLES_KINDS = frozenset(kind for kind in WAIT_RULES if WAIT_RULES[kind].asks_person)
 _PREFIX_LENGTH = len(layout.WAITS_PREFIX)
 _PARALLEL_READS = 50
 
@@ -49,7 +51,10 @@ async def delete(objects: Objects, wait_ids: Iterable[str]) -> None:
 
 
 async def list_open(
-    objects: Objects, clock: StoreClock, after: str = ""
+    objects: Objects,
+    clock: StoreClock,
+    after: str = "",
+    kinds: Collection[str] = PEOPLES_KINDS,
 ) -> AsyncIterator[WaitSummary]:
     """Iterate over the open waits of the whole store, from keys alone.
 
@@ -59,9 +64,10 @@ async def list_open(
         objects: The store.
         clock: The store's time, to compare deadlines with.
         after: Skip waits up to and including this wait id.
+        kinds: The kinds of the waits; by default those that ask a person.
     """
     expired: set[str] | None = None
-    async for wait_ids in _list_ids(objects, after):
+    async for wait_ids in _list_ids(objects, after, kinds):
         if expired is None:
             expired = await markers.list_expired(objects, clock)
         for wait_id in wait_ids:
@@ -69,12 +75,14 @@ async def list_open(
             yield WaitSummary(id=wait_id, expired=is_expired)
 
 
-async def read_open(objects: Objects, after: str = "") -> AsyncIterator[Wait]:
+async def read_open(
+    objects: Objects, after: str = "", kinds: Collection[str] = PEOPLES_KINDS
+) -> AsyncIterator[Wait]:
     """Iterate over the open waits of the whole store with all their fields.
 
     Their objects are read in parallel. A wait that is decided meanwhile is left out.
     """
-    async for wait_ids in _list_ids(objects, after):
+    async for wait_ids in _list_ids(objects, after, kinds):
         for first in range(0, len(wait_ids), _PARALLEL_READS):
             group = wait_ids[first : first + _PARALLEL_READS]
             for wait in await gather(*(read(objects, wait_id) for wait_id in group)):
@@ -93,18 +101,27 @@ async def list_ids_of_run(objects: Objects, run_id: str) -> list[str]:
     ]
 
 
-async def _list_ids(objects: Objects, after: str = "") -> AsyncIterator[list[str]]:
+async def _list_ids(
+    objects: Objects, after: str = "", kinds: Collection[str] = WAIT_KINDS
+) -> AsyncIterator[list[str]]:
     limit = objects.listing_size
+    wanted = tuple(f"{kind}-" for kind in sorted(kinds))
     while True:
         page = await objects.keys(
             layout.WAITS_PREFIX, layout.WAITS_PREFIX + after, limit
         )
         for first in range(0, len(page), PAGE_SIZE):
-            yield layout.listed_wait_ids(page[first : first + PAGE_SIZE])
+            ids = layout.listed_wait_ids(page[first : first + PAGE_SIZE])
+            yield [wait_id for wait_id in ids if wait_id.startswith(wanted)]
             await sleep(0)  # a long list must not hold the event loop
         if is_last_page(page, limit):
             return
-        after = page[-1][_PREFIX_LENGTH:]
+        last = page[-1][_PREFIX_LENGTH:]
+        # Ids begin with their kind, so kinds that are not wanted are skipped at once.
+        following = [kind for kind in wanted if kind > last or last.startswith(kind)]
+        if not following:
+            return
+        after = max(last, following[0])
 
 
 async def read(objects: Objects, wait_id: str) -> Wait | None:

@@ -92,6 +92,21 @@ _WAIT: _Json = {
     "denial_stops": _described(_BOOLEAN, "A denial stops the run."),
     "expiry_stops": _described(_BOOLEAN, "The end of the deadline stops the run."),
     "note": _TEXT_OR_NULL,
+    "approve_after": _described(
+        _TIME_OR_NULL, "Before this time, an approval of an unknown outcome is refused."
+    ),
+    "question": _described(_TEXT_OR_NULL, "The question, or the name of a job."),
+    "answer_schema": {
+        "type": ["object", "null"],
+        "description": "The JSON Schema of the value of an answer; null: any value.",
+    },
+    "event": _described(_TEXT_OR_NULL, "The name of the event."),
+    "event_key": _described(_TEXT_OR_NULL, "The key of the event."),
+    "stage": _described(_COUNT, "1 if the tool's on_answer function was called."),
+    "on_deadline": {
+        "type": ["object", "null"],
+        "description": "What the deadline does: an answer, a denial or a failure.",
+    },
 }
 _WAIT_STATE: _Json = _described(
     {"enum": ["open", "expired"]},
@@ -184,6 +199,7 @@ def _decision_definitions() -> _Json:
                 _verdict("approve", {}, {"arguments": _OBJECT}),
                 _verdict("deny", {}, {"reason": _REASON}),
                 _verdict("answer", {"value": {}}),
+                _verdict("fail", {"error": _REASON}),
             ],
         },
     }

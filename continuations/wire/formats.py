@@ -153,25 +153,24 @@ def _answers_an_approval(decision: Mapping[str, object]) -> bool:
     return is_approval and decision.get("kind") == "answer"
 
 
-# The kinds of waits that format 1 has.
-_FIRST_WAIT_KINDS = ("approval", "unknown")
+# The kinds of waits that format 3 introduced.
+_WAITS_OF_TOOLS = ("event", "external", "question", "timer")
 
 
-def _has_new_wait_kind(wait: Mapping[str, object]) -> bool:
-    return wait.get("kind") not in _FIRST_WAIT_KINDS
+def _has_wait_of_tool(wait: Mapping[str, object]) -> bool:
+    return wait.get("kind") in _WAITS_OF_TOOLS
 
 
-def _decides_new_wait_kind(decision: Mapping[str, object]) -> bool:
-    wait_id = str(decision.get("wait"))
-    return wait_id.partition("-")[0] not in _FIRST_WAIT_KINDS
+def _decides_wait_of_tool(decision: Mapping[str, object]) -> bool:
+    return str(decision.get("wait")).partition("-")[0] in _WAITS_OF_TOOLS
 
 
 NEW_VALUES: dict[str, tuple[NewValue, ...]] = {
     "decision": (
         NewValue(2, _answers_an_approval),
-        NewValue(3, _decides_new_wait_kind),
+        NewValue(3, _decides_wait_of_tool),
     ),
-    "wait": (NewValue(3, _has_new_wait_kind),),
+    "wait": (NewValue(3, _has_wait_of_tool),),
     "state": (NewValue(3, lambda state: state.get("kind") == "parked"),),
 }
 

@@ -12,6 +12,8 @@ from dataclasses import asdict
 from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
+from continuations.core import jsontext
+
 if TYPE_CHECKING:
     from datetime import datetime
 
@@ -69,4 +71,11 @@ def wait_json(wait: Wait) -> dict[str, Any]:
         "denial_stops": wait.denial_stops,
         "expiry_stops": wait.expiry_stops,
         "note": wait.note,
+        "approve_after": optional_utc_text(wait.approve_after),
+        "question": wait.question,
+        "answer_schema": wait.answer_schema,
+        "event": wait.event,
+        "event_key": wait.event_key,
+        "stage": wait.stage,
+        "on_deadline": wait.on_deadline_json and jsontext.parse(wait.on_deadline_json),
     }

@@ -57,7 +57,9 @@ def test_sync_function_runs_in_a_thread_with_the_callers_context() -> None:
 
     async def invoke_as_acme() -> str:
         tenant.set("acme")
-        return await where.invoke("{}", CTX)
+        result = await where.invoke("{}", CTX)
+        assert isinstance(result, str)
+        return result
 
     assert '["acme",false]' == asyncio.run(invoke_as_acme())
 

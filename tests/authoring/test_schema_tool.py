@@ -63,7 +63,10 @@ def make_tool(
 
 
 def invoke(subject: SchemaTool, raw_arguments: str) -> str:
-    return asyncio.run(subject.invoke(subject.effective_arguments(raw_arguments), CTX))
+    arguments_json = subject.effective_arguments(raw_arguments)
+    result = asyncio.run(subject.invoke(arguments_json, CTX))
+    assert isinstance(result, str)
+    return result
 
 
 # Declaring --------------------------------------------------------------------

@@ -65,6 +65,18 @@ class OwnTool:
     async def invoke(self, arguments_json: str, ctx: ToolContext) -> str:
         return f"{ctx.call_id} {arguments_json}"
 
+    @property
+    def continues(self) -> bool:
+        return False
+
+    def check_answer(self, answer_json: str) -> None:
+        del answer_json
+
+    async def receive_answer(
+        self, arguments_json: str, answer_json: str, ctx: ToolContext
+    ) -> str:
+        return f"{ctx.call_id} {arguments_json} {answer_json}"
+
     async def verify_call(self, arguments_json: str, ctx: ToolContext) -> None:
         del arguments_json, ctx
 

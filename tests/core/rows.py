@@ -11,6 +11,7 @@ from continuations.core.calls import (
     CallState,
     Errored,
     Nested,
+    Parked,
     Proposed,
     Ready,
     Refused,
@@ -24,6 +25,7 @@ from continuations.core.events import (
     ApprovalRequested,
     CallAccepted,
     CallInvalid,
+    CallParked,
     CallReturned,
     CallStarted,
     Event,
@@ -52,6 +54,7 @@ STATES: tuple[CallState, ...] = (
     Started(),
     Nested("f9"),
     Unknown("w1"),
+    Parked("w1"),
     Returned("42"),
     Errored("exception", "ERROR: it broke"),
     Refused("denied", "DENIED"),
@@ -181,48 +184,42 @@ def apply_events(state: RunState, *events: Event) -> RunState:
     return state
 
 
-def state_with_call_in(state: CallState) -> RunState:  # noqa: PLR0911 - one return for each state
+_ACCEPTED = accepted_event("c3")
+_STARTED = (_ACCEPTED, CallStarted(call_id="c3"))
+# The events that lead from the model's reply to each state of call `c3`.
+_EVENTS_BEFORE: dict[type[CallState], tuple[Event, ...]] = {
+    Proposed: (),
+    Waiting: (approval_requested_event("c3"),),
+    Ready: (_ACCEPTED,),
+    Started: _STARTED,
+    Nested: (_ACCEPTED, sub_agent_started_event("c3")),
+    Unknown: (
+        *_STARTED,
+        OutcomeUnknown(call_id="c3", wait=make_wait("c3", kind="unknown")),
+    ),
+    Parked: (
+        *_STARTED,
+        CallParked(call_id="c3", wait=make_wait("c3", kind="question")),
+    ),
+    Returned: (*_STARTED, CallReturned(call_id="c3", content="42")),
+    Errored: (CallInvalid(call_id="c3", code="arguments", content="ERROR: no"),),
+}
+
+
+def state_with_call_in(state: CallState) -> RunState:
     """Return a run whose call `c3` has a state, reached by allowed events."""
     proposed = apply_events(new_state(), reply_with_calls("transfer", "balance"))
-    match state:
-        case Proposed():
-            return proposed
-        case Waiting():
-            return apply_events(proposed, approval_requested_event("c3"))
-        case Ready():
-            return apply_events(proposed, accepted_event("c3"))
-        case Started():
-            return apply_events(
-                proposed, accepted_event("c3"), CallStarted(call_id="c3")
-            )
-        case Nested():
-            return apply_events(
-                proposed, accepted_event("c3"), sub_agent_started_event("c3")
-            )
-        case Unknown():
-            unknown = OutcomeUnknown(call_id="c3", wait=make_wait("c3", kind="unknown"))
-            return apply_events(
-                proposed, accepted_event("c3"), CallStarted(call_id="c3"), unknown
-            )
-        case Returned():
-            returned = CallReturned(call_id="c3", content="42")
-            return apply_events(
-                proposed, accepted_event("c3"), CallStarted(call_id="c3"), returned
-            )
-        case Errored():
-            invalid = CallInvalid(call_id="c3", code="arguments", content="ERROR: no")
-            return apply_events(proposed, invalid)
-        case Refused():
-            run_state = apply_events(proposed, approval_requested_event("c3"))
-            calls = {**run_state.calls, "c3": with_state(run_state, "c3", state)}
-            return RunState.from_rows(
-                run=run_state.run,
-                manifest=run_state.manifest,
-                frames=run_state.frames,
-                calls=calls,
-                waits={},
-                logs=run_state.logs,
-            )
+    if not isinstance(state, Refused):
+        return apply_events(proposed, *_EVENTS_BEFORE[type(state)])
+    run_state = apply_events(proposed, approval_requested_event("c3"))
+    return RunState.from_rows(
+        run=run_state.run,
+        manifest=run_state.manifest,
+        frames=run_state.frames,
+        calls={**run_state.calls, "c3": with_state(run_state, "c3", state)},
+        waits={},
+        logs=run_state.logs,
+    )
 
 
 def with_state(run_state: RunState, call: str, state: CallState) -> CallRow:

@@ -45,7 +45,8 @@ def test_is_repeat_of_is_false_for_another_decision(other: Decision) -> None:
 
 def test_decision_kinds_match_the_type() -> None:
     assert set(get_args(DecisionKind)) == DECISION_KINDS
-    assert {"approve", "deny", "answer", "expire", "cancel"} == DECISION_KINDS
+    kinds = {"approve", "deny", "answer", "fail", "expire", "cancel"}
+    assert kinds == DECISION_KINDS
 
 
 @pytest.mark.parametrize("value", [None, "", 0, False, [], {}])

@@ -11,8 +11,10 @@ from continuations.core.calls import (
     CLOSED_STATES,
     STATE_NAMES,
     STATE_TYPES,
+    WAITING_STATES,
     CallState,
     Nested,
+    Parked,
     Ready,
     Refused,
     Returned,
@@ -22,10 +24,12 @@ from continuations.core.calls import (
 )
 from continuations.core.events import (
     Answered,
+    AnswerReceived,
     Approved,
     CallCancelled,
     CallEvent,
     CallInvalid,
+    CallParked,
     CallRaised,
     CallReturned,
     CallStarted,
@@ -63,6 +67,8 @@ EVENTS: tuple[CallEvent, ...] = (
     sub_agent_started_event(CALL),
     CallReturned(call_id=CALL, content="42"),
     CallRaised(call_id=CALL, code="exception", content="ERROR: it broke"),
+    CallParked(call_id=CALL, wait=make_wait(CALL, "w2", "question")),
+    AnswerReceived(call_id=CALL, answer="42"),
     OutcomeUnknown(call_id=CALL, wait=make_wait(CALL, "w2", "unknown")),
     RepeatAllowed(call_id=CALL),
     Unverified(call_id=CALL),
@@ -89,7 +95,7 @@ def test_every_state_and_every_event_is_tested() -> None:
     assert set(STATE_TYPES.values()) == set(STATE_NAMES) == set(get_args(CallState))
     assert {cls for _, cls in TRANSITIONS} <= set(get_args(CallEvent))
     assert len(TRANSITIONS) == len(LEGAL)
-    assert 9 * 16 == len(LEGAL) + len(ILLEGAL)
+    assert 10 * 18 == len(LEGAL) + len(ILLEGAL)
 
 
 @pytest.mark.parametrize(("state", "event"), ILLEGAL, ids=pair_ids(ILLEGAL))
@@ -135,12 +141,14 @@ def test_advance_follows_the_table(state: CallState, event: CallEvent) -> None:
     """The rows fit together after every pair."""
     if isinstance(event, Reopened) and isinstance(state, Unknown):
         event = Reopened(call_id=CALL, wait=make_wait(CALL, "w2", "unknown"))
+    if isinstance(event, Reopened) and isinstance(state, Parked):
+        event = Reopened(call_id=CALL, wait=make_wait(CALL, "w2", "question"))
 
     after = advance(state_with_call_in(state), event)
 
     assert TRANSITIONS[type(state), type(event)] is type(after.calls[CALL].state)
     assert invariants.find_violation(after) is None
-    waiting = isinstance(after.calls[CALL].state, Waiting | Unknown)
+    waiting = isinstance(after.calls[CALL].state, WAITING_STATES)
     assert (1 if waiting else 0) == len(after.waits)
 
 

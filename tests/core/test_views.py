@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from continuations.core.calls import STATE_NAMES, CallState, Nested, Unknown, Waiting
+from continuations.core.calls import STATE_NAMES, CallState, Nested, Waiting
 from continuations.core.events import Approved, CallInvalid
 from continuations.core.state import ROOT_FRAME_ID
 from continuations.core.views import Call, Frame
@@ -45,7 +45,7 @@ def test_call_shows_its_state_frame_and_wait(state: CallState) -> None:
 
     assert STATE_NAMES[type(state)] == call.state
     assert (call.frame is not None) == isinstance(state, Nested)
-    assert (call.wait is not None) == isinstance(state, Waiting | Unknown)
+    assert (call.wait is not None) == isinstance(state, WAITING_STATES)
     assert ("c3", "transfer") == (call.id, call.tool)
 
 

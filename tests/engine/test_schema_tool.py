@@ -240,6 +240,9 @@ class OwnTool:
         self.enabled = inner.enabled
         self.needs_approval = inner.needs_approval
         self.invoke = inner.invoke
+        self.continues = inner.continues
+        self.check_answer = inner.check_answer
+        self.receive_answer = inner.receive_answer
         self.verify_call = inner.verify_call
 
 

@@ -54,7 +54,7 @@ UNREACHED: dict[str, str] = {
     "continuations/engine/stack_binding.py:StackBinding.agent": (
         "check_agents finds a missing agent before"
     ),
-    "continuations/ledger/decisions.py:_check_kind#3": (
+    "continuations/ledger/verdict_checks.py:check_kind#3": (
         "today every kind of wait accepts every verdict"
     ),
     "continuations/ledger/decisions.py:_read_first_decision": _ERASED,

@@ -253,7 +253,7 @@ def test_waits_on_several_pages_are_listed() -> None:
         ".DS_Store",
         "x",
         "approval-x@jane",
-        f"question-{make_ulid(1)}@jane",
+        f"dream-{make_ulid(1)}@jane",
         f"approval-7{'z' * 25}@jane",
         f"approval-{make_ulid(1)}@-x",
     ],

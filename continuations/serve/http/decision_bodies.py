@@ -3,6 +3,7 @@
     {"decision": "approve"}             with "arguments": {…} to replace those shown
     {"decision": "deny"}                with "reason": "…"
     {"decision": "answer", "value": …}
+    {"decision": "fail", "error": "…"}
 
 A body never names the decider. Every other body is refused, and nothing is recorded.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
-from continuations.core.decisions import Answer, Approve, Deny, Verdict
+from continuations.core.decisions import Answer, Approve, Deny, Fail, Verdict
 from continuations.present.json_forms import MAX_TEXT_CHARS
 from continuations.serve.http import problems
 
@@ -28,11 +29,13 @@ _ALLOWED_FIELDS: Mapping[str, frozenset[str]] = {
     "approve": frozenset({"arguments"}),
     "deny": frozenset({"reason"}),
     "answer": frozenset({"value"}),
+    "fail": frozenset({"error"}),
 }
 _REQUIRED_FIELDS: Mapping[str, frozenset[str]] = {
     "approve": frozenset(),
     "deny": frozenset(),
     "answer": frozenset({"value"}),
+    "fail": frozenset({"error"}),
 }
 
 
@@ -58,6 +61,8 @@ def verdict_from_json(request: Request, by: str) -> Verdict:
         return Approve(by=by, arguments=_edited_arguments(fields))
     if kind == "deny":
         return Deny(by=by, reason=optional_text(fields, "reason"))
+    if kind == "fail":
+        return Fail(optional_text(fields, "error") or "", by=by)
     return Answer(fields["value"], by=by)
 
 
@@ -73,6 +78,8 @@ def verdict_from_form(request: Request, by: str) -> Verdict:
         # A browser sends an empty field too.
         reason = _form_text("reason", fields.get("reason", "")) or None
         return Deny(by=by, reason=reason)
+    if kind == "fail":
+        return Fail(_form_text("error", fields["error"]), by=by)
     return Answer(_form_text("value", fields["value"]), by=by)
 
 
@@ -111,7 +118,7 @@ def refuse_unknown_fields(fields: Mapping[str, Any], names: frozenset[str]) -> N
 def _decision_kind(fields: Mapping[str, Any]) -> str:
     kind = fields.get("decision")
     if type(kind) is not str or kind not in _ALLOWED_FIELDS:
-        msg = '"decision" must be "approve", "deny" or "answer".'
+        msg = '"decision" must be "approve", "deny", "answer" or "fail".'
         raise problems.malformed(msg)
     refuse_unknown_fields(fields, _ALLOWED_FIELDS[kind] | {"decision"})
     missing = _REQUIRED_FIELDS[kind] - fields.keys()

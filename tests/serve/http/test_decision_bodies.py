@@ -180,6 +180,7 @@ def test_parsed_verdict_contains_exactly_the_body(
         assert set(more) <= {"reason"}
         assert more.get("reason") == verdict.reason
     else:
+        assert isinstance(verdict, Answer)
         assert {"value"} == set(more)
         assert jsontext.dump(more["value"]) == jsontext.dump(verdict.value)
     assert "kim" == verdict.by

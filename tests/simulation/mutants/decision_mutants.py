@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from contextlib import suppress
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from continuations.core.calls import Started
@@ -25,7 +26,13 @@ from continuations.engine import arrival_reducer, call_waits, deadlines
 from continuations.engine.admission import Admission
 from continuations.engine.arrival_reducer import ArrivalReducer
 from continuations.engine.performer import Performer
-from continuations.ledger import arrivals, decision_errors, decisions, layout
+from continuations.ledger import (
+    arrivals,
+    decision_errors,
+    decisions,
+    layout,
+    verdict_checks,
+)
 from continuations.ledger.arrivals import read_decision
 from continuations.ledger.objects import AlreadyExists, NotFound
 from continuations.wire.records import encode_decision
@@ -211,12 +218,14 @@ def a_decision_goes_to_the_first_wait() -> Patches:
     breaks=(refused_never_runs, executed_equals_approved, one_decision),
 )
 def a_decision_is_read_from_another_waits_key() -> Patches:
-    async def read_matching_decision(objects: Objects, wait: Wait) -> Decision:
-        wait_ids = await arrivals.list_decided_wait_ids(objects, wait.run_id)
+    async def read_matching_decision(
+        objects: Objects, run_id: str, wait_id: str, accepted: tuple[str, ...]
+    ) -> Decision:
+        wait_ids = await arrivals.list_decided_wait_ids(objects, run_id)
         other = await read_decision(objects, wait_ids[0])
         if other is None:
             raise NotFound(layout.decision_key(wait_ids[0]))
-        return replace(other, wait_id=wait.id, digest=wait.digest)
+        return replace(other, wait_id=wait_id, digest=accepted[0])
 
     yield patch(arrivals._read_matching_decision, read_matching_decision)
 
@@ -228,11 +237,15 @@ def a_decision_is_read_from_another_waits_key() -> Patches:
 def a_decision_is_applied_twice() -> Patches:
     original = ArrivalReducer.with_interrupted_calls
 
-    def with_interrupted_calls(self: ArrivalReducer, state: RunState) -> RunState:
+    def with_interrupted_calls(
+        self: ArrivalReducer,
+        state: RunState,
+        decisions: Mapping[str, Decision] = MappingProxyType({}),
+    ) -> RunState:
         for call in list(state.calls.values()):
             if isinstance(call.state, Started) and call.approved_digest is not None:
                 state = advance(state, RepeatAllowed(call_id=call.id))
-        return original(self, state)
+        return original(self, state, decisions)
 
     yield patch(ArrivalReducer.with_interrupted_calls, with_interrupted_calls)
 
@@ -379,7 +392,7 @@ def an_edit_is_not_validated() -> Patches:
         digest = call_waits.approval_digest(state, call, decision.arguments, contract)
         return (replace(event, digest=digest, arguments=decision.arguments),)
 
-    yield patch(decisions._check_edited_arguments, check_edited_arguments)
+    yield patch(verdict_checks._check_edited_arguments, check_edited_arguments)
     yield patch(ArrivalReducer._approval_events, approval_events)
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
 from continuations.authoring.call_gate import CallGate, CallNotBegun
@@ -48,12 +49,13 @@ from tests.simulation.laws_of_runs import (
 from tests.simulation.mutants.mutant import mutant, mutants_in, patch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Mapping
     from typing import Any
 
     from continuations.authoring.context import ToolContext
     from continuations.authoring.tool_protocol import ToolProtocol
     from continuations.core.calls import CallRow
+    from continuations.core.decisions import Decision
     from continuations.core.draft import Draft
     from continuations.core.events import Event
     from continuations.core.frames import FrameRow
@@ -171,8 +173,12 @@ def calls_begin_before_the_claim() -> Patches:
     breaks=(started_once, finished_never_runs_again),
 )
 def a_started_call_is_ready_after_a_takeover() -> Patches:
-    def with_interrupted_calls(self: ArrivalReducer, state: RunState) -> RunState:
-        del self
+    def with_interrupted_calls(
+        self: ArrivalReducer,
+        state: RunState,
+        decisions: Mapping[str, Decision] = MappingProxyType({}),
+    ) -> RunState:
+        del self, decisions
         for call in list(state.calls.values()):
             if isinstance(call.state, Started):
                 state = advance(state, RepeatAllowed(call_id=call.id))
@@ -186,8 +192,12 @@ def a_started_call_is_ready_after_a_takeover() -> Patches:
     breaks=(same_end_as_uninterrupted, finished_never_runs_again, started_once),
 )
 def a_started_call_is_guessed_to_have_failed() -> Patches:
-    def with_interrupted_calls(self: ArrivalReducer, state: RunState) -> RunState:
-        del self
+    def with_interrupted_calls(
+        self: ArrivalReducer,
+        state: RunState,
+        decisions: Mapping[str, Decision] = MappingProxyType({}),
+    ) -> RunState:
+        del self, decisions
         for call in list(state.calls.values()):
             if isinstance(call.state, Started):
                 lost = CallRaised(call_id=call.id, code="exception", content="ERROR")
