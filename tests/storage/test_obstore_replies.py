@@ -309,11 +309,12 @@ def test_reply_to_a_put_without_a_version_is_no_key_error(
 ) -> None:
     """The body is stored, so the create is read back."""
     bucket = fill(proxy)
-    from_url = obstore.store.from_url
-    monkeypatch.setattr(
-        "obstore.store.from_url",
-        lambda *args, **options: ClientWithoutVersions(from_url(*args, **options)),
-    )
+    from_url: Any = obstore.store.from_url
+
+    def wrapped(url: str, **options: Any) -> Any:
+        return ClientWithoutVersions(from_url(url, **options))
+
+    monkeypatch.setattr("obstore.store.from_url", wrapped)
 
     asyncio.run(open_store(proxy).create("a", b"mine"))
 
