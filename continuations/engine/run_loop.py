@@ -175,7 +175,9 @@ class RunLoop:
 
     @property
     def _may_record_starts(self) -> bool:
-        return self.model_error is None and not self._paused
+        # A call of a run that will end must not begin: its effect could not be used.
+        is_ending = self.model_error is not None or self.failure is not None
+        return not is_ending and not self._paused
 
     def _launch_actions(self) -> bool:
         """Launch the actions that may run; return whether one needs a commit first."""
