@@ -262,9 +262,6 @@ class RunLoop:
             self._commit_task = asyncio.create_task(self._save())
 
     def _collect_results(self) -> None:
-        if self._commit_task is not None and self._commit_task.done():
-            commit, self._commit_task = self._commit_task, None
-            self.cancel_request = commit.result()
         for action, task in list(self._action_tasks.items()):
             if not task.done():
                 continue
@@ -279,7 +276,11 @@ class RunLoop:
             else:
                 self._gates.pop(action, None)
                 self._apply(event)
-        self.cancel_request = self.cancel_request or self.late_arrivals.cancel_request
+        self.cancel_request = self.late_arrivals.cancel_request
+        # Last: the error of a commit must not lose the result of a call.
+        if self._commit_task is not None and self._commit_task.done():
+            commit, self._commit_task = self._commit_task, None
+            self.cancel_request = commit.result() or self.cancel_request
 
     def _apply(self, event: Event) -> None:
         derived = isinstance(event, _DERIVED_EVENTS)
