@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypedDict
 
 from continuations.authoring import callables
+from continuations.authoring.base_tool import BaseTool
 from continuations.authoring.call_gate import CallNotBegun
 from continuations.authoring.context import ToolContext
 from continuations.authoring.errors import (
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
+    from continuations.authoring.call_gate import CallGate
     from continuations.authoring.tool_protocol import ToolProtocol
     from continuations.core.actions import RunTool
     from continuations.core.calls import CallRow
@@ -191,9 +192,13 @@ class Performer:
     # Actions on the outside world --------------------------------------------
 
     async def perform(
-        self, action: AskModel | RunTool | VerifyOutcome, state: RunState, fence: int
+        self,
+        action: AskModel | RunTool | VerifyOutcome,
+        state: RunState,
+        fence: int,
+        gate: CallGate,
     ) -> Event:
-        """Ask a model, run a tool or verify a call.
+        """Ask a model, run a tool behind its gate, or verify a call.
 
         Raises `ModelError`, `TranscriptInvalid`, and `AgentChanged` if the call's tool
         is missing or has changed.
@@ -203,7 +208,7 @@ class Performer:
         call = state.calls[action.call_id]
         if isinstance(action, VerifyOutcome):
             return await self._verify(state, call, fence)
-        return await self._run_tool(state, call, fence)
+        return await self._run_tool(state, call, fence, gate)
 
     async def _ask_model(self, state: RunState, frame_id: str) -> Event:
         frame = state.frames[frame_id]
@@ -211,7 +216,9 @@ class Performer:
         turn = ModelTurn(self.model_registry, self.run_options)
         return await turn.ask(state, frame, agent)
 
-    async def _run_tool(self, state: RunState, call: CallRow, fence: int) -> Event:
+    async def _run_tool(
+        self, state: RunState, call: CallRow, fence: int, gate: CallGate
+    ) -> Event:
         tool = self.stack_binding.unchanged_tool(state, call)
         assert tool.sub_agent is None  # noqa: S101 - sub-agents have frames instead
         arguments = call.arguments or "{}"
@@ -221,10 +228,12 @@ class Performer:
             if held is not None:
                 return held
         context = self._tool_context(state, call, tool, fence)
-        limit = asyncio.timeout(tool.timeout)
         try:
-            async with limit:
-                content = await tool.invoke(arguments, context)
+            if not isinstance(tool, BaseTool):
+                gate.enter()  # a tool of another class does not ask the gate
+            with gate.as_current():
+                async with gate.time_limit(tool.timeout):
+                    content = await tool.invoke(arguments, context)
         except CallNotBegun:
             raise
         except ResultNotSerializable as error:
@@ -237,9 +246,10 @@ class Performer:
             if callables.is_task_cancellation(error):
                 raise
             _log_tool_error(state, call, "failed", error)
-            if limit.expired() and not call.repeatable and tool.on_timeout == "unknown":
+            late = gate.is_out_of_time
+            if late and not call.repeatable and tool.on_timeout == "unknown":
                 return self._unknown_after_timeout(state, call, tool)
-            return _tool_failure(call, tool, error, timed_out=limit.expired())
+            return _tool_failure(call, tool, error, timed_out=late)
         return CallReturned(call_id=call.id, content=content)
 
     def _unknown_after_timeout(

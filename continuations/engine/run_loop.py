@@ -211,10 +211,13 @@ class RunLoop:
             self._gates[action] = gate
         else:
             gate.enter()
-        with gate.as_current():
+        try:
             event = await self._performer.perform(
-                action, self.state, fence=self._journal.version_number
+                action, self.state, fence=self._journal.version_number, gate=gate
             )
+        finally:
+            # A thread that starts later must find the gate closed.
+            gate.close()
         if isinstance(event, ModelReplied) and self._would_finish(event):
             late = await self._journal.read_late_arrivals(self.state)
             self.late_arrivals = self.late_arrivals.followed_by(late)
