@@ -63,9 +63,9 @@ class CallGate:
         with self._lock:
             if self._closed or not (self.has_begun or self._may_begin()):
                 raise CallNotBegun
-            self.has_begun = True
-            if self._on_begin is not None:
+            if self._on_begin is not None and not self.has_begun:
                 self._on_begin()
+            self.has_begun = True
 
     def close(self) -> None:
         """Let the call not begin any more; a call that has begun goes on."""
@@ -77,7 +77,7 @@ class CallGate:
         """Raise `TimeoutError` if the call does not return in time; `None`: no limit.
 
         The time counts from the begin of the call, so a call that is out of time has
-        begun. Its thread may wait longer than the limit for a processor.
+        begun. Before that, its thread may wait for a processor, without a limit.
         """
         if seconds is None:
             yield
@@ -101,6 +101,15 @@ class CallGate:
                     returned = True
         finally:
             self.is_out_of_time = limit.expired()
+
+
+def current_gate() -> CallGate:
+    """Return the gate of the call that the current task makes."""
+    gate = _current.get()
+    if gate is None:
+        msg = "the current task makes no call"
+        raise LookupError(msg)
+    return gate
 
 
 async def begin_call(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from continuations.authoring import callables
 from continuations.authoring.base_tool import BaseTool
-from continuations.authoring.call_gate import CallNotBegun
+from continuations.authoring.call_gate import CallNotBegun, current_gate
 from continuations.authoring.context import ToolContext
 from continuations.authoring.errors import (
     ArgumentsInvalid,
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from continuations.authoring.call_gate import CallGate
     from continuations.authoring.tool_protocol import ToolProtocol
     from continuations.core.actions import RunTool
     from continuations.core.calls import CallRow
@@ -192,13 +191,9 @@ class Performer:
     # Actions on the outside world --------------------------------------------
 
     async def perform(
-        self,
-        action: AskModel | RunTool | VerifyOutcome,
-        state: RunState,
-        fence: int,
-        gate: CallGate,
+        self, action: AskModel | RunTool | VerifyOutcome, state: RunState, fence: int
     ) -> Event:
-        """Ask a model, run a tool behind its gate, or verify a call.
+        """Ask a model, run a tool behind the current gate, or verify a call.
 
         Raises `ModelError`, `TranscriptInvalid`, and `AgentChanged` if the call's tool
         is missing or has changed.
@@ -208,7 +203,7 @@ class Performer:
         call = state.calls[action.call_id]
         if isinstance(action, VerifyOutcome):
             return await self._verify(state, call, fence)
-        return await self._run_tool(state, call, fence, gate)
+        return await self._run_tool(state, call, fence)
 
     async def _ask_model(self, state: RunState, frame_id: str) -> Event:
         frame = state.frames[frame_id]
@@ -216,9 +211,7 @@ class Performer:
         turn = ModelTurn(self.model_registry, self.run_options)
         return await turn.ask(state, frame, agent)
 
-    async def _run_tool(
-        self, state: RunState, call: CallRow, fence: int, gate: CallGate
-    ) -> Event:
+    async def _run_tool(self, state: RunState, call: CallRow, fence: int) -> Event:
         tool = self.stack_binding.unchanged_tool(state, call)
         assert tool.sub_agent is None  # noqa: S101 - sub-agents have frames instead
         arguments = call.arguments or "{}"
@@ -228,12 +221,12 @@ class Performer:
             if held is not None:
                 return held
         context = self._tool_context(state, call, tool, fence)
+        gate = current_gate()
         try:
             if not isinstance(tool, BaseTool):
                 gate.enter()  # a tool of another class does not ask the gate
-            with gate.as_current():
-                async with gate.time_limit(tool.timeout):
-                    content = await tool.invoke(arguments, context)
+            async with gate.time_limit(tool.timeout):
+                content = await tool.invoke(arguments, context)
         except CallNotBegun:
             raise
         except ResultNotSerializable as error:

@@ -212,9 +212,10 @@ class RunLoop:
         else:
             gate.enter()
         try:
-            event = await self._performer.perform(
-                action, self.state, fence=self._journal.version_number, gate=gate
-            )
+            with gate.as_current():
+                event = await self._performer.perform(
+                    action, self.state, fence=self._journal.version_number
+                )
         finally:
             # A thread that starts later must find the gate closed.
             gate.close()
