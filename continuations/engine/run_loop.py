@@ -25,6 +25,7 @@ from continuations.core.events import (
     CallInvalid,
     CallRaised,
     CallReturned,
+    ModelFailed,
     ModelReplied,
     RepeatAllowed,
     SubAgentStarted,
@@ -278,6 +279,9 @@ class RunLoop:
                 self._gates.pop(action, None)
             except ModelError as error:
                 self.model_error = self.model_error or error
+                if error.usage is not None:
+                    # The caller commits it, with the state that releases the claim.
+                    self.state = advance(self.state, ModelFailed(usage=error.usage))
             else:
                 self._gates.pop(action, None)
                 self._apply(event)
