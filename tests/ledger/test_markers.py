@@ -225,6 +225,11 @@ def marker_of(kind: str, target: str) -> Marker:
         (marker_of("e", make_ulid(1)), 2, run_at_wait(), True),
         (marker_of("e", make_ulid(2)), 2, run_at_wait(), False),
         (marker_of("d", make_ulid(1)), 2, run_at_wait("running"), True),
+        # A claim that took the arrival in does not need the marker for the arrival. It
+        # may need it as its guard, so nothing is deleted while a run is claimed.
+        (marker_of("d", make_ulid(2)), 2, run_at_wait("running"), False),
+        (marker_of("m", "2"), 2, run_at_wait("running", inbox=2), False),
+        (marker_of("m", "3"), 2, run_at_wait("running", inbox=2), True),
         # The marker of a message is needed until the message is read.
         (marker_of("m", "1"), 2, run_at_wait(), True),
         (marker_of("m", "3"), 2, run_at_wait(inbox=2), True),
