@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from continuations.core.calls import STATE_NAMES, CallState, Nested, Waiting
+from continuations.core.calls import (
+    STATE_NAMES,
+    WAITING_STATES,
+    CallState,
+    Nested,
+)
 from continuations.core.events import Approved, CallInvalid
 from continuations.core.state import ROOT_FRAME_ID
 from continuations.core.views import Call, Frame
