@@ -9,6 +9,7 @@ from continuations.core.calls import (
     WAITING_STATES,
     CallState,
     Nested,
+    Waiting,
 )
 from continuations.core.events import Approved, CallInvalid
 from continuations.core.state import ROOT_FRAME_ID

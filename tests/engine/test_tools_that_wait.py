@@ -1,0 +1,480 @@
+"""A tool that returns a wait: its answer, its deadline, its `on_answer` function."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from continuations import (
+    Agent,
+    AgentChanged,
+    Answer,
+    Approve,
+    Cancelled,
+    DecisionRefused,
+    Deny,
+    Fail,
+    Finished,
+    InvalidInput,
+    Runner,
+    Suspended,
+    Tool,
+    ToolContext,
+    ToolWait,
+    WaitExpired,
+    ask,
+    external,
+    resume,
+    run,
+    sleep,
+    sleep_until,
+    tool,
+    wait_for,
+)
+from continuations_storage import MemoryStore
+from tests import effect_log
+from tests.clocks import ManualClock
+from tests.engine.agent_builders import make_boss, root_tool_results, tool_results
+from tests.engine.payment_agent import single_wait
+from tests.engine.waiting_tools import Laptop, Size
+from tests.scripts import call
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from continuations.authoring.tool_waits import DeadlineAction
+    from tests.run_environment import RunEnvironment
+
+SCRIPT: Any = {"go": [[call("receipt", trip="Rome")], "end"]}
+HOUR = 3600
+
+
+def make_receipt(
+    wait: Callable[[], ToolWait[Any]], **options: Any
+) -> Tool[..., ToolWait[Any]]:
+    """Return a tool that returns a wait."""
+
+    @tool(**options)
+    def receipt(trip: str) -> ToolWait[Any]:
+        """Get a receipt."""
+        effect_log.append_effect("receipt", trip)
+        return wait()
+
+    return receipt
+
+
+def with_received(receipt: Tool[..., Any], type_: Any = Laptop) -> Tool[..., Any]:
+    """Return the tool with a function that gets the answer."""
+
+    def received(answer: Any, trip: str, ctx: ToolContext) -> str:
+        effect_log.append_effect(
+            "received", f"{trip} {answer}", key=ctx.idempotency_key
+        )
+        return f"{trip}: {answer}"
+
+    received.__annotations__["answer"] = type_
+    receipt.on_answer(received)
+    return receipt
+
+
+def make_runner(
+    receipt: Any, clock: ManualClock | None = None, store: MemoryStore | None = None
+) -> Runner:
+    """Return a runner of an agent that calls the tool."""
+    boss = make_boss(SCRIPT, receipt)
+    return Runner(boss, store=store or MemoryStore(), clock=clock or ManualClock())
+
+
+# Answers ----------------------------------------------------------------------
+
+
+def test_answer_becomes_the_result_of_the_tool(environment: RunEnvironment) -> None:
+    runner = make_runner(make_receipt(lambda: ask("Which one?")))
+
+    wait = single_wait(runner.start("go", run_id="r1"))
+    assert ("question", "Which one?") == (wait.kind, wait.question)
+    runner.decide(wait.id, Answer("the blue one", by="kim"))
+    ended = runner.resume("r1")
+
+    assert isinstance(ended, Finished)
+    assert ["the blue one"] == root_tool_results(ended)
+    assert ["receipt Rome"] == environment.effect_names()
+
+
+def test_no_approval_runs_the_tool_again(environment: RunEnvironment) -> None:
+    runner = make_runner(make_receipt(lambda: ask("Which one?")))
+    wait = single_wait(runner.start("go", run_id="r1"))
+
+    with pytest.raises(DecisionRefused, match="is ended by answer, deny"):
+        runner.decide(wait.id, Approve())
+
+    assert [wait.id] == [each.id for each in runner.waiting()]
+    assert ["receipt Rome"] == environment.effect_names()
+
+
+@pytest.mark.parametrize(
+    "value", [7, None, {}, {"name": 7}, {"name": "x", "size": "?"}]
+)
+def test_answer_of_another_type_is_refused_when_it_is_given(value: Any) -> None:
+    runner = make_runner(with_received(make_receipt(lambda: ask("Which?", Laptop))))
+    wait = single_wait(runner.start("go", run_id="r1"))
+
+    with pytest.raises(DecisionRefused, match="does not match the schema"):
+        runner.decide(wait.id, Answer(value))
+
+    runner.decide(wait.id, Answer({"name": "x", "size": "large"}))
+    ended = runner.resume("r1")
+    laptop = Laptop(name="x", size=Size.LARGE)
+    assert [f"Rome: {laptop}"] == root_tool_results(ended)
+
+
+def test_function_gets_the_answer_once_under_a_key_of_its_own(
+    environment: RunEnvironment,
+) -> None:
+    runner = make_runner(with_received(make_receipt(lambda: ask("Which?")), str))
+    wait = single_wait(runner.start("go", run_id="r1"))
+    runner.decide(wait.id, Answer("blue"))
+
+    runner.resume("r1")
+    runner.resume("r1")
+
+    tool_ran, received = environment.effects()
+    assert ("receipt", "received") == (tool_ran["tool"], received["tool"])
+    assert received["key"].endswith("-1")
+
+
+def test_denial_of_a_question_is_told_to_the_model() -> None:
+    runner = make_runner(with_received(make_receipt(lambda: ask("Which?")), str))
+    wait = single_wait(runner.start("go", run_id="r1"))
+    runner.decide(wait.id, Deny(reason="not now"))
+
+    [told] = root_tool_results(runner.resume("r1"))
+    assert told == (
+        "DENIED: the tool asked a person, who declined to answer. Effects of the tool "
+        "remain. Reason: not now"
+    )
+
+
+def test_answer_that_the_function_rejects_opens_the_wait_again(
+    environment: RunEnvironment,
+) -> None:
+    """The schema of the question is wider than the type of the function."""
+    runner = make_runner(
+        with_received(make_receipt(lambda: ask("How many?", Any)), int)
+    )
+    wait = single_wait(runner.start("go", run_id="r1"))
+    runner.decide(wait.id, Answer("many"))
+
+    again = single_wait(runner.resume("r1"))
+
+    assert again.id != wait.id
+    assert again.digest == wait.digest
+    assert str(again.note).startswith("The tool rejected the answer:")
+    runner.decide(again.id, Answer(7))
+    assert ["Rome: 7"] == root_tool_results(runner.resume("r1"))
+    assert ["receipt Rome", "received Rome 7"] == environment.effect_names()
+
+
+def test_removed_function_keeps_the_answer_until_its_code_is_back(
+    environment: RunEnvironment,
+) -> None:
+    store = MemoryStore()
+    old = with_received(make_receipt(lambda: ask("Which?")), str)
+    runner = make_runner(old, store=store)
+    wait = single_wait(runner.start("go", run_id="r1"))
+    runner.decide(wait.id, Answer("blue"))
+    new = make_runner(make_receipt(lambda: ask("Which?")), store=store)
+
+    with pytest.raises(AgentChanged, match="has no on_answer function any more"):
+        new.resume("r1")
+
+    assert isinstance(runner.resume("r1"), Finished)
+    assert ["receipt Rome", "received Rome blue"] == environment.effect_names()
+
+
+def test_wait_of_an_approved_call_keeps_no_approval(
+    environment: RunEnvironment,
+) -> None:
+    """The person approved the tool, and the answer lets its function run."""
+    receipt = make_receipt(lambda: ask("Which?"), approval=True)
+    runner = make_runner(with_received(receipt, str))
+    approval = single_wait(runner.start("go", run_id="r1"))
+    runner.decide(approval.id, Approve())
+    question = single_wait(runner.resume("r1"))
+    assert ("approval", "question") == (approval.kind, question.kind)
+    runner.decide(question.id, Answer("blue"))
+
+    assert ["Rome: blue"] == root_tool_results(runner.resume("r1"))
+    assert ["receipt Rome", "received Rome blue"] == environment.effect_names()
+
+
+def test_cancelled_run_ends_its_parked_calls() -> None:
+    runner = make_runner(make_receipt(lambda: ask("Which?")))
+    wait = single_wait(runner.start("go", run_id="r1"))
+
+    runner.cancel("r1")
+
+    with pytest.raises(Cancelled):
+        runner.decide(wait.id, Answer("blue"))
+    [told] = tool_results(runner.look("r1").root.messages)
+    assert told.startswith("CANCELLED while it waited; effects of the tool remain.")
+
+
+# Deadlines ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("action", "result"),
+    [
+        (Answer("red"), "Rome: red"),
+        (Deny(reason="late"), "DENIED: the tool asked"),
+        (Fail("nobody is there"), "ERROR: nobody is there"),
+        (None, "EXPIRED: the tool waited, and its deadline passed without an answer."),
+    ],
+)
+def test_deadline_of_a_question_does_what_the_tool_says(
+    action: DeadlineAction | None, result: str
+) -> None:
+    clock = ManualClock()
+    receipt = make_receipt(lambda: ask("Which?", within=HOUR, on_deadline=action))
+    runner = make_runner(with_received(receipt, str), clock)
+    wait = single_wait(runner.start("go", run_id="r1"))
+    clock.seconds = HOUR + 1
+
+    with pytest.raises(WaitExpired):
+        runner.decide(wait.id, Answer("blue"))
+    [ended] = runner.sweep().resumed
+
+    assert isinstance(ended, Finished)
+    [told] = root_tool_results(ended)
+    assert told.startswith(result)
+    # A person who comes too late reads what was recorded.
+    with pytest.raises(WaitExpired):
+        runner.decide(wait.id, Answer("blue"))
+
+
+@pytest.mark.parametrize(
+    ("wait", "result"),
+    [
+        (wait_for("mail", within=HOUR), "ERROR: the event did not come in time."),
+        (
+            external("scan", within=HOUR),
+            "ERROR: the other system did not report a result in time.",
+        ),
+        (sleep(HOUR), "The time has come."),
+    ],
+)
+def test_deadline_of_other_kinds_has_a_rule_of_its_own(
+    wait: ToolWait[Any], result: str
+) -> None:
+    clock = ManualClock()
+    runner = make_runner(make_receipt(lambda: wait), clock)
+    assert isinstance(runner.start("go", run_id="r1"), Suspended)
+    assert not runner.sweep().resumed
+    clock.seconds = HOUR + 1
+
+    [ended] = runner.sweep().resumed
+
+    assert [result] == root_tool_results(ended)
+
+
+def test_timer_is_a_row_and_a_marker_only() -> None:
+    """No wait object is listed, and no decision is written."""
+    store, clock = MemoryStore(), ManualClock()
+    runner = make_runner(make_receipt(lambda: sleep(HOUR)), clock, store)
+    runner.start("go", run_id="r1")
+    assert {"runs", "markers", "probe"} >= {key.split("/")[0] for key in keys_of(store)}
+    assert not list(runner.waiting(kinds=["timer"]))
+    clock.seconds = HOUR + 1
+
+    [ended] = runner.sweep().resumed
+
+    assert isinstance(ended, Finished)
+    assert not [key for key in keys_of(store) if "/in/" in key or "markers/" in key]
+
+
+def keys_of(store: MemoryStore) -> list[str]:
+    """Return all keys of a store."""
+    return asyncio.run(_keys_of(store))
+
+
+async def _keys_of(store: MemoryStore) -> list[str]:
+    return list(await store.keys(""))
+
+
+def test_time_in_the_past_ends_the_wait_at_once() -> None:
+    clock = ManualClock()
+    past = clock.now() - timedelta(days=1)
+    runner = make_runner(make_receipt(lambda: sleep_until(past)), clock)
+    runner.start("go", run_id="r1")
+
+    assert isinstance(runner.resume("r1"), Finished)
+
+
+# Kinds that people are not asked ------------------------------------------------
+
+
+def test_only_peoples_waits_are_listed_and_notified() -> None:
+    notified: list[str] = []
+    boss = make_boss(
+        {"go": [[call("a"), call("b"), call("c"), call("d")], "end"]},
+        *(
+            _waiting_tool(name, wait)
+            for name, wait in (
+                ("a", ask("?")),
+                ("b", wait_for("mail", key="7")),
+                ("c", external("scan")),
+                ("d", sleep(HOUR)),
+            )
+        ),
+    )
+    runner = Runner(
+        boss, store=MemoryStore(), notify=lambda wait: notified.append(wait.kind)
+    )
+    outcome = runner.start("go", run_id="r1")
+
+    assert isinstance(outcome, Suspended)
+    kinds = {"question", "event", "external", "timer"}
+    assert kinds == {wait.kind for wait in outcome.waits}
+    assert ["question"] == [wait.kind for wait in runner.waiting()] == notified
+    others = [wait.kind for wait in runner.open_waits(kinds=["event", "external"])]
+    assert ["event", "external"] == others
+    with pytest.raises(InvalidInput, match="kinds must be a list of kinds of waits"):
+        runner.waiting(kinds=["mail"])
+
+
+def _waiting_tool(name: str, wait: ToolWait[Any]) -> Tool[..., Any]:
+    @tool(name=name, description=name)
+    def waits() -> ToolWait[Any]:
+        return wait
+
+    return waits
+
+
+def test_verdict_for_a_timer_is_refused() -> None:
+    runner = make_runner(make_receipt(lambda: sleep(HOUR)))
+    wait = single_wait(runner.start("go", run_id="r1"))
+
+    with pytest.raises(DecisionRefused, match="kind timer is ended by the clock"):
+        runner.decide(wait.id, Answer("now"))
+
+
+def test_failed_job_is_told_to_the_model() -> None:
+    runner = make_runner(make_receipt(lambda: external("scan")))
+    wait = single_wait(runner.start("go", run_id="r1"))
+    runner.decide(wait.id, Fail("the paper jammed", by="scanner"))
+
+    assert ["ERROR: the paper jammed"] == root_tool_results(runner.resume("r1"))
+
+
+# Mistakes of authors ------------------------------------------------------------
+
+
+def not_typed(value: Any) -> Any:
+    """Return a value whose type the checker does not know."""
+    return value
+
+
+@pytest.mark.parametrize(
+    ("wait", "problem"),
+    [
+        (lambda: ask(""), "ask: question must be a str that is not empty"),
+        (lambda: ask("?", within=-1), "ask: within must be a timedelta or seconds"),
+        (
+            lambda: ask("?", on_deadline=not_typed(Approve())),
+            "on_deadline must be an Answer",
+        ),
+        (
+            lambda: sleep_until(not_typed("soon")),
+            "moment must be a datetime with a time zone",
+        ),
+        (lambda: ask("?", int, on_deadline=Answer("x")), "does not fit answer_type"),
+        (lambda: wait_for("e", on_deadline=Answer(object())), "cannot be stored"),
+    ],
+)
+def test_invalid_wait_is_an_error_for_the_model(
+    wait: Any, problem: str, environment: RunEnvironment
+) -> None:
+    """The tool ran, so the text says that its effects remain, or that it failed."""
+    outcome = make_runner(make_receipt(wait)).start("go")
+
+    [result] = root_tool_results(outcome)
+    assert problem in result
+    assert result.startswith("ERROR: the tool ")
+    assert ["receipt Rome"] == environment.effect_names()
+
+
+def test_function_waits_only_once() -> None:
+    receipt = make_receipt(lambda: ask("Which?"))
+
+    @receipt.on_answer
+    def received(answer: str) -> ToolWait[str]:
+        return ask(f"Really {answer}?")
+
+    runner = make_runner(receipt)
+    wait = single_wait(runner.start("go", run_id="r1"))
+    runner.decide(wait.id, Answer("blue"))
+
+    [result] = root_tool_results(runner.resume("r1"))
+    assert "a call waits only once" in result
+
+
+def takes_a_reply(reply: str) -> str:
+    """Return the reply."""
+    return reply
+
+
+def takes_a_city(answer: str, city: str) -> str:
+    """Return answer and city."""
+    return f"{answer} {city}"
+
+
+@pytest.mark.parametrize(
+    ("function", "problem"),
+    [
+        (takes_a_reply, r"must take a parameter 'answer', got \(reply\)"),
+        (takes_a_city, "requires the argument 'city'"),
+        ("received", "on_answer must be a function"),
+    ],
+)
+def test_function_that_cannot_get_the_answer_is_refused(
+    function: Any, problem: str
+) -> None:
+    with pytest.raises(InvalidInput, match=problem):
+        make_receipt(lambda: ask("?")).on_answer(function)
+
+
+def test_tool_has_only_one_function() -> None:
+    receipt = with_received(make_receipt(lambda: ask("?")))
+
+    with pytest.raises(InvalidInput, match="has an on_answer function already"):
+        with_received(receipt)
+
+
+# Without a store ------------------------------------------------------------------
+
+
+def test_continuation_keeps_a_tool_that_waits(environment: RunEnvironment) -> None:
+    receipt = with_received(make_receipt(lambda: ask("Which?")), str)
+    agent: Agent = make_boss(SCRIPT, receipt)
+    suspended = run(agent, "go")
+    wait = single_wait(suspended)
+
+    ended = resume(
+        suspended.continuation.to_bytes(), agent, answers={wait.id: Answer("blue")}
+    )
+
+    assert ["Rome: blue"] == root_tool_results(ended)
+    assert ["receipt Rome", "received Rome blue"] == environment.effect_names()
+
+
+def test_resume_without_a_store_applies_deadlines_first() -> None:
+    agent: Agent = make_boss(SCRIPT, make_receipt(lambda: sleep(0.001)))
+    suspended = run(agent, "go")
+    while not isinstance(suspended, Finished):
+        suspended = resume(suspended.continuation, agent)
+
+    assert ["The time has come."] == root_tool_results(suspended)

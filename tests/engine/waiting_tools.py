@@ -1,0 +1,90 @@
+"""Agents whose tools wait: for an answer, a time, and a job of another system."""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import timedelta
+from enum import Enum
+from typing import Any
+
+from pydantic import BaseModel
+
+from continuations import (
+    Agent,
+    Answer,
+    Runner,
+    ToolContext,
+    ToolWait,
+    ask,
+    external,
+    sleep,
+    tool,
+)
+from tests import effect_log, scripts
+from tests.effect_log import Effect
+
+
+class Size(Enum):
+    """The size of a laptop."""
+
+    SMALL = "small"
+    LARGE = "large"
+
+
+class Laptop(BaseModel):
+    """A laptop that somebody chose."""
+
+    name: str
+    size: Size = Size.SMALL
+
+
+@tool
+def laptop(person: str, ctx: ToolContext) -> ToolWait[Laptop]:
+    """Ask which laptop a person gets."""
+    effect_log.record(Effect.of("laptop", person, ctx))
+    standard = Answer(Laptop(name="standard"))
+    days = timedelta(days=3)
+    question = f"Which laptop for {person}?"
+    return ask(question, Laptop, within=days, on_deadline=standard)
+
+
+@laptop.on_answer
+def chosen(answer: Laptop, person: str, ctx: ToolContext) -> str:
+    """Order the laptop."""
+    size = answer.size.value
+    effect_log.record(Effect.of("chosen", f"{person} {answer.name} {size}", ctx))
+    return f"{person} gets {answer.name}"
+
+
+@tool
+def question(text: str, ctx: ToolContext) -> ToolWait[str]:
+    """Ask a person."""
+    effect_log.record(Effect.of("question", text, ctx))
+    return ask(text)
+
+
+@tool
+def nap(seconds: float, ctx: ToolContext) -> ToolWait[str]:
+    """Wait for a time."""
+    effect_log.record(Effect.of("nap", seconds, ctx))
+    return sleep(seconds)
+
+
+@tool
+def scan(document: str, ctx: ToolContext) -> ToolWait[dict[str, Any]]:
+    """Start a scan in another system; it may answer before the tool returns."""
+    effect_log.record(Effect.of("scan", document, ctx))
+    if document.startswith("early"):
+        runner = Runner([], store=os.environ["TEST_STORE"])
+        runner.decide(ctx.wait_id, Answer({"pages": 7}, by="scanner"))
+    if document == "early crash":
+        os._exit(9)
+    return external("scan", dict[str, Any])
+
+
+def agents() -> list[Agent]:
+    """Return boss > clerk with the tools that wait."""
+    model = scripts.scripted_model(json.loads(os.environ["TEST_SCRIPT"]))
+    clerk = Agent("clerk", tools=[laptop, question, nap, scan], model=model)
+    return [Agent("boss", tools=[clerk], model=model)]
