@@ -22,7 +22,7 @@ import pytest
 from continuations_storage.faults import Crash, FaultyStore, at, crashed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
     from continuations_storage import Store
     from continuations_storage.faults import Moment
@@ -45,7 +45,7 @@ class CrashPoint:
     has_crashed: bool = False
 
     @contextmanager
-    def process(self, store: Store) -> Iterator[FaultyStore]:
+    def process(self, store: Store) -> Generator[FaultyStore, None, None]:
         """Yield the store of the process; the block ends when the process dies."""
         dying = FaultyStore(store, at(self.number, crashed(self.moment)))
         with suppress(Crash):
