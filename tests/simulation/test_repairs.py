@@ -13,7 +13,6 @@ import pytest
 from continuations.errors import Corrupt
 from continuations.ledger import layout
 from tests.simulation.actors import Actor, newest_version_number, repair_run
-from tests.simulation.agents import NEEDS_APPROVAL
 from tests.simulation.evidence import Evidence
 from tests.simulation.fault_schedule import FAULT_KINDS, FaultSchedule
 from tests.simulation.laws import LAWS, broken_laws
@@ -104,7 +103,7 @@ def unapproved_effects(evidence: Evidence) -> Iterator[Effect]:
         if record.decision is not None and record.decision.kind == "approve"
     ]
     for effect in evidence.environment.effects:
-        needs_approval = effect.tool in NEEDS_APPROVAL or (
+        needs_approval = effect.code.approval is not None or (
             _is_after_repair(effect) and effect.tool != "look"
         )
         if needs_approval and not any(
