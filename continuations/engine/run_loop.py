@@ -25,6 +25,7 @@ from continuations.core.events import (
     CallInvalid,
     CallRaised,
     CallReturned,
+    ModelFailed,
     ModelReplied,
     RepeatAllowed,
     SubAgentStarted,
@@ -211,10 +212,14 @@ class RunLoop:
             self._gates[action] = gate
         else:
             gate.enter()
-        with gate.as_current():
-            event = await self._performer.perform(
-                action, self.state, fence=self._journal.version_number
-            )
+        try:
+            with gate.as_current():
+                event = await self._performer.perform(
+                    action, self.state, fence=self._journal.version_number
+                )
+        finally:
+            # A thread that starts later must find the gate closed.
+            gate.close()
         if isinstance(event, ModelReplied) and self._would_finish(event):
             late = await self._journal.read_late_arrivals(self.state)
             self.late_arrivals = self.late_arrivals.followed_by(late)
@@ -274,6 +279,9 @@ class RunLoop:
                 self._gates.pop(action, None)
             except ModelError as error:
                 self.model_error = self.model_error or error
+                if error.usage is not None:
+                    # The caller commits it, with the state that releases the claim.
+                    self.state = advance(self.state, ModelFailed(usage=error.usage))
             else:
                 self._gates.pop(action, None)
                 self._apply(event)
