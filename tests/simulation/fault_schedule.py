@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Phase = Literal["before", "flight", "after"]
-# What a deployment changes in the code of tools; see `tools.deployed_tools`.
+# The changes that a deployment may make to tools; see `tools.deployed_tools`.
 CodeChange = Literal["parameter", "version", "removal", "approval"]
 
 # Faults of one store operation, with the probability for schedules that have the kind.

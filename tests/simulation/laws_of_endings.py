@@ -162,9 +162,9 @@ def _final_state(history: RunHistory) -> tuple[str, ...]:
 def _was_influenced(evidence: Evidence, history: RunHistory) -> bool:
     """Tell whether a person or a limit gave the run another end.
 
-    That is a message, a cancellation, a decision other than "approve" or the true
-    answer, an approval that was too old, a tool that was removed, or too many attempts
-    after faults.
+    That is a message, a cancellation, or a decision other than "approve" or the true
+    answer. It is also an approval that was too old, a tool that was removed, or too
+    many attempts after faults.
     """
     tree = find_tree(evidence.environment.tree_of_run[history.run_id])
     if tree.tool_names - deployed_tools(evidence.environment.deployment).keys():

@@ -41,6 +41,7 @@ EXCUSED_LAWS = {
     "finished_never_runs_again": "the result of a repeatable call is lost",
     "idempotency_key_stable": "an attempt is lost, and its number is used again",
     "approval_not_too_old": "the start of the call is lost",
+    "approved_call_runs_or_waits_again": "the turn of the call is lost",
     "executed_equals_approved": "a later wait is lost; see `unapproved_effects`",
     "refused_never_runs": "the end of the run is lost; see `effects_after_refusal`",
     "ended_by_its_decision": "a wait that only lost versions had is gone",

@@ -55,7 +55,7 @@ def result_of(name: str, what: str) -> str:
     return f"{name} {what} done"
 
 
-# What tools do ----------------------------------------------------------------------
+# Functions of tools -----------------------------------------------------------------
 
 
 async def perform_effect(call: SimCall, seconds: float) -> str:
@@ -186,7 +186,7 @@ async def _verify_with_note(
 
 @dataclass(frozen=True, slots=True)
 class _Declaration:
-    """What a tool does, and the options of `tool`."""
+    """The function of a tool, and its options."""
 
     body: Body
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -226,7 +226,7 @@ _DECLARATIONS: dict[str, _Declaration] = {
         _transfer, {"timeout": TIMEOUT_SECONDS, "approval": True, "verify": verify}
     ),
 }
-# Their runs never end, or end only after too many attempts, whoever is asked.
+# Their runs never end, or end after too many attempts.
 _NEVER_CHANGED = frozenset({"cancel_self", "poisoned", "kill_worker"})
 
 
