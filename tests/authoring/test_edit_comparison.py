@@ -69,7 +69,8 @@ def test_comparison_of_a_large_set_has_a_limit(
         compared += 1
         return original(*values)
 
-    original = edit_comparison._is_same_leaf
+    module: Any = edit_comparison
+    original = module._is_same_leaf
     monkeypatch.setattr(edit_comparison, "_is_same_leaf", is_same_leaf)
     members: list[Any] = list(range(respelled))
     members += [str(number) for number in range(respelled, 2000)]
