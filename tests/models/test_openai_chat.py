@@ -157,7 +157,7 @@ def test_error_does_not_contain_what_the_client_sends_of_its_own() -> None:
         url = server.url.replace("//", "//user:hunter2-url@")
         async with AsyncOpenAI(
             base_url=url,
-            api_key=server.key,
+            api_key=KEY,
             default_headers={"x-gateway": "Token hunter2-header"},
             default_query={"key": "hunter2-query", "api-version": "2024-06-01"},
         ) as client:
@@ -167,7 +167,8 @@ def test_error_does_not_contain_what_the_client_sends_of_its_own() -> None:
         return reply
 
     with (
-        ModelServer(rule) as server,
+        # The client sends the password of the URL in place of the key.
+        ModelServer(rule, key="Basic dXNlcjpodW50ZXIyLXVybA==") as server,
         pytest.raises(ModelError) as caught,
     ):
         asyncio.run(ask(server))
