@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import inspect
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Concatenate, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Concatenate, TypeAlias
 
 from continuations.authoring import callables, strict_json
 from continuations.authoring.call_gate import begin_call
 from continuations.authoring.errors import ArgumentsInvalid
 from continuations.authoring.jsonvalues import is_object
 from continuations.authoring.parameter_types import is_context_type, parameter_type
-from continuations.authoring.tool_waits import ToolWait
+from continuations.authoring.tool_waits import is_tool_wait
 from continuations.authoring.waiting_tool import WaitingTool
 from continuations.core import jsontext
 from continuations.errors import InvalidInput
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from continuations.authoring.base_tool import EnabledCondition
     from continuations.authoring.context import ToolContext
     from continuations.authoring.tool_protocol import OnTimeout
+    from continuations.authoring.tool_waits import ToolWait
 
 # It takes the arguments as one dict; a ToolContext may follow.
 SchemaFunction: TypeAlias = (
@@ -200,8 +201,8 @@ class SchemaTool(WaitingTool):
 
         contexts, values = self._function_arguments(self.function, arguments_json, ctx)
         result: object = await begin_call(self.function, values, **contexts)
-        if isinstance(result, ToolWait):
-            return cast("ToolWait[Any]", result)
+        if is_tool_wait(result):
+            return result
         return tool_results.serialize_result(result)
 
     @property

@@ -9,11 +9,11 @@ from __future__ import annotations
 import inspect
 import sys
 from functools import cached_property, update_wrapper
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from continuations.authoring import callables, declaration_warnings
 from continuations.authoring.call_gate import begin_call
-from continuations.authoring.tool_waits import ToolWait
+from continuations.authoring.tool_waits import is_tool_wait
 from continuations.authoring.waiting_tool import WaitingTool, enclosing_locals
 from continuations.errors import InvalidInput
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from continuations.authoring.schema_tool import SchemaFunction, SchemaTool
     from continuations.authoring.tool_protocol import OnTimeout
     from continuations.authoring.tool_signature import ToolSignature
+    from continuations.authoring.tool_waits import ToolWait
 
 # The return annotations of a function whose result needs no serializer.
 _TEXT = (str, "str")
@@ -263,8 +264,8 @@ class Tool(WaitingTool, Generic[P, R]):
         result: object = await begin_call(self.function, **arguments)
         if type(result) is str:
             return result
-        if isinstance(result, ToolWait):
-            return cast("ToolWait[Any]", result)
+        if is_tool_wait(result):
+            return result
         return _load_result_serializer()(result)
 
     @property

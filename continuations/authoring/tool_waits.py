@@ -8,7 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Literal,
+    TypeAlias,
+    TypeGuard,
+    TypeVar,
+    overload,
+)
 
 from continuations.authoring.approval import to_seconds
 from continuations.core.decisions import Answer, Deny, Fail
@@ -240,3 +249,8 @@ def _checked_action(
         f"{type(action).__name__}."
     )
     raise InvalidInput(msg)
+
+
+def is_tool_wait(value: object) -> TypeGuard[ToolWait[Any]]:
+    """Return whether a tool returned a wait."""
+    return isinstance(value, ToolWait)

@@ -146,9 +146,10 @@ async def find_open_wait(objects: Objects, wait_id: str) -> Wait | None:
         newest = await Versions(objects, name.run_id).load_newest()
     except RunNotFound:
         newest = None
-    early = newest and early_answers.wait_of_started_call(newest.state, wait_id)
-    if early is not None:
-        return early
+    if newest is not None:
+        early = early_answers.wait_of_started_call(newest.state, wait_id)
+        if early is not None:
+            return early
     if newest is None or wait_id not in newest.state.waits:
         msg = (
             f"wait {wait_id} was not found: this store has no such wait. Check the "

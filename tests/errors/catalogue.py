@@ -13,6 +13,7 @@ from tests.errors import (
     cases_running,
     cases_serving,
     cases_stores,
+    cases_waits,
 )
 
 AREAS = (
@@ -20,6 +21,7 @@ AREAS = (
     cases_declaring.TOOLS,
     cases_declaring.SCHEMA_TOOLS,
     cases_declaring.POLICIES,
+    cases_waits.WAITS,
     cases_models.OPENAI,
     cases_models.OTHERS,
     cases_running.OPTIONS,
@@ -27,6 +29,7 @@ AREAS = (
     cases_running.RESUMING,
     cases_messages.ENDINGS,
     cases_deciding.DECIDING,
+    cases_waits.DECIDING,
     cases_deciding.STORELESS,
     cases_running.SENDING,
     cases_stores.URLS,

@@ -30,6 +30,7 @@ from continuations_storage import faults
 from continuations_storage.obstore import ObjectStore
 from continuations_storage.retry_policy import RetryPolicy
 from continuations_storage.s3 import S3Store
+from tests.errors.case import Shown
 
 _BY_PATH: dict[str, Any] = {
     "asyncio": asyncio,
@@ -62,6 +63,7 @@ _BY_PATH: dict[str, Any] = {
     "WebhookNotifier": WebhookNotifier,
     "faults": faults,
     "ObjectStore": ObjectStore,
+    "Shown": Shown,
     "Tool": Tool,
     "S3Store": S3Store,
     "RetryPolicy": RetryPolicy,

@@ -33,6 +33,12 @@ UNREACHED: dict[str, str] = {
         "the tool is not offered; the text goes to the log"
     ),
     "continuations/authoring/subagent.py:AgentTool.invoke": _FAULT_OF_OURS,
+    "continuations/authoring/base_tool.py:BaseTool.receive_answer": _FAULT_OF_OURS,
+    "continuations/authoring/waiting_tool.py:WaitingTool.receive_answer": (
+        "the text is that of the model; see test_function_waits_only_once"
+    ),
+    "continuations/core/deadline_actions.py": _BYTES,
+    "continuations/wire/formats.py:_read_deadline_action": _BYTES,
     "continuations/cli/interruption.py": "stops a command; see test_interruption.py",
     "continuations/cli/serve_command.py": (
         "a command that works until a signal; see test_serve_command.py"
