@@ -172,6 +172,91 @@ def test_machine_with_a_wrong_clock_leaves_the_run_alone_for_a_while(
     assert 4 == sum(looks)
 
 
+def _decided(shared: SharedStore) -> None:
+    shared.machine().decide(shared.suspend("r1"), Approve())
+
+
+def _after_its_deadline(shared: SharedStore) -> None:
+    shared.policy = ApprovalPolicy(expires_after=3600)
+    shared.suspend("r1")
+    shared.clock.seconds = 3602
+
+
+def _abandoned(shared: SharedStore) -> None:
+    shared.abandon("r1")
+    shared.clock.seconds = 32
+
+
+_due = pytest.mark.parametrize("make_due", [_decided, _after_its_deadline, _abandoned])
+
+
+@_due
+@_wrong
+def test_machine_that_learns_the_time_from_listings_says_that_its_clock_is_wrong(
+    offset: timedelta,
+    make_due: Callable[[SharedStore], None],
+    environment: RunEnvironment,
+) -> None:
+    """Whatever makes the run due; until it looks again, it costs no request."""
+    shared = SharedStore(StoreWithListingTime)
+    make_due(shared)
+    counting = FaultyStore(shared.store)
+    wrong = shared.machine(offset, counting)
+    looks: list[int] = []
+    for _ in range(600):
+        counting.operations.clear()
+        swept = wrong.sweep()
+        looks.append(swept.runs_checked)
+        if swept.runs_checked:
+            assert {"r1": ClockOff} == {k: type(e) for k, e in swept.errors.items()}
+        else:
+            assert ["keys"] == [each.verb for each in counting.operations]
+        shared.clock.seconds += 1
+
+    # At 0, 60 and 180 seconds, and then 240 seconds later.
+    assert 4 == sum(looks)
+    assert [] == environment.effects()
+    [outcome] = shared.machine().sweep().resumed
+    assert "r1" == outcome.run_id
+
+
+@_due
+@pytest.mark.parametrize("seconds", [-5, 5])
+def test_clock_that_is_a_little_wrong_stops_no_run(
+    seconds: int,
+    make_due: Callable[[SharedStore], None],
+    environment: RunEnvironment,
+) -> None:
+    """Claims and deadlines end by the store's time."""
+    shared = SharedStore(StoreWithListingTime)
+    make_due(shared)
+
+    [outcome] = shared.machine(timedelta(seconds=seconds)).sweep().resumed
+
+    assert (Suspended if make_due is _abandoned else Finished) is type(outcome)
+    assert len(environment.effects()) == (make_due is _decided)
+
+
+def test_resume_tells_that_the_clock_is_wrong_and_not_that_the_run_is_busy() -> None:
+    """Its claim ended hours ago."""
+    shared = SharedStore(StoreWithListingTime)
+    _abandoned(shared)
+    shared.clock.seconds = 7200
+
+    with pytest.raises(ClockOff, match=r"31536000\.0 s"):
+        shared.machine(-YEAR).resume("r1")
+
+
+def test_run_that_works_is_busy_for_a_machine_with_a_slow_clock() -> None:
+    """Both clocks say so."""
+    shared = SharedStore(StoreWithListingTime)
+    shared.abandon("r1")
+    shared.clock.seconds = 20
+
+    with pytest.raises(RunBusy):
+        shared.machine(-YEAR).resume("r1")
+
+
 # Markers that a wrong clock dated too late --------------------------------------------
 
 
