@@ -286,6 +286,21 @@ def test_marker_that_is_dated_absurdly_late_is_found(
     assert {"decided", "abandoned"} == {each.run_id for each in swept.resumed}
 
 
+@pytest.mark.parametrize("days", [2, 180, 364])
+def test_new_process_with_a_fast_clock_finds_a_marker_that_is_dated_late(
+    days: int,
+) -> None:
+    """Its clock is wrong until the store's first reply; a cron job begins like that."""
+    shared = SharedStore(StoreWithListingTime)
+    shared.machine().decide(shared.suspend("decided"), Approve())
+    shared.abandon("abandoned")
+    _date(shared, timedelta(days=days))
+
+    shared.machine(YEAR).sweep()
+
+    assert max(shared.due_times()) < DAY_SECONDS
+
+
 def test_late_marker_is_found_behind_thousands_of_deadlines(
     shared: SharedStore,
 ) -> None:
