@@ -25,6 +25,7 @@ from continuations import (
 )
 from continuations.ledger import doctor, layout
 from continuations.ledger.objects import Objects
+from continuations.ledger.versions import Versions
 from continuations_storage import MemoryStore
 from continuations_storage.faults import Crash, FaultyStore, crashed, on
 from tests.clocks import ManualClock
@@ -430,6 +431,31 @@ def test_doctor_with_a_fast_clock_does_not_repair_a_run_that_is_worked_on(
         )
 
     assert before == asyncio.run(shared.store.keys(""))
+
+
+@_wrong
+def test_doctor_with_a_wrong_clock_repairs_a_run_after_its_claim(
+    shared: SharedStore, offset: timedelta
+) -> None:
+    """The claim lasts by the store's time, and so does the time of the repair."""
+    shared.abandon("r1")
+    asyncio.run(_damage_by_a_second_version(shared, layout.version_key("r1", 1)))
+    shared.clock.seconds = 32
+    clock = ShiftedClock(shared.clock, offset)
+
+    repaired = asyncio.run(
+        doctor.repair(
+            Objects(shared.store),
+            "r1",
+            now=clock.now(),
+            new_ulid=lambda: make_ulid(9, clock.now()),
+        )
+    )
+
+    header = asyncio.run(Versions(Objects(shared.store), "r1").newest_header())
+    assert header is not None
+    assert ("suspended", 3) == (header.status, repaired.number)
+    assert shared.clock.now() == header.at
 
 
 async def _damage_by_a_second_version(shared: SharedStore, key: str) -> None:
