@@ -149,7 +149,7 @@ class ClockReading:
 
     @property
     def correction(self) -> timedelta:
-        """What must be added to the machine's clock to get the store's time.
+        """The store's time minus the machine's.
 
         It is 0 unless the reading proves that the clocks differ. So a right clock keeps
         its milliseconds, although the store tells whole seconds.

@@ -204,7 +204,7 @@ def test_machine_that_learns_the_time_from_listings_says_that_its_clock_is_wrong
     make_due: Callable[[SharedStore], None],
     environment: RunEnvironment,
 ) -> None:
-    """Whatever makes the run due; until it looks again, it costs no request."""
+    """Until it looks again, the run costs no request."""
     shared = SharedStore(StoreWithListingTime)
     make_due(shared)
     counting = FaultyStore(shared.store)

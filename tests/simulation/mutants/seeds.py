@@ -34,7 +34,7 @@ SEEDS: dict[str, tuple[int, str]] = {
     "sweeps_trust_their_own_clock": (317, "no_run_stranded"),
     "now_is_dated_by_a_clock": (218, "no_run_stranded"),
     "misdated_markers_are_not_found": (102, "no_run_stranded"),
-    "own_errors_postpone_a_run": (133, "only_able_workers_postpone"),
+    "own_errors_postpone_a_run": (150, "only_able_workers_postpone"),
     "decisions_trust_the_deciders_clock": (791, "approval_not_too_old_for_the_store"),
     "a_poison_run_ends_the_sweep": (9, "no_run_stranded"),
     "waits_of_an_unfinished_run_are_not_published": (413, "no_run_stranded"),
