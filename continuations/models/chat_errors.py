@@ -99,7 +99,9 @@ class RequestErrors:
         remedy = "Resume the run to retry." if retryable else changed
         remedy = _ADVICE_BY_STATUS.get(status or 200, remedy)
         text = f"{self.client.base_url.host}: {error}{quote}. {remedy}"
-        return self._error(text, status=200, retryable=retryable)
+        unusable = self._error(text, status=200, retryable=retryable)
+        unusable.usage = error.usage
+        return unusable
 
     def _of_status(self, error: APIStatusError) -> ModelError:
         status = error.status_code

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from continuations import (
+    Agent,
     AlreadyDecided,
     Answer,
     Approve,
+    AsyncRunner,
     Budget,
     Cancelled,
     Failed,
@@ -22,6 +24,7 @@ from continuations import (
     Usage,
     resume,
     run,
+    tool,
 )
 from continuations.core.messages import Message
 from continuations.core.transcript import find_violation
@@ -29,13 +32,14 @@ from continuations.ledger import layout
 from continuations.models.interface import ModelReply
 from continuations_storage import MemoryStore
 from continuations_storage.faults import Crash, FaultyStore, at, crashed
-from tests import sample_app, scripts
+from tests import effect_log, sample_app, scripts
 from tests.clocks import ManualClock
 from tests.engine import agent_builders
 from tests.scripts import call
 
 if TYPE_CHECKING:
-    from continuations import Agent
+    from continuations import Continuation
+    from continuations.models.interface import ModelRequest
     from continuations_storage.faults import Moment
     from tests.run_environment import RunEnvironment
     from tests.scripts import Script
@@ -98,6 +102,12 @@ def test_a_run_that_has_used_up_its_budget_ends(
         assert find_violation(log.messages) is None
     assert outcome.error == assert_failed(runner.resume("r1")).error
     assert [] == asyncio.run(store.keys(layout.MARKERS_PREFIX))
+
+
+def all_contents(continuation: Continuation) -> list[str]:
+    """Return the content of each message of each frame."""
+    logs = continuation.run_state.logs.values()
+    return [str(message.content) for log in logs for message in log.messages]
 
 
 def assert_failed(outcome: object) -> Failed:
@@ -189,6 +199,49 @@ def test_run_over_budget_recovers_from_a_crash_at_every_operation(
             assert "budget" == assert_failed(runner.resume("r1")).error.code
             # One may be asked again: its reply was on its way when its worker died.
             assert len(environment.turns()) <= 7, (number, moment)
+
+
+def test_no_call_begins_after_the_budget_is_used_up(
+    environment: RunEnvironment,
+) -> None:
+    """One sub-agent has no turn left; the reply of the other one comes after that."""
+    store = MemoryStore()
+
+    class SlowModel:
+        """Replies after the turn of the other sub-agent was refused."""
+
+        name = "slow"
+
+        async def reply(self, request: ModelRequest) -> ModelReply:
+            """Wait for the version with the result that was not sent to a model."""
+            looking = AsyncRunner([], store=store)
+            for _ in range(500):
+                if "acted" in all_contents(await looking.look("r1")):
+                    break
+                await asyncio.sleep(0.01)
+            line = [call("act", what="late")]
+            message = scripts.assistant_message(line, len(request.messages))
+            return ModelReply(message=Message.from_mapping(message))
+
+    @tool
+    def act(what: str) -> str:
+        """Act."""
+        effect_log.append_effect("act", what)
+        return "acted"
+
+    script: Script = {
+        "go": [[call("left", input="A"), call("right", input="B")]],
+        "A": [[call("act", what="early")]],
+    }
+    model = scripts.scripted_model(script)
+    left = Agent("left", tools=[act], model=model)
+    right = Agent("right", tools=[act], model=SlowModel())
+    runner = Runner(Agent("boss", tools=[left, right], model=model), store=store)
+
+    outcome = runner.start("go", run_id="r1", budget=Budget(requests=2))
+
+    assert "budget" == assert_failed(outcome).error.code
+    assert ["act early"] == environment.effect_names()
 
 
 def test_budget_holds_without_a_store(environment: RunEnvironment) -> None:
