@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from datetime import timedelta
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,93 +19,27 @@ from continuations import (
     ClockOff,
     Finished,
     RunBusy,
-    Runner,
     Suspended,
     WaitExpired,
 )
 from continuations.ledger import doctor, layout
 from continuations.ledger.objects import Objects
-from continuations_storage import MemoryStore
 from continuations_storage.faults import Crash, FaultyStore, crashed, on
-from tests.clocks import ManualClock
-from tests.engine.agent_builders import make_boss
-from tests.engine.payment_agent import PAY_SCRIPT, make_pay_tool, single_wait
+from tests.clocks import ShiftedClock
+from tests.engine.payment_agent import single_wait
+from tests.engine.shared_store import SharedStore, store_with_create_time
 from tests.ledger.fake_clock import make_ulid
 from tests.stores import StoreWithListingTime
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from continuations_storage import Store
     from tests.run_environment import RunEnvironment
 
 YEAR = timedelta(days=365)
 DAY_SECONDS = 86_400.0
 
 
-class ShiftedClock:
-    """The clock of a machine that is wrong by a fixed time."""
-
-    def __init__(self, right: ManualClock, offset: timedelta) -> None:
-        self._right = right
-        self._offset = offset
-
-    def now(self) -> datetime:
-        """Return the wrong time."""
-        return self._right.now() + self._offset
-
-    def elapsed(self) -> float:
-        """Return the seconds of a clock that counts rightly."""
-        return self._right.elapsed()
-
-
-class SharedStore:
-    """A store with a right clock, and the machines that share it."""
-
-    def __init__(self, make_store: Callable[[ManualClock], MemoryStore]) -> None:
-        self.clock = ManualClock()
-        self.store = make_store(self.clock)
-        self.policy: Any = True
-
-    def machine(
-        self, offset: timedelta = timedelta(), store: Store | None = None
-    ) -> Runner:
-        """Return a runner of a machine whose clock is ahead by an offset."""
-        return Runner(
-            make_boss(PAY_SCRIPT, make_pay_tool(self.policy)),
-            store=store or self.store,
-            clock=ShiftedClock(self.clock, offset),
-        )
-
-    def suspend(self, run_id: str) -> str:
-        """Start a run on a right machine; return the id of its wait."""
-        return single_wait(self.machine().start("go", run_id=run_id)).id
-
-    def abandon(self, run_id: str) -> None:
-        """Start a run on a machine that dies while the model works."""
-        dying = FaultyStore(
-            self.store, on("create", crashed("before"), prefix="runs/", skip=1)
-        )
-        with pytest.raises(Crash):
-            self.machine(store=dying).start("go", run_id=run_id)
-
-    def markers(self) -> list[str]:
-        """Return the keys of the markers."""
-        return asyncio.run(self.store.keys(layout.MARKERS_PREFIX, limit=10_000))
-
-    def due_times(self) -> list[float]:
-        """Return the due times, in seconds of the clock."""
-        start = ManualClock().now().timestamp()
-        parsed = [layout.parse_marker(key) for key in self.markers()]
-        return [each.due_ms / 1000 - start for each in parsed if each is not None]
-
-
-def _store_with_create_time(clock: ManualClock) -> MemoryStore:
-    return MemoryStore(clock.now)
-
-
 @pytest.fixture(
-    params=[_store_with_create_time, StoreWithListingTime], ids=["creates", "listings"]
+    params=[store_with_create_time, StoreWithListingTime], ids=["creates", "listings"]
 )
 def shared(request: pytest.FixtureRequest, environment: RunEnvironment) -> SharedStore:
     """Return a store that tells its time with creates, or also with listings."""
