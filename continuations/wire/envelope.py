@@ -16,6 +16,7 @@ bytes never executes code.
 from __future__ import annotations
 
 import sys
+import threading
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
@@ -37,11 +38,16 @@ _PLAIN, _ZSTD, _ZSTD_WITH_DICTIONARY = 0, 1, 2
 _FORMAT_OF_CODEC = {_PLAIN: 1, _ZSTD: 1, _ZSTD_WITH_DICTIONARY: 2}
 _PREFIX_BYTES = 12
 _DIGEST_BYTES = 16
+_TEXT_ONLY = frozenset({str})
+_of_thread = threading.local()
 # Smaller bodies are stored plain, because zstd would save little or nothing.
 _MIN_COMPRESSED_BYTES = 200
+# A body is also stored plain if zstd makes it less than a quarter smaller: to read a
+# small body takes half of the time then. Most objects of waits are small.
+_MAX_COMPRESSED_SHARE = 0.75
 # Pairs of (body size below which it applies, level). Most bodies have some kB and are
-# kept for the life of the run, so they get the higher level.
-_ZSTD_LEVELS = ((1 << 16, 9), (1 << 40, 3))
+# kept for the life of the run, so they get the higher levels.
+_ZSTD_LEVELS = ((1 << 12, 12), (1 << 16, 9), (1 << 40, 3))
 # Maximum size of an unpacked body. A transcript of 64 MiB fits.
 MAX_BODY_BYTES = 256 * 1024 * 1024
 # Maximum number of containers in one object and of items in one container, and maximum
@@ -54,11 +60,10 @@ _MAX_RATIO, _RATIO_ALLOWANCE_BYTES = 1000, 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class DecodedObject:
-    """The values of one object; other objects refer to its bytes by `digest`."""
+    """The values of one object."""
 
     header: dict[str, Any]
     body: object
-    digest: bytes
 
 
 def encode_object(header: dict[str, object], body: object) -> bytes:
@@ -79,7 +84,8 @@ def encode_object(header: dict[str, object], body: object) -> bytes:
     packed_header = _to_msgpack({**header, "size": len(packed)})
     level = next(level for limit, level in _ZSTD_LEVELS if len(packed) < limit)
     stored = packed if codec == _PLAIN else _compress(packed, level, codec)
-    if _is_decompression_bomb(len(packed), len(stored)):
+    is_bomb = _is_decompression_bomb(len(packed), len(stored))
+    if is_bomb or len(stored) > _MAX_COMPRESSED_SHARE * len(packed):
         codec, stored = _PLAIN, packed
     prefix = MAGIC + number.to_bytes(2, "big") + bytes([codec, 0])
     data = b"".join(
@@ -118,7 +124,7 @@ def decode_object(data: bytes, name: str) -> DecodedObject:
         raise _corrupt_error(name, f"its body has {len(packed)} bytes, not {size}")
     body = _from_msgpack(packed, name)
     _check_format(data, header, body, name)
-    return DecodedObject(header, body, object_digest(data))
+    return DecodedObject(header, body)
 
 
 def _is_decompression_bomb(size: int, stored_size: int) -> bool:
@@ -221,6 +227,31 @@ def _to_msgpack(value: object) -> bytes:
 
 
 def _from_msgpack(data: bytes, name: str) -> object:
+    # Each value takes at least one byte, so only large objects can have too many.
+    hooks = {} if len(data) <= _MAX_ITEMS else _counting_hooks()
+    limit = min(_MAX_ITEMS, len(data))
+    try:
+        return msgpack.unpackb(
+            data,
+            strict_map_key=True,
+            unicode_errors="surrogatepass",
+            max_array_len=limit,
+            max_map_len=limit,
+            **{"object_pairs_hook": _unique_text_keys, **hooks},
+        )
+    except (
+        MemoryError,
+        RecursionError,
+        ValueError,
+        msgpack.UnpackException,
+    ) as error:
+        raise _corrupt_error(
+            name, f"it is not valid msgpack ({type(error).__name__})"
+        ) from None
+
+
+def _counting_hooks() -> dict[str, Any]:
+    """Return hooks for msgpack that raise ValueError for too many values."""
     containers = items = 0
 
     def count(length: int) -> None:
@@ -238,31 +269,12 @@ def _from_msgpack(data: bytes, name: str) -> object:
         count(len(values))
         return values
 
-    limit = min(_MAX_ITEMS, len(data))
-    try:
-        return msgpack.unpackb(
-            data,
-            strict_map_key=True,
-            unicode_errors="surrogatepass",
-            object_pairs_hook=mapping,
-            list_hook=sequence,
-            max_array_len=limit,
-            max_map_len=limit,
-        )
-    except (
-        MemoryError,
-        RecursionError,
-        ValueError,
-        msgpack.UnpackException,
-    ) as error:
-        raise _corrupt_error(
-            name, f"it is not valid msgpack ({type(error).__name__})"
-        ) from None
+    return {"object_pairs_hook": mapping, "list_hook": sequence}
 
 
 def _unique_text_keys(pairs: list[tuple[Any, Any]]) -> dict[str, Any]:
     values = dict(pairs)
-    if len(values) != len(pairs) or not all(type(key) is str for key in values):
+    if len(values) != len(pairs) or not {*map(type, values)} <= _TEXT_ONLY:
         raise ValueError("a key is repeated or is not a string")
     return values
 
@@ -275,7 +287,13 @@ def _codec_for(size: int, number: int) -> int:
 
 
 def _compress(packed: bytes, level: int, codec: int) -> bytes:
-    compressed: bytes = _zstd().compress(packed, level, zstd_dict=_dictionary(codec))
+    # A new compressor costs ten times what the compression of a small body costs.
+    compressors: dict[tuple[int, int], Any] = _of_thread.__dict__
+    compressor = compressors.get((level, codec))
+    if compressor is None:
+        compressor = _zstd().ZstdCompressor(level, zstd_dict=_dictionary(codec))
+        compressors[level, codec] = compressor
+    compressed: bytes = compressor.compress(packed, compressor.FLUSH_FRAME)
     return compressed
 
 
@@ -301,6 +319,7 @@ def _dictionary(codec: int) -> Any:
     return _zstd().ZstdDict(DICTIONARY, is_raw=True)
 
 
+@lru_cache
 def _zstd() -> Any:
     if sys.version_info >= (3, 14):
         from compression import zstd  # noqa: PLC0415 - not needed for small records

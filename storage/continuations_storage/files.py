@@ -48,7 +48,7 @@ from continuations_storage.probe import prove_put_if_absent
 from continuations_storage.thread_pool import DaemonThreadPool
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Sequence
 
     from continuations_storage.errors import StorageError
     from continuations_storage.filesystem import Folder
@@ -117,15 +117,27 @@ class FileStore:
         """
         # Not in a thread: a small read takes 20 us, a call through a thread 100 us. A
         # process that only reads does not start the threads.
-        *above, name = split_key(key)
         try:
-            folder = self._folders.open(above)
-            body, unflushed = _read(folder, name)
-            if unflushed:
-                await _workers.run(_flush_before_use, folder)
+            body, unflushed_folder = self._read(key)
+            if unflushed_folder is not None:
+                await _workers.run(_flush_before_use, unflushed_folder)
         except OSError as cause:
             raise self._to_storage_error(cause, key) from cause
         return body
+
+    async def read_many(self, keys: Sequence[str]) -> list[bytes | None]:
+        """Return the bodies of several keys, in one thread; see `contract.read_many`.
+
+        Args:
+            keys: Valid keys.
+
+        Returns:
+            For each key the whole body, or None if the key does not exist.
+
+        Raises:
+            StorageError: As `Store.read` states.
+        """
+        return await _workers.run(self._read_many, keys)
 
     async def keys(
         self, prefix: str, after: str = "", limit: int = PAGE_SIZE
@@ -152,19 +164,34 @@ class FileStore:
         The delete is not flushed: after a power cut within seconds, the key may exist
         again.
         """
-        *above, name = split_key(key)
-        try:
-            folder = self._folders.open(above)
-            _unlink(folder.descriptor, name)
-        except (FileNotFoundError, NotADirectoryError):
-            return
-        except OSError as cause:
-            raise self._to_storage_error(cause, key) from cause
-        self._folders.prune(above)
+        # In a thread: the system makes an unlink wait while it writes its journal.
+        await _workers.run(self._remove, key, split_key(key))
 
     async def probe(self) -> None:
         """Prove that link() fails for a name that exists, or raise `Unsafe`."""
         await prove_put_if_absent(self)
+
+    def _read(self, key: str) -> tuple[bytes, Folder | None]:
+        """Return a body, and its folder if a power cut may take the body away."""
+        *above, name = split_key(key)
+        folder = self._folders.open(above)
+        body, unflushed = _read(folder, name)
+        return body, folder if unflushed else None
+
+    def _read_many(self, keys: Sequence[str]) -> list[bytes | None]:
+        bodies: list[bytes | None] = []
+        for key in keys:
+            try:
+                body, unflushed_folder = self._read(key)
+                if unflushed_folder is not None:
+                    _flush_before_use(unflushed_folder)
+            except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+                bodies.append(None)
+            except OSError as cause:
+                raise self._to_storage_error(cause, key) from cause
+            else:
+                bodies.append(body)
+        return bodies
 
     def _to_storage_error(self, cause: OSError, key: str) -> StorageError:
         if cause.errno == errno.ESTALE:
@@ -251,6 +278,17 @@ class FileStore:
         # The caller acts on the existing body, so that body must be durable.
         flush_folder(folder.descriptor)
         raise AlreadyExists(key)
+
+    def _remove(self, key: str, segments: list[str]) -> None:
+        *above, name = segments
+        try:
+            folder = self._folders.open(above)
+            _unlink(folder.descriptor, name)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as cause:
+            raise self._to_storage_error(cause, key) from cause
+        self._folders.prune(above)
 
     def _clean_up_periodically(self, now: float) -> None:
         self._creates += 1
