@@ -50,8 +50,8 @@ async def delete(objects: Objects, wait_ids: Iterable[str]) -> None:
 
 async def list_open(
     objects: Objects, clock: StoreClock, after: str = ""
-) -> AsyncIterator[WaitSummary]:
-    """Iterate over the open waits of the whole store, from keys alone.
+) -> AsyncIterator[list[WaitSummary]]:
+    """Iterate over the open waits of the whole store in batches, from keys alone.
 
     Besides the pages of waits, one listing shows the deadlines that have passed.
 
@@ -64,9 +64,13 @@ async def list_open(
     async for wait_ids in _list_ids(objects, after):
         if expired is None:
             expired = await markers.list_expired(objects, clock)
-        for wait_id in wait_ids:
-            is_expired = bool(expired) and wait_id.partition("-")[2] in expired
-            yield WaitSummary(id=wait_id, expired=is_expired)
+        if not expired:
+            yield WaitSummary.of_open_waits(wait_ids)
+            continue
+        yield [
+            WaitSummary(id=wait_id, expired=wait_id.partition("-")[2] in expired)
+            for wait_id in wait_ids
+        ]
 
 
 async def read_open(objects: Objects, after: str = "") -> AsyncIterator[Wait]:

@@ -41,7 +41,7 @@ _DIGEST_BYTES = 16
 _TEXT_ONLY = frozenset({str})
 _of_thread = threading.local()
 # Smaller bodies are stored plain, because zstd would save little or nothing.
-_MIN_COMPRESSED_BYTES = 200
+_MIN_COMPRESSED_BYTES = 400
 # A body is also stored plain if zstd makes it less than a quarter smaller: to read a
 # small body takes half of the time then. Most objects of waits are small.
 _MAX_COMPRESSED_SHARE = 0.75
