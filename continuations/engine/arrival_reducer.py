@@ -6,7 +6,7 @@ resumed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,7 @@ from continuations.core.events import (
     RunStopped,
 )
 from continuations.core.reducer import advance
-from continuations.core.run import Failure
+from continuations.core.run import ENDED_STATUSES, Failure
 from continuations.core.waits import Wait
 from continuations.engine.admission import Admission, examined_under
 from continuations.engine.call_waits import (
@@ -62,6 +62,8 @@ class ArrivalReducer:
         The old yes never runs a new contract: the wait of an approved call whose tool
         changed or is missing is opened again, with a note.
         """
+        if state.run.status in ENDED_STATUSES:
+            return state
         stop: Failure | None = None
         for wait in sorted(state.waits.values(), key=Wait.sort_key):
             decision = decisions.get(wait.id)
@@ -71,7 +73,7 @@ class ArrivalReducer:
                 state = advance(state, event)
             stop = stop or _failure_from_decision(wait, decision)
         if stop is not None:
-            return advance(state, RunStopped(failure=stop))
+            return _stopped(state, stop)
         return self._without_missing_frames(state)
 
     def _decision_events(
@@ -133,9 +135,13 @@ class ArrivalReducer:
         Calls that wait, or may have happened, stay open until a person decides.
         """
         for frame_id in self.stack_binding.missing_frames(state):
-            for call_id in state.frames[frame_id].open_call_ids:
-                event = self._event_without_agent(state, state.calls[call_id])
-                state = state if event is None else advance(state, event)
+            # The last event of a turn removes its calls. If the turn was the last one,
+            # it also removes the frame, and perhaps the frame above.
+            frame = state.frames.get(frame_id)
+            for call_id in frame.open_call_ids if frame is not None else ():
+                call = state.calls.get(call_id)
+                event = call and self._event_without_agent(state, call)
+                state = advance(state, event) if event else state
             frame = state.frames.get(frame_id)
             if frame is not None and not frame.open_call_ids:
                 text = (
@@ -225,6 +231,16 @@ def _approval_valid_until(wait: Wait, decision: Decision) -> datetime | None:
         return decision.at + timedelta(seconds=wait.valid_for)
     except OverflowError:  # a wait of an earlier release: after the year 9999
         return None
+
+
+def _stopped(state: RunState, failure: Failure) -> RunState:
+    """Return the run, ended by a decision.
+
+    The decision counts also if it closed the last turn, so that the run has failed.
+    """
+    if state.run.status in ENDED_STATUSES:
+        return replace(state, run=replace(state.run, failure=failure))
+    return advance(state, RunStopped(failure=failure))
 
 
 def _failure_from_decision(wait: Wait, decision: Decision) -> Failure | None:

@@ -1,10 +1,9 @@
-"""Deadlines of waits: whether they have passed, their markers, and expiry."""
+"""Deadlines of waits: whether they have passed, and expiry."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.ledger import layout, markers
 from continuations.ledger.decisions import close_wait
 
 if TYPE_CHECKING:
@@ -25,14 +24,6 @@ def is_past_deadline(wait: Wait, now: datetime) -> bool:
 def has_late_wait(state: RunState, now: datetime) -> bool:
     """Return whether the deadline of an open wait has passed."""
     return any(is_past_deadline(wait, now) for wait in state.waits.values())
-
-
-def deadline_key(wait: Wait) -> str:
-    """Return the key of the marker of a wait's deadline, `""` without a deadline."""
-    if wait.deadline is None:
-        return ""
-    wait_ulid = layout.parse_wait_id(wait.id).ulid
-    return markers.for_deadline(wait.id, wait.deadline, wait_ulid).key
 
 
 async def expire_waits(

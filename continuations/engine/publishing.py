@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING
 
 from continuations.authoring import callables
 from continuations.core.run import ENDED_STATUSES
-from continuations.engine.deadlines import deadline_key
 from continuations.engine.side_task import with_side_task
 from continuations.errors import ContinuationsError, StoreError
-from continuations.ledger import layout, waits
+from continuations.ledger import layout, markers, waits
 from continuations.ledger.arrivals import (
     Arrivals,
     list_decided_wait_ids,
     read_arrivals,
 )
-from continuations.ledger.objects import AlreadyExists
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -36,14 +34,8 @@ _log = logging.getLogger("continuations")
 async def publish_waits(objects: Objects, new_waits: Iterable[Wait]) -> None:
     """Create the deadline markers and the objects of the waits that a version names."""
     new_waits = tuple(new_waits)
-    for wait in new_waits:
-        key = deadline_key(wait)
-        if not key:
-            continue
-        try:
-            await objects.create(key, b"")
-        except AlreadyExists:
-            continue
+    for marker in filter(None, map(markers.deadline_marker, new_waits)):
+        await markers.create(objects, marker)
     await waits.create(objects, new_waits)
 
 
@@ -190,9 +182,10 @@ class Publisher:
         self, journal: StoreJournal, arrived: Arrivals, closed_waits: Iterable[Wait]
     ) -> None:
         """Delete the markers that the committed version makes unnecessary."""
+        deadlines = filter(None, map(markers.deadline_marker, closed_waits))
         keys = {
             *arrived.marker_keys,
-            *(deadline_key(wait) for wait in closed_waits),
+            *(marker.key for marker in deadlines),
             *journal.release_markers,
             *journal.dead_guards,
             journal.guard_key or "",

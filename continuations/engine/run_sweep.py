@@ -80,6 +80,11 @@ class RunSweep:
         except ContinuationsError:
             await self._postpone(due_markers)
             return
+        if newest.state.run.claim is not None:
+            # The worker kept its claim, which may have no other guard than these
+            # markers, also if the claimed version has taken the arrivals in.
+            await self._postpone(due_markers)
+            return
         await self._delete_unneeded(due_markers, newest)
         needed = [marker for marker in due_markers if _is_needed(marker, newest)]
         release = _release_marker(newest)

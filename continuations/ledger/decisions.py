@@ -229,9 +229,8 @@ def build_decision(
             call may still be running.
         WaitExpired: The deadline has passed.
     """
-    _check_kind(wait, verdict)
-    check_in_time(wait, now)
     proposed = _checked_decision(wait, verdict, now=now, decision_id=decision_id)
+    check_in_time(wait, now)
     check_call_is_over(wait, proposed)
     return proposed
 

@@ -292,11 +292,9 @@ class _WaitRetirer:
 async def _create_missing_wait_objects(objects: Objects, state: RunState) -> None:
     """Create the objects and deadline markers of the open waits of a version."""
     for wait in state.waits.values():
-        if wait.deadline is not None:
-            nonce = layout.parse_wait_id(wait.id).ulid
-            await markers.create(
-                objects, markers.for_deadline(wait.id, wait.deadline, nonce)
-            )
+        marker = markers.deadline_marker(wait)
+        if marker is not None:
+            await markers.create(objects, marker)
     await waits.recreate_missing(objects, state.waits.values())
 
 

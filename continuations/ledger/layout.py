@@ -12,10 +12,10 @@ order of a run's keys is: decisions, inbox messages, cancel request, versions. S
 listing of a run shows all arrivals and the newest version. A listing of two keys that
 begins after `in/n` shows the cancel request, if any, and the newest version.
 
-Due times are milliseconds since 1970 with 13 digits; 0 means *now*, on every clock. A
-wait id contains its kind, the
-time when the wait was opened (in the ULID) and its run, so that open waits are listed
-from keys alone.
+Due times are milliseconds since 1970 with 13 digits; 0 means *now*, on every clock.
+
+A wait id contains its kind, the time when the wait was opened (in the ULID) and its
+run. So open waits are listed from keys alone.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from continuations.core.state import RunState
+    from continuations.core.waits import Wait
     from continuations.ledger.objects import Objects
     from continuations.ledger.store_clock import StoreClock
 
@@ -42,10 +43,15 @@ def for_decision(wait_id: str, nonce: str) -> Marker:
     return _new_marker(name.run_id, "d", name.ulid, None, nonce)
 
 
-def for_deadline(wait_id: str, due: datetime, nonce: str) -> Marker:
-    """Return the marker for the deadline of a wait."""
-    name = layout.parse_wait_id(wait_id)
-    return _new_marker(name.run_id, "e", name.ulid, due, nonce)
+def deadline_marker(wait: Wait) -> Marker | None:
+    """Return the marker for the deadline of a wait, or `None` without a deadline.
+
+    It depends on the wait alone. So every process that creates it creates the same key.
+    """
+    if wait.deadline is None:
+        return None
+    name = layout.parse_wait_id(wait.id)
+    return _new_marker(name.run_id, "e", name.ulid, wait.deadline, name.ulid)
 
 
 def for_inbox_message(run_id: str, number: int, nonce: str) -> Marker:
@@ -109,8 +115,8 @@ async def list_due(objects: Objects, clock: StoreClock) -> AsyncIterator[Marker]
 async def list_expired(objects: Objects, clock: StoreClock) -> set[str]:
     """Return `{ulid}@{run}` of the waits whose deadline has passed, from markers.
 
-    A deadline that a sweep could not process is dated later. It counts as passed if its
-    marker is among the first thousand.
+    A sweep that cannot process a deadline dates its marker later. Such a deadline
+    counts as passed too, but only if its marker is on the last page that is read.
     """
     expired: set[str] = set()
     async for keys in clock.all_keys(objects, layout.MARKERS_PREFIX):

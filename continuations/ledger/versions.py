@@ -40,7 +40,8 @@ __all__ = ["LoadedVersion", "RebuiltVersion", "Versions", "tree_of"]
 
 # The tree of every new run. Other runs began with format 1, or were repaired.
 FIRST_TREE = Tree(root=1)
-_MOST_LIKELY_TREE = Tree(root=1)
+# A load reads the chain of this tree before it knows the tree of the run.
+_MOST_LIKELY_TREE = FIRST_TREE
 # Most runs are suspended for the first time by version 2. It carries version 1 if that
 # is small, so that one read is enough to resume them.
 MAX_CARRIED_BYTES = 4096

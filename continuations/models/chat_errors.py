@@ -22,8 +22,11 @@ if TYPE_CHECKING:
 
 # And every 5xx status. The openai client repeats the same ones.
 _RETRYABLE_STATUSES = frozenset({408, 409, 429})
+# The other 5xx statuses are those of a proxy or of an outage.
+_SERVER_ERRORS = frozenset({500, 501})
 _ADVICE_BY_STATUS = {
     401: "Check OPENAI_API_KEY, or the argument api_key.",
+    402: "Check the credit of the account, then resume the run.",
     403: "The key has no permission for this model. Check its permissions.",
     404: "Check the name of the model and OPENAI_BASE_URL.",
     413: "The conversation is too long for this model.",
@@ -89,13 +92,14 @@ class RequestErrors:
     def of_unusable_reply(self, error: chat_reply.UnusableReply) -> ModelError:
         """Return the error for a response without a usable reply."""
         quote = self._quote_provider(error.provider_text)
-        remedy = (
-            "Resume the run to retry."
-            if error.retryable
-            else "The same request gets the same reply: change the agent."
-        )
+        status, retryable = error.error_status, error.retryable
+        if status is not None:
+            retryable = _may_succeed_later(status, error.provider_text)
+        changed = "The same request gets the same reply: change the agent."
+        remedy = "Resume the run to retry." if retryable else changed
+        remedy = _ADVICE_BY_STATUS.get(status or 200, remedy)
         text = f"{self.client.base_url.host}: {error}{quote}. {remedy}"
-        return self._error(text, status=200, retryable=error.retryable)
+        return self._error(text, status=200, retryable=retryable)
 
     def _of_status(self, error: APIStatusError) -> ModelError:
         status = error.status_code
@@ -148,10 +152,10 @@ def refusal_of(error: Exception) -> tuple[int, str] | None:
 
 
 def _may_succeed_later(status: int, text: str) -> bool:
-    if status >= 500:  # noqa: PLR2004 - RFC 9110
+    if status in _SERVER_ERRORS:
         # Some servers report an invalid request as a failure of their own.
         return not dialect.is_invalid_request(text)
-    return status in _RETRYABLE_STATUSES
+    return status in _RETRYABLE_STATUSES or status >= 500  # noqa: PLR2004 - RFC 9110
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
@@ -161,7 +165,8 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
     value = headers.get("retry-after", "")
     with suppress(ValueError):
         return max(0.0, float(value))
-    with suppress(ValueError):  # a date (RFC 9110, section 10.2.3)
+    # A date (RFC 9110, section 10.2.3); of some offsets it raises OverflowError.
+    with suppress(ValueError, OverflowError):
         return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
     return None
 

@@ -6,6 +6,7 @@ want their own fields back (reasoning, signatures).
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, cast
 
 from continuations.core import jsontext
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 # The provider stopped the reply before its end. The engine says what that means.
 _TRUNCATIONS = frozenset({"length", "content_filter"})
+# A code that is an HTTP status.
+_ERROR_STATUS = re.compile("[45][0-9][0-9]", re.ASCII)
 
 
 class UnusableReply(ValueError):
@@ -29,14 +32,24 @@ class UnusableReply(ValueError):
         provider_text: The provider's own error text, if there is one. Redact it before
             it is shown.
         retryable: Whether the same request may get a usable reply.
+        error_status: The HTTP status that the provider's error names in its code. It
+            decides about a retry, if there is one.
+        usage: The requests and tokens that the response cost.
     """
 
     def __init__(
-        self, reason: str, *, provider_text: str = "", retryable: bool = True
+        self,
+        reason: str,
+        *,
+        provider_text: str = "",
+        retryable: bool = True,
+        error_status: int | None = None,
     ) -> None:
         super().__init__(reason)
         self.provider_text = provider_text
         self.retryable = retryable
+        self.error_status = error_status
+        self.usage = Usage(requests=1)
 
 
 def parse_completion(body: bytes, *, output_tool: str | None = None) -> ModelReply:
@@ -47,9 +60,11 @@ def parse_completion(body: bytes, *, output_tool: str | None = None) -> ModelRep
         output_tool: The name of the tool that takes the final reply, if the request
             offered one. Its arguments become the content of the reply.
     """
+    usage = Usage(requests=1)
     try:
-        completion: Any = _parse_body(body)
-        choice = _first_choice(completion)
+        completion, is_complete = _parse_body(body)
+        usage = _usage(completion)
+        choice = _first_choice(completion, is_complete=is_complete)
         fields = _assistant_fields(choice.get("message"))
         if output_tool is not None:
             fields = _with_output_as_content(fields, output_tool)
@@ -57,19 +72,23 @@ def parse_completion(body: bytes, *, output_tool: str | None = None) -> ModelRep
         if not isinstance(finish, str):
             finish = "tool_calls" if fields.get("tool_calls") else "stop"
         message = Message.from_mapping(_with_content(fields, finish))
+    except UnusableReply as error:
+        error.usage = usage
+        raise
     except jsontext.NotJson:
         raise UnusableReply("the response is not JSON") from None
     except MalformedMessage as error:
-        raise UnusableReply(f"the assistant message is not valid: {error}") from None
-    return ModelReply(
-        message=message, usage=_usage(completion.get("usage")), finish_reason=finish
-    )
+        unusable = UnusableReply(f"the assistant message is not valid: {error}")
+        unusable.usage = usage
+        raise unusable from None
+    return ModelReply(message=message, usage=usage, finish_reason=finish)
 
 
-def _parse_body(body: bytes) -> Any:
+def _parse_body(body: bytes) -> tuple[Any, bool]:
+    """Return the completion, and whether it is complete."""
     if chat_stream.is_event_stream(body):
         return chat_stream.completion_of_stream(body)
-    return jsontext.parse(body)
+    return jsontext.parse(body), True
 
 
 def error_text(body: object) -> str:
@@ -87,16 +106,31 @@ def error_text(body: object) -> str:
     return ": ".join(part for part in (label, str(text)) if part)
 
 
-def _first_choice(completion: object) -> Mapping[str, Any]:
-    if isinstance(completion, dict):
-        fields = cast("Mapping[str, Any]", completion)
-        choices = fields.get("choices")
-        if isinstance(choices, list) and choices and isinstance(choices[0], dict):
-            return cast("Mapping[str, Any]", choices[0])
+def _first_choice(completion: object, *, is_complete: bool) -> Mapping[str, Any]:
+    """Return the first choice of a completion without an error."""
+    fields = jsontext.as_object(completion)
+    if fields is None:
+        raise UnusableReply("the response is not a chat completion")
+    choices = jsontext.as_array(fields.get("choices")) or ()
+    choice = jsontext.as_object(choices[0]) if choices else None
+    if choice is None:
         # OpenRouter returns status 200 with an `error` if the upstream model fails.
-        quote = error_text(fields) if fields.get("error") else ""
-        raise UnusableReply("the response has no choices", provider_text=quote)
-    raise UnusableReply("the response is not a chat completion")
+        raise _provider_error("the response has no choices", fields)
+    if fields.get("error"):
+        raise _provider_error("the provider reports an error", fields)
+    if choice.get("error") or choice.get("finish_reason") == "error":
+        raise _provider_error("the provider reports an error", choice)
+    if not is_complete:
+        raise UnusableReply("the stream ended before the reply was complete")
+    return choice
+
+
+def _provider_error(reason: str, fields: Mapping[str, Any]) -> UnusableReply:
+    error = fields.get("error")
+    code = str((jsontext.as_object(error) or {}).get("code"))
+    status = int(code) if _ERROR_STATUS.fullmatch(code) else None
+    text = error_text(fields) if error else ""
+    return UnusableReply(reason, provider_text=text, error_status=status)
 
 
 def _assistant_fields(message: object) -> dict[str, Any]:
@@ -149,10 +183,10 @@ def _with_content(fields: dict[str, Any], finish_reason: str) -> dict[str, Any]:
     raise UnusableReply(f"the message is empty (finish_reason {finish_reason!r})")
 
 
-def _usage(data: object) -> Usage:
-    if not isinstance(data, dict):
+def _usage(completion: object) -> Usage:
+    usage = jsontext.as_object((jsontext.as_object(completion) or {}).get("usage"))
+    if usage is None:
         return Usage(requests=1)
-    usage = cast("Mapping[str, Any]", data)
     return Usage(
         requests=1,
         input_tokens=_token_count(usage, "prompt_tokens"),

@@ -45,8 +45,9 @@ class OpenAIChat:
     `reply` raises only `ModelError`. `ModelError.retryable` is `True` if there is no
     connection, on a timeout, for the statuses 408, 409, 429 and 5xx, and for a
     response without a usable message. Such a response is often an exception, and
-    nothing of it is stored. A 5xx status whose text says that the request is invalid
-    is not retryable.
+    nothing of it is stored. A status of 500 or 501 whose text says that the request
+    is invalid is not retryable. The code of an error with status 200 decides like a
+    status.
 
     The runner repeats a retryable request (`Runner(patience=...)`). So the client that
     is made here does not, unless you pass `max_retries`.
@@ -117,15 +118,15 @@ class OpenAIChat:
             try:
                 response = await _post(client, body)
             except Exception as error:  # noqa: BLE001 - a Model raises ModelError only
-                failure = errors.of_exception(error)
-                next_dialect = _dialect_after(error, dialect, request)
+                caught = error
             else:
                 self._dialect = dialect  # the server accepted it
                 return _parse_response(response, request, dialect, errors)
+            # Outside of `except`: the original error holds the request with its
+            # headers. It must not become the context of another error.
+            next_dialect = _dialect_after(caught, dialect, request)
             if next_dialect is None:
-                # Outside of `except`: the original error holds the request with its
-                # headers. It must not become the context of this error.
-                raise failure
+                raise errors.of_exception(caught)
             dialect = next_dialect
 
     def _build_body(self, request: ModelRequest, dialect: ChatDialect) -> bytes:

@@ -133,9 +133,9 @@ class Unavailable(StorageError):
 
 
 class Inconclusive(StorageError):
-    """The reply to a create was lost, and the key could not be read back."""
+    """It is not known whether a create succeeded, for example after a lost reply."""
 
-    summary = "the reply was lost, so the body may or may not be stored"
+    summary = "the create is not confirmed, so the body may or may not be stored"
     next_step = "Read the key when the store is available again."
 
 

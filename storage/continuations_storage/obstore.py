@@ -282,7 +282,7 @@ class ObjectStore:
                 attributes={_MAKER: maker_id},
                 use_multipart=False,  # multipart is not one conditional request
             )
-        return self._describe(response, maker_id)
+            return self._describe(response, maker_id)
 
     def _head(self, key: str) -> StoredObjectInfo:
         client = self._client_of_process()

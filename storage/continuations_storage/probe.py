@@ -17,7 +17,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from continuations_storage.errors import AlreadyExists, NotFound, Unsafe
+from continuations_storage.errors import (
+    AlreadyExists,
+    Inconclusive,
+    NotFound,
+    StorageError,
+    Unsafe,
+)
 
 if TYPE_CHECKING:
     from continuations_storage.contract import Store
@@ -143,15 +149,29 @@ class ProofOfVersions:
         this object. If the note does not say how the proof was made, it is made again.
 
         Args:
-            key: The key that was created.
+            key: The key that was created. Its body is stored.
             created: The reply to its create.
 
         Raises:
             Unsafe: The object has a version id, and the proof saw none.
-            StorageError: An operation failed.
+            Inconclusive: The proof could not be checked.
         """
         if created.version_id is None or self._is_proved:
             return
+        try:
+            await self._check_versions_are_proved(key)
+        except Unsafe:
+            raise
+        except StorageError as cause:
+            # Every other error says that nothing was written.
+            raise Inconclusive(
+                key,
+                "stored, but the proof of put-if-absent was not checked: "
+                f"{cause.detail or cause.summary}",
+            ) from cause
+        self._is_proved = True
+
+    async def _check_versions_are_proved(self, key: str) -> None:
         note = await _read_note(self._store)
         if note is None:
             await self._prove(is_recorded=False)
@@ -164,13 +184,11 @@ class ProofOfVersions:
                 "the bucket keeps versions now, but put-if-absent was proved without "
                 f"versions ({PROBE_PASSED_KEY}: {note.driver}, {note.date})",
                 advice=(
-                    "Some servers break put-if-absent in this case. Stop all workers "
-                    "and switch versioning and Object Lock off, or delete the key "
-                    f"{PROBE_PASSED_KEY!r}, so that the next start proves the store "
-                    "again."
+                    "Some servers break put-if-absent in this case. Stop all workers. "
+                    f"Then delete the key {PROBE_PASSED_KEY!r}, so that the next start "
+                    "proves the store again, or use a bucket that never had versions."
                 ),
             )
-        self._is_proved = True
 
     async def _prove(self, *, is_recorded: bool) -> None:
         recorder = _VersionRecorder(self._store)
@@ -212,8 +230,12 @@ async def _prove(store: Store) -> datetime:
         await _check_second_create_fails(store, key)
         await _check_body_unchanged(store, key)
         await _check_key_is_listed(store, key)
-    finally:
-        await store.delete(key)
+    except BaseException:
+        # The first error counts. A key that is left has no meaning.
+        with suppress(StorageError):
+            await store.delete(key)
+        raise
+    await store.delete(key)
     return time or datetime.now(UTC)
 
 

@@ -121,6 +121,9 @@ ERROR_RULES: Mapping[str | int, ErrorRule] = {
     "EntityTooLarge": ErrorRule(Unavailable, hint=_SIZE),
     413: ErrorRule(Unavailable, hint=_SIZE),
     507: ErrorRule(Unavailable, hint="the store is full"),
+    # A proxy without a code of S3: it gave up waiting, or refused early data of TLS.
+    408: _MAYBE_STORED,
+    425: _NOT_SENT,
     # Damaged in transit: S3 checks length and checksum before it stores anything.
     "BadDigest": _NOT_SENT,
     "IncompleteBody": _NOT_SENT,
@@ -260,7 +263,7 @@ def _retry_after(headers: Mapping[str, str]) -> float:
 def _parse_http_date(text: str | None) -> datetime | None:
     try:
         time = parsedate_to_datetime(text or "")
-    except ValueError:
+        # The zone "-0000" gives a naive time, which is not used.
+        return time.astimezone(UTC) if time.utcoffset() is not None else None
+    except (ValueError, OverflowError):
         return None
-    # The zone "-0000" gives a naive time, which is not used.
-    return time.astimezone(UTC) if time.utcoffset() is not None else None

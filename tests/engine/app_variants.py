@@ -6,7 +6,7 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
-from continuations import Agent, ToolContext, tool
+from continuations import Agent, ApprovalPolicy, ToolContext, tool
 from tests import effect_log, sample_app, scripts
 from tests.effect_log import Effect
 from tests.scripts import call
@@ -21,7 +21,18 @@ VERSIONED_SCRIPT: Script = {
     "A": [[call("pay", what="5")], "A done"],
     "go twice": [[call("child", input="B")], "end"],
     "B": [[call("pay", what="5"), call("pay", what="6")], "B done"],
+    "go plain": [[call("child", input="C")], "end"],
+    "C": [[call("plain"), call("pay", what="5")], "C done"],
+    "go deep": [[call("child", input="D")], "end"],
+    "D": [[call("inner", input="A")], "D done"],
 }
+
+
+@tool
+def plain(ctx: ToolContext) -> str:
+    """Act without an approval."""
+    effect_log.record(Effect.of("plain", "", ctx))
+    return "acted"
 
 
 def versioned_agents() -> list[Agent]:
@@ -29,8 +40,16 @@ def versioned_agents() -> list[Agent]:
     version = os.environ.get("TEST_CODE", "old")
     model = scripts.scripted_model(VERSIONED_SCRIPT)
     prompt = "You are careful." if version == "prompt" else "You are child."
-    pay = _pay_in_version(version)
-    child = Agent("child", instructions=prompt, tools=[pay], model=model)
+    pay: Any = _pay_in_version(version)
+    if version == "deep":
+        pay = Agent("inner", tools=[pay], model=model)
+    child = Agent(
+        "child",
+        instructions=prompt,
+        tools=[plain, pay] if version == "plain" else [pay],
+        model=model,
+        max_turns=1 if version == "deep" else 100,
+    )
     inner: Any = child.as_tool(name="helper" if version == "child" else "child")
     if version == "no agent":
         inner = tool(name="child")(_pay_in_version("open").function)
@@ -73,7 +92,8 @@ def _pay_in_version(version: str) -> Any:
         case "open":
             return tool(pay)
         case _:
-            return tool(approval=True)(pay)
+            on_denied = "stop" if version == "denial stops" else "continue"
+            return tool(approval=ApprovalPolicy(on_denied=on_denied))(pay)
 
 
 def recursive_line(messages: Sequence[Mapping[str, Any]]) -> Line:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from continuations import (
     Runner,
     Suspended,
+    ToolContext,
     tool,
 )
 from continuations_storage import MemoryStore
@@ -32,9 +33,9 @@ def pay() -> str:
 def make_pay_tool(policy: Any = True) -> Any:
     """Return the tool `pay` with a policy."""
 
-    def pay(cents: int, to: str = "kim") -> str:
+    def pay(cents: int, ctx: ToolContext, to: str = "kim") -> str:
         """Pay."""
-        effect_log.append_effect("pay", f"{cents} {to}")
+        effect_log.append_effect("pay", f"{cents} {to}", run=ctx.run_id)
         return f"paid {cents} to {to}"
 
     return tool(pay, approval=policy)

@@ -6,6 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from continuations import Runner
+from tests.engine import app_variants
+from tests.engine.payment_agent import single_wait
+
 if TYPE_CHECKING:
     from tests.run_environment import RunEnvironment
 
@@ -208,6 +212,21 @@ def test_run_continues_without_a_removed_sub_agent_after_its_wait_is_given_up(
     assert ["go 0", "A 0", "go 1"] == environment.turns()
 
 
+@pytest.mark.parametrize("verdict", ["deny", "answer"])
+def test_removed_sub_agent_ends_with_its_last_turn(
+    environment: RunEnvironment, verdict: str
+) -> None:
+    """It had a sub-agent of its own, whose end used up its turns."""
+    started = environment.run("start", "r1", "go deep", app=APP, code="deep")
+    [wait] = started["waits"]
+
+    environment.decide(wait, {verdict: {"answer": {"value": 1}}.get(verdict, {})})
+    ended = resume(environment, "child")
+
+    assert ("Finished", []) == (ended["kind"], environment.effects())
+    assert "agent child used all of its 1 turns" in tool_results(environment, "go deep")
+
+
 def test_removed_sub_agent_ends_after_the_last_of_its_waits_is_settled(
     environment: RunEnvironment,
 ) -> None:
@@ -233,6 +252,51 @@ def test_removed_sub_agent_ends_after_the_last_of_its_waits_is_settled(
     assert "Finished" == resume(environment, "child")["kind"]
     assert [] == environment.effects()
     assert "the agent child was removed" in tool_results(environment, "go twice")
+
+
+@pytest.mark.parametrize("code", ["child", "no agent"])
+def test_denial_that_stops_ends_a_run_with_a_removed_sub_agent(
+    environment: RunEnvironment, code: str
+) -> None:
+    """The run does not go on without the sub-agent: the policy says that it ends."""
+    started = environment.run("start", "r1", "go", app=APP, code="denial stops")
+    environment.deny(started["waits"][0], reason="too much")
+
+    ended = resume(environment, code)
+
+    assert ("Failed", []) == (ended["kind"], environment.effects())
+    expected = {"code": "denied", "message": "pay was denied: too much"}
+    assert expected == ended["error"]
+    again = resume(environment, code)
+    assert (ended["error"], ended["version"]) == (again["error"], again["version"])
+    assert [] == environment.keys("waits/", "markers/")
+
+
+@pytest.mark.parametrize("verdict", ["deny", "answer"])
+def test_removed_sub_agent_ends_with_a_call_that_has_not_begun(
+    environment: RunEnvironment, monkeypatch: pytest.MonkeyPatch, verdict: str
+) -> None:
+    """The other call of the same turn ends with it, and runs nothing."""
+    # Given a paused run: one call of the sub-agent is ready, the next one waits
+    monkeypatch.setenv("TEST_CODE", "plain")
+    runner = Runner(app_variants.versioned_agents(), store=environment.store)
+    paused = runner.start(
+        "go plain", run_id="r1", should_pause=lambda: "C 0" in environment.turns()
+    )
+    wait = single_wait(paused)
+    sub_agent = paused.continuation.root.calls[0].frame
+    assert sub_agent is not None
+    assert (["ready", "waiting"], []) == (
+        [call.state for call in sub_agent.calls],
+        environment.effects(),
+    )
+
+    # When the sub-agent is removed, and a person settles the wait
+    environment.decide(wait.id, {verdict: {"answer": {"value": 1}}.get(verdict, {})})
+    ended = resume(environment, "child")
+
+    assert ("Finished", []) == (ended["kind"], environment.effects())
+    assert "the agent child was removed" in tool_results(environment, "go plain")
 
 
 @pytest.mark.parametrize("code", ["renamed", "child", "no agent"])

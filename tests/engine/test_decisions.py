@@ -24,8 +24,9 @@ from continuations import (
 from continuations_storage import MemoryStore
 from tests import scripts
 from tests.clocks import ManualClock
-from tests.engine.agent_builders import root_tool_results
+from tests.engine.agent_builders import make_boss, root_tool_results
 from tests.engine.payment_agent import (
+    PAY_SCRIPT,
     make_pay_tool,
     make_payment_runner,
     single_wait,
@@ -58,9 +59,15 @@ def test_a_denial_is_a_message_and_the_agent_goes_on(
     assert [] == environment.effects()
 
 
-def test_a_denial_can_stop_the_run(environment: RunEnvironment) -> None:
-    """`on_denied="stop"` fails the run and keeps the transcript valid."""
-    runner = make_payment_runner(ApprovalPolicy(on_denied="stop"))
+@pytest.mark.parametrize("max_turns", [100, 1])
+def test_a_denial_can_stop_the_run(environment: RunEnvironment, max_turns: int) -> None:
+    """`on_denied="stop"` fails the run, also in the last turn.
+
+    It keeps the transcript valid.
+    """
+    pay = make_pay_tool(ApprovalPolicy(on_denied="stop"))
+    boss = make_boss(PAY_SCRIPT, pay, max_turns=max_turns)
+    runner = Runner(boss, store=MemoryStore())
     runner.decide(start_and_get_wait(runner).id, Deny(reason="No."))
 
     outcome = runner.resume("r1")
@@ -116,11 +123,13 @@ def test_approval_before_the_deadline_runs_later(environment: RunEnvironment) ->
     assert ["pay 5 kim"] == environment.effect_names()
 
 
-def test_expiry_can_stop_the_run() -> None:
-    """`on_expired="stop"` fails the run."""
+@pytest.mark.parametrize("max_turns", [100, 1])
+def test_expiry_can_stop_the_run(max_turns: int) -> None:
+    """`on_expired="stop"` fails the run, also in the last turn."""
     clock = ManualClock()
     policy = ApprovalPolicy(expires_after=timedelta(minutes=1), on_expired="stop")
-    runner = make_payment_runner(policy, clock=clock)
+    boss = make_boss(PAY_SCRIPT, make_pay_tool(policy), max_turns=max_turns)
+    runner = Runner(boss, store=MemoryStore(), clock=clock)
     start_and_get_wait(runner)
 
     clock.seconds = 61

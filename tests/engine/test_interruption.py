@@ -17,6 +17,7 @@ from continuations import (
     tool,
 )
 from continuations.engine import portal, side_task
+from continuations.ledger import layout
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore
 from tests.clocks import ManualClock
@@ -36,21 +37,21 @@ class Desk:
     """A tool that waits until it may return, and runners of one store."""
 
     def __init__(self, *, in_thread: bool, **options: Any) -> None:
-        self.begun = 0
+        self.begun = self.ended = 0
         self.may_return = threading.Event()
         self.store, self.clock = MemoryStore(), ManualClock()
 
         def work() -> str:
             """Work in a thread."""
             self.begun += 1
-            assert self.may_return.wait(20)
+            may_return = self.may_return.wait(20)
+            self.ended += 1
+            assert may_return
             return "worked"
 
         async def work_async() -> str:
             """Work in a task."""
-            self.begun += 1
-            assert await asyncio.to_thread(self.may_return.wait, 20)
-            return "worked"
+            return await asyncio.to_thread(work)
 
         self.tool = tool(work if in_thread else work_async, name="work", **options)
 
@@ -69,6 +70,23 @@ class Desk:
         starting.cancel()
         await asyncio.sleep(0.05)
         during()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+
+    async def interrupt_at_version(self, number: int) -> None:
+        """Start the run, and interrupt it while one of its versions is stored."""
+
+        class SlowStore(FaultyStore):
+            """A store that takes long for this version."""
+
+            async def create(self, key: str, body: bytes) -> Any:
+                if key == layout.version_key("r1", number):
+                    starting.cancel()
+                    await asyncio.sleep(0.05)
+                return await super().create(key, body)
+
+        runner = self.runner(SlowStore(self.store))
+        starting = asyncio.create_task(runner.start("go", run_id="r1"))
         with pytest.raises(asyncio.CancelledError):
             await starting
 
@@ -116,12 +134,16 @@ def test_call_that_does_not_finish_is_unknown_after_the_claim(
 
 @pytest.mark.parametrize("declared", ["read_only", "idempotent"])
 @pytest.mark.parametrize("in_thread", [True, False])
-def test_repeatable_call_is_given_up_at_once(declared: str, *, in_thread: bool) -> None:
-    """The claim is released without a wait, so the run is not busy."""
+def test_repeatable_call_is_given_up_at_once(
+    monkeypatch: pytest.MonkeyPatch, declared: str, *, in_thread: bool
+) -> None:
+    """The claim is released before the call ends, so the run is not busy."""
+    monkeypatch.setattr(side_task, "INTERRUPT_GRACE_SECONDS", 60)
     desk = Desk(in_thread=in_thread, **{declared: True})
 
     async def scenario() -> None:
         await desk.interrupt()
+        assert 0 == desk.ended
         desk.may_return.set()
         assert isinstance(await desk.runner().resume("r1"), Finished)
 
@@ -136,23 +158,7 @@ def test_call_that_has_not_begun_is_not_unknown() -> None:
     desk.may_return.set()
 
     async def scenario() -> None:
-        interrupted = asyncio.Event()
-
-        class SlowStore(FaultyStore):
-            """A store whose third version takes long."""
-
-            async def create(self, key: str, body: bytes) -> Any:
-                if key.endswith("/v/9999999997"):
-                    interrupted.set()
-                    await asyncio.sleep(0.05)
-                return await super().create(key, body)
-
-        runner = desk.runner(SlowStore(desk.store))
-        starting = asyncio.create_task(runner.start("go", run_id="r1"))
-        await interrupted.wait()
-        starting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await starting
+        await desk.interrupt_at_version(2)
         assert 0 == desk.begun
         assert isinstance(await desk.runner().resume("r1"), Finished)
 
@@ -167,23 +173,7 @@ def test_interruption_of_the_last_commit_leaves_no_claim() -> None:
     desk.may_return.set()
 
     async def scenario() -> None:
-        at_the_end = asyncio.Event()
-
-        class SlowStore(FaultyStore):
-            """A store whose last version takes long."""
-
-            async def create(self, key: str, body: bytes) -> Any:
-                if key.endswith("/v/9999999995"):
-                    at_the_end.set()
-                    await asyncio.sleep(0.05)
-                return await super().create(key, body)
-
-        runner = desk.runner(SlowStore(desk.store))
-        starting = asyncio.create_task(runner.start("go", run_id="r1"))
-        await at_the_end.wait()
-        starting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await starting
+        await desk.interrupt_at_version(4)
         assert "finished" == (await desk.runner().look("r1")).status
         assert [] == await desk.store.keys("markers/")
 

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from continuations import Agent, AsyncRunner, Finished, Runner
+from continuations import Agent, AsyncRunner, Finished, RunBusy, Runner
 from continuations.core.messages import Message, user_message
 from continuations.engine.model_registry import ModelRegistry
 from continuations.errors import InvalidInput, ModelError
 from continuations.models.interface import ModelReply, ModelRequest
+from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
 
 REPLY = ModelReply(
@@ -166,13 +167,33 @@ def test_claim_is_renewed_while_a_worker_waits_for_a_model() -> None:
     """No other worker takes the run over, and nothing is asked twice."""
 
     async def main() -> None:
-        model = UnreliableModel([outage(1.5)])
-        runner = AsyncRunner(Agent("hr", model=model), store="memory:", lease=0.9)
-        outcome = await runner.start("hello", run_id="jane-1")
+        store, has_failed, may_reply = MemoryStore(), asyncio.Event(), asyncio.Event()
 
+        class HeldModel(UnreliableModel):
+            """Its second reply comes after the test has looked."""
+
+            async def reply(self, request: ModelRequest) -> ModelReply:
+                if has_failed.is_set():
+                    await may_reply.wait()
+                has_failed.set()
+                return await super().reply(request)
+
+        model, unasked = HeldModel([outage(1.5)]), UnreliableModel([])
+        runner = AsyncRunner(Agent("hr", model=model), store=store, lease=0.9)
+        starting = asyncio.create_task(runner.start("hello", run_id="jane-1"))
+        await has_failed.wait()
+
+        # When another worker comes after the first claim, during the wait
+        await asyncio.sleep(1.2)
+        with pytest.raises(RunBusy):
+            await AsyncRunner(Agent("hr", model=unasked), store=store).resume("jane-1")
+
+        # Then the first worker still has the run
+        may_reply.set()
+        outcome = await starting
         assert isinstance(outcome, Finished)
         assert "done" == outcome.output
-        assert 2 == model.requests
+        assert (2, 0) == (model.requests, unasked.requests)
 
     asyncio.run(main())
 

@@ -19,11 +19,14 @@ from continuations import (
 )
 from continuations.ledger import layout
 from continuations_storage import MemoryStore
+from continuations_storage.faults import FaultyStore, on, refused
 from tests import effect_log, scripts
 from tests.clocks import ManualClock
+from tests.engine import payment_agent
 from tests.engine.agent_builders import make_boss
 from tests.engine.payment_agent import single_wait
 from tests.scripts import call
+from tests.stores import StoreWithListingTime
 
 if TYPE_CHECKING:
     from continuations import Model, Wait
@@ -150,3 +153,48 @@ def test_cancelled_start_publishes_its_waits(environment: RunEnvironment) -> Non
     assert isinstance(outcome, Finished)
     assert [] == shared.keys("markers/", "waits/")
     assert ["pay "] == environment.effect_names()
+
+
+def test_sweep_finds_a_run_whose_claim_is_kept_after_an_error(
+    environment: RunEnvironment,
+) -> None:
+    """The marker of the decision is the only guard of that claim."""
+    cancels = True
+
+    async def cancel_first() -> bool:
+        task = asyncio.current_task()
+        assert task is not None
+        if cancels:
+            task.cancel()
+            await asyncio.sleep(0)
+        return False
+
+    @tool(approval=cancel_first)
+    def report() -> str:
+        """Report."""
+        effect_log.append_effect("report")
+        return "reported"
+
+    # Given a worker that stops under its claim, and cannot release the claim
+    clock = ManualClock()
+    store = StoreWithListingTime(clock)
+    script: Script = {"go": [[call("pay")], [call("report")], "end"]}
+    agent = make_boss(script, payment_agent.pay, report)
+    runner = Runner(agent, store=store, clock=clock)
+    runner.decide(single_wait(runner.start("go", run_id="r")).id, Approve())
+    no_release = on("create", refused(), prefix="markers/0000000000000-r-")
+    faulty = Runner(agent, store=FaultyStore(store, no_release), clock=clock)
+    assert {"r"} == faulty.sweep().errors.keys()
+    assert "running" == runner.look("r").status
+    assert ["pay "] == environment.effect_names()
+
+    # When its claim is over
+    cancels = False
+    clock.seconds += 3600
+    swept = runner.sweep()
+
+    # Then a sweep finds the run, and no effect happens twice
+    assert 1 == swept.runs_checked
+    assert ["r"] == [each.run_id for each in swept.resumed if type(each) is Finished]
+    assert ["pay ", "report "] == environment.effect_names()
+    assert [] == asyncio.run(store.keys("markers/"))

@@ -92,12 +92,13 @@ def test_unknown_outcome_of_a_timeout_is_listed_and_stored_in_format_2() -> None
     [{"on_timeout": "tell_model"}, {"idempotent": True}, {"read_only": True}],
 )
 def test_timeout_is_a_tool_message_if_the_tool_says_so_or_may_be_repeated(
-    options: dict[str, Any],
+    options: dict[str, Any], environment: RunEnvironment
 ) -> None:
     ended = make_runner(**options).start("go", run_id="r1")
 
     assert isinstance(ended, Finished)
     assert [TOLD] == root_tool_results(ended)
+    assert ["pay 5"] == environment.effect_names()
 
 
 def test_verify_is_asked_before_a_person(environment: RunEnvironment) -> None:
@@ -111,10 +112,19 @@ def test_verify_is_asked_before_a_person(environment: RunEnvironment) -> None:
 def test_verify_cannot_run_the_call_again_while_it_may_be_running(
     environment: RunEnvironment,
 ) -> None:
-    """A person decides after the claim."""
-    outcome = make_runner(verify=Approve).start("go", run_id="r1")
+    """A person decides after the claim, and nothing runs until then."""
+    clock = ManualClock()
+    runner = make_runner(clock, verify=Approve)
 
-    assert "unknown" == single_wait(outcome).kind
+    wait = single_wait(runner.start("go", run_id="r1"))
+
+    assert "unknown" == wait.kind
+    assert ["pay 5"] == environment.effect_names()
+    clock.seconds = 31
+    runner.decide(wait.id, Answer("paid after all"))
+    ended = runner.resume("r1")
+    assert isinstance(ended, Finished)
+    assert ["paid after all"] == root_tool_results(ended)
     assert ["pay 5"] == environment.effect_names()
 
 
@@ -160,13 +170,16 @@ def store_keys(runner: Runner) -> list[str]:
 
 
 @pytest.mark.parametrize("verdict", [Deny(), Answer("paid")])
-def test_denial_and_answer_need_not_wait_for_the_claim(verdict: Any) -> None:
+def test_denial_and_answer_need_not_wait_for_the_claim(
+    environment: RunEnvironment, verdict: Any
+) -> None:
     runner = make_runner()
     wait = single_wait(runner.start("go", run_id="r1"))
 
     runner.decide(wait.id, verdict)
 
     assert isinstance(runner.resume("r1"), Finished)
+    assert ["pay 5"] == environment.effect_names()
 
 
 def test_siblings_go_on_after_a_timeout(environment: RunEnvironment) -> None:

@@ -113,6 +113,11 @@ def shared(request: pytest.FixtureRequest, environment: RunEnvironment) -> Share
     return SharedStore(request.param)
 
 
+def runs_that_paid(environment: RunEnvironment) -> list[str]:
+    """Return the run of each payment."""
+    return [effect["run"] for effect in environment.effects()]
+
+
 _wrong = pytest.mark.parametrize("offset", [YEAR, -YEAR], ids=["ahead", "behind"])
 
 
@@ -121,7 +126,7 @@ _wrong = pytest.mark.parametrize("offset", [YEAR, -YEAR], ids=["ahead", "behind"
 
 @_wrong
 def test_sweeper_with_a_wrong_clock_strands_no_run(
-    shared: SharedStore, offset: timedelta
+    shared: SharedStore, offset: timedelta, environment: RunEnvironment
 ) -> None:
     """A right sweep a few minutes later finishes everything."""
     decided = shared.suspend("decided")
@@ -144,6 +149,7 @@ def test_sweeper_with_a_wrong_clock_strands_no_run(
     assert {"decided": Finished, "abandoned": Suspended} == {
         outcome.run_id: type(outcome) for outcome in swept.resumed
     }
+    assert ["decided"] == runs_that_paid(environment)
 
 
 def test_nobody_dates_a_marker_later_after_clock_off(shared: SharedStore) -> None:
@@ -188,7 +194,7 @@ def _date(shared: SharedStore, later: timedelta) -> None:
 
 @pytest.mark.parametrize("days", [2, 365, 3650, 80_000])
 def test_marker_that_is_dated_absurdly_late_is_found(
-    shared: SharedStore, days: int
+    shared: SharedStore, days: int, environment: RunEnvironment
 ) -> None:
     """A run whose only marker is due next year would wait for a year."""
     shared.machine().decide(shared.suspend("decided"), Approve())
@@ -199,10 +205,11 @@ def test_marker_that_is_dated_absurdly_late_is_found(
     swept = shared.machine().sweep()
 
     assert {"decided", "abandoned"} == {each.run_id for each in swept.resumed}
+    assert ["decided"] == runs_that_paid(environment)
 
 
 def test_late_marker_is_found_behind_thousands_of_deadlines(
-    shared: SharedStore,
+    shared: SharedStore, environment: RunEnvironment
 ) -> None:
     """Each look costs two listings, however many deadlines there are."""
     shared.machine().decide(shared.suspend("decided"), Approve())
@@ -226,7 +233,7 @@ def test_late_marker_is_found_behind_thousands_of_deadlines(
         )
         resumed = [outcome.run_id for outcome in swept.resumed]
 
-    assert ["decided"] == resumed
+    assert ["decided"] == resumed == runs_that_paid(environment)
     assert max(listings) <= 3
     assert 3000 == len(shared.markers())
 
@@ -246,9 +253,9 @@ def test_deadline_next_year_is_not_due_now(shared: SharedStore) -> None:
 
 @_wrong
 def test_decision_of_a_machine_with_a_wrong_clock_is_due_now(
-    shared: SharedStore, offset: timedelta
+    shared: SharedStore, offset: timedelta, environment: RunEnvironment
 ) -> None:
-    """Its marker and its time are right: no clock is needed for the one."""
+    """Its marker and its time are right: a marker of a decision needs no clock."""
     wait = shared.suspend("r1")
     shared.clock.seconds = 5
 
@@ -257,10 +264,11 @@ def test_decision_of_a_machine_with_a_wrong_clock_is_due_now(
     assert shared.clock.now() == decision.at
     [outcome] = shared.machine().sweep().resumed
     assert isinstance(outcome, Finished)
+    assert ["r1"] == runs_that_paid(environment)
 
 
 def test_slow_clock_allows_no_approval_after_the_deadline(
-    shared: SharedStore,
+    shared: SharedStore, environment: RunEnvironment
 ) -> None:
     """The store's time counts; the refused decision leaves nothing behind."""
     shared.policy = ApprovalPolicy(expires_after=3600)
@@ -272,10 +280,12 @@ def test_slow_clock_allows_no_approval_after_the_deadline(
         shared.machine(-YEAR).decide(wait, Approve())
 
     assert before == shared.markers()
+    assert isinstance(shared.machine().resume("r1"), Finished)
+    assert [] == runs_that_paid(environment)
 
 
 def test_fast_clock_refuses_no_approval_before_the_deadline(
-    shared: SharedStore,
+    shared: SharedStore, environment: RunEnvironment
 ) -> None:
     """A person who decides in time does not get `WaitExpired`."""
     shared.policy = ApprovalPolicy(expires_after=3600)
@@ -285,6 +295,7 @@ def test_fast_clock_refuses_no_approval_before_the_deadline(
     shared.machine(YEAR).decide(wait, Approve())
 
     assert isinstance(shared.machine().resume("r1"), Finished)
+    assert ["r1"] == runs_that_paid(environment)
 
 
 @_wrong
@@ -303,7 +314,7 @@ def test_valid_for_counts_from_the_decision_by_the_stores_time(
     reopened = single_wait(shared.machine().resume("late"))
 
     assert late != reopened.id
-    assert 1 == len(environment.effects())
+    assert ["early"] == runs_that_paid(environment)
 
 
 # Doctors ------------------------------------------------------------------------------

@@ -106,6 +106,25 @@ OPENAI = Area(
         _provider("openai-not-json", '{"raw": "<html>"}'),
         _provider("openai-no-completion", '{"raw": "[]"}'),
         _provider("openai-no-choices", '{"raw": "{}"}'),
+        _provider(
+            "openai-credit-in-200",
+            """{"raw": '{"error": {"code": 402, "message": "no"}}'}""",
+            "402",
+            "credit",
+        ),
+        _provider(
+            "openai-error-beside-a-reply",
+            """{"raw": '{"choices": [{"message": {"content": "a"}}], "error": {"message": "no"}}'}""",
+        ),
+        _provider(
+            "openai-error-in-a-reply",
+            """{"raw": '{"choices": [{"message": {"content": "a"}, "finish_reason": "error"}]}'}""",
+        ),
+        _provider(
+            "openai-cut-stream",
+            r"""{"raw": 'data: {"choices": [{"delta": {"content": "a"}}]}\n\n'}""",
+            "stream",
+        ),
         _provider("openai-no-message", """{"raw": '{"choices": [{}]}'}"""),
         _provider(
             "openai-other-role",

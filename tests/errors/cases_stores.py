@@ -466,28 +466,27 @@ STORES = Area(
             bucket.create("b", b"")
             """,
             setup="""
-                from continuations_storage.probe import ProofOfVersions
-                from continuations_storage.retries import StoredObjectInfo
-                class Bucket(storage.MemoryStore):
-                    version_id = None
-                    def __init__(self):
-                        super().__init__()
-                        self.proof = ProofOfVersions(self)
-                    async def create_unchecked(self, key, body):
-                        await super().create(key, body)
-                        version = self.version_id
-                        return StoredObjectInfo(
-                            maker_id="m", store_time=None, version_id=version
-                        )
-                    async def create(self, key, body):
-                        created = await self.create_unchecked(key, body)
-                        await self.proof.check(key, created)
-                    async def probe(self): await self.proof.prove_once()
-                bucket = storage.SyncStore(Bucket())
+                bucket = scene.bucket()
                 bucket.probe()
                 bucket.store.version_id = "v1"
             """,
-            names=("probe/passed", "versioning"),
+            names=("probe/passed", "versions"),
+        ),
+        Case(
+            "store-whose-proof-cannot-be-checked",
+            storage.Inconclusive,
+            'bucket.create("a", b"")',
+            """
+            bucket.store.refused_key = ""
+            assert b"" == bucket.read("a")
+            """,
+            setup="""
+                bucket = scene.bucket()
+                bucket.store.version_id = "v1"
+                bucket.probe()
+                bucket.store.refused_key = "probe/passed"
+            """,
+            names=("a", "proof"),
         ),
         Case(
             "store-that-does-not-list",

@@ -37,8 +37,10 @@ from continuations.serve.http.api import HttpApi, Request
 from continuations.serve.http.links import Links
 from continuations.serve.notify.mail import EmailNotifier
 from continuations.serve.notify.webhook import WebhookNotifier
-from continuations_storage import MemoryStore, SyncStore, faults
+from continuations_storage import Denied, MemoryStore, SyncStore, faults
 from continuations_storage.obstore import ObjectStore
+from continuations_storage.probe import ProofOfVersions
+from continuations_storage.retries import StoredObjectInfo
 from continuations_storage.retry_policy import RetryPolicy
 from continuations_storage.s3 import S3Store
 from tests.errors import names
@@ -103,6 +105,37 @@ def book(room: str) -> str:
 
 
 PAY_CALL = ToolCall("pay", {"cents": 500, "note": NOTE})
+
+
+class Bucket(MemoryStore):
+    """A store in memory that tells a version id, as a bucket with versions does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.version_id: str | None = None
+        self.refused_key = ""
+        self._proof = ProofOfVersions(self)
+
+    async def create_unchecked(self, key: str, body: bytes) -> StoredObjectInfo:
+        """Create an object with the present version id."""
+        await super().create(key, body)
+        return StoredObjectInfo(
+            maker_id="m", store_time=None, version_id=self.version_id
+        )
+
+    async def create(self, key: str, body: bytes) -> None:
+        """Create an object, and check its version id."""
+        await self._proof.check(key, await self.create_unchecked(key, body))
+
+    async def read(self, key: str) -> bytes:
+        """Return an object; raise `Denied` for one key."""
+        if key == self.refused_key:
+            raise Denied(key, "403 AccessDenied")
+        return await super().read(key)
+
+    async def probe(self) -> None:
+        """Prove the store."""
+        await self._proof.prove_once()
 
 
 def clerk(*tools: Any, script: Any = None, **options: Any) -> Agent:
@@ -196,6 +229,10 @@ class Scene(contextlib.ExitStack):
         os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
         for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
             os.environ[name] = os.devnull
+
+    def bucket(self) -> SyncStore:
+        """Return a bucket that may begin to keep versions."""
+        return SyncStore(Bucket())
 
     def fake_s3(self, **methods: Any) -> SyncStore:
         """Return an S3 store whose client answers as a case says."""

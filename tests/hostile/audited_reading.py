@@ -7,8 +7,11 @@ socket, a process or a module. Code in Rust raises no such events. So some schem
 to URL, whose server counts its requests, and some to files that would change the
 result.
 
+Python imports a module once, and may keep the text of a file. So each round has modules
+and files of its own: those of the recorded round were never opened before.
+
 The output is JSON: `events`, `outcomes` by the name of the forged schema, and
-`control`: the events of one file that was opened on purpose.
+`control`: the events of one file and one module that were opened on purpose.
 """
 
 from __future__ import annotations
@@ -72,9 +75,11 @@ WATCHED = (
 )
 NOW = datetime(2026, 7, 1, tzinfo=UTC)
 EDIT = {"what": "x"}
+# Modules that nothing here needs: of the round that is not recorded, and of the other.
+UNLOADED_MODULES = ("colorsys", "wave")
 
 
-def forged_schemas(url: str, file: str) -> dict[str, dict[str, Any]]:
+def forged_schemas(url: str, file: str, module: str) -> dict[str, dict[str, Any]]:
     """Return JSON Schemas that refer to something outside, by name."""
     references = {
         "http": f"{url}/schema.json",
@@ -86,7 +91,8 @@ def forged_schemas(url: str, file: str) -> dict[str, dict[str, Any]]:
         "ftp": "ftp://127.0.0.1/schema.json",
         "data": 'data:application/json,{"type":"string"}',
         "json-schema": "json-schema:///schema.json",
-        "module": "python:os.system",
+        "module": module,
+        "member of a module": f"python:{module}.open",
         "newer draft": "https://json-schema.org/draft/2030-01/schema",
     }
     schemas: dict[str, dict[str, Any]] = {}
@@ -107,6 +113,7 @@ def forged_schemas(url: str, file: str) -> dict[str, dict[str, Any]]:
             reference: {"$ref": reference},
             "$import": reference,
         }
+    assert module not in sys.modules
     return schemas
 
 
@@ -173,15 +180,23 @@ class Recorder:
             self.events.append(f"{event} {str(arguments)[:200]}")
 
 
-async def read_all(url: str, count: int) -> dict[str, Any]:
-    """Read and decide everything; the first round only loads the modules."""
+def write_schema() -> Path:
+    """Write a file with a schema that allows the edit; return its path."""
     with tempfile.NamedTemporaryFile("w", suffix=".json", delete=False) as file:
         file.write('{"type": "string", "definitions": {"a": {"type": "string"}}}')
+    return Path(file.name)
+
+
+async def read_all(url: str, count: int) -> dict[str, Any]:
+    """Read and decide everything; the first round only loads the modules in use."""
     outcome = await asyncio.to_thread(run, sample_store.sample_agent(), "go")
     assert isinstance(outcome, Suspended)
-    forged = forged_continuations(
-        outcome.continuation.to_bytes(), forged_schemas(url, file.name)
-    )
+    data = outcome.continuation.to_bytes()
+    rounds = [(module, write_schema()) for module in UNLOADED_MODULES]
+    forged = [
+        forged_continuations(data, forged_schemas(url, str(file), module))
+        for module, file in rounds
+    ]
     mutants = [
         mutate(data, Random(number))  # noqa: S311 - not for secrets
         for number in range(count)
@@ -191,7 +206,7 @@ async def read_all(url: str, count: int) -> dict[str, Any]:
     outcomes: dict[str, str] = {}
     for is_on in (False, True):
         recorder.is_on = is_on
-        for name, data in forged.items():
+        for name, data in forged[is_on].items():
             outcomes[name] = read_and_decide(data)
             outcomes[f"{name}, in a store"] = await decide_in_a_store(data)
         for data in mutants:
@@ -200,10 +215,13 @@ async def read_all(url: str, count: int) -> dict[str, Any]:
                 read_and_decide(data)
         recorder.is_on = False
     events, recorder.events = recorder.events, []
+    module, file = rounds[True]
     recorder.is_on = True
-    Path(file.name).read_text()  # noqa: ASYNC240 - no other task waits
+    file.read_text()
+    __import__(module)  # importlib raises no event `import`
     recorder.is_on = False
-    Path(file.name).unlink()  # noqa: ASYNC240 - likewise
+    for _, each in rounds:
+        each.unlink()
     return {"events": events, "outcomes": outcomes, "control": recorder.events}
 
 

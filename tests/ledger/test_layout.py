@@ -11,6 +11,7 @@ from continuations.ledger import layout, markers
 from continuations.ledger.layout import Marker
 from continuations_storage.keys import check_prefix, split_key
 from tests.ledger.fake_clock import MOMENT, make_ulid
+from tests.ledger.runs import make_wait
 
 LONGEST = "r" * 200
 ULID = make_ulid(1)
@@ -291,9 +292,8 @@ def test_key_of_another_shape_is_not_a_marker(name: str) -> None:
 def test_deadline_in_the_far_future_is_not_due() -> None:
     # Given a deadline whose milliseconds have a digit more than today's
     far = MOMENT.replace(year=2300)
-    marker = markers.for_deadline(
-        layout.build_wait_id("approval", ULID, "jane"), far, "n1"
-    )
+    marker = markers.deadline_marker(make_wait(deadline=far))
+    assert marker is not None
 
     # Then its marker sorts after all that is due now
     assert marker.key > layout.key_after_due_markers(int(MOMENT.timestamp() * 1000))

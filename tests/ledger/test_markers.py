@@ -48,7 +48,7 @@ async def due_markers(objects: Objects, now: datetime) -> list[Marker]:
         (markers.guard(RUN, 12, MOMENT, NONCE), "g", "12"),
         (markers.for_release(RUN, 4, NONCE), "r", "4"),
         (markers.for_decision(make_wait_id(3), NONCE), "d", make_ulid(3)),
-        (markers.for_deadline(make_wait_id(3), MOMENT, NONCE), "e", make_ulid(3)),
+        (markers.deadline_marker(make_wait(3, deadline=MOMENT)), "e", make_ulid(3)),
         (markers.for_inbox_message(RUN, 4, NONCE), "m", "4"),
         (markers.for_cancel_request(RUN, NONCE), "c", "0"),
     ],
@@ -67,6 +67,17 @@ def test_two_markers_of_one_kind_and_time_differ() -> None:
     two = markers.for_decision(make_wait_id(), make_ulid(2))
 
     assert one.key != two.key
+
+
+def test_deadline_has_one_marker_in_every_process() -> None:
+    """A worker, a sweep and a repair create the same key."""
+    wait = make_wait(3, deadline=MOMENT)
+
+    one, two = markers.deadline_marker(wait), markers.deadline_marker(replace(wait))
+
+    assert one is not None
+    assert one == two
+    assert markers.deadline_marker(make_wait(3)) is None
 
 
 def test_due_markers_come_in_the_order_of_their_time() -> None:
@@ -214,6 +225,11 @@ def marker_of(kind: str, target: str) -> Marker:
         (marker_of("e", make_ulid(1)), 2, run_at_wait(), True),
         (marker_of("e", make_ulid(2)), 2, run_at_wait(), False),
         (marker_of("d", make_ulid(1)), 2, run_at_wait("running"), True),
+        # A claim that took the arrival in does not need the marker for the arrival. It
+        # may need it as its guard, so nothing is deleted while a run is claimed.
+        (marker_of("d", make_ulid(2)), 2, run_at_wait("running"), False),
+        (marker_of("m", "2"), 2, run_at_wait("running", inbox=2), False),
+        (marker_of("m", "3"), 2, run_at_wait("running", inbox=2), True),
         # The marker of a message is needed until the message is read.
         (marker_of("m", "1"), 2, run_at_wait(), True),
         (marker_of("m", "3"), 2, run_at_wait(inbox=2), True),

@@ -158,6 +158,53 @@ def test_error_body_with_status_200_is_quoted() -> None:
     ) == str(error)
 
 
+PARTIAL = {"role": "assistant", "content": "Pay 5"}
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {"message": PARTIAL, "finish_reason": "error"},
+        {
+            "message": PARTIAL,
+            "finish_reason": "stop",
+            "error": {"code": 502, "message": "Upstream is down"},
+        },
+    ],
+    ids=["finish_reason", "error"],
+)
+def test_choice_that_ended_in_an_error_is_no_reply(choice: dict[str, Any]) -> None:
+    """The provider failed in the middle of its reply, and returned the first part."""
+    error = adapter_error({"": [{"raw": json.dumps({"choices": [choice]})}]})
+
+    assert "the provider reports an error" in str(error)
+    assert ("Upstream is down" in str(error)) is ("error" in choice)
+    assert (200, True) == (error.status, error.retryable)
+
+
+@pytest.mark.parametrize(
+    ("code", "retryable"),
+    [
+        (400, False),
+        (401, False),
+        (402, False),
+        ("402", False),
+        (429, True),
+        (502, True),
+        (7, True),
+        ("server_error", True),
+    ],
+)
+def test_code_of_an_error_with_status_200_decides_like_a_status(
+    code: object, *, retryable: bool
+) -> None:
+    body = {"error": {"code": code, "message": "no"}}
+
+    error = adapter_error({"": [{"raw": json.dumps(body)}]})
+
+    assert (200, retryable) == (error.status, error.retryable)
+
+
 # Other forms of a reply --------------------------------------------------------
 
 
@@ -235,79 +282,3 @@ def test_truncated_reply_without_content_is_an_empty_text(finish_reason: str) ->
 
     assert ("", finish_reason) == (reply.message.content, reply.finish_reason)
     assert "" == reply.message.data["content"]
-
-
-# A stream that was not requested ----------------------------------------------
-
-
-def stream_of(*events: Any, end: str = "data: [DONE]\n\n") -> dict[str, Any]:
-    body = "".join(f"data: {json.dumps(event)}\n\n" for event in events)
-    return {"raw": f": ping\n\n{body}{end}"}
-
-
-def chunk(finish_reason: str | None = None, **delta: Any) -> dict[str, Any]:
-    choice = {"index": 0, "delta": delta, "finish_reason": finish_reason}
-    return {"id": "c", "object": "chat.completion.chunk", "choices": [choice]}
-
-
-def test_stream_of_a_text_is_joined() -> None:
-    usage = {"prompt_tokens": 3, "completion_tokens": 2}
-
-    reply = adapter_reply(
-        stream_of(
-            chunk(role="assistant", content=""),
-            chunk(content="Good "),
-            {"choices": [{"index": 1, "delta": {"content": "another choice"}}]},
-            chunk(content="day."),
-            chunk(finish_reason="stop"),
-            {"choices": [], "usage": usage},
-        )
-    )
-
-    assert ("Good day.", "stop") == (reply.message.content, reply.finish_reason)
-    assert Usage(requests=1, input_tokens=3, output_tokens=2) == reply.usage
-
-
-def test_stream_of_calls_is_joined() -> None:
-    def part(index: int, **fields: Any) -> dict[str, Any]:
-        return {"tool_calls": [{"index": index, **fields}]}
-
-    first = {"id": "a", "type": "function", "function": {"name": "f", "arguments": ""}}
-    second = {"id": "b", "type": "function", "function": {"name": "g"}}
-
-    reply = adapter_reply(
-        stream_of(
-            chunk(role="assistant", content=None, **part(0, **first)),
-            chunk(**part(0, function={"arguments": '{"x"'})),
-            chunk(**part(1, **second)),
-            chunk(**part(0, function={"arguments": ": 1}"})),
-            chunk(**part(1, id="", function={"arguments": "{}"})),
-            chunk(finish_reason="tool_calls"),
-        )
-    )
-
-    calls = [(c.tool_call_id, c.tool, c.arguments) for c in reply.message.tool_calls]
-    assert [("a", "f", '{"x": 1}'), ("b", "g", "{}")] == calls
-    assert "tool_calls" == reply.finish_reason
-
-
-def test_whole_completion_in_one_event_is_read() -> None:
-    message = {"role": "assistant", "content": "hi"}
-    whole = {"choices": [{"index": 0, "message": message, "finish_reason": "length"}]}
-
-    reply = adapter_reply(stream_of(whole, end=""))
-
-    assert ("hi", "length") == (reply.message.content, reply.finish_reason)
-
-
-@pytest.mark.parametrize(
-    ("raw", "expected_text"),
-    [
-        ("data: {broken\n\n", "the response is not JSON"),
-        ("data: [DONE]\n\n", "the response has no choices"),
-        ('data: {"error": {"message": "Upstream is down"}}\n\n', "Upstream is down"),
-        ('data: [1]\n\ndata: {"choices": 7}\n\n', "the response has no choices"),
-    ],
-)
-def test_unusable_stream_is_an_error(raw: str, expected_text: str) -> None:
-    assert expected_text in str(adapter_error({"": [{"raw": raw}]}))

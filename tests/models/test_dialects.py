@@ -120,6 +120,21 @@ def test_invalid_request_with_status_500_is_not_retryable(text: str) -> None:
     assert "change the agent" in str(caught.value)
 
 
+@pytest.mark.parametrize("status", [502, 503, 504, 529])
+def test_outage_whose_text_names_a_request_is_retryable(status: int) -> None:
+    """Only 500 and 501 may stand for an invalid request; a proxy sends the others."""
+    text = "Bad request to the upstream: template service, not supported"
+    reply = {"status": status, "body": {"error": {"message": text}}}
+
+    with (
+        ModelServer({"": [reply]}) as server,
+        pytest.raises(ModelError) as caught,
+    ):
+        call_model(chat_model(server))
+
+    assert caught.value.retryable
+
+
 # The schema of the output -----------------------------------------------------
 
 OUTPUT = OutputSchema(

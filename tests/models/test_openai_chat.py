@@ -75,6 +75,7 @@ def test_status_error_says_the_cause_and_the_remedy() -> None:
         ({"retry-after": "7"}, 7),
         ({"retry-after-ms": "1500", "retry-after": "7"}, 1.5),
         ({"retry-after": "soon"}, None),
+        ({"retry-after": "Mon, 01 Jan 2024 00:00:00 +99999999999999"}, None),
         ({}, None),
     ],
 )
@@ -161,11 +162,33 @@ def test_error_does_not_contain_the_conversation() -> None:
     assert "Input should be a string" in str(error)
 
 
-def test_error_keeps_no_reference_to_the_request() -> None:
+@pytest.mark.parametrize(
+    "retry_after", ["7", "Mon, 01 Jan 2024 00:00:00 +99999999999999", "x" * 300]
+)
+def test_error_keeps_no_reference_to_the_request(retry_after: str) -> None:
     # An error of openai holds the request, and so the key.
-    error = adapter_error({"": [{"status": 401}]})
+    error = adapter_error(
+        {"": [{"status": 429, "headers": {"retry-after": retry_after}}]}
+    )
 
     assert (None, None) == (error.__cause__, error.__context__)
+
+
+def test_failure_of_the_error_itself_keeps_no_reference_to_the_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_args: object) -> object:
+        raise OverflowError
+
+    monkeypatch.setattr("continuations.models.chat_errors._retry_after", fail)
+
+    with (
+        ModelServer({"": [{"status": 429}]}, key=KEY) as server,
+        pytest.raises(OverflowError) as caught,
+    ):
+        call_model(chat_model(server))
+
+    assert (None, None) == (caught.value.__cause__, caught.value.__context__)
 
 
 def test_invalid_api_key_error_does_not_contain_the_key() -> None:

@@ -1,7 +1,7 @@
 """A simulated power cut: what was not flushed is lost, in any combination.
 
-`PowerLossDisk` records each system call of the file store. `disks_after` then makes
-folders as a disk may hold them after a power cut at a given moment:
+`PowerLossDisk` records each system call of the file store. `disk_after` then makes a
+folder as a disk may hold it after a power cut at a given moment:
 
 - The bytes of a file are those of its last flush. Later bytes are there, half there,
   zeros, or missing.
@@ -80,8 +80,8 @@ class PowerLossDisk:
         Args:
             patch: Restores the system calls.
             folder: An existing, empty, durable folder.
-            ignored: A flush that the disk ignores, for tests of the test: "files" or
-                "folders".
+            ignored: The flushes that the disk ignores, for tests of the test: "files",
+                "folders", or "" for none.
         """
         self.events: list[Event] = []
         self._known: set[Event] = set()

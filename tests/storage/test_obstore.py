@@ -133,6 +133,8 @@ CREATES: list[tuple[tuple[Fault, ...], object, dict[str, int]]] = [
     ((CONFLICT,) * MANY, Unavailable, {"PUT": 4}),
     ((CONFLICT_AFTER_WRITE,), CREATED, {"PUT": 2, "HEAD": 1}),
     ((ERROR_AFTER_WRITE,), CREATED, {"PUT": 2, "HEAD": 1}),
+    ((error_response(408, is_stored=True),), CREATED, {"PUT": 2, "HEAD": 1}),
+    ((error_response(425),) * MANY, Unavailable, {"PUT": 4}),
     ((error_response(503, "SlowDown"),) * MANY, Throttled, {"PUT": 4}),
     ((error_response(403, "AccessDenied"),), Denied, {"PUT": 1}),
     ((error_response(404, "NoSuchBucket"),), Unavailable, {"PUT": 1}),

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import obstore.store
 import pytest
 
 from continuations_storage import Denied, Throttled, Unavailable, Unsafe
@@ -298,3 +299,36 @@ def test_server_without_a_time_is_unsafe(proxy: S3Proxy) -> None:
 
     with pytest.raises(Unsafe, match="no Last-Modified"):
         asyncio.run(store.created_at("a"))
+
+
+# A reply without a field that is always there --------------------------------------
+
+
+def test_reply_to_a_put_without_a_version_is_no_key_error(
+    proxy: S3Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The body is stored, so the create is read back."""
+    bucket = fill(proxy)
+    from_url: Any = obstore.store.from_url
+
+    def wrapped(url: str, **options: Any) -> Any:
+        return ClientWithoutVersions(from_url(url, **options))
+
+    monkeypatch.setattr("obstore.store.from_url", wrapped)
+
+    asyncio.run(open_store(proxy).create("a", b"mine"))
+
+    assert b"mine" == bucket.bodies["p/a"]
+    assert {"PUT": 2, "HEAD": 1} == Counter(proxy.counts)
+
+
+class ClientWithoutVersions:
+    """A client of obstore whose replies to a put have no `version`."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self.get = client.get
+
+    def put(self, *args: Any, **options: Any) -> dict[str, Any]:
+        reply = self._client.put(*args, **options)
+        return {name: value for name, value in reply.items() if name != "version"}

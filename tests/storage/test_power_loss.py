@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SAMPLES = 3
+STORES = 3
+
+
+def body_of(key: str, seed: int) -> bytes:
+    """Return the body that a store with this seed creates under a key."""
+    return f"{key} {seed}".encode() * 9
 
 
 async def use_store(store: NotingStore, seed: int) -> None:
@@ -31,7 +37,7 @@ async def use_store(store: NotingStore, seed: int) -> None:
         try:
             match draw.randrange(4):
                 case 0 | 1:
-                    await store.create(key, f"{key} {seed}".encode() * 9)
+                    await store.create(key, body_of(key, seed))
                 case 2:
                     await store.read(key)
                 case _:
@@ -56,7 +62,7 @@ def use_from_threads(disk: PowerLossDisk, root: Path, seed: int) -> None:
 
     reader = NotingStore(disk, FileStore(root))
     disk.after_link = lambda: asyncio.run(read_all(reader))
-    threads = [threading.Thread(target=use, args=(n,)) for n in range(3)]
+    threads = [threading.Thread(target=use, args=(n,)) for n in range(STORES)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -67,7 +73,6 @@ def find_losses(disk: PowerLossDisk, place: Path, seed: int) -> list[str]:
     """Cut the power at every second moment; return the lost and damaged keys."""
     draw = random.Random(seed)  # noqa: S311 - repeatable
     place.mkdir()
-    whole = {event.content for event in disk.events if event.what == "known"}
     losses: list[str] = []
     for moment in range(1, len(disk.events) + 1, 2):
         for sample in range(SAMPLES):
@@ -81,16 +86,16 @@ def find_losses(disk: PowerLossDisk, place: Path, seed: int) -> list[str]:
             losses += [
                 f"half of {key} at {moment}"
                 for key, body in stored.items()
-                if not any(body == each for each in whole)
-                and not is_own_body(key, body)
+                if not is_whole(key, body, seed)
             ]
     return losses
 
 
-def is_own_body(key: str, body: bytes) -> bool:
-    """Return whether a create, perhaps one without a reply, wrote this body."""
-    words = body.split(b" ")
-    return body == b"" if key.startswith("markers/") else words[0] == key.encode()
+def is_whole(key: str, body: bytes, seed: int) -> bool:
+    """Return whether a create, perhaps one without a reply, sent this body."""
+    if key.startswith("markers/"):
+        return body == b""
+    return body in [body_of(key, 10 * seed + number) for number in range(STORES)]
 
 
 @pytest.mark.usefixtures("new_files")
@@ -112,19 +117,31 @@ def never(_: object) -> bool:
     return False
 
 
-@pytest.mark.parametrize(
-    "ignored", ["files", "folders", "folders of a body that is read"]
-)
+@pytest.mark.parametrize("missing", ["files", "folders", "by a reader"])
 def test_missing_flush_is_noticed(
-    ignored: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The test above fails without the flush of bodies, of names, or of a reader."""
     folder = tmp_path / "disk"
     folder.mkdir()
     with monkeypatch.context() as patch:
-        if ignored.endswith("read"):
+        if missing == "by a reader":
             patch.setattr(files, "is_unflushed", never)
-        disk = PowerLossDisk(patch, folder, ignored)
+        disk = PowerLossDisk(patch, folder, "" if missing == "by a reader" else missing)
         use_from_threads(disk, folder / "root", 0)
 
-    assert find_losses(disk, tmp_path / "after", 0)
+    losses = find_losses(disk, tmp_path / "after", 0)
+    assert losses
+    has_halves = any(loss.startswith("half of") for loss in losses)
+    assert (missing == "files") == has_halves
+
+
+def test_torn_bodies_are_not_whole() -> None:
+    """The check above accepts no shorter body, and none that ends with zeros."""
+    key = "runs/a/v/1"
+    sent = body_of(key, 12)
+    torn = [sent[:length] for length in range(len(sent))]
+    zeroed = [each.ljust(len(sent), b"\0") for each in torn]
+
+    assert is_whole(key, sent, 1)
+    assert [] == [each for each in torn + zeroed if is_whole(key, each, 1)]

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from continuations_storage import AlreadyExists, Denied, MemoryStore, Unsafe
+from continuations_storage import (
+    AlreadyExists,
+    Denied,
+    MemoryStore,
+    StorageError,
+    Unavailable,
+    Unsafe,
+)
 from continuations_storage.faults import FaultyStore, StaleListing, on, refused
 from continuations_storage.probe import PROBE_PASSED_KEY, prove_put_if_absent
 
@@ -56,6 +63,25 @@ def test_unsafe_store_is_rejected_and_left_clean(
 
     left = store.inner if isinstance(store, FaultyStore) else store
     assert [] == asyncio.run(left.keys(""))
+
+
+@pytest.mark.parametrize("error", [Denied, Unavailable])
+def test_unsafe_store_stays_unsafe_if_the_delete_fails(
+    error: type[StorageError],
+) -> None:
+    """A failed clean-up must not hide the reason why the store cannot be used."""
+    store = FaultyStore(OverwritingStore(), on("delete", refused(error)))
+
+    with pytest.raises(Unsafe, match="a second create of the same key was accepted"):
+        asyncio.run(prove_put_if_absent(store))
+
+
+def test_proof_is_not_recorded_if_the_delete_fails() -> None:
+    store = FaultyStore(MemoryStore(), on("delete", refused(Denied)))
+
+    with pytest.raises(Denied):
+        asyncio.run(prove_put_if_absent(store))
+    assert PROBE_PASSED_KEY not in asyncio.run(store.inner.keys(""))
 
 
 def test_later_probe_costs_one_read() -> None:

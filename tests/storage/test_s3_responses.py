@@ -259,6 +259,30 @@ CREATES = [
         expected_requests={"PUT": 2},
     ),
     Case(
+        name="408 of a proxy",
+        faults=(error_response(408),),
+        expected=CREATED,
+        expected_requests={"PUT": 2},
+    ),
+    Case(
+        name="408 of a proxy after the write was stored",
+        faults=(error_response(408, is_stored=True),),
+        expected=CREATED,
+        expected_requests={"PUT": 2, "HEAD": 1},
+    ),
+    Case(
+        name="425 of a proxy",
+        faults=(error_response(425),),
+        expected=CREATED,
+        expected_requests={"PUT": 2},
+    ),
+    Case(
+        name="425 of a proxy always: nothing was sent",
+        faults=(error_response(425),) * MANY,
+        expected=Unavailable,
+        expected_requests={"PUT": 4},
+    ),
+    Case(
         name="some new 5xx",
         faults=(error_response(599),),
         expected=CREATED,
@@ -717,9 +741,30 @@ def test_retry_after_beyond_the_time_limit_fails_at_once(
     assert ([], {"PUT": 1}) == (waits.slept, Counter(proxy.counts))
 
 
+def test_date_beyond_the_calendar_is_not_waited_for(
+    proxy: S3Proxy, client: S3Client
+) -> None:
+    """An absurd Retry-After is like none; the create succeeds."""
+    slow = error_response(
+        503, "SlowDown", Retry_After="Fri, 31 Dec 9999 23:59:59 -0100"
+    )
+    proxy.reset(FakeS3(), slow)
+    waits = RecordedDelays()
+    store = S3Store("bucket", client=client, retry_policy=waits.retry_policy())
+
+    asyncio.run(store.create("a", b""))
+
+    assert [0.1] == pytest.approx(waits.slept)
+
+
 def test_invalid_date_header_gives_no_time(proxy: S3Proxy, client: S3Client) -> None:
-    for delays in ("soon", "", "Sat, 21 Nov 2026 12:00:00 -0000"):
-        proxy.reset(FakeS3(), fixed_body(b"", ETag='"x"', Date=delays))
+    for date in (
+        "soon",
+        "",
+        "Sat, 21 Nov 2026 12:00:00 -0000",
+        "Fri, 31 Dec 9999 23:59:59 -0100",
+    ):
+        proxy.reset(FakeS3(), fixed_body(b"", ETag='"x"', Date=date))
         store = S3Store(
             "bucket", client=client, retry_policy=RecordedDelays().retry_policy()
         )

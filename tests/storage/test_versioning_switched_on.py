@@ -5,21 +5,29 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
+from typing import TYPE_CHECKING
 
 import pytest
 
-from continuations_storage import Unsafe
+from continuations_storage import Inconclusive, Unsafe
 from continuations_storage.probe import PROBE_PASSED_KEY, ProbeNote
 from continuations_storage.retry_policy import RetryPolicy
 from tests.storage.outages import DRIVERS, Driver, open_s3
 from tests.storage.s3_proxy import (
     FakeS3,
+    Fault,
+    Request,
     S3Proxy,
+    error_response,
     fault_sequence,
     lost_reply,
+    lost_request,
     no_fault,
 )
 from tests.storage.versioned_s3 import VersionedS3
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 pytestmark = [
     pytest.mark.usefixtures("s3_environment"),
@@ -52,25 +60,82 @@ def test_create_with_a_version_id_is_unsafe_if_the_probe_saw_none(
             bucket.bodies.pop("p/a")
 
 
-def test_next_proof_decides_after_the_note_was_deleted(driver: Driver) -> None:
-    """The remedy of the error: a server that breaks the condition fails the probe."""
+@pytest.mark.parametrize(
+    ("fault", "cause"),
+    [
+        (error_response(503, "SlowDown"), "SlowDown"),
+        (error_response(403, "AccessDenied"), "AccessDenied"),
+        (lost_request(), ""),
+    ],
+    ids=["throttled", "denied", "unavailable"],
+)
+def test_create_is_inconclusive_if_the_note_cannot_be_read(
+    driver: Driver, fault: Fault, cause: str
+) -> None:
+    """The body is stored, so no error may say that nothing was written."""
+    bucket = VersionedS3(breaks_condition=False)
+    bucket.switch_versioning_on()
+    with S3Proxy(bucket) as proxy:
+        asyncio.run(open_s3(proxy, driver, POLICY).probe())
+        store = open_s3(proxy, driver, POLICY)
+        proxy.plan = for_requests("GET", fault)
+
+        with pytest.raises(Inconclusive, match="stored, but the proof") as raised:
+            asyncio.run(store.create("a", b"mine"))
+
+        assert "a" == raised.value.key
+        assert cause in raised.value.detail
+        assert "nothing was written" not in str(raised.value)
+        assert b"mine" == bucket.bodies["p/a"]
+        # The next create checks the proof.
+        proxy.plan = fault_sequence()
+        proxy.counts.clear()
+        asyncio.run(store.create("b", b""))
+        assert {"PUT": 1, "GET": 1} == proxy.counts
+
+
+def test_create_is_inconclusive_if_the_proof_cannot_be_made(driver: Driver) -> None:
+    """Without a note, the store is proved; also then the body is stored."""
+    bucket = VersionedS3(breaks_condition=False)
+    bucket.switch_versioning_on()
+    with S3Proxy(bucket) as proxy:
+        store = open_s3(proxy, driver, POLICY)
+        proxy.plan = for_requests("LIST", error_response(403, "AccessDenied"))
+
+        with pytest.raises(Inconclusive, match="AccessDenied"):
+            asyncio.run(store.create("a", b"mine"))
+
+        assert ["p/a"] == list(bucket.bodies)
+
+
+@pytest.mark.parametrize("version_id", ["v", "null"])
+def test_next_proof_decides_after_the_note_was_deleted(
+    driver: Driver, version_id: str
+) -> None:
+    """The advice of the error can be followed, also in a suspended bucket.
+
+    A server that breaks the condition fails the next proof.
+    """
     for breaks_condition in (True, False):
-        bucket = VersionedS3(breaks_condition=breaks_condition)
+        bucket = VersionedS3(breaks_condition=breaks_condition, version_id=version_id)
         with S3Proxy(bucket) as proxy:
             asyncio.run(open_s3(proxy, driver, POLICY).probe())
             bucket.switch_versioning_on()
             store = open_s3(proxy, driver, POLICY)
+            with pytest.raises(Unsafe, match="Stop all workers"):
+                asyncio.run(store.create("a", b""))
 
             asyncio.run(store.delete(PROBE_PASSED_KEY))
 
+            store = open_s3(proxy, driver, POLICY)
             if breaks_condition:
                 with pytest.raises(Unsafe, match="second create"):
                     asyncio.run(store.probe())
                 with pytest.raises(Unsafe, match="second create"):
-                    asyncio.run(store.create("a", b""))
+                    asyncio.run(store.create("b", b""))
             else:
                 asyncio.run(store.probe())
-                asyncio.run(store.create("a", b""))
+                asyncio.run(store.create("b", b""))
 
 
 def test_version_id_of_a_lost_reply_is_noticed(driver: Driver) -> None:
@@ -172,3 +237,7 @@ def test_foreign_or_newer_note_says_nothing_about_versions(
     assert ProbeNote(driver="", has_version_ids=None, date="") == ProbeNote.from_bytes(
         body
     )
+
+
+def for_requests(kind: str, fault: Fault) -> Callable[[Request], Fault]:
+    return lambda request: fault if request.kind == kind else no_fault()
