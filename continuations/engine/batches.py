@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from typing import TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
 
 T = TypeVar("T")
 _BATCH_SIZE = 1000
 
 
-class Flattened(AsyncIterator[T]):
+class Flattened(Generic[T]):
     """Iterates over the items of batches.
 
     Attributes:

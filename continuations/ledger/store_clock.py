@@ -55,9 +55,7 @@ class StoreClock:
         self._observe(objects, sent_at, store_time)
         return page
 
-    async def all_keys(
-        self, objects: Objects, prefix: str
-    ) -> AsyncIterator[list[str]]:
+    async def all_keys(self, objects: Objects, prefix: str) -> AsyncIterator[list[str]]:
         """Iterate over all keys of a prefix in pieces, and observe each listing."""
         after, limit = "", objects.listing_size
         while True:

@@ -39,7 +39,6 @@ _FORMAT_OF_CODEC = {_PLAIN: 1, _ZSTD: 1, _ZSTD_WITH_DICTIONARY: 2}
 _PREFIX_BYTES = 12
 _DIGEST_BYTES = 16
 _TEXT_ONLY = frozenset({str})
-_of_thread = threading.local()
 # Smaller bodies are stored plain, because zstd would save little or nothing.
 _MIN_COMPRESSED_BYTES = 400
 # A body is also stored plain if zstd makes it less than a quarter smaller: to read a
@@ -288,13 +287,23 @@ def _codec_for(size: int, number: int) -> int:
 
 def _compress(packed: bytes, level: int, codec: int) -> bytes:
     # A new compressor costs ten times what the compression of a small body costs.
-    compressors: dict[tuple[int, int], Any] = _of_thread.__dict__
+    compressors = _compressors.of_thread
     compressor = compressors.get((level, codec))
     if compressor is None:
         compressor = _zstd().ZstdCompressor(level, zstd_dict=_dictionary(codec))
         compressors[level, codec] = compressor
     compressed: bytes = compressor.compress(packed, compressor.FLUSH_FRAME)
     return compressed
+
+
+class _Compressors(threading.local):
+    """The compressors of each thread, by level and codec."""
+
+    def __init__(self) -> None:
+        self.of_thread: dict[tuple[int, int], Any] = {}
+
+
+_compressors = _Compressors()
 
 
 def _decompress(data: bytes, size: int, codec: int, name: str) -> bytes:

@@ -239,9 +239,10 @@ async def read_many(store: Store, keys: Sequence[str]) -> list[bytes | None]:
     """
     together: Callable[[Sequence[str]], Awaitable[list[bytes | None]]] | None
     together = getattr(store, "read_many", None)
-    if together is not None:
-        return await together(keys)
-    return await gather(*(_read_or_none(store, key) for key in keys))
+    if together is None:
+        return await gather(*(_read_or_none(store, key) for key in keys))
+    bodies: list[bytes | None] = await together(keys)
+    return bodies
 
 
 async def _read_or_none(store: Store, key: str) -> bytes | None:
