@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from continuations_storage.contract import PAGE_SIZE
+from continuations_storage.forwarding import ForwardingStore
 from continuations_storage.memory import MemoryStore
 
 if TYPE_CHECKING:
@@ -13,11 +14,11 @@ if TYPE_CHECKING:
     from continuations_storage import Store
 
 
-class CountingStore:
+class CountingStore(ForwardingStore):
     """Counts the requests, the bytes written and the bytes stored."""
 
     def __init__(self, store: Store | None = None) -> None:
-        self._store = store or MemoryStore()
+        super().__init__(store or MemoryStore())
         self.bytes_written = 0
         self.creates = 0
         self.reads = 0
@@ -32,7 +33,7 @@ class CountingStore:
 
     async def create(self, key: str, body: bytes) -> datetime | None:
         """Create an object and count it."""
-        store_time = await self._store.create(key, body)
+        store_time = await super().create(key, body)
         self.creates += 1
         self.bytes_written += len(body)
         self.sizes[key] = len(body)
@@ -42,19 +43,19 @@ class CountingStore:
         """Return the body; a missing key is counted separately."""
         self.misses += key not in self.sizes
         self.reads += key in self.sizes
-        return await self._store.read(key)
+        return await super().read(key)
 
     async def keys(
         self, prefix: str, after: str = "", limit: int = PAGE_SIZE
     ) -> list[str]:
         """Return one page of keys and count the request."""
         self.listings += 1
-        return await self._store.keys(prefix, after, limit)
+        return await super().keys(prefix, after, limit)
 
     async def delete(self, key: str) -> None:
         """Delete the object."""
         self.sizes.pop(key, None)
-        await self._store.delete(key)
+        await super().delete(key)
 
     async def probe(self) -> None:
-        """Do nothing: the memory store needs no probe."""
+        """Do nothing: the requests of a probe are not counted."""

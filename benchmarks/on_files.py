@@ -114,8 +114,11 @@ def _create_row(root: Path) -> Row:
 
 def _write_plainly(folder: Path) -> None:
     for _ in range(_CREATES):
-        file = os.open(folder / os.urandom(8).hex(), os.O_WRONLY | os.O_CREAT)
-        os.write(file, _BODY)
+        path = folder / os.urandom(8).hex()
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        left = memoryview(_BODY)
+        while left:
+            left = left[os.write(file, left) :]
         os.fsync(file)
         os.close(file)
         directory = os.open(folder, os.O_RDONLY)

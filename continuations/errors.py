@@ -195,11 +195,14 @@ class ModelError(ContinuationsError):
         retryable: Whether the same request may succeed later without a change.
         retry_after: Seconds after which the provider wants the next request, or
             `None` if it does not say.
+        usage: The `Usage` of the responses without a usable reply, or `None` if there
+            were none. It is part of the run's usage, except if the worker dies or loses
+            its claim before it stores the run.
         continuation: Without a store, the `Continuation` with all work so far. With a
             store, `None`.
     """
 
-    continuation: object = None
+    continuation: Any = None
 
     def __init__(
         self,
@@ -209,11 +212,13 @@ class ModelError(ContinuationsError):
         status: int | None = None,
         retryable: bool = False,
         retry_after: float | None = None,
+        usage: Any = None,
     ) -> None:
         super().__init__(message, run_id=run_id)
         self.status = status
         self.retryable = retryable
         self.retry_after = retry_after
+        self.usage = usage
 
 
 class AgentChanged(ContinuationsError):

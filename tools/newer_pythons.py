@@ -4,12 +4,16 @@
 
 Interpreters are found on PATH and in the folder of pyenv. NEWER_PYTHONS adds paths,
 separated like PATH. Each interpreter gets an environment of its own in `.venv/newer`.
-Without a newer interpreter, nothing runs.
+
+Without a newer interpreter, nothing runs, and a warning on stderr says so. This is no
+failure, because a machine may have one Python only. It is one if an interpreter was
+asked for: NEWER_PYTHONS is set, or REQUIRE_NEWER_PYTHON is not empty.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -26,31 +30,51 @@ LAST_MINOR = 20
 
 def candidates() -> Iterator[str]:
     """Yield the paths of interpreters, those that were asked for first."""
-    yield from filter(None, os.environ.get("NEWER_PYTHONS", "").split(os.pathsep))
+    yield from paths_asked_for()
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
-    for minor in range(sys.version_info.minor + 1, LAST_MINOR):
+    for minor in range(sys.version_info.minor + 1, LAST_MINOR + 1):
         found = shutil.which(f"python3.{minor}")
         yield from [found] if found else []
-        # The newest patch release is the last one of these names.
-        versions = sorted(pyenv.glob(f"versions/3.{minor}.*/bin/python3"))
-        yield from map(str, reversed(versions))
+        folders = sorted(pyenv.glob(f"versions/3.{minor}.*"), key=release_number)
+        yield from (str(folder / "bin" / "python3") for folder in reversed(folders))
+
+
+def paths_asked_for() -> list[str]:
+    """Return the paths of NEWER_PYTHONS."""
+    return [*filter(None, os.environ.get("NEWER_PYTHONS", "").split(os.pathsep))]
+
+
+def release_number(folder: Path) -> tuple[list[int], bool]:
+    """Return the order of a folder: 3.14.10 after 3.14.9, 3.14.0 after 3.14.0rc1."""
+    numbers = [int(each) for each in re.findall(r"\d+", folder.name)]
+    return numbers[:3], re.fullmatch(r"[\d.]+", folder.name) is not None
 
 
 def interpreters() -> dict[str, str]:
     """Return one interpreter for each version that is newer than this one."""
-    found: dict[str, str] = {}
+    found: dict[tuple[int, ...], str] = {}
     for path in candidates():
-        code = "import sys; print('%d.%d' % sys.version_info[:2])"
+        version = version_of(path)
+        if version is not None and version > sys.version_info[:2]:
+            found.setdefault(version, path)
+    return {f"{major}.{minor}": path for (major, minor), path in sorted(found.items())}
+
+
+def version_of(path: str) -> tuple[int, ...] | None:
+    """Return the version that an interpreter prints, or None after a message."""
+    code = "import sys; print('%d.%d' % sys.version_info[:2])"
+    try:
         done = subprocess.run(  # noqa: S603 - an interpreter of this machine
             [path, "-c", code], capture_output=True, text=True, check=False
         )
-        version = done.stdout.strip()
-        newer = version.partition(".")[2].isdigit() and (
-            int(version.partition(".")[2]) > sys.version_info.minor
-        )
-        if done.returncode == 0 and newer:
-            found.setdefault(version, path)
-    return dict(sorted(found.items()))
+    except OSError as error:
+        say(f"skipped {path}: {error.strerror}")
+        return None
+    if done.returncode or not re.fullmatch(r"\d+\.\d+", done.stdout.strip()):
+        # For example a shim of pyenv for a version that is not selected.
+        say(f"skipped {path}: it does not tell its version")
+        return None
+    return tuple(map(int, done.stdout.split(".")))
 
 
 def make_environment(version: str, interpreter: str) -> str:
@@ -75,15 +99,25 @@ def main() -> int:
     """Run the tests on every version; return the number of versions that failed."""
     found = interpreters()
     if not found:
-        print("no newer Python on this machine")  # noqa: T201 - a command line prints
+        say(
+            "WARNING: no test ran on a newer Python, because this machine has none.\n"
+            "Install one, for example with pyenv, or name its path in NEWER_PYTHONS."
+        )
+        was_asked_for = paths_asked_for() or os.environ.get("REQUIRE_NEWER_PYTHON")
+        return 1 if was_asked_for else 0
     failed = 0
     for version, interpreter in found.items():
-        print(f"Python {version}: {interpreter}", flush=True)  # noqa: T201
+        say(f"Python {version}: {interpreter}")
         python = make_environment(version, interpreter)
         command = [python, "-m", "pytest", *sys.argv[1:]]
         done = subprocess.run(command, cwd=ROOT, check=False)  # noqa: S603 - our tests
         failed += done.returncode != 0
     return failed
+
+
+def say(message: str) -> None:
+    """Print a message beside the output of the tests."""
+    print(message, file=sys.stderr, flush=True)  # noqa: T201 - a command line prints
 
 
 if __name__ == "__main__":

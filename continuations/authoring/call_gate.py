@@ -7,16 +7,18 @@ So the claim is checked again, at once before the function is called.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import threading
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from continuations.authoring import callables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import AsyncGenerator, Callable, Generator
 
 _current: ContextVar[CallGate | None] = ContextVar("call_gate", default=None)
 
@@ -33,13 +35,21 @@ class CallGate:
 
     Attributes:
         has_begun: Whether the function was called.
+        is_out_of_time: Whether the call has begun and did not return in time.
     """
 
     def __init__(self, may_begin: Callable[[], bool]) -> None:
         self.has_begun = False
+        self.is_out_of_time = False
         self._may_begin = may_begin
+        self._on_begin: Callable[[], object] | None = None
         self._closed = False
         self._lock = threading.Lock()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a call may begin now, also after an earlier one has begun."""
+        return not self._closed and self._may_begin()
 
     @contextmanager
     def as_current(self) -> Generator[None]:
@@ -56,14 +66,55 @@ class CallGate:
         Nothing stands between this check and the function but the call itself.
         """
         with self._lock:
-            if self._closed or not self._may_begin():
+            if self._closed or not (self.has_begun or self._may_begin()):
                 raise CallNotBegun
+            if self._on_begin is not None and not self.has_begun:
+                self._on_begin()
             self.has_begun = True
 
     def close(self) -> None:
         """Let the call not begin any more; a call that has begun goes on."""
         with self._lock:
             self._closed = True
+
+    @asynccontextmanager
+    async def time_limit(self, seconds: float | None) -> AsyncGenerator[None]:
+        """Raise `TimeoutError` if the call does not return in time; `None`: no limit.
+
+        The time counts from the begin of the call, so a call that is out of time has
+        begun. Before that, its thread may wait for a processor, without a limit.
+        """
+        if seconds is None:
+            yield
+            return
+        loop = asyncio.get_running_loop()
+        limit = asyncio.timeout(None)
+        returned = False
+
+        def start() -> None:
+            if not returned:
+                limit.reschedule(loop.time() + seconds)
+
+        self._on_begin = partial(loop.call_soon_threadsafe, start)
+        try:
+            async with limit:
+                if self.has_begun:
+                    start()
+                try:
+                    yield
+                finally:
+                    returned = True
+        finally:
+            self.is_out_of_time = limit.expired()
+
+
+def current_gate() -> CallGate:
+    """Return the gate of the call that the current task makes."""
+    gate = _current.get()
+    if gate is None:
+        msg = "the current task makes no call"
+        raise LookupError(msg)
+    return gate
 
 
 async def begin_call(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

@@ -25,7 +25,7 @@ class ToolContext:
             highest value and refuse lower ones; then a replaced process cannot act.
         attempt: The number of the attempt, from 1. It is above 1 if a repeatable call
             runs again after a crash.
-        deadline: The time at which the engine stops waiting for the tool (UTC). It
+        deadline: The time until which the engine waits for the tool at least (UTC). It
             follows from the tool's `timeout`. `None`: no limit.
         context: The object that the application passed as `context=` to `start` or
             `resume`. It is never stored.

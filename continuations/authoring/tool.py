@@ -330,7 +330,8 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
             with the same idempotency key.
         idempotent: The tool may be called twice with one idempotency key. After a
             crash, a call is repeated with the same key.
-        timeout: The time limit of one call: a timedelta, or seconds. Default: none.
+        timeout: The time limit of one call, counted from the begin of the function: a
+            timedelta, or seconds. Default: none.
         on_timeout: The consequence of the limit for a call that may not be repeated.
             `"unknown"`: its outcome is unknown, as after a crash. `"tell_model"`: the
             model reads an error that says so. Default: `"unknown"`.

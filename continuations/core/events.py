@@ -44,6 +44,13 @@ class ModelReplied:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class ModelFailed:
+    """A model gave no usable reply, and its responses cost something."""
+
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class UserMessageAdded:
     """Inbox message `number` is added to the root frame."""
 
@@ -244,5 +251,10 @@ CallEvent: TypeAlias = (
     | CallCancelled
 )
 Event: TypeAlias = (
-    ModelReplied | UserMessageAdded | FrameAbandoned | RunStopped | CallEvent
+    ModelReplied
+    | ModelFailed
+    | UserMessageAdded
+    | FrameAbandoned
+    | RunStopped
+    | CallEvent
 )

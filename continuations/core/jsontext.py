@@ -47,6 +47,24 @@ def _parse_float(digits: str) -> float:
     return number
 
 
+def parse_exact_float(digits: str) -> float:
+    """Return a float that keeps every digit of a JSON number; raises `NotJson`."""
+    from decimal import Decimal  # noqa: PLC0415 - only for texts that people write
+
+    number = _parse_float(digits)
+    try:
+        is_exact = Decimal(repr(number)) == Decimal(digits)
+    except ArithmeticError:  # the exponent is out of all bounds
+        is_exact = False
+    if is_exact:
+        return number
+    msg = (
+        f"the number {digits[:40]} has more digits than a float keeps; round it, or "
+        "write it as a string"
+    )
+    raise NotJson(msg)
+
+
 def _refuse_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) != len(pairs):
@@ -57,23 +75,24 @@ def _refuse_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 # json.loads would make a decoder for each text.
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_parse_float)
-_UNIQUE_KEYS_DECODER = json.JSONDecoder(
+_LOSSLESS_DECODER = json.JSONDecoder(
     parse_constant=_refuse_constant,
-    parse_float=_parse_float,
+    parse_float=parse_exact_float,
     object_pairs_hook=_refuse_duplicate_keys,
 )
 
 
-def parse(text: str | bytes, *, unique_keys: bool = False) -> Any:
+def parse(text: str | bytes, *, lossless: bool = False) -> Any:
     """Return the value of a JSON text; raises `NotJson`, never `RecursionError`.
 
     If an object has the same key twice, the last value counts. Other JSON readers may
-    disagree (RFC 8259, section 4), so `unique_keys=True` rejects such a text.
+    disagree (RFC 8259, section 4). A number with many digits is rounded. So
+    `lossless=True`, for a text that a person wrote, rejects both.
     """
     try:
         text = text if isinstance(text, str) else text.decode("utf-8-sig")
         _check_limits(text)
-        return (_UNIQUE_KEYS_DECODER if unique_keys else _DECODER).decode(text)
+        return (_LOSSLESS_DECODER if lossless else _DECODER).decode(text)
     except NotJson:
         raise
     except RecursionError:

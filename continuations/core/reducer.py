@@ -39,6 +39,7 @@ from continuations.core.events import (
     Denied,
     Expired,
     FrameAbandoned,
+    ModelFailed,
     ModelReplied,
     OutcomeUnknown,
     Reopened,
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from continuations.core.events import CallEvent, Event
     from continuations.core.run import RunStatus
     from continuations.core.state import RunState
+    from continuations.core.usage import Usage
 
 
 def advance(state: RunState, event: Event) -> RunState:
@@ -72,6 +74,8 @@ def advance(state: RunState, event: Event) -> RunState:
     match event:
         case ModelReplied():
             _add_model_reply(draft, event)
+        case ModelFailed():
+            _add_usage(draft, event.usage)
         case UserMessageAdded():
             _add_user_message(draft, event)
         case FrameAbandoned():
@@ -94,7 +98,7 @@ def _add_model_reply(draft: Draft, event: ModelReplied) -> None:
         raise illegal_transition(f"the reply has the role {event.message.role}", event)
     if frame.parent_call_id is not None and not event.is_final:
         raise illegal_transition("only the root frame reads messages", event)
-    draft.put_run(replace(draft.run, usage=draft.run.usage + event.usage))
+    _add_usage(draft, event.usage)
     frame = replace(frame, turns=frame.turns + 1)
     if event.message.tool_call_ids:
         _add_calls(draft, frame, event)
@@ -111,6 +115,10 @@ def _add_model_reply(draft: Draft, event: ModelReplied) -> None:
     elif event.is_final:
         end = tool_messages.final_frame_state(event.message, event)
         _end_frame(draft, frame.id, end)
+
+
+def _add_usage(draft: Draft, usage: Usage) -> None:
+    draft.put_run(replace(draft.run, usage=draft.run.usage + usage))
 
 
 def _add_calls(draft: Draft, frame: FrameRow, event: ModelReplied) -> None:

@@ -10,7 +10,7 @@ class Usage:
     """Model usage of a run, summed over all agents and suspensions.
 
     Attributes:
-        requests: Number of model replies.
+        requests: Number of responses of models, usable or not.
         input_tokens: Tokens of the requests, including cached tokens.
         output_tokens: Tokens of the replies, including reasoning tokens.
         cached_tokens: Input tokens that the provider read from its cache.

@@ -56,7 +56,9 @@ class AsyncRunner(AsyncDecider, Generic[Output]):
         max_depth: Maximum number of levels of agents, or `None` for no limit.
         patience: How long a worker repeats a model request that failed and may succeed
             later (rate limits, outages), as a timedelta or seconds, up to an hour.
-            After that, `ModelError` is raised. 0: no repetition.
+            After that, `ModelError` is raised. 0: no repetition. A response without a
+            usable message costs the whole conversation, so after such responses the
+            request is repeated at most twice.
         context_type: The class that `context=` must be an instance of. A call with
             another object raises `InvalidInput` before any work. Default: any object.
         notify: A function or coroutine function that is called with each new `Wait`

@@ -161,6 +161,7 @@ class StoreJournal:
 
     async def commit_and_release(self, state: RunState) -> None:
         """Commit a suspended or ended state, without a claim."""
+        await self.ensure_guarded()
         try:
             await self._append(claims.released(state))
         except StaleRun:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from continuations.authoring import callables
 from continuations.core.model_protocol import ModelReply
+from continuations.core.usage import Usage
 from continuations.engine.run_options import never_pause
 from continuations.errors import ModelError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from continuations.authoring.tool_protocol import AgentProtocol
     from continuations.core.model_protocol import Model, ModelRequest
     from continuations.engine.run_options import ShouldPause
@@ -21,47 +25,70 @@ if TYPE_CHECKING:
 # that the provider asks for is added.
 _FIRST_DELAY, _MAX_DELAY = 1.0, 8.0
 _MAX_ATTEMPTS = 100
+# Each of these repetitions costs the whole conversation.
+_MAX_BILLED_REPEATS = 2
 _PAUSE_CHECK_INTERVAL = 0.25
 
 
 class ModelRegistry:
     """Requests replies; makes the adapter of a named model on its first request.
 
-    A request that failed and may succeed later is repeated for `patience` seconds.
+    A request that failed and may succeed later is repeated for `patience` seconds. But
+    after a response that has a usage, and so cost something, it is repeated only twice.
     """
 
     def __init__(self, patience: float, clock: Clock) -> None:
         self._patience = patience
         self._clock = clock
         self._by_name: dict[str, Model] = {}
+        self._retried_count = 0
 
     async def get_reply(
         self,
         agent: AgentProtocol,
         request: ModelRequest,
         should_pause: ShouldPause = never_pause,
+        *,
+        may_request: Callable[[], bool] = lambda: True,
     ) -> ModelReply:
         """Return the reply of an agent's model; raises only `ModelError`.
 
-        No retry begins once `should_pause` returns True.
+        No retry begins once `should_pause` returns True. A retry waits until
+        `may_request` returns True: a process that was frozen between two requests must
+        renew its claim before the second one.
+
+        The usage of the reply, or of the error, includes the responses that could not
+        be used.
         """
         retries = None
+        costs: list[Usage] = []
         while True:
             try:
-                return await self._request_once(agent, request)
+                reply = await self._request_once(agent, request)
             except ModelError as error:
-                if not error.retryable or should_pause():
+                if isinstance(error.usage, Usage):
+                    costs.append(error.usage)
+                error.usage = sum(costs, Usage()) if costs else None
+                too_costly = len(costs) > _MAX_BILLED_REPEATS
+                if not error.retryable or too_costly or should_pause():
                     raise
                 retries = retries or self._begin_retries(request.run_id, should_pause)
                 may_retry = await retries.wait_for_retry(error.retry_after or 0.0)
                 if not may_retry or should_pause():
                     raise
+            else:
+                return replace(reply, usage=sum(costs, reply.usage)) if costs else reply
+            while not may_request():  # noqa: ASYNC110 - a claim's renewal has no event
+                await asyncio.sleep(_PAUSE_CHECK_INTERVAL)
 
     def _begin_retries(self, run_id: str, should_pause: ShouldPause) -> RetryState:
         """Begin to count the patience: the first request has just failed."""
         import random  # noqa: PLC0415 - rarely needed
 
         from continuations_storage.retry_policy import RetryPolicy  # noqa: PLC0415
+
+        self._retried_count += 1
+        seed = f"{run_id} {self._retried_count}"
 
         async def sleep(seconds: float) -> None:
             until = self._clock.elapsed() + seconds
@@ -79,8 +106,9 @@ class ModelRegistry:
             max_delay=_MAX_DELAY,
             clock=self._clock.elapsed,
             sleep=sleep,
-            # Seeded, so that a test can replay it. Runs do not retry together.
-            random_fraction=random.Random(run_id).random,  # noqa: S311 - no secret
+            # Seeded, so that a test can replay it. Neither runs nor the frames of a run
+            # retry together.
+            random_fraction=random.Random(seed).random,  # noqa: S311 - no secret
         ).begin()
 
     async def _request_once(

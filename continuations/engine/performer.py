@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypedDict
 
 from continuations.authoring import callables
-from continuations.authoring.call_gate import CallNotBegun
+from continuations.authoring.base_tool import BaseTool
+from continuations.authoring.call_gate import CallNotBegun, current_gate
 from continuations.authoring.context import ToolContext
 from continuations.authoring.errors import (
     ArgumentsInvalid,
@@ -193,7 +193,7 @@ class Performer:
     async def perform(
         self, action: AskModel | RunTool | VerifyOutcome, state: RunState, fence: int
     ) -> Event:
-        """Ask a model, run a tool or verify a call.
+        """Ask a model, run a tool behind the current gate, or verify a call.
 
         Raises `ModelError`, `TranscriptInvalid`, and `AgentChanged` if the call's tool
         is missing or has changed.
@@ -221,9 +221,11 @@ class Performer:
             if held is not None:
                 return held
         context = self._tool_context(state, call, tool, fence)
-        limit = asyncio.timeout(tool.timeout)
+        gate = current_gate()
         try:
-            async with limit:
+            if not isinstance(tool, BaseTool):
+                gate.enter()  # a tool of another class does not ask the gate
+            async with gate.time_limit(tool.timeout):
                 content = await tool.invoke(arguments, context)
         except CallNotBegun:
             raise
@@ -237,9 +239,10 @@ class Performer:
             if callables.is_task_cancellation(error):
                 raise
             _log_tool_error(state, call, "failed", error)
-            if limit.expired() and not call.repeatable and tool.on_timeout == "unknown":
+            late = gate.is_out_of_time
+            if late and not call.repeatable and tool.on_timeout == "unknown":
                 return self._unknown_after_timeout(state, call, tool)
-            return _tool_failure(call, tool, error, timed_out=limit.expired())
+            return _tool_failure(call, tool, error, timed_out=late)
         return CallReturned(call_id=call.id, content=content)
 
     def _unknown_after_timeout(

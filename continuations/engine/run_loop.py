@@ -25,6 +25,7 @@ from continuations.core.events import (
     CallInvalid,
     CallRaised,
     CallReturned,
+    ModelFailed,
     ModelReplied,
     RepeatAllowed,
     SubAgentStarted,
@@ -175,7 +176,9 @@ class RunLoop:
 
     @property
     def _may_record_starts(self) -> bool:
-        return self.model_error is None and not self._paused
+        # A call of a run that will end must not begin: its effect could not be used.
+        is_ending = self.model_error is not None or self.failure is not None
+        return not is_ending and not self._paused
 
     def _launch_actions(self) -> bool:
         """Launch the actions that may run; return whether one needs a commit first."""
@@ -211,10 +214,14 @@ class RunLoop:
             self._gates[action] = gate
         else:
             gate.enter()
-        with gate.as_current():
-            event = await self._performer.perform(
-                action, self.state, fence=self._journal.version_number
-            )
+        try:
+            with gate.as_current():
+                event = await self._performer.perform(
+                    action, self.state, fence=self._journal.version_number
+                )
+        finally:
+            # A thread that starts later must find the gate closed.
+            gate.close()
         if isinstance(event, ModelReplied) and self._would_finish(event):
             late = await self._journal.read_late_arrivals(self.state)
             self.late_arrivals = self.late_arrivals.followed_by(late)
@@ -260,9 +267,6 @@ class RunLoop:
             self._commit_task = asyncio.create_task(self._save())
 
     def _collect_results(self) -> None:
-        if self._commit_task is not None and self._commit_task.done():
-            commit, self._commit_task = self._commit_task, None
-            self.cancel_request = commit.result()
         for action, task in list(self._action_tasks.items()):
             if not task.done():
                 continue
@@ -274,10 +278,17 @@ class RunLoop:
                 self._gates.pop(action, None)
             except ModelError as error:
                 self.model_error = self.model_error or error
+                if error.usage is not None:
+                    # The caller commits it, with the state that releases the claim.
+                    self.state = advance(self.state, ModelFailed(usage=error.usage))
             else:
                 self._gates.pop(action, None)
                 self._apply(event)
-        self.cancel_request = self.cancel_request or self.late_arrivals.cancel_request
+        self.cancel_request = self.late_arrivals.cancel_request
+        # Last: the error of a commit must not lose the result of a call.
+        if self._commit_task is not None and self._commit_task.done():
+            commit, self._commit_task = self._commit_task, None
+            self.cancel_request = commit.result() or self.cancel_request
 
     def _apply(self, event: Event) -> None:
         derived = isinstance(event, _DERIVED_EVENTS)

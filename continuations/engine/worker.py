@@ -152,7 +152,7 @@ class Worker:
             self._journal = journal = self._make_journal(loaded, clock_reading, arrived)
             clock_reading = None  # it belongs to the first listing only
             state = await self._apply_arrivals(state, arrived, journal)
-            if state is before and loaded is not None and not plan(state):
+            if loaded is not None and _only_waits(loaded, state):
                 await self._publisher.finish_publishing(loaded)
                 changes = find_code_changes(before, self.agent_registry)
                 return self._outcome(loaded, changes)
@@ -304,3 +304,11 @@ class Worker:
         agent = self.agent_registry.find_root_agent(loaded.state.run.agent)
         continuation = Continuation(loaded.state, loaded.number)
         return outcome_of(continuation, agent, code_changes, paused=paused)
+
+
+def _only_waits(loaded: LoadedVersion, state: RunState) -> bool:
+    """Return whether a version has no claim, nothing arrived, and nothing is planned.
+
+    The claim of a worker that died must be released by a new version.
+    """
+    return state is loaded.state and state.run.claim is None and not plan(state)

@@ -29,7 +29,8 @@ class WorkerOptions:
         lease: Length of a claim in seconds.
         max_attempts: How many workers of a run may die in a row at one point.
         max_depth: Maximum number of levels of agents, or `None` for no limit.
-        patience: How many seconds a failed model request is repeated.
+        patience: How many seconds a failed model request is repeated. After a response
+            without a usable message it is repeated at most twice.
         context_type: The class of the application's object, or `None` for any.
     """
 

@@ -19,8 +19,6 @@ from continuations.models.lenient_message import with_standard_forms
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# The provider stopped the reply before its end. The engine says what that means.
-_TRUNCATIONS = frozenset({"length", "content_filter"})
 # A code that is an HTTP status.
 _ERROR_STATUS = re.compile("[45][0-9][0-9]", re.ASCII)
 
@@ -71,7 +69,7 @@ def parse_completion(body: bytes, *, output_tool: str | None = None) -> ModelRep
         finish = choice.get("finish_reason")
         if not isinstance(finish, str):
             finish = "tool_calls" if fields.get("tool_calls") else "stop"
-        message = Message.from_mapping(_with_content(fields, finish))
+        message = Message.from_mapping(_with_content(fields))
     except UnusableReply as error:
         error.usage = usage
         raise
@@ -165,11 +163,12 @@ def _called_function(call: object) -> Mapping[str, Any]:
     return jsontext.as_object(fields.get("function")) or {}
 
 
-def _with_content(fields: dict[str, Any], finish_reason: str) -> dict[str, Any]:
-    """Return a message with content; raises `UnusableReply` for an empty message.
+def _with_content(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return a message with content: `""` if it has nothing that can be used.
 
-    In the next request an empty message is refused, each time ("Invalid value for
-    'content': expected a string, got null", OpenAI). To a person it says nothing.
+    The engine says what an empty reply means. `null` without tool calls is refused in
+    the next request ("Invalid value for 'content': expected a string, got null",
+    OpenAI). Raises `UnusableReply` for audio without a transcript.
     """
     if fields.get("tool_calls") or any(
         fields.get(name) is not None for name in ("content", "refusal")
@@ -178,9 +177,7 @@ def _with_content(fields: dict[str, Any], finish_reason: str) -> dict[str, Any]:
     if fields.get("audio") is not None:
         reason = '"audio" has no "transcript", and only text can be used'
         raise UnusableReply(reason, retryable=False)
-    if finish_reason in _TRUNCATIONS:
-        return {**fields, "content": ""}
-    raise UnusableReply(f"the message is empty (finish_reason {finish_reason!r})")
+    return {**fields, "content": ""}
 
 
 def _usage(completion: object) -> Usage:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
-    from continuations.core.model_protocol import ModelRequest
+    from continuations.core.model_protocol import ModelRequest, OutputSchema
 
 OutputMode: TypeAlias = Literal["strict", "schema", "tool"]
 
@@ -65,6 +65,46 @@ _DIALECTS_BY_HOST = {
 def dialect_of_host(host: str) -> ChatDialect:
     """Return the dialect of a known host; OpenAI's for every other."""
     return _DIALECTS_BY_HOST.get(host, OPENAI_DIALECT)
+
+
+class DialectMemory:
+    """The forms that one server has refused in this process.
+
+    A server takes `null` or does not. But it may refuse strict mode for one schema
+    only, so the form of the output is remembered for each schema. Requests that run at
+    the same time share the memory: a request adds only what it found out itself.
+    """
+
+    def __init__(self) -> None:
+        self._refuses_null_content = False
+        self._output_modes: dict[str, OutputMode] = {}
+
+    def first_dialect(
+        self, default: ChatDialect, output_schema: OutputSchema | None
+    ) -> ChatDialect:
+        """Return the dialect in which a request is sent first."""
+        if self._refuses_null_content and default.null_content:
+            default = replace(default, null_content=False)
+        if output_schema is None or not self._output_modes:
+            return default
+        mode = self._output_modes.get(_schema_key(output_schema), default.output)
+        return replace(default, output=mode)
+
+    def remember(
+        self,
+        first: ChatDialect,
+        accepted: ChatDialect,
+        output_schema: OutputSchema | None,
+    ) -> None:
+        """Remember how the accepted dialect of a request differs from its first."""
+        if accepted.null_content != first.null_content:
+            self._refuses_null_content = True
+        if accepted.output != first.output and output_schema is not None:
+            self._output_modes[_schema_key(output_schema)] = accepted.output
+
+
+def _schema_key(output_schema: OutputSchema) -> str:
+    return f"{output_schema.name} {output_schema.schema!r}"
 
 
 def dialect_after_refusal(

@@ -16,6 +16,7 @@ from continuations.errors import InvalidInput
 from continuations.models import chat_errors, chat_reply, chat_request
 from continuations.models.dialect import (
     ChatDialect,
+    DialectMemory,
     dialect_after_refusal,
     dialect_of_host,
 )
@@ -63,7 +64,8 @@ class OpenAIChat:
         dialect: The forms that the server accepts; see `ChatDialect`. Default:
             OpenAI's, or that of a known host. If the server refuses a request, the
             adapter avoids the form that the refusal names, and remembers that for the
-            later requests of this process.
+            later requests of this process: the form of an output for its schema, the
+            form of `null` for all.
 
     Raises:
         InvalidInput: `dialect` is not a `ChatDialect`.
@@ -86,6 +88,7 @@ class OpenAIChat:
             raise InvalidInput(msg)
         self._name = model
         self._dialect = dialect
+        self._dialect_memory = DialectMemory()
         self._own_client = client
         settings = {"base_url": base_url, "api_key": api_key, "timeout": timeout}
         self._settings: dict[str, Any] = {
@@ -111,8 +114,9 @@ class OpenAIChat:
         """Return the next assistant message; see `Model.reply`."""
         client = self._own_client or await self._client_of_running_loop(request)
         errors = chat_errors.RequestErrors(self._name, request, client)
-        dialect: ChatDialect | None = self._dialect
-        dialect = dialect or dialect_of_host(client.base_url.host)
+        default = self._dialect or dialect_of_host(client.base_url.host)
+        first = self._dialect_memory.first_dialect(default, request.output_schema)
+        dialect = first
         while True:
             body = self._build_body(request, dialect)
             try:
@@ -120,7 +124,7 @@ class OpenAIChat:
             except Exception as error:  # noqa: BLE001 - a Model raises ModelError only
                 caught = error
             else:
-                self._dialect = dialect  # the server accepted it
+                self._dialect_memory.remember(first, dialect, request.output_schema)
                 return _parse_response(response, request, dialect, errors)
             # Outside of `except`: the original error holds the request with its
             # headers. It must not become the context of another error.

@@ -36,8 +36,11 @@ is kept in the store under ``probe/passed``. *A crash* leaves one small key unde
 **Optional.** A store that rounds its time down, for example to whole seconds, says so
 with an attribute ``time_resolution`` (a timedelta). A store whose `create` returns no
 time may have a method ``created_at(key)`` that returns the store's time of the create.
+A store for which large pages are cheaper has an attribute ``listing_size`` (a number of
+keys). `continuations_storage.forwarding.ForwardingStore` passes all of them on.
 A store that reads many bodies faster together than one by one may have a method
-``read_many(keys)``; see the function `read_many`.
+``read_many(keys)``; see the function `read_many`. `ForwardingStore` does not pass it
+on, because a subclass may change `read`.
 
 `continuations_storage.keys` defines valid keys. One more rule keeps keys portable: no
 key is the folder of another key ("a" and "a/b"). File and memory stores refuse the

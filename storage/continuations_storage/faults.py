@@ -19,12 +19,13 @@ import signal
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
-from continuations_storage.contract import PAGE_SIZE, created_at, time_resolution
+from continuations_storage.contract import PAGE_SIZE
 from continuations_storage.errors import Inconclusive, StorageError, Unavailable
+from continuations_storage.forwarding import ForwardingStore
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
-    from datetime import datetime, timedelta
+    from datetime import datetime
 
     from continuations_storage.contract import Store
 
@@ -183,8 +184,10 @@ def first_of(*plans: FaultPlan) -> FaultPlan:
     return plan
 
 
-class FaultyStore:
+class FaultyStore(ForwardingStore):
     """A store that passes operations on to another store, with faults from a plan.
+
+    `created_at` is no operation: it has no number and no fault.
 
     Args:
         inner: The store.
@@ -205,17 +208,12 @@ class FaultyStore:
         plan: FaultPlan = no_faults,
         stale_listings: Sequence[StaleListing] = (),
     ) -> None:
-        self.inner = inner
+        super().__init__(inner)
         self.plan = plan
         self.stale_listings = tuple(stale_listings)
         self.operations: list[Operation] = []
         self.has_crashed = False
         self._created_at_operation: dict[str, int] = {}
-
-    @property
-    def time_resolution(self) -> timedelta:
-        """The resolution of the inner store's time."""
-        return time_resolution(self.inner)
 
     async def create(self, key: str, body: bytes) -> datetime | None:
         """Put the body if the key is absent."""
@@ -226,17 +224,6 @@ class FaultyStore:
             return time
 
         return await self._perform("create", key, effect)
-
-    async def created_at(self, key: str) -> datetime | None:
-        """Return the inner store's time of a create; this is no operation.
-
-        Args:
-            key: The key of the object.
-
-        Returns:
-            The time; `None` if the inner store does not tell it.
-        """
-        return await created_at(self.inner, key)
 
     async def read(self, key: str) -> bytes:
         """Return the whole body."""

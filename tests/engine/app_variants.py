@@ -92,7 +92,7 @@ def _pay_in_version(version: str) -> Any:
         case "open":
             return tool(pay)
         case _:
-            on_denied = "stop" if version == "denial stops" else "continue"
+            on_denied: Any = "stop" if version == "denial stops" else "continue"
             return tool(approval=ApprovalPolicy(on_denied=on_denied))(pay)
 
 

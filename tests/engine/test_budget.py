@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from continuations import (
+    Agent,
     AlreadyDecided,
     Answer,
     Approve,
+    AsyncRunner,
     Budget,
     Cancelled,
     Failed,
@@ -22,25 +24,25 @@ from continuations import (
     Usage,
     resume,
     run,
+    tool,
 )
 from continuations.core.messages import Message
 from continuations.core.transcript import find_violation
 from continuations.ledger import layout
 from continuations.models.interface import ModelReply
 from continuations_storage import MemoryStore
-from continuations_storage.faults import Crash, FaultyStore, at, crashed
-from tests import sample_app, scripts
+from tests import effect_log, sample_app, scripts
 from tests.clocks import ManualClock
+from tests.crash_points import every_crash
 from tests.engine import agent_builders
 from tests.scripts import call
 
 if TYPE_CHECKING:
-    from continuations import Agent
-    from continuations_storage.faults import Moment
+    from continuations import Continuation
+    from continuations.models.interface import ModelRequest
     from tests.run_environment import RunEnvironment
     from tests.scripts import Script
 
-MOMENTS: tuple[Moment, ...] = ("before", "after")
 SCRIPT: Script = {
     "go": [[call("left", input="A"), call("right", input="B")], "end"],
     "A": [[call("pay", what="x")], "A done"],
@@ -98,6 +100,12 @@ def test_a_run_that_has_used_up_its_budget_ends(
         assert find_violation(log.messages) is None
     assert outcome.error == assert_failed(runner.resume("r1")).error
     assert [] == asyncio.run(store.keys(layout.MARKERS_PREFIX))
+
+
+def all_contents(continuation: Continuation) -> list[str]:
+    """Return the content of each message of each frame."""
+    logs = continuation.run_state.logs.values()
+    return [str(message.content) for log in logs for message in log.messages]
 
 
 def assert_failed(outcome: object) -> Failed:
@@ -163,32 +171,70 @@ def test_run_over_budget_recovers_from_a_crash_at_every_operation(
     environment: RunEnvironment,
 ) -> None:
     """Sweeps alone end the run, and no model is asked again."""
-    for number in range(1, 60):
-        for moment in MOMENTS:
-            (environment.folder / "turns").unlink(missing_ok=True)
-            clock, store = ManualClock(), MemoryStore()
-            agent = make_boss(SCRIPT)
-            waiting = Runner(agent, store=store, clock=clock).start(
-                "go", run_id="r1", budget=Budget(requests=6)
-            )
-            assert isinstance(waiting, Suspended)
-            runner = Runner(agent, store=store, clock=clock)
-            runner.decide(waiting.waits[0].id, Approve(by="kim"))
-            dying = FaultyStore(store, at(number, crashed(moment)))
-            with suppress(Crash):
-                Runner(agent, store=dying, clock=clock).resume("r1")
-            if not dying.has_crashed:
-                assert number > 8
-                return
-            for _ in range(3):
-                clock.seconds += 120
-                assert {} == runner.sweep().errors
-            for wait in list(runner.waiting()):
-                with suppress(AlreadyDecided):
-                    runner.decide(wait.id, Answer("paid x"))
-            assert "budget" == assert_failed(runner.resume("r1")).error.code
-            # One may be asked again: its reply was on its way when its worker died.
-            assert len(environment.turns()) <= 7, (number, moment)
+    for point in every_crash("before", "after", more_than=7):
+        (environment.folder / "turns").unlink(missing_ok=True)
+        clock, store = ManualClock(), MemoryStore()
+        agent = make_boss(SCRIPT)
+        waiting = Runner(agent, store=store, clock=clock).start(
+            "go", run_id="r1", budget=Budget(requests=6)
+        )
+        assert isinstance(waiting, Suspended)
+        runner = Runner(agent, store=store, clock=clock)
+        runner.decide(waiting.waits[0].id, Approve(by="kim"))
+        with point.process(store) as dying:
+            Runner(agent, store=dying, clock=clock).resume("r1")
+        for _ in range(3):
+            clock.seconds += 120
+            assert {} == runner.sweep().errors
+        for wait in list(runner.waiting()):
+            with suppress(AlreadyDecided):
+                runner.decide(wait.id, Answer("paid x"))
+        assert "budget" == assert_failed(runner.resume("r1")).error.code
+        # One may be asked again: its reply was on its way when its worker died.
+        assert len(environment.turns()) <= 7, point
+
+
+def test_no_call_begins_after_the_budget_is_used_up(
+    environment: RunEnvironment,
+) -> None:
+    """One sub-agent has no turn left; the reply of the other one comes after that."""
+    store = MemoryStore()
+
+    class SlowModel:
+        """Replies after the turn of the other sub-agent was refused."""
+
+        name = "slow"
+
+        async def reply(self, request: ModelRequest) -> ModelReply:
+            """Wait for the version with the result that was not sent to a model."""
+            looking = AsyncRunner([], store=store)
+            for _ in range(500):
+                if "acted" in all_contents(await looking.look("r1")):
+                    break
+                await asyncio.sleep(0.01)
+            line = [call("act", what="late")]
+            message = scripts.assistant_message(line, len(request.messages))
+            return ModelReply(message=Message.from_mapping(message))
+
+    @tool
+    def act(what: str) -> str:
+        """Act."""
+        effect_log.append_effect("act", what)
+        return "acted"
+
+    script: Script = {
+        "go": [[call("left", input="A"), call("right", input="B")]],
+        "A": [[call("act", what="early")]],
+    }
+    model = scripts.scripted_model(script)
+    left = Agent("left", tools=[act], model=model)
+    right = Agent("right", tools=[act], model=SlowModel())
+    runner = Runner(Agent("boss", tools=[left, right], model=model), store=store)
+
+    outcome = runner.start("go", run_id="r1", budget=Budget(requests=2))
+
+    assert "budget" == assert_failed(outcome).error.code
+    assert ["act early"] == environment.effect_names()
 
 
 def test_budget_holds_without_a_store(environment: RunEnvironment) -> None:

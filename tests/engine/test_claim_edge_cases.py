@@ -19,9 +19,11 @@ from continuations import (
     Finished,
     Runner,
     StoreUnavailable,
+    Suspended,
 )
-from continuations.ledger import layout
+from continuations.ledger import claims, layout, markers
 from continuations.ledger.arrivals import read_decision
+from continuations.ledger.claims import Lease
 from continuations.ledger.objects import Objects
 from continuations.ledger.versions import Versions
 from continuations_storage import MemoryStore
@@ -210,3 +212,37 @@ def test_every_version_names_the_marker_that_guards_it(*, listings: bool) -> Non
         # The decision's marker is used if the store's listing gives the time.
         serves = listings and number > before
         assert serves == (named == (made.marker,)), number
+
+
+def test_claim_of_a_worker_that_died_before_its_release_is_released() -> None:
+    """Nothing is planned: the run only waits. The newest version says so after that."""
+    clock = ManualClock()
+    store = MemoryStore(clock.now)
+    runner = make_payment_runner(store=store, clock=clock)
+    wait = start_and_get_wait(runner)
+
+    async def renew_and_die() -> None:
+        objects = Objects(store)
+        versions = Versions(objects, "r1")
+        loaded = await versions.load_newest()
+        lease = Lease.start_now(clock, 30)
+        guard = markers.guard("r1", loaded.number + 1, lease.until, "0" * 26)
+        await markers.create(objects, guard)
+        state = claims.claimed(loaded.state, worker="dead", lease=lease, attempt=1)
+        keys = (guard.key,)
+        await versions.append(loaded, state, at=clock.now(), marker_keys=keys)
+        await objects.delete(layout.wait_key(wait.id))
+
+    asyncio.run(renew_and_die())
+    clock.seconds += 31
+
+    outcome = runner.resume("r1")
+
+    assert isinstance(outcome, Suspended)
+    newest = runner.look("r1")
+    assert ("suspended", None) == (newest.status, newest.run_state.run.claim)
+    assert [wait.id] == [each.id for each in runner.waiting()]
+    assert [] == asyncio.run(store.keys("markers/"))
+    version = newest.version
+    assert isinstance(runner.resume("r1"), Suspended)
+    assert version == runner.look("r1").version

@@ -19,7 +19,9 @@ from continuations import (
 from continuations.engine import portal, side_task
 from continuations.ledger import layout
 from continuations_storage import MemoryStore
+from continuations_storage.errors import Denied
 from continuations_storage.faults import FaultyStore
+from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine import agent_builders
 from tests.run_environment import wait_until
@@ -28,6 +30,7 @@ from tests.scripts import call
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tests.run_environment import RunEnvironment
     from tests.scripts import Script
 
 SCRIPT: Script = {"go": [[call("work")], "end"]}
@@ -165,6 +168,52 @@ def test_call_that_has_not_begun_is_not_unknown() -> None:
     asyncio.run(scenario())
 
     assert 1 == desk.begun
+
+
+def test_error_of_a_commit_does_not_lose_the_result_of_another_call(
+    environment: RunEnvironment,
+) -> None:
+    """Two calls run; the commit of the first result fails after the interruption."""
+    desk = Desk(in_thread=True)
+
+    @tool
+    async def pay() -> str:
+        """Pay."""
+        effect_log.append_effect("pay")
+        return "paid"
+
+    async def scenario() -> None:
+        interrupted = asyncio.Event()
+
+        class DenyingStore(FaultyStore):
+            """A store that denies the third version once."""
+
+            async def create(self, key: str, body: bytes) -> Any:
+                if key.endswith("/v/9999999996") and not interrupted.is_set():
+                    interrupted.set()
+                    await asyncio.to_thread(wait_until, lambda: desk.ended)
+                    raise Denied(key)
+                return await super().create(key, body)
+
+        script: Script = {"go": [[call("pay"), call("work")], "end"]}
+        boss = agent_builders.make_boss(script, pay, desk.tool)
+        store = DenyingStore(desk.store)
+        runner = AsyncRunner(boss, store=store, clock=desk.clock)
+        starting = asyncio.create_task(runner.start("go", run_id="r1"))
+        await interrupted.wait()
+        await asyncio.to_thread(wait_until, lambda: desk.begun)
+        starting.cancel()
+        await asyncio.sleep(0.05)
+        desk.may_return.set()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+        outcome = await runner.resume("r1")
+        assert isinstance(outcome, Finished)
+        assert ["paid", "worked"] == agent_builders.root_tool_results(outcome)
+
+    asyncio.run(scenario())
+
+    assert (1, ["pay "]) == (desk.begun, environment.effect_names())
 
 
 def test_interruption_of_the_last_commit_leaves_no_claim() -> None:

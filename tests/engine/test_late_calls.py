@@ -8,15 +8,30 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import Finished, Runner, tool
+from continuations import (
+    AsyncRunner,
+    Finished,
+    Runner,
+    Tool,
+    ToolContext,
+    run_async,
+    tool,
+)
 from continuations.authoring import call_gate
 from continuations.authoring.call_gate import CallGate, CallNotBegun
+from continuations.engine import side_task
 from continuations_storage import MemoryStore
+from tests import effect_log
+from tests.authoring.test_tool_protocol import OwnTool
 from tests.clocks import ManualClock
 from tests.engine import agent_builders
+from tests.engine.payment_agent import single_wait
 from tests.scripts import call
 
 if TYPE_CHECKING:
+    from continuations import Outcome
+    from continuations.authoring.tool_protocol import OnTimeout
+    from tests.run_environment import RunEnvironment
     from tests.scripts import Script
 
 
@@ -85,6 +100,129 @@ def test_call_whose_thread_starts_late_begins_with_a_fresh_claim(
     assert (["paid"], []) == (agent_builders.root_tool_results(outcome), delays)
     [seconds] = left
     assert seconds > 15
+
+
+@pytest.mark.parametrize("with_store", [False, True])
+@pytest.mark.parametrize("on_timeout", ["unknown", "tell_model"])
+def test_time_limit_counts_from_the_begin_of_the_call(
+    monkeypatch: pytest.MonkeyPatch,
+    environment: RunEnvironment,
+    on_timeout: OnTimeout,
+    *,
+    with_store: bool,
+) -> None:
+    """The thread starts 100 s late; the limit is 30 s, and the call begins after it."""
+
+    @tool(timeout=30, on_timeout=on_timeout)
+    def pay(cents: int) -> str:
+        """Pay."""
+        effect_log.append_effect("pay", cents)
+        return "paid"
+
+    async def scenario() -> Outcome:
+        loop = asyncio.get_running_loop()
+        skipped = 0
+        time = loop.time
+        monkeypatch.setattr(loop, "time", lambda: time() + skipped)
+
+        class LateThread(threading.Thread):
+            """A thread that waits until every timer of the loop was looked at."""
+
+            def run(self) -> None:
+                nonlocal skipped
+                if self.name == "continuations-tool":
+                    skipped += 100
+                    # A timer is called one turn after the time at which it is due.
+                    for _ in range(4):
+                        turned = threading.Event()
+                        loop.call_soon_threadsafe(turned.set)
+                        assert turned.wait(10)
+                super().run()
+
+        monkeypatch.setattr(threading, "Thread", LateThread)
+        boss = agent_builders.make_boss({"go": [[call("pay", cents=5)], "end"]}, pay)
+        if not with_store:
+            return await run_async(boss, "go")
+        runner = AsyncRunner(boss, store=MemoryStore(), clock=ManualClock())
+        return await runner.start("go", run_id="r1")
+
+    outcome = asyncio.run(scenario())
+
+    assert isinstance(outcome, Finished)
+    assert ["paid"] == agent_builders.root_tool_results(outcome)
+    assert ["pay 5"] == environment.effect_names()
+
+
+def test_nothing_begins_after_the_call_has_returned(
+    environment: RunEnvironment,
+) -> None:
+    """A tool returns, and its function would begin in a task of its own later."""
+    begun: list[asyncio.Task[Any]] = []
+
+    class HastyTool(Tool[..., Any]):
+        """A tool that does not wait for its function."""
+
+        async def invoke(self, arguments_json: str, ctx: ToolContext) -> str:
+            begun.append(asyncio.create_task(super().invoke(arguments_json, ctx)))
+            return "returned"
+
+    async def pay(cents: int) -> None:
+        """Pay."""
+        effect_log.append_effect("pay", cents)
+
+    async def scenario() -> None:
+        boss = agent_builders.make_boss(
+            {"go": [[call("pay", cents=5)], "end"]}, HastyTool(pay)
+        )
+        outcome = await run_async(boss, "go")
+        assert ["returned"] == agent_builders.root_tool_results(outcome)
+        with pytest.raises(CallNotBegun):
+            await begun[0]
+
+    asyncio.run(scenario())
+    assert [] == environment.effect_names()
+
+
+class UngatedTool(OwnTool):
+    """A tool of another class, whose calls may not be repeated."""
+
+    read_only = repeatable = False
+    invoked: asyncio.Event
+
+    async def invoke(self, arguments_json: str, ctx: ToolContext) -> str:
+        effect_log.append_effect("pay", arguments_json)
+        if not self.invoked.is_set():
+            self.invoked.set()
+            await asyncio.Event().wait()
+        return ctx.call_id
+
+
+def test_call_of_a_tool_of_another_class_has_begun_when_it_is_invoked(
+    monkeypatch: pytest.MonkeyPatch,
+    environment: RunEnvironment,
+) -> None:
+    """A worker is cancelled during the call; the next one asks about its outcome."""
+    monkeypatch.setattr(side_task, "INTERRUPT_GRACE_SECONDS", 0.05)
+    clock, store = ManualClock(), MemoryStore()
+    own = UngatedTool("pay")
+
+    def runner() -> AsyncRunner:
+        boss = agent_builders.make_boss({"go": [[call("pay")], "end"]}, own)
+        return AsyncRunner(boss, store=store, clock=clock)
+
+    async def scenario() -> None:
+        own.invoked = asyncio.Event()
+        starting = asyncio.create_task(runner().start("go", run_id="r1"))
+        await own.invoked.wait()
+        starting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+        clock.seconds += 31
+        outcome = await runner().resume("r1")
+        assert "unknown" == single_wait(outcome).kind
+
+    asyncio.run(scenario())
+    assert ["pay {}"] == environment.effect_names()
 
 
 @pytest.mark.parametrize("is_async", [False, True])

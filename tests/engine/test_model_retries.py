@@ -9,13 +9,25 @@ from typing import Any
 
 import pytest
 
-from continuations import Agent, AsyncRunner, Finished, RunBusy, Runner
+from continuations import (
+    Agent,
+    AsyncRunner,
+    Budget,
+    Failed,
+    Finished,
+    RunBusy,
+    Runner,
+    run,
+)
 from continuations.core.messages import Message, user_message
+from continuations.core.usage import Usage
 from continuations.engine.model_registry import ModelRegistry
 from continuations.errors import InvalidInput, ModelError
 from continuations.models.interface import ModelReply, ModelRequest
 from continuations_storage import MemoryStore
-from tests.clocks import ManualClock
+from tests.clocks import ManualClock, OffsetClock
+from tests.model_server import ModelServer
+from tests.models.model_calls import chat_model
 
 REPLY = ModelReply(
     message=Message.from_mapping({"role": "assistant", "content": "done"})
@@ -163,6 +175,103 @@ def test_runs_do_not_retry_at_the_same_moments(waiting: Waiting) -> None:
     assert moments[0] == moments[2] != moments[1]
 
 
+def test_frames_of_a_run_do_not_retry_at_the_same_moments(waiting: Waiting) -> None:
+    """Sub-agents that ran into one rate limit together come back one by one."""
+    registry = ModelRegistry(30.0, waiting.clock)
+    moments: list[float] = []
+    for _ in range(3):
+        waiting.clock.seconds = 0.0
+        agent = Agent("hr", model=UnreliableModel([outage()]))
+        asyncio.run(registry.get_reply(agent, REQUEST))
+        moments.append(waiting.clock.seconds)
+
+    assert 3 == len({*moments})
+
+
+# Responses that cost something ------------------------------------------------
+
+TOKENS = Usage(requests=1, input_tokens=100, output_tokens=20)
+
+
+def billed() -> ModelError:
+    return ModelError("no message", status=200, retryable=True, usage=TOKENS)
+
+
+def test_usage_of_unusable_responses_is_part_of_the_usage_of_the_reply(
+    waiting: Waiting,
+) -> None:
+    reply = waiting.reply_of(UnreliableModel([billed(), outage(), billed()]))
+
+    assert REPLY.message is reply.message
+    assert Usage(requests=3, input_tokens=200, output_tokens=40) == reply.usage
+
+
+def test_request_whose_responses_cost_something_is_repeated_twice(
+    waiting: Waiting,
+) -> None:
+    """Each response costs the whole conversation; an outage costs nothing."""
+    errors = [billed(), outage(), outage(), *(billed() for _ in range(9))]
+    model = UnreliableModel(errors)
+
+    with pytest.raises(ModelError) as caught:
+        waiting.reply_of(model)
+
+    assert 2 + 3 == model.requests
+    assert Usage(requests=3, input_tokens=300, output_tokens=60) == caught.value.usage
+
+
+def test_outage_has_no_usage(waiting: Waiting) -> None:
+    with pytest.raises(ModelError) as caught:
+        waiting.reply_of(UnreliableModel([outage()]), patience=0)
+
+    assert caught.value.usage is None
+
+
+UNUSABLE: dict[str, Any] = {
+    "content": "Pay",
+    "finish_reason": "error",
+    "usage": {"prompt_tokens": 100, "completion_tokens": 20},
+}
+
+
+def test_usage_of_a_turn_that_failed_is_stored_and_counts_for_the_budget() -> None:
+    with ModelServer({"": [UNUSABLE]}) as server:
+        agent = Agent("hr", model=chat_model(server))
+        runner = Runner(agent, store=MemoryStore(), patience=0)
+        with pytest.raises(ModelError) as caught:
+            runner.start("hello", run_id="jane-1", budget=Budget(tokens=120))
+
+        assert TOKENS == caught.value.usage
+        assert TOKENS == runner.look("jane-1").usage
+
+        outcome = runner.resume("jane-1")
+
+    assert isinstance(outcome, Failed)
+    assert "budget" == outcome.error.code
+    assert TOKENS == outcome.continuation.usage
+    assert 1 == len(server.requests)
+
+
+def test_usage_of_a_turn_that_failed_is_in_the_continuation_of_the_error() -> None:
+    refused = ModelError("no message", status=200, usage=TOKENS)
+
+    with pytest.raises(ModelError) as caught:
+        run(Agent("hr", model=UnreliableModel([refused])), "hello")
+
+    assert TOKENS == caught.value.continuation.usage
+
+
+@pytest.mark.parametrize("usage", ["many", 7, {"requests": 1}])
+def test_usage_of_another_type_is_not_counted(usage: Any) -> None:
+    """An application's own model may put anything into its error."""
+    refused = ModelError("no message", status=200, usage=usage)
+
+    with pytest.raises(ModelError) as caught:
+        run(Agent("hr", model=UnreliableModel([refused])), "hello")
+
+    assert Usage() == caught.value.continuation.usage
+
+
 def test_claim_is_renewed_while_a_worker_waits_for_a_model() -> None:
     """No other worker takes the run over, and nothing is asked twice."""
 
@@ -196,6 +305,41 @@ def test_claim_is_renewed_while_a_worker_waits_for_a_model() -> None:
         assert (2, 0) == (model.requests, unasked.requests)
 
     asyncio.run(main())
+
+
+def test_retry_waits_until_a_process_that_was_frozen_has_renewed_its_claim() -> None:
+    """Two thirds of the claim are over when the process wakes up."""
+    clock = OffsetClock()
+    store = MemoryStore(clock.now)
+    left: list[float] = []
+
+    class FlakyModel:
+        """Fails once, and notes how much of the claim is left at each request."""
+
+        name = "flaky"
+
+        async def reply(self, request: ModelRequest) -> ModelReply:
+            """Raise an error, then reply."""
+            del request
+            now = clock.now()
+            run = (await AsyncRunner([], store=store).look("jane-1")).run_state.run
+            assert run.claim is not None
+            left.append((run.claim.until - now).total_seconds())
+            if len(left) == 1:
+                raise outage()
+            return REPLY
+
+    def freeze_once() -> bool:
+        if left and not clock.offset_seconds:
+            clock.offset_seconds = 2.0
+        return False
+
+    runner = Runner(Agent("hr", model=FlakyModel()), store=store, clock=clock, lease=3)
+    outcome = runner.start("hello", run_id="jane-1", should_pause=freeze_once)
+
+    assert isinstance(outcome, Finished)
+    assert (2, 2.0) == (len(left), clock.offset_seconds)
+    assert min(left) > 1.25
 
 
 @pytest.mark.parametrize("patience", [-1, float("nan"), "30", True, timedelta(days=1)])

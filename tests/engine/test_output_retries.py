@@ -22,6 +22,8 @@ from continuations.models.interface import ModelReply
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 from tests.engine.agent_builders import root_tool_results, should_pause_after
+from tests.model_server import ModelServer
+from tests.models.model_calls import chat_model
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -175,6 +177,18 @@ def test_second_empty_reply_fails_the_run(content: str | None) -> None:
     assert isinstance(outcome, Failed)
     assert "empty" == outcome.error.code
     assert 2 == len(model.requests)
+
+
+@pytest.mark.parametrize("content", [None, ""], ids=["null", "text"])
+def test_empty_reply_of_a_server_is_asked_about_again(content: str | None) -> None:
+    """Both forms cost one more request, with the reason in it, and not a patience."""
+    replies: list[dict[str, Any]] = [{"content": content}, {"content": "done"}]
+    with ModelServer(lambda messages, _model: replies[len(messages) - 1]) as server:
+        outcome = run(Agent("a", model=chat_model(server)), "Task")
+
+    assert isinstance(outcome, Finished)
+    assert "done" == outcome.output
+    assert ["user", "user"] == [m["role"] for m in server.requests[1]["messages"]]
 
 
 def test_reply_with_audio_or_a_refusal_is_not_empty() -> None:

@@ -131,10 +131,6 @@ OPENAI = Area(
             """{"raw": '{"choices": [{"message": {"role": "user"}}]}'}""",
         ),
         _provider(
-            "openai-empty-message",
-            """{"raw": '{"choices": [{"message": {"role": "assistant"}}]}'}""",
-        ),
-        _provider(
             "openai-malformed-message",
             """{"raw": '{"choices": [{"message": {"role": "assistant", "tool_calls": 5}}]}'}""",
         ),

@@ -134,10 +134,6 @@ def completion_json(message: Any) -> str:
             completion_json({"role": "assistant", "tool_calls": [7]}),
             "message is not valid",
         ),
-        (
-            completion_json({"role": "assistant", "content": None}),
-            "the message is empty",
-        ),
     ],
 )
 def test_invalid_completion_is_a_retryable_error(raw: str, expected_text: str) -> None:
@@ -276,9 +272,13 @@ def test_message_that_can_mean_several_things_is_one_error(
     assert expected_text in str(error)
 
 
-@pytest.mark.parametrize("finish_reason", ["length", "content_filter"])
-def test_truncated_reply_without_content_is_an_empty_text(finish_reason: str) -> None:
-    reply = adapter_reply({"content": None, "finish_reason": finish_reason})
+@pytest.mark.parametrize("finish_reason", ["stop", "length", "content_filter"])
+@pytest.mark.parametrize("content", [None, "", []], ids=["null", "text", "list"])
+def test_reply_without_content_is_an_empty_text(
+    content: Any, finish_reason: str
+) -> None:
+    """Null, an empty text and no parts mean the same; the engine asks again."""
+    reply = adapter_reply({"content": content, "finish_reason": finish_reason})
 
     assert ("", finish_reason) == (reply.message.content, reply.finish_reason)
     assert "" == reply.message.data["content"]

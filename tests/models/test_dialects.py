@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -120,6 +122,33 @@ def test_invalid_request_with_status_500_is_not_retryable(text: str) -> None:
     assert "change the agent" in str(caught.value)
 
 
+def test_request_that_ends_late_takes_nothing_back() -> None:
+    """It began before another request found out what the server refuses."""
+    refuses_null = without_null_content(400, TEMPLATE_ERROR)
+    arrived, may_end = threading.Event(), threading.Event()
+
+    def rule(messages: list[dict[str, Any]], model: str) -> Mapping[str, Any]:
+        if messages[0]["content"] == "slow":
+            arrived.set()
+            may_end.wait(60)
+        return refuses_null(messages, model)
+
+    async def scenario(model: OpenAIChat) -> None:
+        slow = ModelRequest(messages=[user_message("slow")])
+        slow_request = asyncio.create_task(model.reply(slow))
+        await asyncio.to_thread(arrived.wait, 60)
+        await model.reply(SECOND_TURN)
+        may_end.set()
+        await slow_request
+        await model.reply(SECOND_TURN)
+
+    with ModelServer(rule) as server:
+        asyncio.run(scenario(chat_model(server)))
+
+    turns = [r["messages"] for r in server.requests if len(r["messages"]) > 1]
+    assert [None, "", ""] == [messages[1]["content"] for messages in turns]
+
+
 @pytest.mark.parametrize("status", [502, 503, 504, 529])
 def test_outage_whose_text_names_a_request_is_retryable(status: int) -> None:
     """Only 500 and 501 may stand for an invalid request; a proxy sends the others."""
@@ -206,6 +235,28 @@ def test_output_schema_is_sent_in_the_first_form_that_the_server_takes(
     for reply in replies:
         assert {"city": "Oslo"} == json.loads(reply.content)
         assert () == reply.tool_call_ids
+
+
+def test_refusal_of_one_schema_leaves_other_schemas_strict() -> None:
+    """Agents with one model share an adapter; one schema has what strict mode lacks."""
+    other = OutputSchema(name="Ship", schema=OUTPUT.schema)
+    forms: list[tuple[str, bool]] = []
+
+    def check(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+        sent = settings["response_format"]["json_schema"]
+        forms.append((sent["name"], sent["strict"]))
+        if forms[-1] == ("Trip", True):
+            error = {"message": "Invalid schema for response_format 'Trip'"}
+            return {"status": 400, "body": {"error": error}}
+        return {"content": "{}"}
+
+    with ModelServer({}, settings_rule=check) as server:
+        model = chat_model(server)
+        for output in (other, OUTPUT, other):
+            messages = [user_message("where?")]
+            call_model(model, ModelRequest(messages=messages, output_schema=output))
+
+    assert [("Ship", True), ("Trip", True), ("Trip", False), ("Ship", True)] == forms
 
 
 def test_output_beside_other_calls_is_left_out() -> None:
