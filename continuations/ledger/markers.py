@@ -116,7 +116,7 @@ async def list_expired(objects: Objects, clock: StoreClock) -> set[str]:
     """Return `{ulid}@{run}` of the waits whose deadline has passed, from markers.
 
     A sweep that cannot process a deadline dates its marker later. Such a deadline
-    counts as passed too, but only if its marker is on the last page that is read.
+    counts as passed too, but only if its marker is among the last that are read.
     """
     expired: set[str] = set()
     async for keys in clock.all_keys(objects, layout.MARKERS_PREFIX):
@@ -151,7 +151,8 @@ async def postpone(objects: Objects, clock: StoreClock, marker: Marker) -> Marke
         return later
     corrected = marker.postponed(to_milliseconds(clock.now() + retry_delay(marker)))
     await create(objects, corrected)
-    await objects.delete(later.key)
+    if corrected.key != later.key:
+        await objects.delete(later.key)
     return corrected
 
 
