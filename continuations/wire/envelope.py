@@ -20,7 +20,7 @@ import threading
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgpack
 
@@ -31,6 +31,9 @@ from continuations.wire.formats import (
     NEWEST_FORMAT,
     lowest_format,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 MAGIC = b"CONT"
 
@@ -227,16 +230,18 @@ def _to_msgpack(value: object) -> bytes:
 
 def _from_msgpack(data: bytes, name: str) -> object:
     # Each value takes at least one byte, so only large objects can have too many.
-    hooks = {} if len(data) <= _MAX_ITEMS else _counting_hooks()
+    is_small = len(data) <= _MAX_ITEMS
+    mapping, sequence = (_unique_text_keys, None) if is_small else _counting_hooks()
     limit = min(_MAX_ITEMS, len(data))
     try:
         return msgpack.unpackb(
             data,
             strict_map_key=True,
             unicode_errors="surrogatepass",
+            object_pairs_hook=mapping,
+            list_hook=sequence,
             max_array_len=limit,
             max_map_len=limit,
-            **{"object_pairs_hook": _unique_text_keys, **hooks},
         )
     except (
         MemoryError,
@@ -249,8 +254,10 @@ def _from_msgpack(data: bytes, name: str) -> object:
         ) from None
 
 
-def _counting_hooks() -> dict[str, Any]:
-    """Return hooks for msgpack that raise ValueError for too many values."""
+def _counting_hooks() -> tuple[
+    Callable[[list[tuple[Any, Any]]], dict[str, Any]], Callable[[list[Any]], list[Any]]
+]:
+    """Return hooks for mappings and lists that raise ValueError for too many values."""
     containers = items = 0
 
     def count(length: int) -> None:
@@ -268,7 +275,7 @@ def _counting_hooks() -> dict[str, Any]:
         count(len(values))
         return values
 
-    return {"object_pairs_hook": mapping, "list_hook": sequence}
+    return mapping, sequence
 
 
 def _unique_text_keys(pairs: list[tuple[Any, Any]]) -> dict[str, Any]:
