@@ -292,16 +292,15 @@ def _check_attempts(row: CallRow, event: CallEvent) -> None:
 
     A call that began once must not wait for an approval.
     """
+    begun = row.attempts + row.stage
     match row.state, event:
         case Ready(), ApprovalRequested() | Reopened():
-            begun_before = row.attempts + row.stage > 0
+            wrong = begun > 0
         case Started(), Reopened():
-            begun_before = row.attempts + row.stage > 1
-        case Started(), CallParked():
-            begun_before = row.stage > 0
+            wrong = begun > 1
         case _:
-            return
-    if begun_before:
+            wrong = isinstance(event, CallParked) and row.stage > 0
+    if wrong:
         raise illegal_transition(f"call {row.id} may have run", event)
 
 
@@ -319,10 +318,8 @@ def _build_call_state(  # noqa: PLR0911 - one return for each kind of state
 ) -> CallState:
     match event:
         case ApprovalRequested() | Reopened() | OutcomeUnknown() | CallParked():
-            if state_type is Unknown:
-                return Unknown(event.wait.id)
-            parked = state_type is Parked
-            return Parked(event.wait.id) if parked else Waiting(event.wait.id)
+            waiting = {Unknown: Unknown, Parked: Parked}.get(state_type, Waiting)
+            return waiting(event.wait.id)
         case SubAgentStarted():
             return Nested(_open_frame(draft, row, event))
         case CallReturned() | Answered():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from continuations.core.waits import WAIT_KINDS
+from continuations.engine.batches import Flattened
 from continuations.engine.runner_parts import RunnerParts
 from continuations.errors import InvalidInput
 from continuations.ledger import decision_errors, decisions, layout, waits
@@ -86,7 +87,8 @@ class AsyncDecider(RunnerParts):
             StoreError: The store failed; raised during the iteration.
         """
         clock = StoreClock(self._ports.clock)
-        return waits.list_open(self._objects, clock, after, wait_kinds(kinds))
+        listed = waits.list_open(self._objects, clock, after, wait_kinds(kinds))
+        return Flattened(listed)
 
     def open_waits(
         self, *, after: str = "", kinds: Collection[str] | None = None
@@ -235,7 +237,7 @@ class AsyncDecider(RunnerParts):
         return await self._run_requests(run_id).cancel(by=by, reason=reason)
 
 
-def wait_kinds(kinds: object) -> Collection[str]:
+def wait_kinds(kinds: object) -> frozenset[str]:
     """Return the kinds of waits to list; raises `InvalidInput`."""
     if kinds is None:
         return waits.PEOPLES_KINDS

@@ -27,15 +27,14 @@ def has_late_wait(state: RunState, now: datetime) -> bool:
 
 
 async def expire_waits(
-    objects: Objects, state: RunState, ports: Ports
+    objects: Objects, state: RunState, ports: Ports, *, now: datetime
 ) -> dict[str, Decision]:
     """Record the expiry of the open waits whose deadline has passed.
 
     Returns the decisions by wait id. A person's decision that was recorded first is
     returned instead of the expiry. A wait that only the clock ends has no record.
     """
-    now = ports.clock.now()
-    expiries = expiries_of(state, ports)
+    expiries = expiries_of(state, ports, now)
     return {
         wait_id: await close_wait(
             objects,
@@ -50,9 +49,8 @@ async def expire_waits(
     }
 
 
-def expiries_of(state: RunState, ports: Ports) -> dict[str, Decision]:
+def expiries_of(state: RunState, ports: Ports, now: datetime) -> dict[str, Decision]:
     """Return the expiry of each open wait whose deadline has passed, by wait id."""
-    now = ports.clock.now()
     return {
         wait.id: Decision(
             id=ports.ids.new_ulid(now),

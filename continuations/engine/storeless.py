@@ -201,7 +201,10 @@ async def resume_async(
     stack_binding.check_agents(state, decisions)
     reducer = ArrivalReducer(stack_binding, ports)
     if state.run.status not in ENDED_STATUSES:
-        decided = {**decisions, **deadlines.expiries_of(state, ports)}
+        decided = {
+            **decisions,
+            **deadlines.expiries_of(state, ports, ports.clock.now()),
+        }
         state = reducer.with_decisions(reducer.with_interrupted_calls(state), decided)
     if not plan(state):
         return outcome_of(Continuation(state, continuation.version), agent, changes)

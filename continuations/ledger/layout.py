@@ -50,12 +50,6 @@ DUE_NOW = 0
 NONCE_LENGTH = 8
 _MAX_FRUITLESS_LOOKS = 20
 _NUMBER = re.compile(r"[0-9]{10}\Z")
-# A ULID begins with 0 and a digit until the year 2318.
-_WAIT_KEY = re.compile(
-    rf"^{WAITS_PREFIX}((?:{'|'.join(sorted(WAIT_KINDS))})-0[0-9][0-9a-hjkmnp-tv-z]{{24}}"
-    r"@[A-Za-z0-9][A-Za-z0-9._-]{0,199})$",
-    re.MULTILINE,
-)
 _MARKER = re.compile(
     r"([0-9]{13})-(?:([gmr])-([0-9]{1,10})|([dec])-([0-9a-z]{1,26}))-([0-9a-z]{1,26})\Z"
 )
@@ -209,10 +203,22 @@ def _parse_wait_id(wait_id: str) -> ParsedWaitId | None:
     return None
 
 
-def listed_wait_ids(keys: Iterable[str]) -> list[str]:
-    """Return the wait ids among the keys of a listing; other keys are left out."""
+def listed_wait_ids(
+    keys: Iterable[str], kinds: frozenset[str] = WAIT_KINDS
+) -> list[str]:
+    """Return the wait ids of some kinds among the keys of a listing."""
     # One pass over all keys takes a third of the time of a call for each.
-    return _WAIT_KEY.findall("\n".join(keys))
+    return _wait_key_pattern(kinds).findall("\n".join(keys))
+
+
+@lru_cache(maxsize=16)
+def _wait_key_pattern(kinds: frozenset[str]) -> re.Pattern[str]:
+    # A ULID begins with 0 and a digit until the year 2318.
+    return re.compile(
+        rf"^{WAITS_PREFIX}((?:{'|'.join(sorted(kinds))})-0[0-9][0-9a-hjkmnp-tv-z]{{24}}"
+        r"@[A-Za-z0-9][A-Za-z0-9._-]{0,199})$",
+        re.MULTILINE,
+    )
 
 
 def wait_key(wait_id: str) -> str:

@@ -154,6 +154,27 @@ def test_strict_policy_asks_again_if_the_description_changed_before_the_begin(
     assert [] == effects(environment)
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "note"),
+    [
+        (False, True, "The tool's policy is strict, and the approval was not."),
+        (True, False, "The approval was strict, and the tool's policy no longer is."),
+    ],
+)
+def test_note_tells_a_changed_policy_from_a_changed_description(
+    shop: Shop, environment: RunEnvironment, note: str, *, before: bool, after: bool
+) -> None:
+    shop.approve_and_pause(make_pay_tool(ApprovalPolicy(strict=before)))
+    pay = make_pay_tool(ApprovalPolicy(strict=after))
+
+    wait = single_wait(shop.runner(pay).resume("r1"))
+
+    assert note == wait.note
+    shop.runner(pay).decide(wait.id, Approve())
+    assert isinstance(shop.runner(pay).resume("r1"), Finished)
+    assert ["pay 5 kim"] == effects(environment)
+
+
 def test_call_is_asked_about_if_the_code_that_begins_it_asks_for_approval(
     shop: Shop, environment: RunEnvironment
 ) -> None:

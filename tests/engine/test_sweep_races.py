@@ -77,5 +77,4 @@ def test_a_marker_that_guards_a_claim_outlives_a_sweep(operations: int) -> None:
 
         assert isinstance(race.runner.resume("r1"), Finished), number
         assert [] == asyncio.run(race.store.keys("markers/")), number
-    pytest.fail("the sweep did not end within 12 operations")
     pytest.fail("it was never left alone")

@@ -12,7 +12,7 @@ from typing import Any
 from continuations import __version__
 from continuations.present import schemas
 from continuations.present.json_forms import MAX_TEXT_CHARS
-from continuations.present.schemas import RUN_ID_PATTERN, WAIT_ID_PATTERN
+from continuations.present.schema_parts import RUN_ID_PATTERN, WAIT_ID_PATTERN
 
 _Json = dict[str, Any]
 

@@ -1,0 +1,162 @@
+"""The JSON Schemas of waits and decisions."""
+
+from __future__ import annotations
+
+from continuations.core.decisions import DECISION_KINDS
+from continuations.core.waits import WAIT_KINDS
+from continuations.present.schema_parts import (
+    BOOLEAN,
+    COUNT,
+    OBJECT,
+    REASON,
+    TEXT,
+    TEXT_OR_NULL,
+    TIME,
+    TIME_OR_NULL,
+    Json,
+    array,
+    described,
+    enum,
+    object_form,
+    ref,
+)
+
+_WAIT_NOTICE: Json = {
+    "id": TEXT,
+    "run_id": TEXT,
+    "kind": enum(WAIT_KINDS),
+    "path": described(array(TEXT), "The agents from the root agent to the tool."),
+    "tool": TEXT,
+    "created_at": TIME,
+    "deadline": TIME_OR_NULL,
+}
+_ARGUMENTS: Json = described(
+    OBJECT, "The effective arguments. If approved, the call runs with exactly these."
+)
+_WAIT: Json = {
+    **_WAIT_NOTICE,
+    "call_id": TEXT,
+    "arguments": _ARGUMENTS,
+    "schema": described(OBJECT, "The JSON Schema of the arguments."),
+    "digest": described(TEXT, "The digest that a decision is bound to."),
+    "valid_for": {
+        "type": ["integer", "null"],
+        "description": "How many seconds after an approval the call may start.",
+    },
+    "policy": TEXT_OR_NULL,
+    "denial_stops": described(BOOLEAN, "A denial stops the run."),
+    "expiry_stops": described(BOOLEAN, "The end of the deadline stops the run."),
+    "note": TEXT_OR_NULL,
+    "approve_after": described(
+        TIME_OR_NULL, "Before this time, an approval of an unknown outcome is refused."
+    ),
+    "question": described(TEXT_OR_NULL, "The question, or the name of a job."),
+    "answer_schema": {
+        "type": ["object", "null"],
+        "description": "The JSON Schema of the value of an answer; null: any value.",
+    },
+    "event": described(TEXT_OR_NULL, "The name of the event."),
+    "event_key": described(TEXT_OR_NULL, "The key of the event."),
+    "stage": described(COUNT, "1 if the tool's on_answer function was called."),
+    "on_deadline": {
+        "type": ["object", "null"],
+        "description": "What the deadline does: an answer, a denial or a failure.",
+    },
+}
+_WAIT_STATE: Json = described(
+    {"enum": ["open", "expired"]},
+    "The state at the time of the report; absent in a `continuation`.",
+)
+_DECISION: Json = {
+    "id": TEXT,
+    "wait_id": TEXT,
+    "kind": enum(DECISION_KINDS),
+    "at": TIME,
+    "by": TEXT_OR_NULL,
+    "reason": TEXT_OR_NULL,
+    "digest": described(TEXT, "The digest of the wait that was decided."),
+}
+
+
+def _verdict(kind: str, required: Json, optional: Json | None = None) -> Json:
+    return object_form(
+        f'A decision of kind "{kind}".',
+        {"decision": {"const": kind}, **required},
+        optional,
+    )
+
+
+def wait_definitions() -> Json:
+    """Return the schemas of waits by name."""
+    return {
+        "wait": object_form("An open wait.", _WAIT, {"state": _WAIT_STATE}),
+        "wait_summary": object_form(
+            "A wait in the list of open waits.",
+            {
+                "id": TEXT,
+                "run_id": TEXT,
+                "kind": TEXT,
+                "created_at": TIME,
+                "state": _WAIT_STATE,
+            },
+        ),
+        "wait_notice": object_form(
+            "The part of a wait that a notification contains.",
+            _WAIT_NOTICE,
+            {"arguments": _ARGUMENTS},
+        ),
+        "wait_page": object_form(
+            "One page of the list of open waits.",
+            {
+                "waits": array(ref("wait_summary")),
+                "next": described(
+                    TEXT_OR_NULL, "The `after` of the next page, or null."
+                ),
+            },
+        ),
+        "wait_opened_event": object_form(
+            "The body of a webhook.",
+            {
+                "type": {"const": "wait.opened"},
+                "timestamp": TIME,
+                "data": object_form(
+                    "The wait, and the signed link to decide it.",
+                    {"wait": ref("wait_notice"), "link": TEXT_OR_NULL},
+                ),
+            },
+        ),
+    }
+
+
+def decision_definitions() -> Json:
+    """Return the schemas of decisions by name."""
+    return {
+        "decision": object_form(
+            "The one recorded decision of a wait.",
+            _DECISION,
+            {
+                "arguments": described(OBJECT, "The edited arguments."),
+                "value": {"description": "The value of an answer."},
+            },
+        ),
+        "recorded_decision": object_form(
+            "The response to a decision.",
+            {
+                "decision": ref("decision"),
+                "woken": described(
+                    BOOLEAN,
+                    "The run is resumed now. If false, the next sweep resumes it.",
+                ),
+            },
+        ),
+        "verdict": {
+            "description": "A decision to record. The verified identity of the request "
+            "decides; the body never names the decider.",
+            "oneOf": [
+                _verdict("approve", {}, {"arguments": OBJECT}),
+                _verdict("deny", {}, {"reason": REASON}),
+                _verdict("answer", {"value": {}}),
+                _verdict("fail", {"error": REASON}),
+            ],
+        },
+    }
