@@ -120,6 +120,13 @@ def open_wait_id(state: CallState) -> str | None:
     return state.wait_id if isinstance(state, WAITING_STATES) else None
 
 
+def waiting_state(state_type: type[CallState], wait_id: str) -> CallState:
+    """Return the state of this type of a call that has this open wait."""
+    if state_type is Unknown:
+        return Unknown(wait_id)
+    return Parked(wait_id) if state_type is Parked else Waiting(wait_id)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRow:
     """One tool call in the flat table of a run.

@@ -23,8 +23,8 @@ from continuations.core.calls import (
     Returned,
     Started,
     Unknown,
-    Waiting,
     open_wait_id,
+    waiting_state,
 )
 from continuations.core.draft import Draft
 from continuations.core.events import (
@@ -318,8 +318,7 @@ def _build_call_state(  # noqa: PLR0911 - one return for each kind of state
 ) -> CallState:
     match event:
         case ApprovalRequested() | Reopened() | OutcomeUnknown() | CallParked():
-            waiting = {Unknown: Unknown, Parked: Parked}.get(state_type, Waiting)
-            return waiting(event.wait.id)
+            return waiting_state(state_type, event.wait.id)
         case SubAgentStarted():
             return Nested(_open_frame(draft, row, event))
         case CallReturned() | Answered():
