@@ -145,7 +145,7 @@ class ModelServer:
         return response
 
     def _check_access(self, path: str, headers: Mapping[str, str]) -> None:
-        if path != "/v1/chat/completions":
+        if path.partition("?")[0] != "/v1/chat/completions":
             raise RequestRejected(f"Invalid URL (POST {path})", status=404)
         bearer = headers.get("authorization", "").removeprefix("Bearer ")
         if bearer != self.key:

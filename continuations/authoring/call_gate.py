@@ -46,6 +46,11 @@ class CallGate:
         self._closed = False
         self._lock = threading.Lock()
 
+    @property
+    def is_open(self) -> bool:
+        """Whether a call may begin now, also after an earlier one has begun."""
+        return not self._closed and self._may_begin()
+
     @contextmanager
     def as_current(self) -> Generator[None]:
         """Make this the gate of the call that the current task makes."""

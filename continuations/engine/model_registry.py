@@ -13,6 +13,8 @@ from continuations.engine.run_options import never_pause
 from continuations.errors import ModelError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from continuations.authoring.tool_protocol import AgentProtocol
     from continuations.core.model_protocol import Model, ModelRequest
     from continuations.engine.run_options import ShouldPause
@@ -46,11 +48,17 @@ class ModelRegistry:
         agent: AgentProtocol,
         request: ModelRequest,
         should_pause: ShouldPause = never_pause,
+        *,
+        may_request: Callable[[], bool] = lambda: True,
     ) -> ModelReply:
         """Return the reply of an agent's model; raises only `ModelError`.
 
-        No retry begins once `should_pause` returns True. The usage of the reply, or of
-        the error, includes the responses that could not be used.
+        No retry begins once `should_pause` returns True. A retry waits until
+        `may_request` returns True: a process that was frozen between two requests must
+        renew its claim before the second one.
+
+        The usage of the reply, or of the error, includes the responses that could not
+        be used.
         """
         retries = None
         costs: list[Usage] = []
@@ -70,6 +78,8 @@ class ModelRegistry:
                     raise
             else:
                 return replace(reply, usage=sum(costs, reply.usage)) if costs else reply
+            while not may_request():  # noqa: ASYNC110 - a claim's renewal has no event
+                await asyncio.sleep(_PAUSE_CHECK_INTERVAL)
 
     def _begin_retries(self, run_id: str, should_pause: ShouldPause) -> RetryState:
         """Begin to count the patience: the first request has just failed."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from continuations.authoring import callables
+from continuations.authoring.call_gate import current_gate
 from continuations.authoring.errors import OutputInvalid
 from continuations.core import output_retries
 from continuations.core.events import ModelReplied
@@ -39,7 +40,10 @@ class ModelTurn:
     async def ask(
         self, state: RunState, frame: FrameRow, agent: AgentProtocol
     ) -> ModelReplied:
-        """Ask a frame's model; raises `ModelError` and `TranscriptInvalid`."""
+        """Ask a frame's model behind the current gate.
+
+        Raises `ModelError` and `TranscriptInvalid`.
+        """
         log = state.logs[frame.id]
         violation = log.transcript_check.violation_at_end()
         if violation is not None:
@@ -57,8 +61,12 @@ class ModelTurn:
             agent=agent.name,
             run_id=state.run.id,
         )
+        gate = current_gate()
         reply = await self.model_registry.get_reply(
-            agent, request, self.run_options.should_pause
+            agent,
+            request,
+            self.run_options.should_pause,
+            may_request=lambda: gate.is_open,
         )
         problem = _output_problem(agent, reply.message)
         return ModelReplied(

@@ -33,6 +33,7 @@ _ADVICE_BY_STATUS = {
     429: "Check the limits and the credit of the account, then resume the run.",
 }
 # Headers that the client sends with every request; they hold no secret.
+_PUBLIC_PARAMETERS = frozenset({"api-version"})
 _CLIENT_HEADERS = re.compile(r"(?i)accept|content-type|user-agent|x-stainless-.*")
 
 
@@ -122,7 +123,7 @@ class RequestErrors:
             provider_text,
             api_key=self.client.api_key,
             messages=self.request.messages,
-            headers=_custom_headers(self.client),
+            client_values=_client_values(self.client),
         )
         return f" ({quote.rstrip('.')})" if quote else ""
 
@@ -173,10 +174,16 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
     return None
 
 
-def _custom_headers(client: AsyncOpenAI) -> list[str]:
-    """Return the values of the headers that the application set on a client."""
-    return [
-        value
-        for name, value in client.default_headers.items()
-        if isinstance(value, str) and not _CLIENT_HEADERS.fullmatch(name)
+def _client_values(client: AsyncOpenAI) -> list[str]:
+    """Return the values that the application set on a client.
+
+    They are the values of headers and query parameters, and the URL's password.
+    """
+    url = client.base_url
+    headers = client.default_headers.items()
+    query = (*client.default_query.items(), *url.params.items())
+    values = [
+        *(value for name, value in headers if not _CLIENT_HEADERS.fullmatch(name)),
+        *(value for name, value in query if name not in _PUBLIC_PARAMETERS),
     ]
+    return [each for each in (*values, url.password) if isinstance(each, str)]

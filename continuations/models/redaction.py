@@ -23,6 +23,14 @@ _KEYLIKE = re.compile(
 _PLAIN_WORD = re.compile(r"(?<![A-Za-z0-9])[a-z]{1,7}(?![A-Za-z0-9])")
 # "Incorrect API key provided: x", "token 'x'".
 _BEFORE_KEY = r"\b((?i:key|token|bearer|password)\b(?:\W{1,3}\w+)?\W{1,4})"
+# The escapes of JSON and of Python's repr.
+_ESCAPE = re.compile(
+    r"\\(?:u(?P<u>[0-9a-fA-F]{4})|U(?P<U>00(?:0[0-9a-fA-F]|10)[0-9a-fA-F]{4})"
+    r"|x(?P<x>[0-9a-fA-F]{2})|(?P<other>.))",
+    re.DOTALL,
+)
+# Between the parts of a header: a scheme and a token, cookies, parameters.
+_VALUE_SEPARATOR = re.compile(r"[\s;,=]+")
 _WORD = re.compile(r"[\w*.…/+=-]{4,}")
 # Longer than most common phrases, shorter than most secrets.
 _MIN_ECHO_LENGTH = 16
@@ -31,9 +39,16 @@ _MIN_SECRET_LENGTH = 8
 
 
 def redact_provider_text(
-    text: str, *, api_key: str, messages: Iterable[Message], headers: Iterable[str] = ()
+    text: str,
+    *,
+    api_key: str,
+    messages: Iterable[Message],
+    client_values: Iterable[str] = (),
 ) -> str:
     """Return a provider's text as one line, without the key and the conversation.
+
+    Providers quote an input as JSON or as Python's `repr`. So texts are compared
+    without the escapes of both.
 
     These parts are replaced:
 
@@ -42,26 +57,60 @@ def redact_provider_text(
       without keys gets "x" or "none"
     - a part of the conversation of 16 characters or more
     - a shorter message, if the provider quotes the whole message
-    - values of `headers` of 8 characters or more, since they may be secrets
+    - a value of `client_values`, or a part of it, of 8 characters or more: such a value
+      may be a secret, as in "Token 1234abcd" or "session=1234abcd"
 
     Args:
         text: The provider's text.
         api_key: The key of the client; may be empty.
         messages: The conversation that was sent.
-        headers: The values of the client's own headers.
+        client_values: The values of headers and query parameters that the application
+            set on its client.
 
     Returns:
         The text, at most about 400 characters.
     """
-    shown = "".join(c if c.isprintable() else " " for c in text)
-    shown = " ".join(shown.split())
-    for value in headers:
-        if len(value) >= _MIN_SECRET_LENGTH:
-            shown = shown.replace(value, "[header]")
+    shown = _one_line(text)
+    for value in _secret_parts(client_values, api_key):
+        shown = shown.replace(value, "[hidden]")
     shown = _redact_key(shown[:_MAX_LENGTH], api_key)
     for sent_text in _conversation_texts(messages):
         shown = _redact_echo(shown, sent_text)
     return shown
+
+
+def _one_line(text: str) -> str:
+    """Return a text as one line of printable characters, without escapes."""
+    if "\\" in text:
+        text = _without_escapes(text)
+    line = " ".join(text.split())
+    if line.isprintable():
+        return line
+    return " ".join("".join(c if c.isprintable() else " " for c in line).split())
+
+
+def _without_escapes(text: str) -> str:
+    # More than once: the arguments of a call are JSON, and quoted in JSON.
+    plain = _ESCAPE.sub(_unescaped, text)
+    while plain != text:
+        text, plain = plain, _ESCAPE.sub(_unescaped, plain)
+    # Two escapes of JSON make one character beyond U+FFFF.
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    digits = match["u"] or match["U"] or match["x"]
+    if digits:
+        return chr(int(digits, 16))
+    return " " if match["other"] in "bfnrt" else match["other"]
+
+
+def _secret_parts(client_values: Iterable[str], api_key: str) -> list[str]:
+    """Return the values and their parts that may be secrets, the longest first."""
+    lines = [_one_line(value) for value in client_values]
+    parts = {*lines, *(part for line in lines for part in _VALUE_SEPARATOR.split(line))}
+    secrets = {part for part in parts if len(part) >= _MIN_SECRET_LENGTH}
+    return sorted(secrets - {api_key, f"Bearer {api_key}"}, key=len, reverse=True)
 
 
 def _redact_key(text: str, api_key: str) -> str:
@@ -121,7 +170,7 @@ def _content_texts(content: Any) -> Iterator[str]:
     while stack:
         part = stack.pop()
         if isinstance(part, str) and part.strip():
-            yield " ".join(part.split())
+            yield _one_line(part)
         elif isinstance(part, dict):
             stack.extend(cast("dict[str, Any]", part).values())
         elif isinstance(part, list):

@@ -31,20 +31,18 @@ from continuations.core.transcript import find_violation
 from continuations.ledger import layout
 from continuations.models.interface import ModelReply
 from continuations_storage import MemoryStore
-from continuations_storage.faults import Crash, FaultyStore, at, crashed
 from tests import effect_log, sample_app, scripts
 from tests.clocks import ManualClock
+from tests.crash_points import every_crash
 from tests.engine import agent_builders
 from tests.scripts import call
 
 if TYPE_CHECKING:
     from continuations import Continuation
     from continuations.models.interface import ModelRequest
-    from continuations_storage.faults import Moment
     from tests.run_environment import RunEnvironment
     from tests.scripts import Script
 
-MOMENTS: tuple[Moment, ...] = ("before", "after")
 SCRIPT: Script = {
     "go": [[call("left", input="A"), call("right", input="B")], "end"],
     "A": [[call("pay", what="x")], "A done"],
@@ -173,32 +171,27 @@ def test_run_over_budget_recovers_from_a_crash_at_every_operation(
     environment: RunEnvironment,
 ) -> None:
     """Sweeps alone end the run, and no model is asked again."""
-    for number in range(1, 60):
-        for moment in MOMENTS:
-            (environment.folder / "turns").unlink(missing_ok=True)
-            clock, store = ManualClock(), MemoryStore()
-            agent = make_boss(SCRIPT)
-            waiting = Runner(agent, store=store, clock=clock).start(
-                "go", run_id="r1", budget=Budget(requests=6)
-            )
-            assert isinstance(waiting, Suspended)
-            runner = Runner(agent, store=store, clock=clock)
-            runner.decide(waiting.waits[0].id, Approve(by="kim"))
-            dying = FaultyStore(store, at(number, crashed(moment)))
-            with suppress(Crash):
-                Runner(agent, store=dying, clock=clock).resume("r1")
-            if not dying.has_crashed:
-                assert number > 8
-                return
-            for _ in range(3):
-                clock.seconds += 120
-                assert {} == runner.sweep().errors
-            for wait in list(runner.waiting()):
-                with suppress(AlreadyDecided):
-                    runner.decide(wait.id, Answer("paid x"))
-            assert "budget" == assert_failed(runner.resume("r1")).error.code
-            # One may be asked again: its reply was on its way when its worker died.
-            assert len(environment.turns()) <= 7, (number, moment)
+    for point in every_crash("before", "after", more_than=7):
+        (environment.folder / "turns").unlink(missing_ok=True)
+        clock, store = ManualClock(), MemoryStore()
+        agent = make_boss(SCRIPT)
+        waiting = Runner(agent, store=store, clock=clock).start(
+            "go", run_id="r1", budget=Budget(requests=6)
+        )
+        assert isinstance(waiting, Suspended)
+        runner = Runner(agent, store=store, clock=clock)
+        runner.decide(waiting.waits[0].id, Approve(by="kim"))
+        with point.process(store) as dying:
+            Runner(agent, store=dying, clock=clock).resume("r1")
+        for _ in range(3):
+            clock.seconds += 120
+            assert {} == runner.sweep().errors
+        for wait in list(runner.waiting()):
+            with suppress(AlreadyDecided):
+                runner.decide(wait.id, Answer("paid x"))
+        assert "budget" == assert_failed(runner.resume("r1")).error.code
+        # One may be asked again: its reply was on its way when its worker died.
+        assert len(environment.turns()) <= 7, point
 
 
 def test_no_call_begins_after_the_budget_is_used_up(

@@ -25,7 +25,7 @@ from continuations.engine.model_registry import ModelRegistry
 from continuations.errors import InvalidInput, ModelError
 from continuations.models.interface import ModelReply, ModelRequest
 from continuations_storage import MemoryStore
-from tests.clocks import ManualClock
+from tests.clocks import ManualClock, OffsetClock
 from tests.model_server import ModelServer
 from tests.models.model_calls import chat_model
 
@@ -305,6 +305,41 @@ def test_claim_is_renewed_while_a_worker_waits_for_a_model() -> None:
         assert (2, 0) == (model.requests, unasked.requests)
 
     asyncio.run(main())
+
+
+def test_retry_waits_until_a_process_that_was_frozen_has_renewed_its_claim() -> None:
+    """Two thirds of the claim are over when the process wakes up."""
+    clock = OffsetClock()
+    store = MemoryStore(clock.now)
+    left: list[float] = []
+
+    class FlakyModel:
+        """Fails once, and notes how much of the claim is left at each request."""
+
+        name = "flaky"
+
+        async def reply(self, request: ModelRequest) -> ModelReply:
+            """Raise an error, then reply."""
+            del request
+            now = clock.now()
+            run = (await AsyncRunner([], store=store).look("jane-1")).run_state.run
+            assert run.claim is not None
+            left.append((run.claim.until - now).total_seconds())
+            if len(left) == 1:
+                raise outage()
+            return REPLY
+
+    def freeze_once() -> bool:
+        if left and not clock.offset_seconds:
+            clock.offset_seconds = 2.0
+        return False
+
+    runner = Runner(Agent("hr", model=FlakyModel()), store=store, clock=clock, lease=3)
+    outcome = runner.start("hello", run_id="jane-1", should_pause=freeze_once)
+
+    assert isinstance(outcome, Finished)
+    assert (2, 2.0) == (len(left), clock.offset_seconds)
+    assert min(left) > 1.25
 
 
 @pytest.mark.parametrize("patience", [-1, float("nan"), "30", True, timedelta(days=1)])

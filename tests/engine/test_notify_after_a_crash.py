@@ -20,6 +20,7 @@ from continuations_storage import MemoryStore
 from continuations_storage.faults import Crash, FaultyStore, at, crashed
 from tests import scripts
 from tests.clocks import ManualClock
+from tests.crash_points import every_crash
 from tests.engine import agent_builders
 from tests.engine.payment_agent import ONE_PAY_SCRIPT, pay
 from tests.scripts import call
@@ -56,15 +57,11 @@ def test_wait_is_notified_after_a_crash_at_every_operation(
     moment: Moment, recovery: str
 ) -> None:
     """The marker that guards the version is left, so the next process notifies."""
-    for number in range(2, 40):
+    for point in every_crash(moment, more_than=5):
         clock, notified = ManualClock(), list[str]()
         inner = MemoryStore(clock.now)
-        dying = FaultyStore(inner, at(number, crashed(moment)))
-        with suppress(Crash):
+        with point.process(inner) as dying:
             make_runner(dying, clock, notified).start("go", run_id="r1")
-        if not dying.has_crashed:
-            assert number > 6
-            return
         clock.seconds += 120
         runner = make_runner(inner, clock, notified)
         if [] == asyncio.run(inner.keys("runs/r1/v/")):
@@ -76,19 +73,19 @@ def test_wait_is_notified_after_a_crash_at_every_operation(
             runner.resume("r1")
 
         [wait] = runner.look("r1").waits
-        assert {wait.id} == set(notified), (number, moment)
+        assert {wait.id} == set(notified), point
         # And no process notifies again after that.
         notified.clear()
         clock.seconds += 120
         runner.sweep()
         runner.resume("r1")
-        assert [] == notified, (number, moment)
+        assert [] == notified, point
 
 
 def test_wait_is_notified_although_a_decision_guards_its_version() -> None:
     """A store that tells its time needs no guard: the decision's marker serves."""
     script = {"go": [[call("pay")], [call("pay")], "end"]}
-    for number in range(1, 40):
+    for point in every_crash("after", more_than=7):
         clock, notified = ManualClock(), list[str]()
         inner = StoreWithListingTime(clock)
 
@@ -100,18 +97,15 @@ def test_wait_is_notified_although_a_decision_guards_its_version() -> None:
         outcome = runner(inner, clock, notified).start("go", run_id="r1")
         assert isinstance(outcome, Suspended)
         Runner([], store=inner, clock=clock).decide(outcome.waits[0].id, Approve())
-        dying = FaultyStore(inner, at(number, crashed("after")))
-        with suppress(Crash):
+        with point.process(inner) as dying:
             runner(dying, clock, notified).resume("r1")
-        if not dying.has_crashed:
-            assert number > 8
-            return
         for _ in range(2):
             clock.seconds += 120
             runner(inner, clock, notified).sweep()
 
-        waits = runner(inner, clock, notified).look("r1").waits
-        assert {wait.id for wait in waits} <= set(notified), number
+        [wait] = runner(inner, clock, notified).look("r1").waits
+        assert wait.id != outcome.waits[0].id
+        assert wait.id in notified, point
 
 
 def test_timeout_of_start_while_a_sibling_waits_notifies() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,16 +10,16 @@ import pytest
 from continuations import Finished, Runner, Suspended
 from continuations.ledger import layout
 from continuations_storage import FileStore, MemoryStore
-from continuations_storage.faults import Crash, FaultyStore, at, crashed
+from continuations_storage.faults import FaultyStore
 from tests import sample_app, scripts
 from tests.clocks import ManualClock
+from tests.crash_points import every_crash
 from tests.engine.agent_builders import should_pause_after
 from tests.scripts import call
 
 if TYPE_CHECKING:
     from continuations import Agent, Outcome
     from continuations_storage import Store
-    from continuations_storage.faults import Moment
     from tests.run_environment import RunEnvironment
     from tests.scripts import Script
 
@@ -36,7 +35,6 @@ SCRIPT: Script = {
 }
 EXPECTED_EFFECTS = ["act 1", "act 3", "act 5", "push 4", "read 2"]
 EXPECTED_TURNS = ["A 0", "A 1", "B 0", "B 1", "C 0", "C 1", "go 0", "go 1", "go 2"]
-MOMENTS: tuple[Moment, ...] = ("before", "after")
 
 
 def always_pause() -> bool:
@@ -155,30 +153,25 @@ def test_run_recovers_from_a_crash_while_it_pauses(
     environment: RunEnvironment, agent: Agent
 ) -> None:
     """Sweeps alone end the run after a crash at any storage operation."""
-    for number in range(1, 60):
-        for moment in MOMENTS:
-            (environment.folder / "effects").unlink(missing_ok=True)
-            (environment.folder / "turns").unlink(missing_ok=True)
-            store, clock = MemoryStore(), ManualClock()
-            Runner(agent, store=store, clock=clock).start(
-                "go", run_id="r1", should_pause=should_pause_after(1)
+    for point in every_crash("before", "after", more_than=5):
+        (environment.folder / "effects").unlink(missing_ok=True)
+        (environment.folder / "turns").unlink(missing_ok=True)
+        store, clock = MemoryStore(), ManualClock()
+        Runner(agent, store=store, clock=clock).start(
+            "go", run_id="r1", should_pause=should_pause_after(1)
+        )
+        with point.process(store) as dying:
+            Runner(agent, store=dying, clock=clock).resume(
+                "r1", should_pause=should_pause_after(3)
             )
-            dying = FaultyStore(store, at(number, crashed(moment)))
-            with suppress(Crash):
-                Runner(agent, store=dying, clock=clock).resume(
-                    "r1", should_pause=should_pause_after(3)
-                )
-            if not dying.has_crashed:
-                assert number > 6
-                return
-            runner = Runner(agent, store=store, clock=clock)
-            for _ in range(3):
-                clock.seconds += 120
-                assert {} == runner.sweep().errors
-            outcome = runner.resume("r1")
-            assert isinstance(outcome, Finished), (number, moment)
-            assert sorted(environment.effect_names()) == EXPECTED_EFFECTS
-            assert [] == markers(store)
+        runner = Runner(agent, store=store, clock=clock)
+        for _ in range(3):
+            clock.seconds += 120
+            assert {} == runner.sweep().errors
+        outcome = runner.resume("r1")
+        assert isinstance(outcome, Finished), point
+        assert sorted(environment.effect_names()) == EXPECTED_EFFECTS, point
+        assert [] == markers(store), point
 
 
 def test_suspension_for_an_approval_is_not_paused(environment: RunEnvironment) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
 
 from continuations import Answer, Approve, ClockOff, Finished, Runner, Suspended, tool
-from continuations_storage.faults import Crash, FaultyStore, at, crashed
+from continuations_storage.faults import FaultyStore
 from tests.clocks import ManualClock
+from tests.crash_points import every_crash
 from tests.engine import agent_builders
 from tests.scripts import call
 from tests.stores import StoreWithListingTime
@@ -18,10 +18,8 @@ from tests.stores import StoreWithListingTime
 if TYPE_CHECKING:
     from continuations import Outcome
     from continuations_storage import Store
-    from continuations_storage.faults import Moment
     from tests.scripts import Script
 
-MOMENTS: tuple[Moment, ...] = ("before", "after")
 SCRIPT: Script = {"go": [[call("pay", what="x")], "end"]}
 
 
@@ -92,22 +90,17 @@ def test_wrong_clock_is_detected_by_the_first_listing() -> None:
 
 def test_sweeps_alone_finish_a_run_after_a_crash_at_every_operation() -> None:
     """Also where no guard marker was created."""
-    for number in range(1, 40):
-        for moment in MOMENTS:
-            clock, paid = ManualClock(), list[str]()
-            store = StoreWithListingTime(clock)
-            start_and_approve(store, clock, paid)
-            dying = FaultyStore(store, at(number, crashed(moment)))
-            with suppress(Crash):
-                make_payment_runner(dying, clock, paid).resume("r1")
-            if not dying.has_crashed:
-                assert number > 10
-                return
+    for point in every_crash("before", "after", more_than=9):
+        clock, paid = ManualClock(), list[str]()
+        store = StoreWithListingTime(clock)
+        start_and_approve(store, clock, paid)
+        with point.process(store) as dying:
+            make_payment_runner(dying, clock, paid).resume("r1")
 
-            ended = sweep_to_end(store, clock, paid)
+        ended = sweep_to_end(store, clock, paid)
 
-            assert isinstance(ended, Finished), (number, moment)
-            assert ["x"] == paid, (number, moment)
+        assert isinstance(ended, Finished), point
+        assert ["x"] == paid, point
 
 
 def sweep_to_end(store: Store, clock: ManualClock, paid: list[str]) -> Outcome:

@@ -155,7 +155,7 @@ def test_denied_deletes_do_not_hide_the_outcome(
 
 
 def test_denied_deletes_do_not_hide_a_suspension() -> None:
-    """Also of a run that waits."""
+    """Also of a run that waits, and whose guard marker stays."""
     clock = ManualClock()
     store = FaultyStore(
         MemoryStore(clock.now), on("delete", refused(Denied), times=1000)
@@ -164,6 +164,9 @@ def test_denied_deletes_do_not_hide_a_suspension() -> None:
     outcome = make_payment_runner(store=store, clock=clock).start("go", run_id="r1")
 
     assert isinstance(outcome, Suspended)
+    deleted = [each.key for each in store.operations if each.verb == "delete"]
+    assert deleted
+    assert deleted == asyncio.run(store.keys("markers/"))
 
 
 def test_failed_look_at_arrivals_does_not_hide_a_suspension() -> None:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from continuations import ClockOff, Finished, InvalidInput, Runner
+from continuations import ClockOff, Finished, InvalidInput, Runner, tool
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore
 from continuations_storage.s3 import S3Store
+from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine import agent_builders
 from tests.scripts import call
@@ -22,6 +23,13 @@ if TYPE_CHECKING:
     from tests.scripts import Script
 
 SCRIPT: Script = {"go": [[call("act", what="x")], "end"]}
+
+
+@tool
+def act(what: str) -> str:
+    """Act."""
+    effect_log.append_effect("act", what)
+    return "done"
 
 
 class StoreOfWholeSeconds(MemoryStore):
@@ -36,27 +44,34 @@ class StoreOfWholeSeconds(MemoryStore):
         super().__init__(now)
 
 
-@pytest.mark.usefixtures("environment")
 @pytest.mark.parametrize("fraction", [0.0, 0.3, 0.999])
 @pytest.mark.parametrize("is_wrapped", [False, True])
 def test_right_clock_works_with_the_shortest_claim(
-    *, fraction: float, is_wrapped: bool
+    environment: RunEnvironment, *, fraction: float, is_wrapped: bool
 ) -> None:
     """A claim of three seconds is enough, in whichever part of a second it begins."""
     clock = ManualClock(fraction)
     store = StoreOfWholeSeconds(clock)
     runner = agent_builders.make_runner(
-        SCRIPT, store=FaultyStore(store) if is_wrapped else store, clock=clock, lease=3
+        SCRIPT,
+        act,
+        store=FaultyStore(store) if is_wrapped else store,
+        clock=clock,
+        lease=3,
     )
 
-    assert isinstance(runner.start("go", run_id="r1"), Finished)
+    outcome = runner.start("go", run_id="r1")
+
+    assert isinstance(outcome, Finished)
+    assert ["done"] == agent_builders.root_tool_results(outcome)
+    assert ["act x"] == environment.effect_names()
 
 
 def test_wrong_clock_is_still_noticed(environment: RunEnvironment) -> None:
     """The rounding excuses less than one second."""
     clock, true_clock = ManualClock(1.76), ManualClock(0.0)
     runner = agent_builders.make_runner(
-        SCRIPT, store=StoreOfWholeSeconds(true_clock), clock=clock, lease=3
+        SCRIPT, act, store=StoreOfWholeSeconds(true_clock), clock=clock, lease=3
     )
 
     with pytest.raises(ClockOff):

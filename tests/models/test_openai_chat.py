@@ -148,6 +148,34 @@ def test_error_does_not_contain_the_api_key() -> None:
     assert "Check OPENAI_API_KEY" in str(error)
 
 
+def test_error_does_not_contain_what_the_client_sends_of_its_own() -> None:
+    """Headers, query parameters and the password of the URL may all be secrets."""
+    quote = "wrong: hunter2-header, hunter2-query, hunter2-url of 2024-06-01"
+    reply = {"status": 400, "body": {"error": {"message": quote}}}
+
+    async def ask(server: ModelServer) -> None:
+        url = server.url.replace("//", "//user:hunter2-url@")
+        async with AsyncOpenAI(
+            base_url=url,
+            api_key=KEY,
+            default_headers={"x-gateway": "Token hunter2-header"},
+            default_query={"key": "hunter2-query", "api-version": "2024-06-01"},
+        ) as client:
+            await OpenAIChat("gpt-5-mini", client=client).reply(HELLO_REQUEST)
+
+    def rule(_messages: Any, _model: str) -> Mapping[str, Any]:
+        return reply
+
+    with (
+        # The client sends the password of the URL in place of the key.
+        ModelServer(rule, key="Basic dXNlcjpodW50ZXIyLXVybA==") as server,
+        pytest.raises(ModelError) as caught,
+    ):
+        asyncio.run(ask(server))
+
+    assert "wrong: [hidden], [hidden], [hidden] of 2024-06-01" in str(caught.value)
+
+
 def test_error_does_not_contain_the_conversation() -> None:
     # Given a provider that repeats the invalid input
     salary = "Jane earns 93,000 a year"

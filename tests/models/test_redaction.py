@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import pytest
 
 from continuations.core.messages import Message, tool_message, user_message
@@ -104,15 +107,91 @@ def test_quotation_is_one_line_of_at_most_400_characters() -> None:
     assert 400 == len(quoted("word " * 1000))
 
 
+@pytest.mark.parametrize(
+    ("value", "echo"),
+    [
+        ("Token 8c4e77d09a41", "8c4e77d09a41"),
+        ("session=8c4e77d09a41; theme=dark", "8c4e77d09a41"),
+        ("user:8c4e77d09a41, 4f00beef", "4f00beef"),
+        ("8c4e77d09a41==", "8c4e77d09a41"),
+        ("Token 8c4e77d09a41", "Token 8c4e77d09a41"),
+    ],
+)
+def test_part_of_a_header_value_is_redacted(value: str, echo: str) -> None:
+    """A gateway quotes the token of a header and not its scheme, or one cookie."""
+    shown = redact_provider_text(
+        f"gateway: {echo} is dark", api_key="", messages=(), client_values=(value,)
+    )
+
+    assert "gateway: [hidden] is dark" == shown
+
+
+def test_client_value_that_contains_another_is_redacted_whole() -> None:
+    shown = redact_provider_text(
+        "no abcdefgh-ijklmnop here",
+        api_key="",
+        messages=(),
+        client_values=("abcdefgh", "abcdefgh-ijklmnop"),
+    )
+
+    assert "no [hidden] here" == shown
+
+
+STORY = 'Jane said: "no".\nHer account is DE89 3704.\n\tPaid in Köln 😀 with C:\\cards'
+
+
+@pytest.mark.parametrize(
+    "echo",
+    [
+        STORY,
+        repr(STORY),
+        str([{"input": STORY}]),
+        json.dumps(STORY),
+        json.dumps(STORY, ensure_ascii=False),
+        json.dumps({"input": json.dumps({"text": STORY})}),
+        repr(json.dumps(STORY)),
+    ],
+    ids=["text", "repr", "list", "json", "utf-8", "json twice", "repr of json"],
+)
+def test_quoted_conversation_is_redacted_across_line_breaks(echo: str) -> None:
+    """A provider quotes an input as JSON or as Python's repr, with escapes."""
+    shown = quoted(f"bad input {echo} in body", user_message(STORY))
+
+    assert not {"Jane", "account", "3704", "Paid", "cards"} & {
+        *re.findall(r"\w+", shown)
+    }
+    assert shown.startswith("bad input ")
+    assert shown.endswith(" in body")
+
+
+def test_quoted_arguments_are_redacted_across_line_breaks() -> None:
+    arguments = json.dumps({"text": STORY})
+    call = {"name": "note", "arguments": arguments}
+    message = Message.from_mapping(
+        {
+            "role": "assistant",
+            "tool_calls": [{"id": "call_1", "type": "function", "function": call}],
+        }
+    )
+
+    for echo in (arguments, STORY, repr(arguments), json.dumps(arguments)):
+        shown = quoted(f"bad call {echo} in body", message)
+        assert "account" not in shown
+        assert "Paid" not in shown
+
+
 def test_custom_header_values_are_redacted() -> None:
     """A gateway's password is redacted; a short word such as a version is not."""
     text = "x-gateway: hunter2-of-the-gateway is wrong for v1beta"
 
     shown = redact_provider_text(
-        text, api_key="", messages=(), headers=("hunter2-of-the-gateway", "v1beta")
+        text,
+        api_key="",
+        messages=(),
+        client_values=("hunter2-of-the-gateway", "v1beta"),
     )
 
-    assert "x-gateway: [header] is wrong for v1beta" == shown
+    assert "x-gateway: [hidden] is wrong for v1beta" == shown
 
 
 @pytest.mark.parametrize("key", ["x", "none", "EMPTY", "ollama", "test-key"])

@@ -20,11 +20,11 @@ from continuations import (
     open_store,
 )
 from continuations.core import ulid
-from continuations_storage.faults import Crash, FaultyStore, at, crashed
 from continuations_storage.retry_policy import RetryPolicy
 from continuations_storage.s3 import S3Store
 from tests import effect_log, sample_app
 from tests.clocks import ManualClock
+from tests.crash_points import every_crash
 from tests.engine import agent_builders
 from tests.storage.s3_proxy import FakeS3, RealServer, S3Proxy, random_faults
 from tests.stores import StoreWithoutTime
@@ -158,25 +158,21 @@ def test_run_recovers_from_a_crash_at_every_storage_call(
 ) -> None:
     """Promise 4 (crash anywhere): sweeps of another process end the run."""
     monkeypatch.setenv("TEST_SCRIPT", json.dumps(SCRIPT))
-    for number in range(1, 60):
+    for point in every_crash(moment, more_than=19):
         (environment.folder / "effects").unlink(missing_ok=True)
         clock = ManualClock()
-        store = StoreWithoutTime(open_store(f"s3://{bucket}/{moment}{number}"))
-        crashing = FaultyStore(store, at(number, crashed(moment)))
-        with suppress(Crash):
+        store = StoreWithoutTime(open_store(f"s3://{bucket}/{moment}{point.number}"))
+        with point.process(store) as dying:
             start_and_sweep_to_end(
-                Runner(sample_app.agents(), store=crashing, clock=clock),
+                Runner(sample_app.agents(), store=dying, clock=clock),
                 clock,
                 environment,
             )
-        if not crashing.has_crashed:
-            assert number > 20
-            return
         clock.seconds += 31
         runner = Runner(sample_app.agents(), store=store, clock=clock)
         outcome = start_and_sweep_to_end(runner, clock, environment)
-        assert isinstance(outcome, Finished), number
-        assert ["pay x"] == environment.effect_names(), number
+        assert isinstance(outcome, Finished), point
+        assert ["pay x"] == environment.effect_names(), point
 
 
 def start_and_sweep_to_end(

@@ -36,7 +36,15 @@ from tests.storage.s3_proxy import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["DRIVERS", "OUTAGE_KINDS", "Outage", "VirtualTime", "open_s3"]
+__all__ = [
+    "DRIVERS",
+    "OUTAGE_KINDS",
+    "Driver",
+    "Outage",
+    "OutageKind",
+    "VirtualTime",
+    "open_s3",
+]
 
 Driver = Literal["boto3", "obstore"]
 OutageKind = Literal["dropped", "slow down", "stored and dropped", "500"]

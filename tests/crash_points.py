@@ -1,0 +1,70 @@
+"""A process that dies at one storage operation: at each of them, one after another.
+
+::
+
+    for point in every_crash("before", "after", more_than=8):
+        store = MemoryStore()
+        with point.process(store) as dying:
+            Runner(agent, store=dying).start("go", run_id="r1")
+        …  # recover on `store`, and check
+
+The last process comes to its end without a crash. The checks hold for it, too.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+from continuations_storage.faults import Crash, FaultyStore, at, crashed
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+    from continuations_storage import Store
+    from continuations_storage.faults import Moment
+
+MAX_OPERATIONS = 60
+
+
+@dataclass
+class CrashPoint:
+    """The storage operation at which a process dies.
+
+    Attributes:
+        number: The position of the operation, from 1.
+        moment: Before or after the effect of the operation.
+        has_crashed: Whether the process came to the operation.
+    """
+
+    number: int
+    moment: Moment
+    has_crashed: bool = False
+
+    @contextmanager
+    def process(self, store: Store) -> Generator[FaultyStore, None, None]:
+        """Yield the store of the process; the block ends when the process dies."""
+        dying = FaultyStore(store, at(self.number, crashed(self.moment)))
+        with suppress(Crash):
+            yield dying
+        self.has_crashed = dying.has_crashed
+
+
+def every_crash(*moments: Moment, more_than: int) -> Iterator[CrashPoint]:
+    """Yield a point for each operation of a process, and last one after its end.
+
+    Args:
+        moments: Before or after each operation, or both.
+        more_than: The process must make more operations than this.
+    """
+    for number in range(1, MAX_OPERATIONS):
+        for moment in moments:
+            point = CrashPoint(number, moment)
+            yield point
+            if not point.has_crashed:
+                assert number - 1 > more_than
+                return
+    pytest.fail(f"the process did not end within {MAX_OPERATIONS} operations")
