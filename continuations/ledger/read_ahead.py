@@ -7,7 +7,7 @@ in two cases the version is not needed for that:
   new.
 - This process keeps the newest version already.
 
-In all other cases nothing is read ahead, so no object is read in vain.
+In all other cases nothing is read ahead, so no object is read without need.
 """
 
 from __future__ import annotations

@@ -78,9 +78,9 @@ def test_resume_with_ten_approvals_takes_eight_rounds() -> None:
     ended = runner(rounds).resume("r1")
 
     assert isinstance(ended, Finished)
-    # The listing; the version and the decisions; the claim; the listing; the results
-    # and the cancel request; the last look; the end, with deletes of wait objects; the
-    # deletes of markers.
+    # 1. The listing. 2. The version and the decisions. 3. The claim. 4. The listing.
+    # 5. The results and the cancel request. 6. The last look. 7. The end, and the
+    # deletes of wait objects. 8. The deletes of markers.
     assert [1, 11, 1, 1, 2, 1, 11, 10] == [len(each) for each in rounds.rounds]
     assert [] == asyncio.run(store.keys("markers/"))
     assert [] == asyncio.run(store.keys("waits/"))
@@ -89,7 +89,7 @@ def test_resume_with_ten_approvals_takes_eight_rounds() -> None:
 def test_second_approval_is_read_ahead_only_by_a_process_that_knows_the_run() -> None:
     """Both processes read the same objects; the one that kept the run needs less time.
 
-    Nothing is read in vain: the decision that was applied before is not read again.
+    The decision that was applied before is not read again.
     """
     requests: list[list[str]] = []
     rounds: list[int] = []
