@@ -14,6 +14,7 @@ from tests.simulation.tools import deployed_tools, results_without_errors
 
 if TYPE_CHECKING:
     from tests.simulation.evidence import Evidence, RunHistory
+    from tests.simulation.sim_environment import StoreChange
 
 WRONG_CLOCK_SECONDS = 600.0
 
@@ -80,23 +81,43 @@ def only_able_workers_postpone(evidence: Evidence) -> str | None:
     """A process whose clock is wrong by hours dates no marker of a stored run later.
 
     It cannot work on the run, and another process can. A poison run may be postponed:
-    its error precedes every check of the clock.
+    its error precedes every check of the clock. A request of a process may arrive late,
+    after the run was stored.
     """
+    late = {
+        fault.partition("/")[0]
+        for fault in evidence.environment.faults.occurred
+        if fault.endswith("late_request")
+    }
     wrong = {
         process.name
         for process in evidence.environment.processes
-        if abs(process.clock_offset) > WRONG_CLOCK_SECONDS
+        if abs(process.clock_offset) > WRONG_CLOCK_SECONDS and process.name not in late
     }
     for key, creates in evidence.created.items():
         marker = layout.parse_marker(key) if key.startswith("markers/") else None
         if marker is None or not marker.fruitless_looks or not marker.due_ms:
             continue  # a marker that is due now, and was dated later before
-        history = evidence.runs[marker.run_id]
-        if creates[0].process not in wrong or _is_poison(evidence, history):
+        history, create = evidence.runs[marker.run_id], creates[0]
+        if create.process not in wrong or _is_poison(evidence, history):
             continue
-        if history.version_before(creates[0].at) is not None:
-            return f"{creates[0].process} postponed {key}, and its clock is wrong"
+        if history.version_before(_looked_at(evidence, create, marker.run_id)):
+            return f"{create.process} postponed {key}, and its clock is wrong"
     return None
+
+
+def _looked_at(evidence: Evidence, create: StoreChange, run_id: str) -> float:
+    """Return when a process last looked at a run before it created a marker.
+
+    It may freeze between both.
+    """
+    looks = [
+        line[0]
+        for line in evidence.environment.log
+        if line[1:] == (create.process, "keys", layout.versions_prefix(run_id))
+        and line[0] < create.at
+    ]
+    return max(looks, default=create.at)
 
 
 def listed_waits_are_open(evidence: Evidence) -> str | None:
