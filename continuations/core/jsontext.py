@@ -73,7 +73,18 @@ def _refuse_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return values
 
 
-# json.loads would make a decoder for each text.
+_SCALAR_TYPES = frozenset({str, int, float, bool, type(None)})
+# json.dumps would make an encoder for each value, and json.loads a decoder for each
+# text.
+_ENCODER, _CANONICAL_ENCODER = (
+    json.JSONEncoder(
+        ensure_ascii=False,
+        allow_nan=False,
+        separators=(",", ":"),
+        sort_keys=sort_keys,
+    )
+    for sort_keys in (False, True)
+)
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_parse_float)
 _LOSSLESS_DECODER = json.JSONDecoder(
     parse_constant=_refuse_constant,
@@ -125,23 +136,17 @@ def dump(value: object) -> str:
     The settings are those of the openai client, so that joined texts are the same
     bytes that the client would send. Raises `NotJson` if JSON cannot hold the value.
     """
-    return _dump(value, sort_keys=False)
+    return _dump(value, _ENCODER)
 
 
 def canonical(value: object) -> str:
     """Return the canonical JSON text of a value: sorted keys, no white space."""
-    return _dump(value, sort_keys=True)
+    return _dump(value, _CANONICAL_ENCODER)
 
 
-def _dump(value: object, *, sort_keys: bool) -> str:
+def _dump(value: object, encoder: json.JSONEncoder) -> str:
     try:
-        text = json.dumps(
-            value,
-            ensure_ascii=False,
-            allow_nan=False,
-            separators=(",", ":"),
-            sort_keys=sort_keys,
-        )
+        text = encoder.encode(value)
     except RecursionError:
         raise NotJson(_TOO_DEEP) from None
     except (TypeError, ValueError) as error:
@@ -154,28 +159,37 @@ def _refuse_lossy(value: object) -> None:
     # A stored value must come back equal, but json.dumps silently turns the keys 1,
     # None and True into strings and a tuple into a list. This check runs after dumps,
     # which proves that the value does not contain itself.
-    stack: list[tuple[object, int]] = [(value, 0)]
-    containers = 0
-    while stack:
-        item, depth = stack.pop()
-        if isinstance(item, dict | list):
+    level: list[object] = [value]
+    depth = containers = 0
+    while level:
+        next_level: list[object] = []
+        for item in level:
+            if type(item) in _SCALAR_TYPES:
+                continue
+            if isinstance(item, dict):
+                fields = cast("dict[object, object]", item)
+                _refuse_other_keys(fields)
+                next_level += fields.values()
+            elif isinstance(item, list):
+                next_level += cast("list[object]", item)
+            elif isinstance(item, tuple):
+                msg = "a tuple is not a JSON value"
+                raise NotJson(msg)
+            else:
+                continue
             containers += 1
             if depth >= MAX_DEPTH:
                 raise NotJson(_TOO_DEEP)
             if containers > MAX_CONTAINERS:
                 raise NotJson(_TOO_MANY)
-        if isinstance(item, dict):
-            fields = cast("dict[object, object]", item)
-            for key in fields:
-                if not isinstance(key, str):
-                    msg = f"the key {key!r} is not a string"
-                    raise NotJson(msg)
-            stack.extend((child, depth + 1) for child in fields.values())
-        elif isinstance(item, list):
-            children = cast("list[object]", item)
-            stack.extend((child, depth + 1) for child in children)
-        elif isinstance(item, tuple):
-            msg = "a tuple is not a JSON value"
+        level = next_level
+        depth += 1
+
+
+def _refuse_other_keys(fields: Mapping[object, object]) -> None:
+    for key in fields:
+        if type(key) is not str and not isinstance(key, str):
+            msg = f"the key {key!r} is not a string"
             raise NotJson(msg)
 
 

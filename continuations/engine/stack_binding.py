@@ -67,7 +67,7 @@ class StackBinding:
         agent = self.find_agent(state, call.frame_id)
         name = state.frames[call.frame_id].agent
         missing = (
-            f"the agent {name} is gone"
+            f"the agent {name} was removed"
             if agent is None
             else missing_tool_text(agent, call.tool)
         )

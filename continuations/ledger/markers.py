@@ -113,7 +113,7 @@ async def list_due(objects: Objects, clock: StoreClock) -> AsyncIterator[Marker]
             marker = layout.parse_marker(key)
             if marker is not None:
                 yield marker
-        if len(page) < PAGE_SIZE:
+        if is_last_page(page, PAGE_SIZE):
             return
         after = page[-1]
 
@@ -160,7 +160,8 @@ async def postpone(objects: Objects, clock: StoreClock, marker: Marker) -> Marke
         return later
     corrected = marker.postponed(to_milliseconds(clock.now() + retry_delay(marker)))
     await create(objects, corrected)
-    await objects.delete(later.key)
+    if corrected.key != later.key:
+        await objects.delete(later.key)
     return corrected
 
 

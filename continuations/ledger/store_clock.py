@@ -42,7 +42,7 @@ class StoreClock:
     def observe(self, reading: ClockReading) -> None:
         """Correct the clock by a reading; an unknown store's time changes nothing."""
         if reading.store_time is not None:
-            self.correction = correction_of(reading)
+            self.correction = reading.correction
 
     async def list_keys(
         self, objects: Objects, prefix: str, after: str = "", limit: int = PAGE_SIZE
@@ -69,17 +69,3 @@ class StoreClock:
                 sent_at, store_time, self._clock.now(), objects.time_resolution
             )
         )
-
-
-def correction_of(reading: ClockReading) -> timedelta:
-    """Return what must be added to the machine's clock to get the store's time.
-
-    It is 0 unless the reading proves that the clocks differ. So a right clock keeps its
-    milliseconds, although the store tells whole seconds.
-    """
-    if reading.store_time is None:
-        return timedelta()
-    if reading.store_time > reading.received_at:
-        return reading.store_time - reading.received_at
-    latest = reading.store_time + reading.resolution
-    return min(latest - reading.sent_at, timedelta())

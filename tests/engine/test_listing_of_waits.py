@@ -25,9 +25,9 @@ from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import FileStore, MemoryStore, listing
 from continuations_storage.contract import PAGE_SIZE, Page
 from tests.clocks import OffsetClock
+from tests.stores import StoreWithListingTime
 
 if TYPE_CHECKING:
-    from datetime import datetime
     from pathlib import Path
 
 
@@ -39,9 +39,6 @@ class CountingStore(MemoryStore):
         self.listings: list[str] = []
         self.reads = self.active_reads = self.most_active_reads = 0
         self._tells_last_page = tells_last_page
-
-    async def create(self, key: str, body: bytes) -> datetime | None:
-        return await super().create(key, body)
 
     async def keys(self, prefix: str, after: str = "", limit: int = 1000) -> Page:
         self.listings.append(prefix)
@@ -129,24 +126,11 @@ def test_expired_wait_is_not_listed_after_a_sweep() -> None:
 def test_time_of_the_store_decides_whether_a_wait_is_expired() -> None:
     """A clerk's machine that is a year ahead does not show open waits as expired."""
     here = OffsetClock()
-    store = StoreWithTime(here)
+    store = StoreWithListingTime(here)
     make_runner(store, PAY, clock=here).start("go", run_id="r")
     ahead = Runner([], store=store, clock=OffsetClock(365 * 86400))
 
     assert [False] == list(states(ahead).values())
-
-
-class StoreWithTime(MemoryStore):
-    """A store that tells its time with each listing."""
-
-    def __init__(self, clock: OffsetClock) -> None:
-        super().__init__(clock.now)
-        self._own_clock = clock
-
-    async def keys(self, prefix: str, after: str = "", limit: int = 1000) -> Page:
-        page = Page(await super().keys(prefix, after, limit))
-        page.store_time = self._own_clock.now()
-        return page
 
 
 def states(runner: Runner) -> dict[str, bool]:

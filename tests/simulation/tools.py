@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from continuations import Answer, ApprovalPolicy, Approve, ToolContext, tool
 from continuations.core import jsontext
+from tests.own_task import cancel_own_task
 from tests.simulation.processes import ProcessKilled, current_process
 from tests.simulation.sim_environment import Effect
 from tests.simulation.virtual_loop import NO_PROCESS
@@ -144,22 +145,17 @@ async def _kill_worker(call: SimCall) -> str:
 
 async def _cancel_self(call: SimCall) -> str:
     await perform_effect(call, 0.1)
-    return await cancel_own_task()
+    return str(await _cancel_task_of_process())
 
 
 async def _poisoned_policy(what: str) -> bool:
     del what
-    return bool(await cancel_own_task())
+    return await _cancel_task_of_process()
 
 
-async def cancel_own_task() -> str:
-    """Cancel the task that runs now, as wrong code of an application does."""
-    task = asyncio.current_task()
-    assert task is not None
+async def _cancel_task_of_process() -> bool:
     current_process().cancelled_itself = True
-    task.cancel()
-    await asyncio.sleep(0)
-    return "never"
+    return await cancel_own_task()
 
 
 async def verify(what: str, ctx: ToolContext) -> Answer | Approve | None:
