@@ -73,6 +73,8 @@ def ended_run_leaves_no_keys(evidence: Evidence) -> str | None:
         for key in evidence.environment.store.bodies:
             is_temporary = key.startswith(("waits/", "markers/"))
             if is_temporary and key.endswith(f"@{history.run_id}"):
+                if _was_left_after_a_freeze(evidence, key):
+                    continue
                 return f"{history.run_id} has ended, and {key} exists"
     return None
 
@@ -124,12 +126,31 @@ def listed_waits_are_open(evidence: Evidence) -> str | None:
     """Every listed wait is undecided and in the newest version of its run."""
     for key in evidence.environment.store.keys("waits/"):
         wait_id = key.removeprefix("waits/")
+        if _was_left_after_a_freeze(evidence, key):
+            continue
         if wait_id in evidence.decisions:
             return f"{wait_id} is listed and decided"
         state = evidence.runs[wait_id.partition("@")[2]].newest_state
         if state.run.status in ENDED_STATUSES or wait_id not in state.waits:
             return f"{wait_id} is listed, and its run does not wait for it"
     return None
+
+
+def _was_left_after_a_freeze(evidence: Evidence, key: str) -> bool:
+    """Return whether a process froze for a claim, listed a decided wait, and died.
+
+    It is a documented limit. An attempt to decide the wait removes it from the list.
+    """
+    record = evidence.waits.get(key.removeprefix("waits/"))
+    if record is None or record.decision is None:
+        return False
+    create = evidence.created[key][-1]
+    is_late = create.at - record.opened_at > evidence.environment.lease
+    died = any(
+        process.name == create.process and process.dead
+        for process in evidence.environment.processes
+    )
+    return is_late and died
 
 
 def open_waits_are_notified(evidence: Evidence) -> str | None:
