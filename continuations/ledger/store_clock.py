@@ -12,10 +12,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from continuations.ledger.claims import ClockReading
-from continuations.ledger.objects import AlreadyExists
-from continuations_storage.contract import PAGE_SIZE, Page
+from continuations.ledger.objects import AlreadyExists, pieces
+from continuations_storage.contract import PAGE_SIZE, Page, is_last_page
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from datetime import datetime
 
     from continuations.ledger.claims import Clock
@@ -53,6 +54,17 @@ class StoreClock:
         store_time = page.store_time if isinstance(page, Page) else None
         self._observe(objects, sent_at, store_time)
         return page
+
+    async def all_keys(self, objects: Objects, prefix: str) -> AsyncIterator[list[str]]:
+        """Iterate over all keys of a prefix in pieces, and observe each listing."""
+        after, limit = "", objects.listing_size
+        while True:
+            page = await self.list_keys(objects, prefix, after, limit)
+            async for piece in pieces(page):
+                yield piece
+            if is_last_page(page, limit):
+                return
+            after = page[-1]
 
     async def create(self, objects: Objects, key: str) -> None:
         """Create an empty object if it is absent, and observe the time."""

@@ -9,6 +9,7 @@ from continuations.core.run import ENDED_STATUSES
 from continuations.core.state import ROOT_FRAME_ID
 from continuations.ledger import layout
 from tests.simulation.agents import POISON_TREES, TIMEOUT_TREES, TREES, find_tree
+from tests.simulation.fault_schedule import LOST_REPLY_KINDS
 from tests.simulation.processes import wall_time
 from tests.simulation.tools import deployed_tools, results_without_errors
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from tests.simulation.sim_environment import StoreChange
 
 WRONG_CLOCK_SECONDS = 600.0
+_FAILED_REQUESTS = (*sorted(LOST_REPLY_KINDS), "refused", "caller_stops")
 
 
 def no_run_stranded(evidence: Evidence) -> str | None:
@@ -137,7 +139,7 @@ def listed_waits_are_open(evidence: Evidence) -> str | None:
 
 
 def _was_left_after_a_freeze(evidence: Evidence, key: str) -> bool:
-    """Return whether a process froze for a claim, listed a decided wait, and died.
+    """Return whether a process froze for a claim, listed a decided wait, and failed.
 
     It is a documented limit. An attempt to decide the wait removes it from the list.
     """
@@ -146,11 +148,16 @@ def _was_left_after_a_freeze(evidence: Evidence, key: str) -> bool:
         return False
     create = evidence.created[key][-1]
     is_late = create.at - record.opened_at > evidence.environment.lease
+    environment = evidence.environment
     died = any(
         process.name == create.process and process.dead
-        for process in evidence.environment.processes
+        for process in environment.processes
     )
-    return is_late and died
+    lost_reply = any(
+        fault.startswith(f"{create.process}/") and fault.endswith(_FAILED_REQUESTS)
+        for fault in environment.faults.occurred
+    )
+    return is_late and (died or lost_reply)
 
 
 def open_waits_are_notified(evidence: Evidence) -> str | None:
