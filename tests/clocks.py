@@ -29,6 +29,19 @@ class ManualClock:
         await asyncio.sleep(0)
 
 
+class ShiftedClock:
+    """The clock of a machine that is wrong by a fixed time, and counts rightly."""
+
+    def __init__(self, right: ManualClock, offset: timedelta) -> None:
+        self._right = right
+        self._offset = offset
+        self.elapsed, self.sleep = right.elapsed, right.sleep
+
+    def now(self) -> datetime:
+        """Return the wrong time."""
+        return self._right.now() + self._offset
+
+
 class OffsetClock(SystemClock):
     """The machine's clocks, `offset_seconds` ahead."""
 

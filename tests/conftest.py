@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,15 @@ if TYPE_CHECKING:
 
 # Here and not in tests/storage, because other tests import the module first.
 pytest.register_assert_rewrite("continuations_storage.conformance")
+
+
+def pytest_collection_finish() -> None:
+    """Leave modules and collected tests out of every garbage collection.
+
+    They stay until the end, and there are more of them than of all other objects.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -97,8 +97,8 @@ class ArgumentsValidator:
         """
         from continuations.authoring import edit_comparison  # noqa: PLC0415 - only for edits
 
+        edit = strict_json.parse_arguments(edited_arguments, lossless=True)
         dumped = self._dump(self.validate(edited_arguments))
-        edit = strict_json.parse_arguments(edited_arguments)
         return edit_comparison.find_difference(
             edit, dumped.data, dumped.plain, self.schema
         )

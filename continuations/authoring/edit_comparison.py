@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 _MISSING = object()
 _DEFINITIONS = re.compile(r"#/(\$defs|definitions)/(.+)")
+# Each one is compared with each other. A larger set with more is called different.
+_MAX_RESPELLED_MEMBERS = 100
 _BRANCHES = ("anyOf", "oneOf", "allOf")
 
 
@@ -132,12 +134,10 @@ class _Comparison:
         where: str,
     ) -> str | None:
         # Equal texts first: of a large set, few members are spelled differently.
-        left = {
-            jsontext.canonical(written): (written, bound) for written, bound in pairs
-        }
-        others = [
-            item for item in edit if left.pop(jsontext.canonical(item), None) is None
-        ]
+        left = {_member_text(written): (written, bound) for written, bound in pairs}
+        others = [item for item in edit if left.pop(_member_text(item), None) is None]
+        if len(others) > _MAX_RESPELLED_MEMBERS:
+            return where or "arguments"
         for item in others:
             same = next(
                 (
@@ -175,6 +175,10 @@ class _Comparison:
         )
         definitions = self._root_schema.get(match[1]) if match else None
         return definitions.get(match[2]) if match and is_object(definitions) else None
+
+
+def _member_text(member: Any) -> str:
+    return jsontext.canonical(jsontext.normalize_integers(member))
 
 
 def _pair_members(written: list[Any], bound: Any) -> list[tuple[Any, Any]]:

@@ -177,6 +177,7 @@ class SchemaTool(BaseTool):
 
         The tool adds only the defaults that its schema shows.
         """
+        strict_json.parse_arguments(edited_arguments, lossless=True)
         self.effective_arguments(edited_arguments)
         return None
 

@@ -14,7 +14,7 @@ from continuations.authoring.jsonvalues import is_object
 from continuations.core import jsontext
 
 
-def parse_strict(text: str) -> Any:
+def parse_strict(text: str, *, lossless: bool = False) -> Any:
     """Return the value of a JSON text; raises `NotJson` with a text for the model.
 
     Beside text that is not JSON, these are refused:
@@ -24,13 +24,14 @@ def parse_strict(text: str) -> Any:
     - numbers that are too large for a float, integers of over 4,300 digits
     - lone surrogates
     - too many levels
+    - with `lossless`, numbers that a float would round
     """
     try:
         data = json.loads(
             text,
             object_pairs_hook=_refuse_duplicate_keys,
             parse_constant=_refuse_constant,
-            parse_float=_parse_float,
+            parse_float=jsontext.parse_exact_float if lossless else _parse_float,
             parse_int=_parse_int,
         )
         f"{text}{jsontext.canonical(data)}".encode()
@@ -47,8 +48,8 @@ def parse_strict(text: str) -> Any:
     return data
 
 
-def parse_arguments(raw_arguments: str) -> dict[str, Any]:
-    """Return the JSON object that a model wrote as arguments.
+def parse_arguments(raw_arguments: str, *, lossless: bool = False) -> dict[str, Any]:
+    """Return the JSON object that a model or a person wrote as arguments.
 
     An empty text stands for `{}`: some models write nothing for no arguments.
 
@@ -56,7 +57,7 @@ def parse_arguments(raw_arguments: str) -> dict[str, Any]:
         ArgumentsInvalid: The text is not one JSON object; the error is for the model.
     """
     try:
-        data = parse_strict(raw_arguments.strip() or "{}")
+        data = parse_strict(raw_arguments.strip() or "{}", lossless=lossless)
     except jsontext.NotJson as error:
         msg = f"The arguments are not valid JSON: {error}."
         raise ArgumentsInvalid(msg) from None

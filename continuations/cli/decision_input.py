@@ -89,7 +89,7 @@ def write_actor_note(actor: Actor) -> None:
 def parse_json_value(text: str, *, name: str, hint: str) -> Any:
     """Return the value of a JSON text; raise `UsageError` with a hint."""
     try:
-        return jsontext.parse(text)
+        return jsontext.parse(text, lossless=True)
     except jsontext.NotJson as error:
         shown = repr(text[:_MAX_SHOWN_CHARS])
         msg = f"{name} is not JSON, got {shown}: {error}. {hint}"

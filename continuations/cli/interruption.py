@@ -83,9 +83,9 @@ async def advance_until_stopped(
         while not task.done() and not switch.is_set():
             await asyncio.wait({task}, timeout=_POLL_INTERVAL)
         await asyncio.wait({task}, timeout=MODEL_PATIENCE)
-        if not task.done() and not await _tool_is_in_progress(runner, run_id):
-            task.cancel()
-        await asyncio.wait({task})
+        # A model call that hangs may be the sibling of a tool in progress.
+        while not task.done() and await _tool_is_in_progress(runner, run_id):
+            await asyncio.wait({task}, timeout=MODEL_PATIENCE)
     finally:
         if not task.done():
             task.cancel()

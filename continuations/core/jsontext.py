@@ -47,6 +47,24 @@ def _parse_float(digits: str) -> float:
     return number
 
 
+def parse_exact_float(digits: str) -> float:
+    """Return a float that keeps every digit of a JSON number; raises `NotJson`."""
+    from decimal import Decimal  # noqa: PLC0415 - only for texts that people write
+
+    number = _parse_float(digits)
+    try:
+        is_exact = Decimal(repr(number)) == Decimal(digits)
+    except ArithmeticError:  # the exponent is out of all bounds
+        is_exact = False
+    if is_exact:
+        return number
+    msg = (
+        f"the number {digits[:40]} has more digits than a float keeps; round it, or "
+        "write it as a string"
+    )
+    raise NotJson(msg)
+
+
 def _refuse_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) != len(pairs):
@@ -55,25 +73,37 @@ def _refuse_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return values
 
 
-# json.loads would make a decoder for each text.
+_SCALAR_TYPES = frozenset({str, int, float, bool, type(None)})
+# json.dumps would make an encoder for each value, and json.loads a decoder for each
+# text.
+_ENCODER, _CANONICAL_ENCODER = (
+    json.JSONEncoder(
+        ensure_ascii=False,
+        allow_nan=False,
+        separators=(",", ":"),
+        sort_keys=sort_keys,
+    )
+    for sort_keys in (False, True)
+)
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_parse_float)
-_UNIQUE_KEYS_DECODER = json.JSONDecoder(
+_LOSSLESS_DECODER = json.JSONDecoder(
     parse_constant=_refuse_constant,
-    parse_float=_parse_float,
+    parse_float=parse_exact_float,
     object_pairs_hook=_refuse_duplicate_keys,
 )
 
 
-def parse(text: str | bytes, *, unique_keys: bool = False) -> Any:
+def parse(text: str | bytes, *, lossless: bool = False) -> Any:
     """Return the value of a JSON text; raises `NotJson`, never `RecursionError`.
 
     If an object has the same key twice, the last value counts. Other JSON readers may
-    disagree (RFC 8259, section 4), so `unique_keys=True` rejects such a text.
+    disagree (RFC 8259, section 4). A number with many digits is rounded. So
+    `lossless=True`, for a text that a person wrote, rejects both.
     """
     try:
         text = text if isinstance(text, str) else text.decode("utf-8-sig")
         _check_limits(text)
-        return (_UNIQUE_KEYS_DECODER if unique_keys else _DECODER).decode(text)
+        return (_LOSSLESS_DECODER if lossless else _DECODER).decode(text)
     except NotJson:
         raise
     except RecursionError:
@@ -106,23 +136,17 @@ def dump(value: object) -> str:
     The settings are those of the openai client, so that joined texts are the same
     bytes that the client would send. Raises `NotJson` if JSON cannot hold the value.
     """
-    return _dump(value, sort_keys=False)
+    return _dump(value, _ENCODER)
 
 
 def canonical(value: object) -> str:
     """Return the canonical JSON text of a value: sorted keys, no white space."""
-    return _dump(value, sort_keys=True)
+    return _dump(value, _CANONICAL_ENCODER)
 
 
-def _dump(value: object, *, sort_keys: bool) -> str:
+def _dump(value: object, encoder: json.JSONEncoder) -> str:
     try:
-        text = json.dumps(
-            value,
-            ensure_ascii=False,
-            allow_nan=False,
-            separators=(",", ":"),
-            sort_keys=sort_keys,
-        )
+        text = encoder.encode(value)
     except RecursionError:
         raise NotJson(_TOO_DEEP) from None
     except (TypeError, ValueError) as error:
@@ -135,28 +159,37 @@ def _refuse_lossy(value: object) -> None:
     # A stored value must come back equal, but json.dumps silently turns the keys 1,
     # None and True into strings and a tuple into a list. This check runs after dumps,
     # which proves that the value does not contain itself.
-    stack: list[tuple[object, int]] = [(value, 0)]
-    containers = 0
-    while stack:
-        item, depth = stack.pop()
-        if isinstance(item, dict | list):
+    level: list[object] = [value]
+    depth = containers = 0
+    while level:
+        next_level: list[object] = []
+        for item in level:
+            if type(item) in _SCALAR_TYPES:
+                continue
+            if isinstance(item, dict):
+                fields = cast("dict[object, object]", item)
+                _refuse_other_keys(fields)
+                next_level += fields.values()
+            elif isinstance(item, list):
+                next_level += cast("list[object]", item)
+            elif isinstance(item, tuple):
+                msg = "a tuple is not a JSON value"
+                raise NotJson(msg)
+            else:
+                continue
             containers += 1
             if depth >= MAX_DEPTH:
                 raise NotJson(_TOO_DEEP)
             if containers > MAX_CONTAINERS:
                 raise NotJson(_TOO_MANY)
-        if isinstance(item, dict):
-            fields = cast("dict[object, object]", item)
-            for key in fields:
-                if not isinstance(key, str):
-                    msg = f"the key {key!r} is not a string"
-                    raise NotJson(msg)
-            stack.extend((child, depth + 1) for child in fields.values())
-        elif isinstance(item, list):
-            children = cast("list[object]", item)
-            stack.extend((child, depth + 1) for child in children)
-        elif isinstance(item, tuple):
-            msg = "a tuple is not a JSON value"
+        level = next_level
+        depth += 1
+
+
+def _refuse_other_keys(fields: Mapping[object, object]) -> None:
+    for key in fields:
+        if type(key) is not str and not isinstance(key, str):
+            msg = f"the key {key!r} is not a string"
             raise NotJson(msg)
 
 

@@ -19,6 +19,7 @@ from continuations.engine.call_waits import (
     approved_contract_digest,
     new_wait,
     renewed_wait,
+    strict_contract_digest,
 )
 from continuations.engine.code_changes import old_contract
 from continuations.wire.fields import readable_time
@@ -39,6 +40,13 @@ _NOW_ASKS_NOTE = (
 )
 _BEGAN_NOTE = " The call began before, so it may have happened."
 _DESCRIPTION_NOTE = "The tool's description changed after the approval."
+_NOW_STRICT_NOTE = "The tool's policy is strict, and the approval was not."
+_NOT_STRICT_NOTE = "The approval was strict, and the tool's policy no longer is."
+# The stored call has no policy, and its first wait may be closed.
+_NO_POLICY_NOTE = (
+    " The tool's approval policy is not known here: a denial does not stop the run, "
+    "and this wait has no deadline."
+)
 
 
 @dataclass(slots=True)
@@ -105,16 +113,21 @@ class Admission:
             approved_contract_digest(tool) if follows_policy else tool.contract_digest
         )
         if approval_digest(state, call, arguments, contract) != digest:
-            return self._change_note(state, call, tool, wait)
+            if tool.contract_digest != call.contract_digest:
+                return self._contract_note(state, call, tool, wait)
+            plain = approval_digest(state, call, arguments, tool.contract_digest)
+            strict = approval_digest(
+                state, call, arguments, strict_contract_digest(tool)
+            )
+            notes = {plain: _NOW_STRICT_NOTE, strict: _NOT_STRICT_NOTE}
+            return notes.get(digest, _DESCRIPTION_NOTE)
         if until is not None and self.ports.clock.now() > until:
             return f"The approval was valid until {readable_time(until)}."
         return None
 
-    def _change_note(
+    def _contract_note(
         self, state: RunState, call: CallRow, tool: ToolProtocol, wait: Wait | None
     ) -> str:
-        if tool.contract_digest == call.contract_digest:
-            return _DESCRIPTION_NOTE
         # Rarely needed, so not imported by every process that resumes a run.
         from continuations.authoring import contract_text  # noqa: PLC0415
 
@@ -176,10 +189,13 @@ class Admission:
         arguments: str | None = None,
     ) -> Wait:
         now = self.ports.clock.now()
+        tool = self.stack_binding.tool(state, call)
+        if tool is None and not unknown:
+            note += _NO_POLICY_NOTE
         return new_wait(
             state,
             call,
-            self.stack_binding.tool(state, call),
+            tool,
             kind="unknown" if unknown else "approval",
             now=now,
             ulid=self.ports.ids.new_ulid(now),

@@ -65,10 +65,9 @@ class ArrivalReducer:
         if state.run.status in ENDED_STATUSES:
             return state
         stop: Failure | None = None
-        for wait in sorted(state.waits.values(), key=Wait.sort_key):
-            decision = decisions.get(wait.id)
-            if decision is None:
-                continue
+        decided = [wait for wait in state.waits.values() if wait.id in decisions]
+        for wait in sorted(decided, key=Wait.sort_key):
+            decision = decisions[wait.id]
             for event in self._decision_events(state, wait, decision):
                 state = advance(state, event)
             stop = stop or _failure_from_decision(wait, decision)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from continuations.engine.batches import Flattened
 from continuations.engine.runner_parts import RunnerParts
 from continuations.errors import InvalidInput
 from continuations.ledger import decision_errors, decisions, layout, waits
@@ -80,7 +81,7 @@ class AsyncDecider(RunnerParts):
             StoreError: The store failed; raised during the iteration.
         """
         clock = StoreClock(self._ports.clock)
-        return waits.list_open(self._objects, clock, after)
+        return Flattened(waits.list_open(self._objects, clock, after))
 
     def open_waits(self, *, after: str = "") -> AsyncIterator[Wait]:
         """Iterate over the open waits of all runs, with arguments and all other fields.

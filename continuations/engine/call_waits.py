@@ -37,12 +37,14 @@ def approved_contract_digest(tool: ToolProtocol) -> str:
 
     With a strict policy it covers the tool's description as well.
     """
-    strict = tool.approval is not None and tool.approval.strict
-    return (
-        f"{tool.contract_digest} {tool.model_text_digest}"
-        if strict
-        else tool.contract_digest
-    )
+    if tool.approval is not None and tool.approval.strict:
+        return strict_contract_digest(tool)
+    return tool.contract_digest
+
+
+def strict_contract_digest(tool: ToolProtocol) -> str:
+    """Return the contract digest of a tool with its description."""
+    return f"{tool.contract_digest} {tool.model_text_digest}"
 
 
 def new_wait(

@@ -27,14 +27,13 @@ def has_late_wait(state: RunState, now: datetime) -> bool:
 
 
 async def expire_waits(
-    objects: Objects, state: RunState, ports: Ports
+    objects: Objects, state: RunState, ports: Ports, *, now: datetime
 ) -> dict[str, Decision]:
     """Record the expiry of the open waits whose deadline has passed.
 
     Returns the recorded decisions by wait id. A person's decision that was recorded
     first is returned instead of the expiry.
     """
-    now = ports.clock.now()
     late = [wait for wait in state.waits.values() if is_past_deadline(wait, now)]
     return {
         wait.id: await close_wait(

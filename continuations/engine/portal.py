@@ -12,13 +12,13 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from continuations.engine.batches import Flattened, in_batches
 from continuations.errors import ContinuationsError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine, Iterator
 
 T = TypeVar("T")
-_BATCH_SIZE = 1000
 # Seconds that Ctrl-C waits for a run to finish its calls and to release its claim.
 _CANCEL_TIMEOUT = 10.0
 _lock = threading.Lock()
@@ -74,18 +74,14 @@ async def _capture_result(
 
 def iterate(items: AsyncIterator[T]) -> Iterator[T]:
     """Iterate over an asynchronous iterator from synchronous code."""
-    while batch := run_until_complete(_next_batch(items)):
+    # A round trip to the other thread costs more than many items.
+    batches = items.batches if isinstance(items, Flattened) else in_batches(items)
+    while (batch := run_until_complete(_next_or_none(batches))) is not None:
         yield from batch
 
 
-async def _next_batch(items: AsyncIterator[T]) -> list[T]:
-    # A round trip to the other thread costs more than many items.
-    batch: list[T] = []
-    async for item in items:
-        batch.append(item)
-        if len(batch) == _BATCH_SIZE:
-            break
-    return batch
+async def _next_or_none(batches: AsyncIterator[list[T]]) -> list[T] | None:
+    return await anext(batches, None)
 
 
 def _running_loop() -> asyncio.AbstractEventLoop:

@@ -382,8 +382,10 @@ class RunLoop:
         if self.state.run.status in ENDED_STATUSES:
             return
         for call in list(self.state.calls.values()):
+            if not isinstance(call.state, Started):
+                continue
             gate = self._gates.get(RunTool(call.id))
-            if isinstance(call.state, Started) and not (gate and gate.has_begun):
+            if not (gate and gate.has_begun):
                 self.state = advance(self.state, RepeatAllowed(call_id=call.id))
 
 

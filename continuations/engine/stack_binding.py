@@ -30,6 +30,8 @@ class StackBinding:
 
     def find_agent(self, state: RunState, frame_id: str) -> AgentProtocol | None:
         """Return a frame's agent, or `None` if this process does not have it."""
+        if frame_id in self._agents_by_frame:
+            return self._agents_by_frame[frame_id]
         unbound: list[str] = []
         current: str | None = frame_id
         while current is not None and current not in self._agents_by_frame:
@@ -67,7 +69,7 @@ class StackBinding:
         agent = self.find_agent(state, call.frame_id)
         name = state.frames[call.frame_id].agent
         missing = (
-            f"the agent {name} is gone"
+            f"the agent {name} was removed"
             if agent is None
             else missing_tool_text(agent, call.tool)
         )
@@ -119,8 +121,13 @@ class StackBinding:
 
     def missing_frames(self, state: RunState) -> tuple[str, ...]:
         """Return the frames whose agents are missing, the deepest ones first."""
-        frames = sorted(state.frames.values(), key=lambda row: -row.depth)
-        return tuple(f.id for f in frames if self.find_agent(state, f.id) is None)
+        missing = [
+            frame
+            for frame in state.frames.values()
+            if self.find_agent(state, frame.id) is None
+        ]
+        missing.sort(key=lambda frame: -frame.depth)
+        return tuple(frame.id for frame in missing)
 
     def check_agents(self, state: RunState, decisions: Mapping[str, Decision]) -> None:
         """Raise `AgentChanged` unless the run can continue with the agents here.

@@ -40,6 +40,7 @@ from continuations.ledger import claims
 from continuations.ledger.arrivals import Arrivals, read_arrivals
 from continuations.ledger.claims import ClockReading
 from continuations.ledger.run_overview import read_overview
+from continuations.ledger.store_clock import StoreClock
 from continuations.ledger.versions import Versions
 from continuations.wire.continuation import Continuation
 
@@ -67,6 +68,11 @@ class Worker:
     run_id: str
     run_options: RunOptions = DEFAULT_RUN_OPTIONS
     _journal: StoreJournal | None = field(default=None, init=False)
+    _store_clock: StoreClock = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin with the time of the machine; listings of the store correct it."""
+        self._store_clock = StoreClock(self.ports.clock)
 
     @property
     def versions(self) -> Versions:
@@ -99,7 +105,9 @@ class Worker:
         state = loaded.state
         if state.run.status in ENDED_STATUSES:
             return self._outcome(loaded, find_code_changes(state, self.agent_registry))
-        claims.check_free(state.run, clock.now())
+        claims.check_clock_for(state, clock_reading, self.options.lease)
+        self._store_clock.observe(clock_reading)
+        claims.check_free(state.run, self._store_clock.now())
         # Nothing is done for a run with a message that cannot be read.
         state.read_messages()
         arrived = await read_arrivals(self.objects, state, overview.arrival_keys)
@@ -206,12 +214,13 @@ class Worker:
         )
         after = with_inbox_messages(after, arrived.inbox_messages)
         after = with_confirmed_reply(after)
-        late = deadlines.has_late_wait(after, self.ports.clock.now())
+        now = self._store_clock.now()
+        late = deadlines.has_late_wait(after, now)
         if after is state and not late:
             return state
         # After everything that can raise: the next steps write to the store.
         await journal.ensure_guarded()
-        expired = await deadlines.expire_waits(self.objects, after, self.ports)
+        expired = await deadlines.expire_waits(self.objects, after, self.ports, now=now)
         return await self._ender.close_waits_if_ended(
             state, reducer.with_decisions(after, expired)
         )

@@ -147,19 +147,44 @@ class ClockReading:
             return 0.0
         return (self.received_at - self.sent_at + self.resolution).total_seconds()
 
+    @property
+    def correction(self) -> timedelta:
+        """The store's time minus the machine's.
+
+        It is 0 unless the reading proves that the clocks differ. So a right clock keeps
+        its milliseconds, although the store tells whole seconds.
+        """
+        if self.store_time is None:
+            return timedelta()
+        if self.store_time > self.received_at:
+            return self.store_time - self.received_at
+        latest = self.store_time + self.resolution
+        return min(latest - self.sent_at, timedelta())
+
 
 def check_clock(reading: ClockReading, lease_seconds: float, run_id: str) -> None:
     """Raise `ClockOff` if the clocks differ by more than a quarter of a claim."""
-    if reading.store_time is None:
+    difference = abs(reading.correction)
+    if difference <= timedelta(seconds=lease_seconds / 4):
         return
-    limit = timedelta(seconds=lease_seconds / 4)
-    earliest = reading.sent_at - limit - reading.resolution
-    if earliest <= reading.store_time <= reading.received_at + limit:
-        return
-    difference = (reading.store_time - reading.received_at).total_seconds()
     msg = (
         f"run {run_id} was not resumed: the clock of this machine and the clock of the "
-        f"store differ by {abs(difference):.1f} s, which is more than a quarter of a "
-        "claim. Correct the clock of this machine."
+        f"store differ by {difference.total_seconds():.1f} s, which is more than a "
+        "quarter of a claim. Correct the clock of this machine."
     )
     raise ClockOff(msg, run_id=run_id)
+
+
+def check_clock_for(
+    state: RunState, reading: ClockReading, lease_seconds: float
+) -> None:
+    """Check the clock if it disagrees with the store about the end of a claim or wait.
+
+    Raises `ClockOff` as `check_clock` does. Otherwise the store's time decides.
+    """
+    claim, machine_time = state.run.claim, reading.received_at
+    ends = [wait.deadline for wait in state.waits.values()]
+    ends += [claim.until] if claim else []
+    between = sorted((machine_time, machine_time + reading.correction))
+    if any(end is not None and between[0] <= end <= between[1] for end in ends):
+        check_clock(reading, lease_seconds, state.run.id)

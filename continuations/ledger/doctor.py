@@ -21,6 +21,7 @@ from continuations.ledger.claims import check_free, released
 from continuations.ledger.integrity import Finding, IntegrityReport, check_integrity
 from continuations.ledger.objects import AlreadyExists
 from continuations.ledger.versions import LoadedVersion, Versions
+from continuations.wire.fields import from_milliseconds, to_milliseconds
 from continuations.wire.records import encode_decision
 
 if TYPE_CHECKING:
@@ -101,9 +102,9 @@ async def repair(
             await _create_missing_wait_objects(objects, good.state)
         await retirer.retire_orphans(orphans)
         return good
-    _check_claims_ended(report, good.state, now)
     number = report.newest_number + 1
-    await _create_guard(objects, report, good.state, new_ulid())
+    now = await _create_guard(objects, report, good.state, new_ulid(), now)
+    retirer = replace(retirer, now=now)
     state = await _repaired_state(report, good.state, retirer)
     repaired = await versions.append_root(number, released(state), good.tree, at=now)
     # A worker may have continued from the new root at once.
@@ -340,20 +341,26 @@ def _check_repairable(report: IntegrityReport) -> None:
 
 
 async def _create_guard(
-    objects: Objects, report: IntegrityReport, state: RunState, nonce: str
-) -> None:
-    """Create the marker of the repair; check the claims again by the store's time.
+    objects: Objects,
+    report: IntegrityReport,
+    state: RunState,
+    nonce: str,
+    machine_time: datetime,
+) -> datetime:
+    """Create the marker of the repair; return the store's time if the store tells it.
 
-    The clock of the machine may be ahead, and the worker alive.
+    Raises `RunBusy` if a claim lasts by that time. The clock of this machine may be
+    ahead while the worker is alive, or behind although the claim has ended.
     """
     marker = markers.guard(report.run_id, report.newest_number + 1, None, nonce)
     store_time = await markers.create_with_time(objects, marker)
+    now = from_milliseconds(to_milliseconds(store_time or machine_time))
     try:
-        if store_time is not None:
-            _check_claims_ended(report, state, store_time)
+        _check_claims_ended(report, state, now)
     except RunBusy:
         await objects.delete(marker.key)
         raise
+    return now
 
 
 def _check_claims_ended(

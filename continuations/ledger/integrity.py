@@ -208,9 +208,13 @@ class _IntegrityScan:
             expected = number + 1
         await self._check_unlisted_number(expected)
         good = self.last_good.number if self.last_good else 0
+        lacks_base = any(number > good for number in self.versions_without_base)
         for number, kind, problem in self._version_faults:
             key = layout.version_key(self._run_id, number)
-            self._add_finding(key, kind, problem, blocks=number > good)
+            # Version 2 may be good without version 1. If version 1 is whole and was
+            # not read, the versions after them are not lost.
+            may_be_base = lacks_base and kind in ("unread", "newer")
+            self._add_finding(key, kind, problem, blocks=number > good or may_be_base)
 
     def _add_missing(self, first: int, count: int) -> None:
         for number in range(first, first + min(count, _MAX_LISTED_MISSING)):

@@ -15,7 +15,6 @@ from continuations.ledger import layout
 from continuations.ledger.layout import Marker
 from continuations.ledger.objects import AlreadyExists
 from continuations.wire.fields import to_milliseconds
-from continuations_storage.contract import PAGE_SIZE, is_last_page
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -103,40 +102,32 @@ async def create_with_time(objects: Objects, marker: Marker) -> datetime | None:
 
 async def list_due(objects: Objects, clock: StoreClock) -> AsyncIterator[Marker]:
     """Iterate over the markers that are due by the store's time, the oldest first."""
-    after = ""
-    while True:
-        page = await clock.list_keys(objects, layout.MARKERS_PREFIX, after)
+    async for keys in clock.all_keys(objects, layout.MARKERS_PREFIX):
         last = layout.key_after_due_markers(to_milliseconds(clock.now()))
-        for key in page:
+        for key in keys:
             if key > last:
                 return
             marker = layout.parse_marker(key)
             if marker is not None:
                 yield marker
-        if len(page) < PAGE_SIZE:
-            return
-        after = page[-1]
 
 
 async def list_expired(objects: Objects, clock: StoreClock) -> set[str]:
     """Return `{ulid}@{run}` of the waits whose deadline has passed, from markers.
 
     A sweep that cannot process a deadline dates its marker later. Such a deadline
-    counts as passed too, but only if its marker is on the last page that is read.
+    counts as passed too, but only if its marker is among the last that are read.
     """
     expired: set[str] = set()
-    after = ""
-    while True:
-        page = await clock.list_keys(objects, layout.MARKERS_PREFIX, after)
+    async for keys in clock.all_keys(objects, layout.MARKERS_PREFIX):
         now_ms = to_milliseconds(clock.now())
-        for marker in filter(None, map(layout.parse_marker, page)):
+        for marker in filter(None, map(layout.parse_marker, keys)):
             was_due = layout.DUE_NOW < marker.due_ms < now_ms or marker.fruitless_looks
             if marker.reason == "e" and was_due:
                 expired.add(f"{marker.target}@{marker.run_id}")
-        is_past = page and page[-1] > layout.key_after_due_markers(now_ms)
-        if is_past or is_last_page(page, PAGE_SIZE):
-            return expired
-        after = page[-1]
+        if keys[-1] > layout.key_after_due_markers(now_ms):
+            break
+    return expired
 
 
 async def postpone(objects: Objects, clock: StoreClock, marker: Marker) -> Marker:
@@ -160,7 +151,8 @@ async def postpone(objects: Objects, clock: StoreClock, marker: Marker) -> Marke
         return later
     corrected = marker.postponed(to_milliseconds(clock.now() + retry_delay(marker)))
     await create(objects, corrected)
-    await objects.delete(later.key)
+    if corrected.key != later.key:
+        await objects.delete(later.key)
     return corrected
 
 

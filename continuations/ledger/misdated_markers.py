@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from continuations.core.ulid import NotUlid, milliseconds_of
 from continuations.ledger import layout
 from continuations.wire.fields import to_milliseconds
-from continuations_storage.contract import PAGE_SIZE
+from continuations_storage.contract import PAGE_SIZE, is_last_page
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,14 +31,16 @@ if TYPE_CHECKING:
 LONGEST_DELAY = timedelta(days=1, hours=7)
 # The longest time to decide that an approval policy can have, and some days.
 LONGEST_DEADLINE = timedelta(days=3660)
+# Less than this is the time of the listing itself, or a small error of the clock.
+_TOLERANCE = timedelta(minutes=1)
 _MILLISECOND = timedelta(milliseconds=1)
 
 
 async def redate_misdated(objects: Objects, clock: StoreClock, seed: str) -> int:
     """Date markers that are dated too late to now; return their number.
 
-    One listing shows the markers after `LONGEST_DELAY`. If they fill a page, a second
-    listing begins at a random later time, so that repeated looks see all of them.
+    One listing shows the markers after `LONGEST_DELAY`. If more follow its page, a
+    second one begins at a random later time, so that repeated looks see all of them.
 
     Args:
         objects: The store.
@@ -47,11 +49,15 @@ async def redate_misdated(objects: Objects, clock: StoreClock, seed: str) -> int
     """
     begin = clock.now() + LONGEST_DELAY
     page = await _list_after(objects, clock, begin)
-    if len(page) == PAGE_SIZE:
+    corrected = clock.now() + LONGEST_DELAY
+    if abs(corrected - begin) > _TOLERANCE:
+        # The listing showed that the clock of this machine is wrong.
+        page = await _list_after(objects, clock, corrected)
+    if not is_last_page(page, PAGE_SIZE):
         share = random.Random(seed).random()  # noqa: S311 - not for secrets
         ratio = LONGEST_DEADLINE / LONGEST_DELAY
-        begin = clock.now() + LONGEST_DELAY * ratio**share
-        page += await _list_after(objects, clock, begin)
+        later = clock.now() + LONGEST_DELAY * ratio**share
+        page += await _list_after(objects, clock, later)
     count = 0
     for marker in _parsed(dict.fromkeys(page)):
         # Asked for each one: the first create may show that the clock is wrong here.

@@ -6,6 +6,7 @@ other error of a store becomes an error of `continuations.errors`.
 
 from __future__ import annotations
 
+from asyncio import sleep
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, cast
 
@@ -26,12 +27,13 @@ from continuations_storage.contract import (
     created_at,
     is_last_page,
     listing_size,
+    read_many,
     time_resolution,
 )
 from continuations_storage.url import open_store as storage_open_store
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine
+    from collections.abc import AsyncIterator, Coroutine, Sequence
     from datetime import datetime, timedelta
     from typing import Any, TypeVar, Unpack
 
@@ -152,6 +154,10 @@ class Objects:
         """Return an object; raises `NotFound`."""
         return await _translate_errors(self.store.read(key))
 
+    async def read_many(self, keys: Sequence[str]) -> list[bytes | None]:
+        """Return several objects, read at the same time; `None` for a missing one."""
+        return await _translate_errors(read_many(self.store, keys))
+
     async def keys(
         self, prefix: str, after: str = "", limit: int = PAGE_SIZE
     ) -> list[str]:
@@ -175,6 +181,14 @@ class Objects:
     async def probe(self) -> None:
         """Prove that the store honours put-if-absent; raises `StoreUnsafe`."""
         await _translate_errors(self.store.probe())
+
+
+async def pieces(page: list[str]) -> AsyncIterator[list[str]]:
+    """Iterate over a long page in pieces, so that it does not hold the event loop."""
+    for first in range(0, len(page), PAGE_SIZE):
+        if first:
+            await sleep(0)
+        yield page[first : first + PAGE_SIZE]
 
 
 async def _translate_errors(operation: Coroutine[Any, Any, T]) -> T:

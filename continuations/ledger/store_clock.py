@@ -12,10 +12,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from continuations.ledger.claims import ClockReading
-from continuations.ledger.objects import AlreadyExists
-from continuations_storage.contract import PAGE_SIZE, Page
+from continuations.ledger.objects import AlreadyExists, pieces
+from continuations_storage.contract import PAGE_SIZE, Page, is_last_page
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from datetime import datetime
 
     from continuations.ledger.claims import Clock
@@ -42,7 +43,7 @@ class StoreClock:
     def observe(self, reading: ClockReading) -> None:
         """Correct the clock by a reading; an unknown store's time changes nothing."""
         if reading.store_time is not None:
-            self.correction = correction_of(reading)
+            self.correction = reading.correction
 
     async def list_keys(
         self, objects: Objects, prefix: str, after: str = "", limit: int = PAGE_SIZE
@@ -53,6 +54,17 @@ class StoreClock:
         store_time = page.store_time if isinstance(page, Page) else None
         self._observe(objects, sent_at, store_time)
         return page
+
+    async def all_keys(self, objects: Objects, prefix: str) -> AsyncIterator[list[str]]:
+        """Iterate over all keys of a prefix in pieces, and observe each listing."""
+        after, limit = "", objects.listing_size
+        while True:
+            page = await self.list_keys(objects, prefix, after, limit)
+            async for piece in pieces(page):
+                yield piece
+            if is_last_page(page, limit):
+                return
+            after = page[-1]
 
     async def create(self, objects: Objects, key: str) -> None:
         """Create an empty object if it is absent, and observe the time."""
@@ -69,17 +81,3 @@ class StoreClock:
                 sent_at, store_time, self._clock.now(), objects.time_resolution
             )
         )
-
-
-def correction_of(reading: ClockReading) -> timedelta:
-    """Return what must be added to the machine's clock to get the store's time.
-
-    It is 0 unless the reading proves that the clocks differ. So a right clock keeps its
-    milliseconds, although the store tells whole seconds.
-    """
-    if reading.store_time is None:
-        return timedelta()
-    if reading.store_time > reading.received_at:
-        return reading.store_time - reading.received_at
-    latest = reading.store_time + reading.resolution
-    return min(latest - reading.sent_at, timedelta())

@@ -6,15 +6,15 @@ list of open waits may be incomplete; `decide` and `look` are not affected.
 
 from __future__ import annotations
 
-from asyncio import gather, sleep
+from asyncio import gather
 from typing import TYPE_CHECKING
 
 from continuations.core.waits import WaitSummary
 from continuations.errors import Corrupt
 from continuations.ledger import layout, markers
-from continuations.ledger.objects import AlreadyExists, NotFound
+from continuations.ledger.objects import AlreadyExists, NotFound, pieces
 from continuations.wire.records import decode_wait, encode_wait
-from continuations_storage.contract import PAGE_SIZE, is_last_page
+from continuations_storage.contract import is_last_page
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
@@ -50,8 +50,8 @@ async def delete(objects: Objects, wait_ids: Iterable[str]) -> None:
 
 async def list_open(
     objects: Objects, clock: StoreClock, after: str = ""
-) -> AsyncIterator[WaitSummary]:
-    """Iterate over the open waits of the whole store, from keys alone.
+) -> AsyncIterator[list[WaitSummary]]:
+    """Iterate over the open waits of the whole store in batches, from keys alone.
 
     Besides the pages of waits, one listing shows the deadlines that have passed.
 
@@ -64,9 +64,13 @@ async def list_open(
     async for wait_ids in _list_ids(objects, after):
         if expired is None:
             expired = await markers.list_expired(objects, clock)
-        for wait_id in wait_ids:
-            is_expired = bool(expired) and wait_id.partition("-")[2] in expired
-            yield WaitSummary(id=wait_id, expired=is_expired)
+        if not expired:
+            yield WaitSummary.of_open_waits(wait_ids)
+            continue
+        yield [
+            WaitSummary(id=wait_id, expired=wait_id.partition("-")[2] in expired)
+            for wait_id in wait_ids
+        ]
 
 
 async def read_open(objects: Objects, after: str = "") -> AsyncIterator[Wait]:
@@ -77,9 +81,10 @@ async def read_open(objects: Objects, after: str = "") -> AsyncIterator[Wait]:
     async for wait_ids in _list_ids(objects, after):
         for first in range(0, len(wait_ids), _PARALLEL_READS):
             group = wait_ids[first : first + _PARALLEL_READS]
-            for wait in await gather(*(read(objects, wait_id) for wait_id in group)):
-                if wait is not None:
-                    yield wait
+            bodies = await objects.read_many(list(map(layout.wait_key, group)))
+            for wait_id, body in zip(group, bodies, strict=True):
+                if body is not None:
+                    yield _decode(wait_id, body)
 
 
 async def list_ids_of_run(objects: Objects, run_id: str) -> list[str]:
@@ -99,9 +104,8 @@ async def _list_ids(objects: Objects, after: str = "") -> AsyncIterator[list[str
         page = await objects.keys(
             layout.WAITS_PREFIX, layout.WAITS_PREFIX + after, limit
         )
-        for first in range(0, len(page), PAGE_SIZE):
-            yield layout.listed_wait_ids(page[first : first + PAGE_SIZE])
-            await sleep(0)  # a long list must not hold the event loop
+        async for piece in pieces(page):
+            yield layout.listed_wait_ids(piece)
         if is_last_page(page, limit):
             return
         after = page[-1][_PREFIX_LENGTH:]
@@ -109,12 +113,16 @@ async def _list_ids(objects: Objects, after: str = "") -> AsyncIterator[list[str
 
 async def read(objects: Objects, wait_id: str) -> Wait | None:
     """Return a wait from its object, or `None` if the object does not exist."""
-    name = layout.parse_wait_id(wait_id)
-    key = layout.wait_key(wait_id)
     try:
-        wait = decode_wait(await objects.read(key), key, name.run_id)
+        body = await objects.read(layout.wait_key(wait_id))
     except NotFound:
         return None
+    return _decode(wait_id, body)
+
+
+def _decode(wait_id: str, body: bytes) -> Wait:
+    key = layout.wait_key(wait_id)
+    wait = decode_wait(body, key, layout.parse_wait_id(wait_id).run_id)
     if wait.id != wait_id:
         msg = (
             f"{key} is damaged: it contains wait {wait.id}. It was not changed. "

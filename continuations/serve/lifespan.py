@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from continuations.serve.option_checks import check_async_runner, check_seconds
@@ -83,7 +83,8 @@ async def worker_loop(
     """Run `runner.serve_forever` in a task while the block runs.
 
     At the end of the block nothing new begins, calls in progress are completed, and
-    their runs are suspended. Any process may resume them at once.
+    their runs are suspended. Any process may resume them at once. If the caller is
+    cancelled while it waits for that, the loop is cancelled as after `grace`.
 
     Args:
         runner: The runner whose due runs are resumed.
@@ -111,12 +112,12 @@ async def worker_loop(
             stop=stop,
         )
     )
-    # Its first step checks the options: an application must not start without a worker.
-    await asyncio.sleep(0)
-    if loop_task.done():
-        await loop_task
-    loop_task.add_done_callback(_log_if_failed)
     try:
+        # The first step checks the options: no application starts without a worker.
+        await asyncio.sleep(0)
+        if loop_task.done():
+            await loop_task
+        loop_task.add_done_callback(_log_if_failed)
         yield
     finally:
         stop.set()
@@ -124,15 +125,18 @@ async def worker_loop(
 
 
 async def _join(loop_task: asyncio.Task[None], grace: float | None) -> None:
-    done, _ = await asyncio.wait({loop_task}, timeout=grace)
-    if done:
-        return
-    _log.warning(
-        "the worker loop is cancelled: after %g s, calls are still in progress", grace
-    )
-    loop_task.cancel()
-    with suppress(asyncio.CancelledError):
-        await loop_task
+    """Wait until the loop has ended; a cancellation of the caller cancels the loop."""
+    try:
+        done, _ = await asyncio.wait({loop_task}, timeout=grace)
+        if done:
+            return
+        _log.warning(
+            "the worker loop is cancelled: after %g s, calls are still in progress",
+            grace,
+        )
+    finally:
+        loop_task.cancel()
+        await asyncio.wait({loop_task})
 
 
 def _log_if_failed(loop_task: asyncio.Task[None]) -> None:

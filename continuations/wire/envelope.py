@@ -16,10 +16,11 @@ bytes never executes code.
 from __future__ import annotations
 
 import sys
+import threading
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgpack
 
@@ -31,17 +32,24 @@ from continuations.wire.formats import (
     lowest_format,
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 MAGIC = b"CONT"
 
 _PLAIN, _ZSTD, _ZSTD_WITH_DICTIONARY = 0, 1, 2
 _FORMAT_OF_CODEC = {_PLAIN: 1, _ZSTD: 1, _ZSTD_WITH_DICTIONARY: 2}
 _PREFIX_BYTES = 12
 _DIGEST_BYTES = 16
+_TEXT_ONLY = frozenset({str})
 # Smaller bodies are stored plain, because zstd would save little or nothing.
-_MIN_COMPRESSED_BYTES = 200
+_MIN_COMPRESSED_BYTES = 400
+# A body is also stored plain if zstd makes it less than a quarter smaller: to read a
+# small body takes half of the time then. Most objects of waits are small.
+_MAX_COMPRESSED_SHARE = 0.75
 # Pairs of (body size below which it applies, level). Most bodies have some kB and are
-# kept for the life of the run, so they get the higher level.
-_ZSTD_LEVELS = ((1 << 16, 9), (1 << 40, 3))
+# kept for the life of the run, so they get the higher levels.
+_ZSTD_LEVELS = ((1 << 12, 12), (1 << 16, 9), (1 << 40, 3))
 # Maximum size of an unpacked body. A transcript of 64 MiB fits.
 MAX_BODY_BYTES = 256 * 1024 * 1024
 # Maximum number of containers in one object and of items in one container, and maximum
@@ -54,11 +62,10 @@ _MAX_RATIO, _RATIO_ALLOWANCE_BYTES = 1000, 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class DecodedObject:
-    """The values of one object; other objects refer to its bytes by `digest`."""
+    """The values of one object."""
 
     header: dict[str, Any]
     body: object
-    digest: bytes
 
 
 def encode_object(header: dict[str, object], body: object) -> bytes:
@@ -79,7 +86,8 @@ def encode_object(header: dict[str, object], body: object) -> bytes:
     packed_header = _to_msgpack({**header, "size": len(packed)})
     level = next(level for limit, level in _ZSTD_LEVELS if len(packed) < limit)
     stored = packed if codec == _PLAIN else _compress(packed, level, codec)
-    if _is_decompression_bomb(len(packed), len(stored)):
+    is_bomb = _is_decompression_bomb(len(packed), len(stored))
+    if is_bomb or len(stored) > _MAX_COMPRESSED_SHARE * len(packed):
         codec, stored = _PLAIN, packed
     prefix = MAGIC + number.to_bytes(2, "big") + bytes([codec, 0])
     data = b"".join(
@@ -118,7 +126,7 @@ def decode_object(data: bytes, name: str) -> DecodedObject:
         raise _corrupt_error(name, f"its body has {len(packed)} bytes, not {size}")
     body = _from_msgpack(packed, name)
     _check_format(data, header, body, name)
-    return DecodedObject(header, body, object_digest(data))
+    return DecodedObject(header, body)
 
 
 def _is_decompression_bomb(size: int, stored_size: int) -> bool:
@@ -221,23 +229,9 @@ def _to_msgpack(value: object) -> bytes:
 
 
 def _from_msgpack(data: bytes, name: str) -> object:
-    containers = items = 0
-
-    def count(length: int) -> None:
-        nonlocal containers, items
-        containers += 1
-        items += length
-        if containers > _MAX_ITEMS or items > _MAX_TOTAL_ITEMS:
-            raise ValueError("too many values")
-
-    def mapping(pairs: list[tuple[Any, Any]]) -> dict[str, Any]:
-        count(len(pairs))
-        return _unique_text_keys(pairs)
-
-    def sequence(values: list[Any]) -> list[Any]:
-        count(len(values))
-        return values
-
+    # Each value takes at least one byte, so only large objects can have too many.
+    is_small = len(data) <= _MAX_ITEMS
+    mapping, sequence = (_unique_text_keys, None) if is_small else _counting_hooks()
     limit = min(_MAX_ITEMS, len(data))
     try:
         return msgpack.unpackb(
@@ -260,9 +254,33 @@ def _from_msgpack(data: bytes, name: str) -> object:
         ) from None
 
 
+def _counting_hooks() -> tuple[
+    Callable[[list[tuple[Any, Any]]], dict[str, Any]], Callable[[list[Any]], list[Any]]
+]:
+    """Return hooks for mappings and lists that raise ValueError for too many values."""
+    containers = items = 0
+
+    def count(length: int) -> None:
+        nonlocal containers, items
+        containers += 1
+        items += length
+        if containers > _MAX_ITEMS or items > _MAX_TOTAL_ITEMS:
+            raise ValueError("too many values")
+
+    def mapping(pairs: list[tuple[Any, Any]]) -> dict[str, Any]:
+        count(len(pairs))
+        return _unique_text_keys(pairs)
+
+    def sequence(values: list[Any]) -> list[Any]:
+        count(len(values))
+        return values
+
+    return mapping, sequence
+
+
 def _unique_text_keys(pairs: list[tuple[Any, Any]]) -> dict[str, Any]:
     values = dict(pairs)
-    if len(values) != len(pairs) or not all(type(key) is str for key in values):
+    if len(values) != len(pairs) or not {*map(type, values)} <= _TEXT_ONLY:
         raise ValueError("a key is repeated or is not a string")
     return values
 
@@ -275,8 +293,24 @@ def _codec_for(size: int, number: int) -> int:
 
 
 def _compress(packed: bytes, level: int, codec: int) -> bytes:
-    compressed: bytes = _zstd().compress(packed, level, zstd_dict=_dictionary(codec))
+    # A new compressor costs ten times what the compression of a small body costs.
+    compressors = _compressors.of_thread
+    compressor = compressors.get((level, codec))
+    if compressor is None:
+        compressor = _zstd().ZstdCompressor(level, zstd_dict=_dictionary(codec))
+        compressors[level, codec] = compressor
+    compressed: bytes = compressor.compress(packed, compressor.FLUSH_FRAME)
     return compressed
+
+
+class _Compressors(threading.local):
+    """The compressors of each thread, by level and codec."""
+
+    def __init__(self) -> None:
+        self.of_thread: dict[tuple[int, int], Any] = {}
+
+
+_compressors = _Compressors()
 
 
 def _decompress(data: bytes, size: int, codec: int, name: str) -> bytes:
@@ -301,6 +335,7 @@ def _dictionary(codec: int) -> Any:
     return _zstd().ZstdDict(DICTIONARY, is_raw=True)
 
 
+@lru_cache
 def _zstd() -> Any:
     if sys.version_info >= (3, 14):
         from compression import zstd  # noqa: PLC0415 - not needed for small records

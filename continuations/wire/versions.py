@@ -105,7 +105,7 @@ def decode_version(data: bytes, name: str, base: RunRow | None = None) -> Versio
             f"and its body says run {run.id}, {run.status}. Restore it from a backup."
         )
         raise Corrupt(msg, run_id=header.run_id)
-    return VersionObject(header, delta, opened.digest)
+    return VersionObject(header, delta, envelope.object_digest(data))
 
 
 def decode_header(data: bytes, name: str) -> VersionHeader:

@@ -38,6 +38,9 @@ with an attribute ``time_resolution`` (a timedelta). A store whose `create` retu
 time may have a method ``created_at(key)`` that returns the store's time of the create.
 A store for which large pages are cheaper has an attribute ``listing_size`` (a number of
 keys). `continuations_storage.forwarding.ForwardingStore` passes all of them on.
+A store that reads many bodies faster together than one by one may have a method
+``read_many(keys)``; see the function `read_many`. `ForwardingStore` does not pass it
+on, because a subclass may change `read`.
 
 `continuations_storage.keys` defines valid keys. One more rule keeps keys portable: no
 key is the folder of another key ("a" and "a/b"). File and memory stores refuse the
@@ -46,11 +49,14 @@ second key with `InvalidKey`; an object store cannot check it.
 
 from __future__ import annotations
 
+from asyncio import gather
 from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
+from continuations_storage.errors import NotFound
+
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
     from datetime import datetime
 
 __all__ = [
@@ -61,6 +67,7 @@ __all__ = [
     "created_at",
     "is_last_page",
     "listing_size",
+    "read_many",
     "time_resolution",
 ]
 
@@ -218,6 +225,34 @@ async def created_at(store: Store, key: str) -> datetime | None:
         store, "created_at", None
     )
     return None if tell is None else await tell(key)
+
+
+async def read_many(store: Store, keys: Sequence[str]) -> list[bytes | None]:
+    """Return the bodies of several keys, read at the same time.
+
+    Args:
+        store: The store. Its method ``read_many`` is called if it has one.
+        keys: Valid keys.
+
+    Returns:
+        For each key the whole body, or None if the key does not exist.
+
+    Raises:
+        StorageError: As `Store.read` raises it, but not `NotFound`.
+    """
+    together: Callable[[Sequence[str]], Awaitable[list[bytes | None]]] | None
+    together = getattr(store, "read_many", None)
+    if together is None:
+        return await gather(*(_read_or_none(store, key) for key in keys))
+    bodies: list[bytes | None] = await together(keys)
+    return bodies
+
+
+async def _read_or_none(store: Store, key: str) -> bytes | None:
+    try:
+        return await store.read(key)
+    except NotFound:
+        return None
 
 
 async def all_keys(store: Store, prefix: str, after: str = "") -> AsyncIterator[str]:

@@ -20,9 +20,9 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 from contextlib import closing, suppress
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
 from continuations_storage.contract import PAGE_SIZE
@@ -34,21 +34,27 @@ from continuations_storage.errors import (
     Unsafe,
     Unsupported,
 )
-from continuations_storage.filesystem import FolderTree, flush_folder
+from continuations_storage.filesystem import FolderTree, flush_folder, flush_together
 from continuations_storage.keys import check_limit, split_key, split_prefix
 from continuations_storage.listing import iterate_keys
 from continuations_storage.new_file import (
     NamedFile,
     UnnamedFile,
     UnnamedUnsupported,
-    is_unflushed,
 )
 from continuations_storage.oserrors import NO_HARD_LINKS, to_storage_error
 from continuations_storage.probe import prove_put_if_absent
+from continuations_storage.stored_file import (
+    flush_before_use,
+    is_folder,
+    is_unflushed_file,
+    read_file,
+    unlink,
+)
 from continuations_storage.thread_pool import DaemonThreadPool
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator, Sequence
 
     from continuations_storage.errors import StorageError
     from continuations_storage.filesystem import Folder
@@ -61,7 +67,6 @@ _TEMPORARY_FOLDER = ".tmp+"
 _STALE_AFTER_SECONDS = 3600.0
 _CLEAN_UP_EVERY = 256
 _MAX_ATTEMPTS = 16
-_MAX_READ = 1 << 30
 # Not the threads of the event loop: the renewal of a claim must not wait behind slow
 # functions of the application.
 _workers = DaemonThreadPool(32, "continuations-file")
@@ -117,15 +122,27 @@ class FileStore:
         """
         # Not in a thread: a small read takes 20 us, a call through a thread 100 us. A
         # process that only reads does not start the threads.
-        *above, name = split_key(key)
         try:
-            folder = self._folders.open(above)
-            body, unflushed = _read(folder, name)
-            if unflushed:
-                await _workers.run(_flush_before_use, folder)
+            body, unflushed = self._read(key)
+            if unflushed is not None:
+                await _workers.run(flush_before_use, *unflushed)
         except OSError as cause:
             raise self._to_storage_error(cause, key) from cause
         return body
+
+    async def read_many(self, keys: Sequence[str]) -> list[bytes | None]:
+        """Return the bodies of several keys, in one thread; see `contract.read_many`.
+
+        Args:
+            keys: Valid keys.
+
+        Returns:
+            For each key the whole body, or None if the key does not exist.
+
+        Raises:
+            StorageError: As `Store.read` states.
+        """
+        return await _workers.run(self._read_many, keys)
 
     async def keys(
         self, prefix: str, after: str = "", limit: int = PAGE_SIZE
@@ -152,19 +169,34 @@ class FileStore:
         The delete is not flushed: after a power cut within seconds, the key may exist
         again.
         """
-        *above, name = split_key(key)
-        try:
-            folder = self._folders.open(above)
-            _unlink(folder.descriptor, name)
-        except (FileNotFoundError, NotADirectoryError):
-            return
-        except OSError as cause:
-            raise self._to_storage_error(cause, key) from cause
-        self._folders.prune(above)
+        # In a thread: the system makes an unlink wait while it writes its journal.
+        await _workers.run(self._remove, key, split_key(key))
 
     async def probe(self) -> None:
         """Prove that link() fails for a name that exists, or raise `Unsafe`."""
         await prove_put_if_absent(self)
+
+    def _read(self, key: str) -> tuple[bytes, tuple[Folder, str] | None]:
+        """Return a body, and its folder and name if a power cut may take it away."""
+        *above, name = split_key(key)
+        folder = self._folders.open(above)
+        body, unflushed = read_file(folder, name)
+        return body, (folder, name) if unflushed else None
+
+    def _read_many(self, keys: Sequence[str]) -> list[bytes | None]:
+        bodies: list[bytes | None] = []
+        for key in keys:
+            try:
+                body, unflushed = self._read(key)
+                if unflushed is not None:
+                    flush_before_use(*unflushed)
+            except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+                bodies.append(None)
+            except OSError as cause:
+                raise self._to_storage_error(cause, key) from cause
+            else:
+                bodies.append(body)
+        return bodies
 
     def _to_storage_error(self, cause: OSError, key: str) -> StorageError:
         if cause.errno == errno.ESTALE:
@@ -207,9 +239,12 @@ class FileStore:
         folder = self._folders.open_or_create(above)
         with closing(self._write(folder, body)) as file:
             self._clean_up_periodically(file.written_at)
-            self._folders.ensure_durable(folder, above, file.written_at)
+            # Without bytes, no part of a body can be lost. So it is flushed after the
+            # link, together with its folder.
+            before, after = ((file.flush,), ()) if body else ((), (file.flush,))
+            self._folders.ensure_durable(folder, above, file.written_at, *before)
             self._link(key, segments, file, folder)
-            _flush_published(key, folder, name)
+            _flush_published(key, folder, name, *after)
             file.mark_flushed()
         return datetime.fromtimestamp(file.written_at, UTC)
 
@@ -238,7 +273,7 @@ class FileStore:
 
     def _raise_taken(self, key: str, segments: list[str], folder: Folder) -> NoReturn:
         name = segments[-1]
-        if _is_folder(folder.descriptor, name):
+        if is_folder(folder.descriptor, name):
             try:
                 os.rmdir(name, dir_fd=folder.descriptor)
             except OSError:
@@ -249,8 +284,22 @@ class FileStore:
             detail = f"the file system ignores case and has {other!r}"
             raise InvalidKey(key, detail)
         # The caller acts on the existing body, so that body must be durable.
-        flush_folder(folder.descriptor)
+        if is_unflushed_file(folder.descriptor, name):
+            flush_before_use(folder, name)
+        else:
+            flush_folder(folder.descriptor)
         raise AlreadyExists(key)
+
+    def _remove(self, key: str, segments: list[str]) -> None:
+        *above, name = segments
+        try:
+            folder = self._folders.open(above)
+            unlink(folder.descriptor, name)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as cause:
+            raise self._to_storage_error(cause, key) from cause
+        self._folders.prune(above)
 
     def _clean_up_periodically(self, now: float) -> None:
         self._creates += 1
@@ -306,9 +355,11 @@ def _has_key(key: str, file: NewFile) -> bool:
         raise Inconclusive(key, f"after link(): {cause.strerror}") from cause
 
 
-def _flush_published(key: str, folder: Folder, name: str) -> None:
+def _flush_published(
+    key: str, folder: Folder, name: str, *flushes: Callable[[], None]
+) -> None:
     try:
-        flush_folder(folder.descriptor)
+        flush_together(*flushes, partial(flush_folder, folder.descriptor))
     except Unsafe:
         with suppress(OSError):
             os.unlink(name, dir_fd=folder.descriptor)
@@ -316,46 +367,3 @@ def _flush_published(key: str, folder: Folder, name: str) -> None:
     except OSError as cause:
         detail = f"stored, but perhaps not durable: {cause.strerror}"
         raise Inconclusive(key, detail) from cause
-
-
-def _flush_before_use(folder: Folder) -> None:
-    try:
-        flush_folder(folder.descriptor)
-    except OSError as cause:
-        if cause.errno != errno.EROFS:  # a read-only file system has no writers
-            raise
-
-
-def _read(folder: Folder, name: str) -> tuple[bytes, bool]:
-    """Return the body, and whether a power cut may take it away."""
-    # O_NONBLOCK: a named pipe at this place must not block the reader.
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
-    descriptor = os.open(name, flags, dir_fd=folder.descriptor)
-    try:
-        status = os.fstat(descriptor)
-        if stat.S_ISDIR(status.st_mode):
-            raise IsADirectoryError(errno.EISDIR, "it is the folder of other keys")
-        if not stat.S_ISREG(status.st_mode):
-            raise PermissionError(errno.EACCES, "it is not a regular file")
-        body = os.read(descriptor, status.st_size)
-        while len(body) < status.st_size and (rest := os.read(descriptor, _MAX_READ)):
-            body += rest
-        return body, is_unflushed(status)
-    finally:
-        os.close(descriptor)
-
-
-def _unlink(folder: int, name: str) -> None:
-    try:
-        os.unlink(name, dir_fd=folder)
-    except (IsADirectoryError, PermissionError):
-        if not _is_folder(folder, name):  # macOS returns EPERM for a folder
-            raise
-
-
-def _is_folder(parent: int, name: str) -> bool:
-    try:
-        status = os.stat(name, dir_fd=parent, follow_symlinks=False)
-    except FileNotFoundError:
-        return False
-    return stat.S_ISDIR(status.st_mode)

@@ -14,21 +14,32 @@ import os
 import stat
 import sys
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from continuations_storage.errors import Unavailable, Unsafe
 from continuations_storage.oserrors import NO_FLUSH
+from continuations_storage.thread_pool import DaemonThreadPool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
-__all__ = ["Folder", "FolderTree", "flush", "flush_folder", "open_subfolder"]
+__all__ = [
+    "Folder",
+    "FolderTree",
+    "flush",
+    "flush_folder",
+    "flush_together",
+    "open_subfolder",
+]
 
 # Linux writes a changed folder to disk after 30 s at the latest; this is twice that.
 _DURABLE_AFTER_SECONDS = 60.0
 _MAX_OPEN = 64
 _OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY
+# Not the threads that create files: those wait for these.
+_flushers = DaemonThreadPool(32, "continuations-flush")
 
 
 class Folder:
@@ -94,7 +105,11 @@ class FolderTree:
             return self._chain(segments, create=True)[-1]
 
     def ensure_durable(
-        self, folder: Folder, segments: Sequence[str], now: float
+        self,
+        folder: Folder,
+        segments: Sequence[str],
+        now: float,
+        *flushes: Callable[[], None],
     ) -> None:
         """Flush the names of the new folders on the way from the root to a folder.
 
@@ -105,17 +120,22 @@ class FolderTree:
             folder: The open folder.
             segments: The names from the root to the folder.
             now: The time of the file system, read from a file that was just written.
+            flushes: Other flushes, to be made at the same time.
         """
-        if folder.is_durable:
-            return
-        chain = self._chain(segments)
-        if not chain[0].is_durable:
+        chain = [] if folder.is_durable else self._chain(segments)
+        if chain and not chain[0].is_durable:
             with _open_parent(self.root) as parent:
-                if parent is not None:
-                    _flush_name(chain[0], parent, now)
-        for above, below in pairwise(chain):
-            if not below.is_durable:
-                _flush_name(below, above.descriptor, now)
+                if parent is not None and _is_recent(chain[0], parent, now):
+                    flush_folder(parent)
+            chain[0].is_durable = True
+        names = [
+            partial(flush_folder, above.descriptor)
+            for above, below in pairwise(chain)
+            if not below.is_durable and _is_recent(below, above.descriptor, now)
+        ]
+        flush_together(*flushes, *names)
+        for each in chain:
+            each.is_durable = True
 
     def forget(self) -> None:
         """Close all folders that no operation uses."""
@@ -237,11 +257,15 @@ def _make(above: Folder, segment: str) -> bool:
     return True
 
 
-def _flush_name(folder: Folder, above: int, now: float) -> None:
+def flush_together(*flushes: Callable[[], None]) -> None:
+    """Make flushes at the same time: the system then needs one write for all."""
+    _flushers.run_together(flushes)
+
+
+def _is_recent(folder: Folder, above: int, now: float) -> bool:
+    """Return whether the name of a folder may not be on the disk yet."""
     # ctime and not mtime: a program that copies folders can set the second one.
-    if folder.is_new or now - os.fstat(above).st_ctime < _DURABLE_AFTER_SECONDS:
-        flush_folder(above)
-    folder.is_durable = True
+    return folder.is_new or now - os.fstat(above).st_ctime < _DURABLE_AFTER_SECONDS
 
 
 def _is_same(folder: int, name: str, other: str) -> bool:

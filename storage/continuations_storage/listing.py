@@ -42,7 +42,7 @@ def iterate_keys(
     """
     chunks = yield from _chunks_after(folder, folder_key, name_prefix, after, limit)
     names = _merge(chunks)
-    if not any(name.endswith("/") for name in names):
+    if not _has_folders(names):
         if names:
             yield [folder_key + name for name in names]
         return
@@ -107,6 +107,10 @@ def sorted_names(
     if folders:
         names.sort()
     return names
+
+
+def _has_folders(names: list[str]) -> bool:
+    return "/" in "".join(names)
 
 
 def _are_segments(names: list[str]) -> bool:

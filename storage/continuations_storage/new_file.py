@@ -1,4 +1,4 @@
-"""A new file: written and flushed under no name, or under a temporary one, then linked.
+"""A new file: written under no name, or under a temporary one, flushed and linked.
 
 Until the folder of its key is flushed, the file is *marked as unflushed*, so that no
 reader acts on a body that a power cut can still take away:
@@ -40,11 +40,15 @@ class UnnamedUnsupported(Exception):
 
 
 class NewFile(Protocol):
-    """A file with a whole, flushed body, which can get a key."""
+    """A file with a whole body, which can get a key."""
 
     @property
     def written_at(self) -> float:
         """The time of the file system when the body was written."""
+        ...
+
+    def flush(self) -> None:
+        """Write the file to disk."""
         ...
 
     def link(self, folder: Folder, name: str) -> None:
@@ -68,7 +72,7 @@ class UnnamedFile:
     """A file that has no name until it gets its key; only on Linux."""
 
     def __init__(self, folder: Folder, body: bytes) -> None:
-        """Write and flush the body in the file system of a folder.
+        """Write the body in the file system of a folder.
 
         Raises:
             UnnamedUnsupported: Use `NamedFile`.
@@ -81,6 +85,10 @@ class UnnamedFile:
         except BaseException:
             self.close()
             raise
+
+    def flush(self) -> None:
+        """See `NewFile.flush`."""
+        flush(self._descriptor)
 
     def link(self, folder: Folder, name: str) -> None:
         """See `NewFile.link`."""
@@ -114,7 +122,7 @@ class NamedFile:
     """A file with a random name in the temporary folder."""
 
     def __init__(self, temporary_folder: Folder, body: bytes) -> None:
-        """Write and flush the body; raises OSError."""
+        """Write the body; raises OSError."""
         self._folder = temporary_folder
         self._name = os.urandom(16).hex()
         self._is_marked = False
@@ -126,6 +134,10 @@ class NamedFile:
         except BaseException:
             self.close()
             raise
+
+    def flush(self) -> None:
+        """See `NewFile.flush`."""
+        flush(self._descriptor)
 
     def link(self, folder: Folder, name: str) -> None:
         """See `NewFile.link`."""
@@ -191,11 +203,10 @@ def _check_mark(mode: int) -> None:
 
 
 def _write(descriptor: int, body: bytes) -> tuple[int, float]:
-    """Write and flush the body; return the mode and the time of the file."""
+    """Write the body; return the mode and the time of the file."""
     rest = memoryview(body)
     while rest:
         rest = rest[os.write(descriptor, rest) :]
-    flush(descriptor)
     status = os.fstat(descriptor)
     return status.st_mode, status.st_mtime
 

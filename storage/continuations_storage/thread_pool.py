@@ -18,7 +18,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 __all__ = ["DaemonThreadPool"]
 
@@ -50,13 +50,32 @@ class DaemonThreadPool:
         Raises:
             Exception: The exception of the function.
         """
+        future = self._submit(lambda: function(*args))
+        return cast("T", await asyncio.wrap_future(future))
+
+    def run_together(self, functions: Sequence[Callable[[], None]]) -> None:
+        """Run blocking functions at the same time, the last one in this thread.
+
+        Returns when all of them have ended.
+
+        Raises:
+            Exception: The exception of one of the functions.
+        """
+        futures = [self._submit(function) for function in functions[:-1]]
+        try:
+            for function in functions[-1:]:
+                function()
+        finally:
+            errors = [future.exception() for future in futures]
+        for error in filter(None, errors):
+            raise error
+
+    def _submit(self, function: Callable[[], Any]) -> Future[Any]:
         if self._process_pool.pid != os.getpid():
             self._process_pool = _ProcessThreads()  # threads do not survive a fork
         future: Future[Any] = Future()
-        self._process_pool.submit(
-            future, lambda: function(*args), self._max_threads, self._name
-        )
-        return cast("T", await asyncio.wrap_future(future))
+        self._process_pool.submit(future, function, self._max_threads, self._name)
+        return future
 
 
 class _ProcessThreads:

@@ -68,10 +68,15 @@ def test_edited_arguments_are_checked(cli: CommandLine, runner: Runner) -> None:
     broken = cli("approve", wait, "--arguments", "{cents: 1}")
     number = cli("approve", wait, "--arguments", "1")
     invalid = cli("approve", wait, "--arguments", '{"what": 7}')
+    rounded = cli("approve", wait, "--arguments", '{"what": 90071992547409.93123}')
+    repeated = cli("approve", wait, "--arguments", '{"what": "7", "what": "8"}')
 
     # Then no decision is recorded, and valid arguments are accepted from a file
     assert [2, 5, 5] == [broken.exit_code, number.exit_code, invalid.exit_code]
     assert "--arguments is not JSON, got '{cents: 1}'" in broken.err
+    assert [2, 2] == [rounded.exit_code, repeated.exit_code]
+    assert "write it as a string" in rounded.err
+    assert "the same key twice" in repeated.err
     assert invalid.err.startswith("DecisionRefused: ")
     cli.write_file("edit.json", '{"what": "7"}')
     done = cli("approve", wait, "--arguments", "@edit.json")

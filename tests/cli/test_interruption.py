@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 from typing import TYPE_CHECKING
 
 import pytest
 
+from continuations import Agent, AsyncRunner, tool
+from continuations.cli import interruption
+from continuations.cli.interruption import StopSwitch, advance_until_stopped
+from continuations.models.scripted import ScriptedModel, ToolCall
 from tests.cli.command_line import RUNNERS
 
 if TYPE_CHECKING:
     import subprocess
 
+    from continuations import Continuation
+    from continuations.models.interface import ModelReply, ModelRequest
     from tests.cli.command_line import CommandLine
 
 SIGNALS = pytest.mark.parametrize(
@@ -65,6 +72,74 @@ def test_signal_completes_the_call_and_suspends_the_run(
     )
     assert (0, "Finished") == (resumed.exit_code, resumed.lines[0])
     assert "once\n" == (cli.folder / "acted").read_text()
+
+
+class WatchedRunner(AsyncRunner):
+    """A runner that tells when a run was looked at three times."""
+
+    def __init__(self, agent: Agent) -> None:
+        super().__init__(agent, store="memory:")
+        self.looks_left, self.looked = 3, asyncio.Event()
+
+    async def look(self, run_id: str, *, version: int | None = None) -> Continuation:
+        self.looks_left -= 1
+        if not self.looks_left:
+            self.looked.set()
+        return await super().look(run_id, version=version)
+
+
+def test_model_call_beside_a_tool_is_given_up_after_the_tool(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The tool is completed, and its result is stored; the model never replies."""
+    monkeypatch.setattr(interruption, "MODEL_PATIENCE", 0.01)
+
+    async def scenario() -> None:
+        acting, may_return = asyncio.Event(), asyncio.Event()
+        switch = StopSwitch()
+
+        @tool
+        async def act() -> str:
+            """Act."""
+            acting.set()
+            await may_return.wait()
+            return "acted"
+
+        class HangingModel:
+            """A model that never replies."""
+
+            name = "hanging"
+
+            async def reply(self, request: ModelRequest) -> ModelReply:
+                await asyncio.Event().wait()
+                raise AssertionError(request)
+
+        hanging = Agent("hanging", model=HangingModel())
+        model = ScriptedModel([[ToolCall("act"), ToolCall("hanging", {"input": "A"})]])
+        boss = Agent("boss", tools=[act, hanging], model=model)
+        runner = WatchedRunner(boss)
+        advancing = asyncio.create_task(
+            advance_until_stopped(
+                runner,
+                "r1",
+                lambda pause: runner.start("go", run_id="r1", should_pause=pause),
+                switch,
+            )
+        )
+        await acting.wait()
+        switch.signal = signal.SIGINT
+
+        # The tool outlasts the patience with the model, and is not given up
+        await runner.looked.wait()
+        assert not advancing.done()
+        may_return.set()
+
+        assert await advancing is None
+        run = await runner.look("r1")
+        assert ("suspended", None) == (run.status, run.run_state.run.claim)
+        assert ["returned", "nested"] == [call.state for call in run.root.calls]
+
+    asyncio.run(asyncio.wait_for(scenario(), 30))
 
 
 @SIGNALS

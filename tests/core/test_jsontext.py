@@ -308,9 +308,41 @@ def test_escape_surrogates_returns_valid_utf8_that_parses_equal(text: str) -> No
 @pytest.mark.parametrize(
     "text", ['{"a":1,"a":1}', '[{"b":{"a":1,"a":2}}]', '{"a":1,"\\u0061":1}']
 )
-def test_parse_with_unique_keys_rejects_a_repeated_key(text: str) -> None:
+def test_lossless_parse_rejects_a_repeated_key(text: str) -> None:
     assert jsontext.parse(text)
     with pytest.raises(NotJson, match="twice"):
-        jsontext.parse(text, unique_keys=True)
+        jsontext.parse(text, lossless=True)
 
-    assert [{"a": {"a": 1}}] == jsontext.parse('[{"a":{"a":1}}]', unique_keys=True)
+    assert [{"a": {"a": 1}}] == jsontext.parse('[{"a":{"a":1}}]', lossless=True)
+
+
+ROUNDED_NUMBERS = [
+    "90071992547409.93123",
+    "12345678901234567890.5",
+    "0.1000000000000000055511151231257827",
+    "1e-400",
+    "1e-99999999999999999999",
+    "123456789012345678e5",
+]
+
+
+@pytest.mark.parametrize("digits", ROUNDED_NUMBERS)
+def test_lossless_parse_rejects_a_number_that_a_float_rounds(digits: str) -> None:
+    assert isinstance(jsontext.parse(digits), float)
+    with pytest.raises(NotJson, match=r"^the number .* write it as a string$"):
+        jsontext.parse(f'{{"a": [{digits}]}}', lossless=True)
+
+
+@pytest.mark.parametrize(
+    "digits",
+    ["0.1", "-0.0", "0e9", "1.10", "5E-1", "1e22", "5e-324", "90071992547409931234567"],
+)
+def test_lossless_parse_accepts_a_number_that_is_kept(digits: str) -> None:
+    number = jsontext.parse(digits, lossless=True)
+
+    assert Decimal(digits) == Decimal(repr(number))
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_lossless_parse_accepts_each_float(number: float) -> None:
+    assert number == jsontext.parse(jsontext.dump(number), lossless=True)

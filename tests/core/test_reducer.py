@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import permutations
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from continuations.core.events import (
     Denied,
     Event,
     Expired,
+    ModelFailed,
     ModelReplied,
     OutcomeUnknown,
     Reopened,
@@ -143,6 +145,17 @@ def test_reply_of_the_wrong_type_fails_the_run() -> None:
     state = apply_events(new_state(), reply)
 
     assert Failure(code="output", message="no invoice") == state.run.failure
+
+
+def test_failed_turn_changes_only_the_usage_of_the_run() -> None:
+    """Its responses were billed, and the model is asked again later."""
+    before = new_state()
+
+    state = apply_events(before, *[ModelFailed(usage=Usage(requests=1))] * 2)
+
+    assert Usage(requests=2) == state.run.usage
+    assert before.frames == state.frames
+    assert before.run == replace(state.run, usage=before.run.usage)
 
 
 def test_calls_are_proposed_in_the_order_of_the_model() -> None:

@@ -16,7 +16,6 @@ from continuations import (
     Answer,
     ApprovalPolicy,
     Approve,
-    AsyncRunner,
     Deny,
     Finished,
     Runner,
@@ -24,15 +23,14 @@ from continuations import (
     ToolContext,
     tool,
 )
-from continuations_storage import MemoryStore
 from tests import effect_log, scripts
-from tests.clocks import ManualClock
 from tests.engine.agent_builders import (
     make_boss,
     root_tool_results,
     should_pause_after,
 )
 from tests.engine.payment_agent import make_pay_tool, single_wait, start_and_get_wait
+from tests.engine.shared_store import SharedStore
 from tests.scripts import call
 
 if TYPE_CHECKING:
@@ -43,16 +41,12 @@ SCRIPT: Any = {"go": [[call("pay", cents=5)], "end"]}
 MONTH = timedelta(days=30).total_seconds()
 
 
-class Shop:
+class Shop(SharedStore):
     """One store that processes with other code share."""
-
-    def __init__(self) -> None:
-        self.store, self.clock = MemoryStore(), ManualClock()
 
     def runner(self, *tools: Any) -> Runner:
         """Return a process whose agent has these tools."""
-        boss = make_boss(SCRIPT, *tools)
-        return Runner(boss, store=self.store, clock=self.clock)
+        return self.machine(agents=make_boss(SCRIPT, *tools))
 
     def approve_and_pause(self, *tools: Any) -> None:
         """Approve the only call; the worker stops before the call begins."""
@@ -107,9 +101,7 @@ def test_sub_agent_that_is_entered_too_late_waits_again(
     model = scripts.scripted_model(script)
     policy = ApprovalPolicy(valid_for=60)
     clerk = Agent("clerk", model=model).as_tool(approval=policy)
-    runner = Runner(
-        Agent("boss", tools=[clerk], model=model), store=shop.store, clock=shop.clock
-    )
+    runner = shop.machine(agents=Agent("boss", tools=[clerk], model=model))
     runner.decide(start_and_get_wait(runner).id, Approve())
     runner.resume("r1", should_pause=should_pause_after(1))
     shop.clock.seconds += 61
@@ -160,6 +152,27 @@ def test_strict_policy_asks_again_if_the_description_changed_before_the_begin(
 
     assert "The tool's description changed after the approval." == wait.note
     assert [] == effects(environment)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "note"),
+    [
+        (False, True, "The tool's policy is strict, and the approval was not."),
+        (True, False, "The approval was strict, and the tool's policy no longer is."),
+    ],
+)
+def test_note_tells_a_changed_policy_from_a_changed_description(
+    shop: Shop, environment: RunEnvironment, note: str, *, before: bool, after: bool
+) -> None:
+    shop.approve_and_pause(make_pay_tool(ApprovalPolicy(strict=before)))
+    pay = make_pay_tool(ApprovalPolicy(strict=after))
+
+    wait = single_wait(shop.runner(pay).resume("r1"))
+
+    assert note == wait.note
+    shop.runner(pay).decide(wait.id, Approve())
+    assert isinstance(shop.runner(pay).resume("r1"), Finished)
+    assert ["pay 5 kim"] == effects(environment)
 
 
 def test_call_is_asked_about_if_the_code_that_begins_it_asks_for_approval(
@@ -267,7 +280,7 @@ def interrupt(shop: Shop, *, approve: bool, **options: Any) -> None:
     async def scenario() -> None:
         began = asyncio.Event()
         pay = make_interrupted_tool(began, **options)
-        runner = AsyncRunner(make_boss(SCRIPT, pay), store=shop.store, clock=shop.clock)
+        runner = shop.runner(pay).async_runner
         if approve:
             outcome = await runner.start("go", run_id="r1")
             await runner.decide(single_wait(outcome).id, Approve())

@@ -243,7 +243,7 @@ def test_removed_sub_agent_ends_after_the_last_of_its_waits_is_settled(
     # Then the approved call waits again, and the sub-agent does not end yet
     [again] = suspended["waits"]
     assert ("Suspended", "approval") == (suspended["kind"], again["kind"])
-    assert "the agent child is gone" in again["note"]
+    assert "the agent child was removed. Restore" in again["note"]
     refused = resume(environment, "child")
     assert f"Deny or Answer ({again['id']})" in refused["message"]
 

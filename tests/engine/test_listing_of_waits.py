@@ -21,13 +21,15 @@ from continuations import (
     tool,
 )
 from continuations.core.ulid import encode_ulid
+from continuations.ledger.objects import pieces
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import FileStore, MemoryStore, listing
 from continuations_storage.contract import PAGE_SIZE, Page
 from tests.clocks import OffsetClock
+from tests.stores import StoreWithListingTime
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from collections.abc import Sequence
     from pathlib import Path
 
 
@@ -39,9 +41,6 @@ class CountingStore(MemoryStore):
         self.listings: list[str] = []
         self.reads = self.active_reads = self.most_active_reads = 0
         self._tells_last_page = tells_last_page
-
-    async def create(self, key: str, body: bytes) -> datetime | None:
-        return await super().create(key, body)
 
     async def keys(self, prefix: str, after: str = "", limit: int = 1000) -> Page:
         self.listings.append(prefix)
@@ -129,24 +128,11 @@ def test_expired_wait_is_not_listed_after_a_sweep() -> None:
 def test_time_of_the_store_decides_whether_a_wait_is_expired() -> None:
     """A clerk's machine that is a year ahead does not show open waits as expired."""
     here = OffsetClock()
-    store = StoreWithTime(here)
+    store = StoreWithListingTime(here)
     make_runner(store, PAY, clock=here).start("go", run_id="r")
     ahead = Runner([], store=store, clock=OffsetClock(365 * 86400))
 
     assert [False] == list(states(ahead).values())
-
-
-class StoreWithTime(MemoryStore):
-    """A store that tells its time with each listing."""
-
-    def __init__(self, clock: OffsetClock) -> None:
-        super().__init__(clock.now)
-        self._own_clock = clock
-
-    async def keys(self, prefix: str, after: str = "", limit: int = 1000) -> Page:
-        page = Page(await super().keys(prefix, after, limit))
-        page.store_time = self._own_clock.now()
-        return page
 
 
 def states(runner: Runner) -> dict[str, bool]:
@@ -295,3 +281,73 @@ def test_long_listing_on_files_does_not_hold_the_event_loop(
     here, *others = threads
     assert "continuations-file" != here
     assert {"continuations-file"} == set(others)
+
+
+@pytest.fixture
+def many_markers(tmp_path: Path) -> Path:
+    """A store with one wait, and 5,000 files that are no markers."""
+    for folder in ("waits", "markers"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "waits" / f"approval-{encode_ulid(1, bytes(10))}@r").touch()
+    for number in range(5000):
+        (tmp_path / "markers" / f"0junk-{number}").touch()
+    return tmp_path
+
+
+def test_junk_among_the_markers_is_read_once(
+    many_markers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scanned: list[Any] = []
+    real = os.scandir
+
+    def scandir(path: Any) -> Any:
+        scanned.append(path)
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    runner = Runner([], store=FileStore(many_markers))
+
+    assert 1 == len(list(runner.waiting()))
+    assert 2 == len(scanned)  # the waits and the markers
+    scanned.clear()
+    runner.sweep()
+    assert 2 == len(scanned)  # the due markers and those that are dated too late
+
+
+def test_long_page_is_processed_in_pieces() -> None:
+    """Other tasks run between two pieces of a page."""
+    page = [str(number) for number in range(2 * PAGE_SIZE + 1)]
+    order: list[int] = []
+
+    async def other() -> None:
+        for _ in range(3):
+            order.append(0)
+            await asyncio.sleep(0)
+
+    async def scenario() -> None:
+        task = asyncio.create_task(other())
+        async for piece in pieces(page):
+            order.append(len(piece))  # noqa: PERF401 - the other task appends, too
+        await task
+
+    asyncio.run(scenario())
+    assert [PAGE_SIZE, 0, PAGE_SIZE, 0, 1, 0] == order
+
+
+def test_waits_with_arguments_on_files_are_read_in_few_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups: list[int] = []
+    real = FileStore.read_many
+
+    async def read_many(self: FileStore, keys: Sequence[str]) -> list[bytes | None]:
+        groups.append(len(keys))
+        return await real(self, keys)
+
+    monkeypatch.setattr(FileStore, "read_many", read_many)
+    calls = [ToolCall("note", {"text": str(n)}) for n in range(60)]
+    runner = make_runner(FileStore(tmp_path), *calls)
+    runner.start("go", run_id="r")
+
+    assert 60 == len(list(runner.open_waits()))
+    assert [50, 10] == groups

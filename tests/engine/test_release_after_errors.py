@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,13 +18,14 @@ from continuations import (
     tool,
 )
 from continuations.ledger import layout
-from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore, on, refused
 from tests import effect_log, scripts
 from tests.clocks import ManualClock
 from tests.engine import payment_agent
 from tests.engine.agent_builders import make_boss
 from tests.engine.payment_agent import single_wait
+from tests.engine.shared_store import SharedStore
+from tests.own_task import cancel_own_task
 from tests.scripts import call
 from tests.stores import StoreWithListingTime
 
@@ -48,25 +49,13 @@ SCRIPT: Script = {
 }
 
 
-class Shared:
-    """A store with a clock, and runners that share it."""
-
-    def __init__(self) -> None:
-        self.clock = ManualClock()
-        self.store = MemoryStore(self.clock.now)
-
-    def options(self) -> dict[str, Any]:
-        """Return the options of a runner of this store."""
-        return {"store": self.store, "clock": self.clock}
-
-    def keys(self, *prefixes: str) -> list[str]:
-        """Return the keys with some prefixes."""
-        return [key for each in prefixes for key in asyncio.run(self.store.keys(each))]
+class Released(SharedStore):
+    """A store in which a test looks at the markers that are left."""
 
     def reasons(self) -> list[tuple[str, int]]:
         """Return the letter and the due time of each marker, in seconds from now."""
         now_ms = int(self.clock.now().timestamp() * 1000)
-        parsed = [layout.parse_marker(key) for key in self.keys("markers/")]
+        parsed = [layout.parse_marker(key) for key in self.markers()]
         return [
             (each.reason, (each.due_ms - now_ms) // 1000 if each.due_ms else 0)
             for each in parsed
@@ -78,16 +67,16 @@ def test_markers_go_with_the_end_after_a_model_error(
     environment: RunEnvironment,
 ) -> None:
     """Also those of the decided wait, whose deadline is a month away."""
-    shared = Shared()
+    shared = Released()
     broken: Script = {"go": [[call("pay")], ModelError("down")]}
-    runner = Runner(make_boss(broken, pay), **shared.options())
+    runner = shared.machine(agents=make_boss(broken, pay))
     runner.decide(single_wait(runner.start("go", run_id="r")).id, Approve())
     with pytest.raises(ModelError):
         runner.resume("r")
     assert [("r", 60)] == shared.reasons()
 
     mended: Script = {"go": [[call("pay")], "end"]}
-    outcome = Runner(make_boss(mended, pay), **shared.options()).resume("r")
+    outcome = shared.machine(agents=make_boss(mended, pay)).resume("r")
 
     assert isinstance(outcome, Finished)
     assert [] == shared.keys("markers/", "waits/")
@@ -96,9 +85,9 @@ def test_markers_go_with_the_end_after_a_model_error(
 
 def test_each_failed_try_doubles_the_delay_until_there_is_progress() -> None:
     """By resume as well as by sweep; a reply of the model begins a new count."""
-    shared = Shared()
+    shared = Released()
     failing: Script = {"go": [ModelError("down")]}
-    runner = Runner(make_boss(failing, pay), **shared.options())
+    runner = shared.machine(agents=make_boss(failing, pay))
     with pytest.raises(ModelError):
         runner.start("go", run_id="r")
     for seconds in (120, 240, 480):
@@ -108,14 +97,14 @@ def test_each_failed_try_doubles_the_delay_until_there_is_progress() -> None:
 
     partly: Script = {"go": [[call("missing_tool")], ModelError("down")]}
     with pytest.raises(ModelError):
-        Runner(make_boss(partly, pay), **shared.options()).resume("r")
+        shared.machine(agents=make_boss(partly, pay)).resume("r")
 
     assert [("r", 60)] == shared.reasons()
 
 
 def test_cancelled_start_publishes_its_waits(environment: RunEnvironment) -> None:
     """A person can decide at once, although another frame's turn was interrupted."""
-    shared = Shared()
+    shared = Released()
     notified: list[Wait] = []
     replies = scripts.scripted_model(SCRIPT)
 
@@ -132,7 +121,7 @@ def test_cancelled_start_publishes_its_waits(environment: RunEnvironment) -> Non
     def runner(model: Model) -> AsyncRunner:
         child = Agent("child", model=model)
         boss = Agent("boss", tools=[pay, child], model=model)
-        return AsyncRunner(boss, notify=notified.append, **shared.options())
+        return shared.machine(agents=boss, notify=notified.append).async_runner
 
     async def start() -> None:
         async with asyncio.timeout(0.3):
@@ -142,13 +131,13 @@ def test_cancelled_start_publishes_its_waits(environment: RunEnvironment) -> Non
         asyncio.run(start())
 
     # The wait is listed and notified, and the run can go on at once
-    [listed] = Runner([], **shared.options()).waiting()
+    [listed] = shared.machine(agents=[]).waiting()
     assert [listed.id] == [wait.id for wait in notified]
-    assert "suspended" == Runner([], **shared.options()).look("r").status
+    assert "suspended" == shared.machine(agents=[]).look("r").status
     assert [("r", 0)] == [each for each in shared.reasons() if each[0] != "e"]
 
     # And nothing is left after its end
-    Runner([], **shared.options()).decide(listed.id, Approve())
+    shared.machine(agents=[]).decide(listed.id, Approve())
     outcome = asyncio.run(runner(replies).resume("r"))
     assert isinstance(outcome, Finished)
     assert [] == shared.keys("markers/", "waits/")
@@ -162,12 +151,7 @@ def test_sweep_finds_a_run_whose_claim_is_kept_after_an_error(
     cancels = True
 
     async def cancel_first() -> bool:
-        task = asyncio.current_task()
-        assert task is not None
-        if cancels:
-            task.cancel()
-            await asyncio.sleep(0)
-        return False
+        return cancels and await cancel_own_task()
 
     @tool(approval=cancel_first)
     def report() -> str:

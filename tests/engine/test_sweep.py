@@ -15,12 +15,11 @@ from continuations import (
     Suspended,
     tool,
 )
-from continuations_storage import MemoryStore
 from continuations_storage.faults import Crash, FaultyStore, crashed, on
 from tests import effect_log
-from tests.clocks import ManualClock
 from tests.engine import agent_builders
 from tests.engine.agent_builders import root_tool_results
+from tests.engine.shared_store import SharedStore
 from tests.scripts import call
 
 if TYPE_CHECKING:
@@ -45,24 +44,19 @@ def work() -> str:
 SCRIPT: Script = {"go": [[call("pay")], "end"], "work": [[call("work")], "end"]}
 
 
-class StoreAndClock:
-    """A store in memory with a clock, and runners that share them."""
-
-    def __init__(self) -> None:
-        self.clock = ManualClock()
-        self.store = MemoryStore(self.clock.now)
+class Sweepers(SharedStore):
+    """A store, and the machines that work and sweep."""
 
     def runner(
         self, store: Any = None, script: Script = SCRIPT, **options: Any
     ) -> Runner:
         """Return a runner of this store and clock."""
         agent = agent_builders.make_boss(script, pay, work)
-        return Runner(agent, store=store or self.store, clock=self.clock, **options)
+        return self.machine(store=store, agents=agent, **options)
 
     def remaining_keys(self) -> list[str]:
         """Return the markers and waits."""
-        keys = list(self.store._bodies)  # pyright: ignore[reportPrivateUsage]
-        return [key for key in keys if key.startswith(("markers/", "waits/"))]
+        return self.keys("markers/", "waits/")
 
 
 def test_sweep_resumes_a_decided_run(environment: RunEnvironment) -> None:
@@ -89,7 +83,7 @@ def _sweep(environment: RunEnvironment, script: Script) -> tuple[int, list[str]]
 
 def test_nothing_is_left_after_an_end() -> None:
     """After ordinary resumes `markers/` and `waits/` are empty at once."""
-    shared = StoreAndClock()
+    shared = Sweepers()
     runner = shared.runner()
     for run_id in ("a", "b", "c"):
         assert isinstance(runner.start("go", run_id=run_id), Suspended)
@@ -105,7 +99,7 @@ def test_an_abandoned_run_is_taken_over_when_its_claim_is_over(
     environment: RunEnvironment,
 ) -> None:
     """Not before; its call is unknown, and its wait is listed."""
-    shared = StoreAndClock()
+    shared = Sweepers()
     dying = FaultyStore(
         shared.store, on("create", crashed("before"), prefix="runs/", skip=2)
     )
@@ -130,7 +124,7 @@ def test_an_abandoned_run_is_taken_over_when_its_claim_is_over(
 
 def test_sweep_resumes_a_run_after_its_deadline(environment: RunEnvironment) -> None:
     """A sweep is the clock of a deadline."""
-    shared = StoreAndClock()
+    shared = Sweepers()
     shared.runner().start("go", run_id="r")
 
     shared.clock.seconds = 3599
@@ -146,7 +140,7 @@ def test_sweep_resumes_a_run_after_its_deadline(environment: RunEnvironment) -> 
 
 def test_marker_without_a_run_is_examined_less_and_less_often() -> None:
     """A guard without a run costs less and less."""
-    shared = StoreAndClock()
+    shared = Sweepers()
     dying = FaultyStore(shared.store, on("create", crashed("before"), prefix="runs/"))
     with pytest.raises(Crash):
         shared.runner(dying).start("go", run_id="r")
@@ -164,7 +158,7 @@ def test_sweep_continues_after_an_error_of_one_run(
     environment: RunEnvironment,
 ) -> None:
     """The error is reported, the run is postponed, and the others progress."""
-    shared = StoreAndClock()
+    shared = Sweepers()
     script: Script = {"go": SCRIPT["go"], "bad": [[call("pay")], ModelError("down")]}
     runner = shared.runner(script=script)
     for run_id, text in (("a", "bad"), ("b", "go"), ("c", "bad"), ("d", "go")):
@@ -189,7 +183,7 @@ def test_sweep_continues_after_an_error_of_one_run(
 
 def test_a_model_that_stays_down_does_not_pile_up_markers() -> None:
     """A run has few markers, however often it failed."""
-    shared = StoreAndClock()
+    shared = Sweepers()
     runner = shared.runner(script={"go": [ModelError("down")]})
     with pytest.raises(ModelError):
         runner.start("go", run_id="r")
@@ -208,7 +202,7 @@ def test_a_model_that_stays_down_does_not_pile_up_markers() -> None:
 
 def test_sweep_creates_missing_wait_objects(environment: RunEnvironment) -> None:
     """`decide` is exact at once, the list of waits after a sweep."""
-    shared = StoreAndClock()
+    shared = Sweepers()
     dying = FaultyStore(shared.store, on("create", crashed("before"), prefix="waits/"))
     with pytest.raises(Crash):
         shared.runner(dying).start("go", run_id="r")
@@ -230,7 +224,7 @@ def test_sweep_creates_missing_wait_objects(environment: RunEnvironment) -> None
 
 def test_a_thousand_runs_are_swept() -> None:
     """Markers may fill more than one page."""
-    shared = StoreAndClock()
+    shared = Sweepers()
     runner = shared.runner()
     count = 1100
     store = shared.store

@@ -18,7 +18,6 @@ from continuations import (
     InvalidInput,
     NewerFormat,
     Runner,
-    Suspended,
     tool,
 )
 from continuations.ledger import layout
@@ -27,7 +26,9 @@ from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss
-from tests.engine.payment_agent import pay
+from tests.engine.payment_agent import pay, single_wait
+from tests.engine.shared_store import SharedStore
+from tests.own_task import cancel_own_task
 from tests.scripts import call
 
 if TYPE_CHECKING:
@@ -41,39 +42,29 @@ SCRIPT: Script = {
 }
 
 
-class SharedStore:
-    """A store with a clock, and runners of several services."""
+class Services(SharedStore):
+    """A store that several services share."""
 
-    def __init__(self) -> None:
-        self.clock = ManualClock()
-        self.store = MemoryStore(self.clock.now)
-
-    def runner(self, *tools: Any, store: Store | None = None, **options: Any) -> Runner:
+    def runner(self, *tools: Any, **options: Any) -> Runner:
         """Return a runner of the agent `boss`."""
-        return Runner(
-            make_boss(SCRIPT, pay, *tools),
-            store=store or self.store,
-            clock=self.clock,
-            **options,
-        )
+        return self.machine(agents=make_boss(SCRIPT, pay, *tools), **options)
+
+    def ghost(self, store: Store | None = None) -> Runner:
+        """Return a runner of another service, which has the agent `ghost` only."""
+        return self.machine(store=store, agents=Agent("ghost", model="m"))
 
     def decide(self, runner: Runner, *run_ids: str, task: str = "go") -> None:
         """Start runs and approve their calls."""
         for run_id in run_ids:
             outcome = runner.start(task, run_id=run_id)
-            assert isinstance(outcome, Suspended)
-            runner.decide(outcome.waits[0].id, Approve())
-
-    def markers(self) -> list[str]:
-        """Return the keys of the markers."""
-        return asyncio.run(self.store.keys(layout.MARKERS_PREFIX, limit=10_000))
+            runner.decide(single_wait(outcome).id, Approve())
 
 
 @pytest.fixture
-def shared(environment: RunEnvironment) -> SharedStore:
+def shared(environment: RunEnvironment) -> Services:
     """Return a store, with a log of effects."""
     del environment
-    return SharedStore()
+    return Services()
 
 
 # Poison runs --------------------------------------------------------------------------
@@ -82,22 +73,10 @@ def shared(environment: RunEnvironment) -> SharedStore:
 @tool
 async def poison() -> str:
     """Cancel the own task."""
-    task = asyncio.current_task()
-    assert task is not None
-    task.cancel()
-    await asyncio.sleep(0)
-    return "never"
+    return str(await cancel_own_task())
 
 
-async def _cancelling_policy() -> bool:
-    task = asyncio.current_task()
-    assert task is not None
-    task.cancel()
-    await asyncio.sleep(0)
-    return True
-
-
-@tool(name="poison", approval=_cancelling_policy)
+@tool(name="poison", approval=cancel_own_task)
 def poison_policy() -> str:
     """Wait for an approval, whose policy cancels the task of the run."""
     return "never"
@@ -105,7 +84,7 @@ def poison_policy() -> str:
 
 @pytest.mark.parametrize("poisonous", [poison, poison_policy], ids=["tool", "policy"])
 def test_poison_run_does_not_stop_the_others(
-    shared: SharedStore, poisonous: Any, environment: RunEnvironment
+    shared: Services, poisonous: Any, environment: RunEnvironment
 ) -> None:
     """Code that cancels its own task is reported; the run is tried again, later."""
     runner = shared.runner(poisonous)
@@ -131,7 +110,7 @@ def test_poison_run_does_not_stop_the_others(
 
 
 def test_error_of_the_engine_while_it_resumes_one_run_is_reported(
-    shared: SharedStore, monkeypatch: pytest.MonkeyPatch
+    shared: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The report names the run, and the others go on."""
     runner = shared.runner()
@@ -159,7 +138,7 @@ def test_error_of_the_engine_while_it_resumes_one_run_is_reported(
 
 @pytest.mark.parametrize("error", [SystemExit(3), asyncio.CancelledError()])
 def test_serve_forever_survives_a_poison_run(
-    shared: SharedStore, error: BaseException, monkeypatch: pytest.MonkeyPatch
+    shared: Services, error: BaseException, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The loop goes on, whatever one run raises."""
     from continuations.engine.worker import Worker  # noqa: PLC0415
@@ -175,9 +154,7 @@ def test_serve_forever_survives_a_poison_run(
     monkeypatch.setattr(Worker, "resume", resume)
 
     async def scenario() -> None:
-        runner = AsyncRunner(
-            make_boss(SCRIPT, pay), store=shared.store, clock=shared.clock
-        )
+        runner = shared.runner().async_runner
         stop = asyncio.Event()
         serving = asyncio.create_task(
             runner.serve_forever(interval=0.01, stop=stop, max_concurrent_runs=1)
@@ -224,22 +201,12 @@ def test_cancelled_sweep_stops_its_runs_and_releases_their_claims() -> None:
 # Runs of other services ---------------------------------------------------------------
 
 
-def _ghost(shared: SharedStore, store: Store | None = None, **options: Any) -> Runner:
-    """Return a runner of another service, which has the agent `ghost` only."""
-    return Runner(
-        Agent("ghost", model="m"),
-        store=store or shared.store,
-        clock=shared.clock,
-        **options,
-    )
-
-
-def test_service_without_the_agent_postpones_no_run(shared: SharedStore) -> None:
+def test_service_without_the_agent_postpones_no_run(shared: Services) -> None:
     """The service with the agent resumes the run at once."""
     shared.decide(shared.runner(), "r1")
     before = shared.markers()
 
-    swept = _ghost(shared).sweep()
+    swept = shared.ghost().sweep()
 
     assert ({}, ["r1"]) == (swept.errors, list(swept.skipped))
     assert isinstance(swept.skipped["r1"], AgentChanged)
@@ -248,18 +215,18 @@ def test_service_without_the_agent_postpones_no_run(shared: SharedStore) -> None
     assert isinstance(outcome, Finished)
 
 
-def test_sweep_without_agents_postpones_no_run(shared: SharedStore) -> None:
+def test_sweep_without_agents_postpones_no_run(shared: Services) -> None:
     """As `continuations sweep` without --app."""
     shared.decide(shared.runner(), "r1")
     before = shared.markers()
 
-    swept = Runner([], store=shared.store, clock=shared.clock).sweep()
+    swept = shared.machine(agents=[]).sweep()
 
     assert ["r1"] == list(swept.skipped)
     assert before == shared.markers()
 
 
-def test_run_of_a_newer_format_is_left_to_newer_code(shared: SharedStore) -> None:
+def test_run_of_a_newer_format_is_left_to_newer_code(shared: Services) -> None:
     """Old code beside new code does not delay the new code's runs."""
     shared.decide(shared.runner(), "r1")
     key = asyncio.run(shared.store.keys(layout.versions_prefix("r1"), limit=1))[0]
@@ -276,13 +243,13 @@ def test_run_of_a_newer_format_is_left_to_newer_code(shared: SharedStore) -> Non
 
 
 def test_foreign_runs_cost_a_service_nothing_between_its_looks(
-    shared: SharedStore,
+    shared: Services,
 ) -> None:
     """A process remembers which runs are not its own."""
     foreign = [f"r{number}" for number in range(20)]
     shared.decide(shared.runner(), *foreign)
     counting = FaultyStore(shared.store)
-    ghost = _ghost(shared, store=counting)
+    ghost = shared.ghost(counting)
     assert 20 == len(ghost.sweep().skipped)
 
     counting.operations.clear()
@@ -297,11 +264,11 @@ def test_foreign_runs_cost_a_service_nothing_between_its_looks(
 
 
 def test_new_decision_of_a_skipped_run_is_looked_at_at_once(
-    shared: SharedStore,
+    shared: Services,
 ) -> None:
     """The reason to leave the run alone may be gone."""
     shared.decide(shared.runner(), "r1")
-    ghost = _ghost(shared)
+    ghost = shared.ghost()
     ghost.sweep()
     shared.runner().send("r1", "hello")
 
@@ -309,17 +276,13 @@ def test_new_decision_of_a_skipped_run_is_looked_at_at_once(
 
 
 def test_foreign_runs_at_the_front_do_not_starve_own_runs(
-    shared: SharedStore,
+    shared: Services,
 ) -> None:
     """Also if each process lives for one short sweep, as a function does."""
     foreign = [f"r{number:02}" for number in range(60)]
     shared.decide(shared.runner(), *foreign)
-    own = Runner(
-        Agent("ghost", tools=[pay], model=make_boss(SCRIPT, pay).model),
-        store=shared.store,
-        clock=shared.clock,
-    )
-    shared.decide(own, "zz")
+    agent = Agent("ghost", tools=[pay], model=make_boss(SCRIPT, pay).model)
+    shared.decide(shared.machine(agents=agent), "zz")
 
     for _ in range(200):
         looks = 0
@@ -329,11 +292,7 @@ def test_foreign_runs_at_the_front_do_not_starve_own_runs(
             looks += 1
             return looks > 10
 
-        ghost = Runner(
-            Agent("ghost", tools=[pay], model=make_boss(SCRIPT, pay).model),
-            store=shared.store,
-            clock=shared.clock,
-        )
+        ghost = shared.machine(agents=agent)
         ghost.sweep(should_pause=time_is_up, max_concurrent_runs=1)
         run = ghost.look("zz")
         if len(run.waits) == 0:
@@ -376,7 +335,7 @@ def test_sweep_works_on_several_runs_at_the_same_time(limit: int) -> None:
 
 @pytest.mark.parametrize("limit", [0, -1, 1.5, True, "8", None])
 def test_invalid_number_of_concurrent_runs_is_rejected(
-    shared: SharedStore, limit: Any
+    shared: Services, limit: Any
 ) -> None:
     with pytest.raises(InvalidInput, match="max_concurrent_runs must be an integer"):
         shared.runner().sweep(max_concurrent_runs=limit)

@@ -27,6 +27,7 @@ from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss, root_tool_results
 from tests.engine.payment_agent import single_wait
+from tests.engine.shared_store import SharedStore
 from tests.scripts import call
 
 if TYPE_CHECKING:
@@ -142,31 +143,25 @@ def test_approval_is_refused_until_the_claim_that_began_the_call_is_over(
         assert finish.wait(10)
         return "paid"
 
-    clock = ManualClock()
-    runner = Runner(make_boss(SCRIPT, pay), store=MemoryStore(), clock=clock)
+    shared = SharedStore()
+    runner = shared.machine(agents=make_boss(SCRIPT, pay))
     wait = single_wait(runner.start("go", run_id="r1"))
     assert running.is_set()
 
     # While the claim lasts, the error names its end
     for seconds in (0, 15, 30):
-        clock.seconds = seconds
+        shared.clock.seconds = seconds
         with pytest.raises(DecisionRefused, match="until 2026-01-01 00:00:30 UTC"):
             runner.decide(wait.id, Approve(by="kim"))
     assert wait == runner.wait(wait.id)
-    assert not [key for key in store_keys(runner) if "-d-" in key]
+    assert not [key for key in shared.markers() if "-d-" in key]
 
     # After it, the call may run again
     finish.set()
-    clock.seconds = 30.001
+    shared.clock.seconds = 30.001
     runner.decide(wait.id, Approve(by="kim"))
     assert isinstance(runner.resume("r1"), Finished)
     assert ["pay 5", "pay 5"] == environment.effect_names()
-
-
-def store_keys(runner: Runner) -> list[str]:
-    """Return the keys of the markers in the store of a runner."""
-    store: Any = runner.store
-    return asyncio.run(store.keys("markers/"))
 
 
 @pytest.mark.parametrize("verdict", [Deny(), Answer("paid")])

@@ -92,13 +92,16 @@ def python_calls_per_turn(message_count: int, *, read_only: bool) -> float:
     return model.calls / _COUNTED
 
 
-@pytest.mark.parametrize("read_only", [True, False], ids=["read_only", "ordinary"])
+# About 4 % above the calls of Python 3.11; a change that needs more says why.
+@pytest.mark.parametrize(
+    ("read_only", "limit"), [(True, 1950), (False, 2530)], ids=["read_only", "ordinary"]
+)
 def test_python_calls_of_a_turn_do_not_grow_with_the_messages(
-    *, read_only: bool
+    *, read_only: bool, limit: int
 ) -> None:
     """At 2,000 messages a turn makes as many calls as at 200, and 20 more at most."""
     few = python_calls_per_turn(200, read_only=read_only)
     many = python_calls_per_turn(2000, read_only=read_only)
 
-    assert few > 100
+    assert 100 < few <= limit
     assert many <= few + 20

@@ -132,9 +132,9 @@ def test_load_of_a_long_run_parses_no_message(monkeypatch: pytest.MonkeyPatch) -
     parsed: list[str] = []
     parse = jsontext.parse
 
-    def counting_parse(text: str | bytes, *, unique_keys: bool = False) -> Any:
+    def counting_parse(text: str | bytes, *, lossless: bool = False) -> Any:
         parsed.append(str(text))
-        return parse(text, unique_keys=unique_keys)
+        return parse(text, lossless=lossless)
 
     monkeypatch.setattr(jsontext, "parse", counting_parse)
     looked = make_runner(store, []).look("r1")

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from datetime import timedelta
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,93 +19,30 @@ from continuations import (
     ClockOff,
     Finished,
     RunBusy,
-    Runner,
     Suspended,
     WaitExpired,
 )
 from continuations.ledger import doctor, layout
 from continuations.ledger.objects import Objects
-from continuations_storage import MemoryStore
+from continuations.ledger.versions import Versions
 from continuations_storage.faults import Crash, FaultyStore, crashed, on
-from tests.clocks import ManualClock
-from tests.engine.agent_builders import make_boss
-from tests.engine.payment_agent import PAY_SCRIPT, make_pay_tool, single_wait
+from tests.clocks import ShiftedClock
+from tests.engine.payment_agent import single_wait
+from tests.engine.shared_store import SharedStore, store_with_create_time
 from tests.ledger.fake_clock import make_ulid
 from tests.stores import StoreWithListingTime
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from continuations_storage import Store
     from tests.run_environment import RunEnvironment
 
 YEAR = timedelta(days=365)
 DAY_SECONDS = 86_400.0
 
 
-class ShiftedClock:
-    """The clock of a machine that is wrong by a fixed time."""
-
-    def __init__(self, right: ManualClock, offset: timedelta) -> None:
-        self._right = right
-        self._offset = offset
-
-    def now(self) -> datetime:
-        """Return the wrong time."""
-        return self._right.now() + self._offset
-
-    def elapsed(self) -> float:
-        """Return the seconds of a clock that counts rightly."""
-        return self._right.elapsed()
-
-
-class SharedStore:
-    """A store with a right clock, and the machines that share it."""
-
-    def __init__(self, make_store: Callable[[ManualClock], MemoryStore]) -> None:
-        self.clock = ManualClock()
-        self.store = make_store(self.clock)
-        self.policy: Any = True
-
-    def machine(
-        self, offset: timedelta = timedelta(), store: Store | None = None
-    ) -> Runner:
-        """Return a runner of a machine whose clock is ahead by an offset."""
-        return Runner(
-            make_boss(PAY_SCRIPT, make_pay_tool(self.policy)),
-            store=store or self.store,
-            clock=ShiftedClock(self.clock, offset),
-        )
-
-    def suspend(self, run_id: str) -> str:
-        """Start a run on a right machine; return the id of its wait."""
-        return single_wait(self.machine().start("go", run_id=run_id)).id
-
-    def abandon(self, run_id: str) -> None:
-        """Start a run on a machine that dies while the model works."""
-        dying = FaultyStore(
-            self.store, on("create", crashed("before"), prefix="runs/", skip=1)
-        )
-        with pytest.raises(Crash):
-            self.machine(store=dying).start("go", run_id=run_id)
-
-    def markers(self) -> list[str]:
-        """Return the keys of the markers."""
-        return asyncio.run(self.store.keys(layout.MARKERS_PREFIX, limit=10_000))
-
-    def due_times(self) -> list[float]:
-        """Return the due times, in seconds of the clock."""
-        start = ManualClock().now().timestamp()
-        parsed = [layout.parse_marker(key) for key in self.markers()]
-        return [each.due_ms / 1000 - start for each in parsed if each is not None]
-
-
-def _store_with_create_time(clock: ManualClock) -> MemoryStore:
-    return MemoryStore(clock.now)
-
-
 @pytest.fixture(
-    params=[_store_with_create_time, StoreWithListingTime], ids=["creates", "listings"]
+    params=[store_with_create_time, StoreWithListingTime], ids=["creates", "listings"]
 )
 def shared(request: pytest.FixtureRequest, environment: RunEnvironment) -> SharedStore:
     """Return a store that tells its time with creates, or also with listings."""
@@ -178,6 +115,91 @@ def test_machine_with_a_wrong_clock_leaves_the_run_alone_for_a_while(
     assert 4 == sum(looks)
 
 
+def _decided(shared: SharedStore) -> None:
+    shared.machine().decide(shared.suspend("r1"), Approve())
+
+
+def _after_its_deadline(shared: SharedStore) -> None:
+    shared.policy = ApprovalPolicy(expires_after=3600)
+    shared.suspend("r1")
+    shared.clock.seconds = 3602
+
+
+def _abandoned(shared: SharedStore) -> None:
+    shared.abandon("r1")
+    shared.clock.seconds = 32
+
+
+_due = pytest.mark.parametrize("make_due", [_decided, _after_its_deadline, _abandoned])
+
+
+@_due
+@_wrong
+def test_machine_that_learns_the_time_from_listings_says_that_its_clock_is_wrong(
+    offset: timedelta,
+    make_due: Callable[[SharedStore], None],
+    environment: RunEnvironment,
+) -> None:
+    """Until it looks again, the run costs no request."""
+    shared = SharedStore(StoreWithListingTime)
+    make_due(shared)
+    counting = FaultyStore(shared.store)
+    wrong = shared.machine(offset, counting)
+    looks: list[int] = []
+    for _ in range(600):
+        counting.operations.clear()
+        swept = wrong.sweep()
+        looks.append(swept.runs_checked)
+        if swept.runs_checked:
+            assert {"r1": ClockOff} == {k: type(e) for k, e in swept.errors.items()}
+        else:
+            assert ["keys"] == [each.verb for each in counting.operations]
+        shared.clock.seconds += 1
+
+    # At 0, 60 and 180 seconds, and then 240 seconds later.
+    assert 4 == sum(looks)
+    assert [] == environment.effects()
+    [outcome] = shared.machine().sweep().resumed
+    assert "r1" == outcome.run_id
+
+
+@_due
+@pytest.mark.parametrize("seconds", [-5, 5])
+def test_clock_that_is_a_little_wrong_stops_no_run(
+    seconds: int,
+    make_due: Callable[[SharedStore], None],
+    environment: RunEnvironment,
+) -> None:
+    """Claims and deadlines end by the store's time."""
+    shared = SharedStore(StoreWithListingTime)
+    make_due(shared)
+
+    [outcome] = shared.machine(timedelta(seconds=seconds)).sweep().resumed
+
+    assert (Suspended if make_due is _abandoned else Finished) is type(outcome)
+    assert len(environment.effects()) == (make_due is _decided)
+
+
+def test_resume_tells_that_the_clock_is_wrong_and_not_that_the_run_is_busy() -> None:
+    """Its claim ended hours ago."""
+    shared = SharedStore(StoreWithListingTime)
+    _abandoned(shared)
+    shared.clock.seconds = 7200
+
+    with pytest.raises(ClockOff, match=r"31536000\.0 s"):
+        shared.machine(-YEAR).resume("r1")
+
+
+def test_run_that_works_is_busy_for_a_machine_with_a_slow_clock() -> None:
+    """Both clocks say so."""
+    shared = SharedStore(StoreWithListingTime)
+    shared.abandon("r1")
+    shared.clock.seconds = 20
+
+    with pytest.raises(RunBusy):
+        shared.machine(-YEAR).resume("r1")
+
+
 # Markers that a wrong clock dated too late --------------------------------------------
 
 
@@ -206,6 +228,21 @@ def test_marker_that_is_dated_absurdly_late_is_found(
 
     assert {"decided", "abandoned"} == {each.run_id for each in swept.resumed}
     assert ["decided"] == runs_that_paid(environment)
+
+
+@pytest.mark.parametrize("days", [2, 180, 364])
+def test_new_process_with_a_fast_clock_finds_a_marker_that_is_dated_late(
+    days: int,
+) -> None:
+    """Its clock is wrong until the store's first reply; a cron job begins like that."""
+    shared = SharedStore(StoreWithListingTime)
+    shared.machine().decide(shared.suspend("decided"), Approve())
+    shared.abandon("abandoned")
+    _date(shared, timedelta(days=days))
+
+    shared.machine(YEAR).sweep()
+
+    assert max(shared.due_times()) < DAY_SECONDS
 
 
 def test_late_marker_is_found_behind_thousands_of_deadlines(
@@ -341,6 +378,31 @@ def test_doctor_with_a_fast_clock_does_not_repair_a_run_that_is_worked_on(
         )
 
     assert before == asyncio.run(shared.store.keys(""))
+
+
+@_wrong
+def test_doctor_with_a_wrong_clock_repairs_a_run_after_its_claim(
+    shared: SharedStore, offset: timedelta
+) -> None:
+    """The claim lasts by the store's time, and so does the time of the repair."""
+    shared.abandon("r1")
+    asyncio.run(_damage_by_a_second_version(shared, layout.version_key("r1", 1)))
+    shared.clock.seconds = 32
+    clock = ShiftedClock(shared.clock, offset)
+
+    repaired = asyncio.run(
+        doctor.repair(
+            Objects(shared.store),
+            "r1",
+            now=clock.now(),
+            new_ulid=lambda: make_ulid(9, clock.now()),
+        )
+    )
+
+    header = asyncio.run(Versions(Objects(shared.store), "r1").newest_header())
+    assert header is not None
+    assert ("suspended", 3) == (header.status, repaired.number)
+    assert shared.clock.now() == header.at
 
 
 async def _damage_by_a_second_version(shared: SharedStore, key: str) -> None:

@@ -834,27 +834,59 @@ def test_decision_during_a_repair_is_not_lost() -> None:
     assert number > 10
 
 
+class RefusingStore(InterleavingStore):
+    """A store that refuses to read one key."""
+
+    def __init__(self, inner: Store, refused_key: str) -> None:
+        super().__init__(inner, 0, _no_visitor)
+        self._refused_key = refused_key
+
+    async def read(self, key: str) -> bytes:
+        """Return a body, or refuse to."""
+        if key == self._refused_key:
+            raise Denied(key, "403")
+        return await super().read(key)
+
+
+async def _no_visitor() -> None:
+    return None
+
+
 def test_denied_read_is_not_reported_as_damage() -> None:
     """An object that cannot be read now is not given up."""
-
-    class Refusing(InterleavingStore):
-        async def read(self, key: str) -> bytes:
-            if key == version_key(3):
-                raise Denied(key, "403")
-            return await self.inner.read(key)
-
-    async def no_visitor() -> None:
-        return None
 
     async def scenario() -> None:
         inner = MemoryStore()
         await append_states(inner, history(7, 3))
-        store = Refusing(inner, 0, no_visitor)
+        store = RefusingStore(inner, version_key(3))
         before = await all_objects(inner)
         found = await check_integrity(make_objects(store), RUN)
         assert [("unread", version_key(3))] == [(f.kind, f.key) for f in found.findings]
         with pytest.raises(StoreError, match="was not repaired"):
             await repair_run(store)
         assert before == await all_objects(inner)
+
+    run_async(scenario())
+
+
+@pytest.mark.parametrize("number", range(1, LENGTH + 1))
+def test_repair_never_gives_up_versions_above_one_that_was_not_read(
+    number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Version 2 may be whole without version 1; the later ones are not lost then."""
+    monkeypatch.setattr(versions_module, "MAX_CARRIED_BYTES", 4096)
+
+    async def scenario() -> None:
+        inner = MemoryStore()
+        await append_states(inner, history(7, LENGTH))
+        store = RefusingStore(inner, version_key(number))
+        found = await check_integrity(make_objects(store), RUN)
+        before = await all_keys(make_objects(inner), layout.run_prefix(RUN))
+        if found.is_resumable:
+            assert LENGTH == (await repair_run(store)).number
+        else:
+            with pytest.raises(StoreError, match="was not repaired"):
+                await repair_run(store)
+        assert before == await all_keys(make_objects(inner), layout.run_prefix(RUN))
 
     run_async(scenario())

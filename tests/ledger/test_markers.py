@@ -10,9 +10,11 @@ import pytest
 from continuations.core.run import ENDED_STATUSES, RunStatus
 from continuations.ledger import layout, markers
 from continuations.ledger.layout import Marker
+from continuations.ledger.misdated_markers import redate_misdated
 from continuations.ledger.store_clock import StoreClock
 from continuations_storage import MemoryStore
-from continuations_storage.contract import PAGE_SIZE
+from continuations_storage.contract import PAGE_SIZE, Page
+from continuations_storage.faults import FaultyStore
 from tests.ledger.fake_clock import MOMENT, FakeClock, make_ulid, seconds_after_start
 from tests.ledger.runs import (
     RUN,
@@ -139,6 +141,40 @@ def test_every_due_marker_is_found_among_thousands() -> None:
     run_async(scenario())
 
 
+class StoreThatTellsTheEnd(MemoryStore):
+    """A store whose pages say whether more keys follow, as those of S3 do."""
+
+    async def keys(self, prefix: str, after: str = "", limit: int = 1000) -> list[str]:
+        """Return a page."""
+        found = await super().keys(prefix, after, limit + 1)
+        page = Page(found[:limit])
+        page.is_last = len(found) <= limit
+        return page
+
+
+@pytest.mark.parametrize("seconds", [-1, 10 * 86_400], ids=["due", "far away"])
+def test_full_page_that_is_the_last_one_costs_one_listing(seconds: int) -> None:
+    """Markers that are due, and deadlines after more than a day."""
+
+    async def scenario() -> None:
+        store = FaultyStore(StoreThatTellsTheEnd())
+        objects, clock = make_objects(store), StoreClock(FakeClock())
+        due = seconds_after_start(seconds)
+        for number in range(PAGE_SIZE):
+            marker = markers.deadline_marker(make_wait(number, deadline=due))
+            assert marker is not None
+            await markers.create(objects, marker)
+        store.operations.clear()
+
+        found = [marker async for marker in markers.list_due(objects, clock)]
+        assert len(found) == (PAGE_SIZE if seconds < 0 else 0)
+        assert 0 == await redate_misdated(objects, clock, NONCE)
+
+        assert ["keys", "keys"] == [each.verb for each in store.operations]
+
+    run_async(scenario())
+
+
 def test_only_due_markers_are_listed() -> None:
     """A million timers of next year cost a sweep one page."""
 
@@ -191,6 +227,27 @@ def test_create_is_idempotent() -> None:
         await markers.create(objects, marker)
 
         assert [marker.key] == await all_keys(objects)
+
+    run_async(scenario())
+
+
+def test_postponed_marker_stays_if_the_corrected_one_is_the_same() -> None:
+    """The clock of the machine is set while the marker is created."""
+
+    async def scenario() -> None:
+        clock = FakeClock()
+
+        class StoreThatSetsTheClock(MemoryStore):
+            async def create(self, key: str, body: bytes) -> datetime | None:
+                clock.wall = seconds_after_start(-3600)
+                return await super().create(key, body)
+
+        objects = make_objects(StoreThatSetsTheClock(lambda: MOMENT))
+        marker = markers.guard(RUN, 2, MOMENT, NONCE)
+
+        later = await markers.postpone(objects, StoreClock(clock), marker)
+
+        assert [later.key] == await all_keys(objects)
 
     run_async(scenario())
 

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 async def listed_waits(objects: Objects) -> list[WaitSummary]:
     """Return the listed waits."""
     clock = StoreClock(OffsetClock())
-    return [summary async for summary in waits.list_open(objects, clock)]
+    batches = waits.list_open(objects, clock)
+    return [summary async for batch in batches for summary in batch]
 
 
 # Making -------------------------------------------------------------------------

@@ -170,3 +170,74 @@ def test_application_does_not_start_with_an_invalid_interval() -> None:
                 raise AssertionError
 
     asyncio.run(scenario())
+
+
+class SlowRunner(AsyncRunner):
+    """A runner whose loop takes as long to end as the test wants."""
+
+    def __init__(self) -> None:
+        super().__init__([], store="memory:")
+        self.may_end, self.cancelled = asyncio.Event(), asyncio.Event()
+        self.has_ended = False
+
+    async def serve_forever(self, **_options: Any) -> None:
+        try:
+            await self.may_end.wait()
+        except asyncio.CancelledError:
+            self.cancelled.set()
+            await self.may_end.wait()
+            raise
+        finally:
+            self.has_ended = True
+
+
+async def turn_the_event_loop(times: int) -> None:
+    """Let every task that can go on do so."""
+    for _ in range(times):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("is_started", [False, True])
+def test_cancelled_caller_waits_for_the_end_of_the_loop(*, is_started: bool) -> None:
+    """The caller is cancelled in the block's first step, or while it joins the loop."""
+
+    async def scenario() -> None:
+        runner = SlowRunner()
+
+        async def application() -> None:
+            async with worker_loop(runner):
+                pass
+
+        caller = asyncio.create_task(application())
+        await turn_the_event_loop(10 if is_started else 1)
+        caller.cancel()
+        await turn_the_event_loop(10)
+        observed = (caller.done(), runner.cancelled.is_set(), runner.has_ended)
+        runner.may_end.set()
+
+        with pytest.raises(asyncio.CancelledError):
+            await caller
+        assert (False, is_started, False) == observed
+        assert runner.has_ended
+
+    asyncio.run(scenario())
+
+
+def test_cancellation_of_the_caller_is_kept_while_a_cancelled_loop_ends() -> None:
+    async def scenario() -> None:
+        runner = SlowRunner()
+
+        async def application() -> None:
+            async with worker_loop(runner, grace=0):
+                pass
+
+        caller = asyncio.create_task(application())
+        await runner.cancelled.wait()
+        caller.cancel()
+
+        await turn_the_event_loop(10)
+        runner.may_end.set()
+        with pytest.raises(asyncio.CancelledError):
+            await caller
+
+    asyncio.run(scenario())

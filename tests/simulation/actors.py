@@ -6,6 +6,7 @@ Each actor is a process of its own. It crashes and freezes independently of the 
 from __future__ import annotations
 
 import asyncio
+import re
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -27,22 +28,26 @@ from continuations.errors import (
 from continuations.ledger import doctor, layout
 from continuations.ledger.objects import Objects
 from continuations.wire.records import decode_wait
-from tests.simulation.agents import find_tree, result_of
+from tests.simulation.agents import deployed_root, find_tree
 from tests.simulation.sim_environment import DecideResult, Notification
 from tests.simulation.store_client import StoreClient
+from tests.simulation.tools import result_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from continuations import Wait
     from continuations.core.decisions import Verdict
+    from tests.simulation.fault_schedule import CodeChange
     from tests.simulation.processes import Process
     from tests.simulation.sim_environment import SimEnvironment
 
 
 # How often a pause ends at a full beat, so that several actors act at the same time.
 BEAT_PROBABILITY = 0.4
-# Schedules damage and change nothing, so these errors would be bugs of the library.
+# Notes of calls that cannot run with the deployed code; approving them changes nothing.
+_APPROVAL_FAILS = re.compile("could not run: |cannot be repeated as it was")
+# Schedules damage nothing, so these errors would be bugs of the library.
 _UNEXPECTED_ERRORS = (AgentChanged, FormatError, IllegalTransition, TranscriptInvalid)
 
 
@@ -55,19 +60,25 @@ class Actor:
         self.process: Process = environment.new_process(name)
         self.rng = self.process.rng
         self.store_client = StoreClient(environment, self.process)
-        roots = [
-            find_tree(name).root
-            for name in dict.fromkeys(environment.tree_of_run.values())
-        ]
-        self.runner = AsyncRunner(
-            roots,
-            store=self.store_client,
-            lease=environment.lease,
-            max_attempts=environment.max_attempts,
-            notify=self.notify,
-            clock=self.process,
-            ids=self.process,
-        )
+        self._runners: dict[CodeChange | None, AsyncRunner] = {}
+
+    @property
+    def runner(self) -> AsyncRunner:
+        """The runner with the code that is deployed in this process now."""
+        environment = self.environment
+        change = environment.code_of(self.name)
+        if change not in self._runners:
+            trees = dict.fromkeys(environment.tree_of_run.values())
+            self._runners[change] = AsyncRunner(
+                [deployed_root(tree, change) for tree in trees],
+                store=self.store_client,
+                lease=environment.lease,
+                max_attempts=environment.max_attempts,
+                notify=self.notify,
+                clock=self.process,
+                ids=self.process,
+            )
+        return self._runners[change]
 
     async def notify(self, wait: Wait) -> None:
         """Record that this process was notified of a wait."""
@@ -170,7 +181,7 @@ async def act_as_starter(actor: Actor) -> None:
 
 async def start_run(actor: Actor, run_id: str) -> object:
     """Start or enqueue one run; returns the result or error."""
-    name = find_tree(actor.environment.tree_of_run[run_id]).root.name
+    name = find_tree(actor.environment.tree_of_run[run_id]).name
     work = not actor.environment.is_enqueued(run_id)
     return await actor.perform(
         f"{'start' if work else 'enqueue'} {run_id}",
@@ -277,6 +288,8 @@ def draw_verdict(actor: Actor, wait_id: str) -> Verdict:
     """Draw a verdict; for an unknown outcome, return the true one."""
     rng, by = actor.rng, actor.name
     draw = rng.random()
+    if actor.environment.deployment and _approval_fails(actor, wait_id):
+        return Deny(by=by) if draw < 0.5 else Answer(f"{by} did it", by=by)
     if wait_id.startswith("unknown"):
         return _true_verdict(actor, wait_id)
     if not actor.environment.allow_denials or draw < 0.7:
@@ -287,6 +300,12 @@ def draw_verdict(actor: Actor, wait_id: str) -> Verdict:
         return Answer(f"{by} did it", by=by)
     # The schema refuses a number: that edit must not be recorded.
     return Approve(by=by, arguments={"what": rng.choice(["9", "8", 9])})
+
+
+def _approval_fails(actor: Actor, wait_id: str) -> bool:
+    """Return whether the note of a wait says that the deployed code cannot run it."""
+    wait = known_wait(actor.environment, wait_id)
+    return wait is not None and bool(_APPROVAL_FAILS.search(wait.note or ""))
 
 
 def _true_verdict(actor: Actor, wait_id: str) -> Verdict:

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Phase = Literal["before", "flight", "after"]
+# The changes that a deployment may make to tools; see `tools.deployed_tools`.
+CodeChange = Literal["parameter", "version", "removal", "approval"]
 
 # Faults of one store operation, with the probability for schedules that have the kind.
 STORE_FAULT_RATES: dict[str, float] = {
@@ -64,6 +66,10 @@ OTHER_FAULT_RATES: dict[str, float] = {
     "clock_wrong_by_days": 0.25,
     # One run's own code cancels the task that works on it, each time.
     "poison_run": 0.3,
+    # Processes get other code of some tools, one after the other.
+    "deployment": 0.4,
+    # A system acts late, or not at all, and does not reply in time.
+    "tool_times_out": 0.6,
 }
 FAULT_KINDS = frozenset(STORE_FAULT_RATES) | frozenset(OTHER_FAULT_RATES)
 

@@ -15,8 +15,8 @@ from continuations.errors import (
     ContinuationsError,
 )
 from continuations.ledger import layout
-from tests.simulation.agents import NEEDS_APPROVAL, TOOLS
 from tests.simulation.processes import EPOCH, wall_time
+from tests.simulation.tools import TOOLS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -245,16 +245,20 @@ def effects_of(evidence: Evidence, record: WaitRecord) -> Iterator[Effect]:
 
 
 def executed_equals_approved(evidence: Evidence) -> str | None:
-    """A call that needs approval runs with exactly the approved arguments."""
+    """A call that needs approval runs exactly as approved, by the approved contract.
+
+    The code that runs it counts: a deployment may have changed the tool's contract, or
+    ask for an approval that earlier code did not need.
+    """
     for effect in evidence.environment.effects:
-        if effect.tool not in NEEDS_APPROVAL:
+        if effect.code.approval is None:
             continue
         records = [
             record
             for record in evidence.waits.values()
-            if record.wait.kind == "approval"
-            and _is_of_call(record.wait, effect)
+            if _is_of_call(record.wait, effect)
             and record.opened_at < effect.began_at
+            and (record.wait.kind == "approval" or _approved_before(record, effect))
         ]
         last = max(records, key=lambda record: record.opened_at, default=None)
         reason = _why_not_approved(evidence, effect, last)
@@ -263,19 +267,24 @@ def executed_equals_approved(evidence: Evidence) -> str | None:
     return None
 
 
+def _approved_before(record: WaitRecord, effect: Effect) -> bool:
+    decision, began_at = record.decision, effect.clock_sample.true_time
+    approved = decision is not None and decision.kind == "approve"
+    return approved and record.decided_at <= began_at
+
+
 def _why_not_approved(
     evidence: Evidence, effect: Effect, record: WaitRecord | None
 ) -> str | None:
     if record is None or record.decision is None:
         return "its wait has no decision"
     wait, decision = record.wait, record.decision
-    if decision.kind != "approve" or record.decided_at > effect.clock_sample.true_time:
+    if not _approved_before(record, effect):
         return f"its decision is {decision.kind}, at {record.decided_at}"
-    tool = TOOLS[wait.tool]
     approved = decision.arguments or wait.arguments_json
     if (
         effect.tool != wait.tool
-        or tool.effective_arguments(approved) != effect.arguments
+        or effect.code.effective_arguments(approved) != effect.arguments
     ):
         return f"{approved} was approved"
     digest = call_digest(
@@ -283,10 +292,37 @@ def _why_not_approved(
         frame_id=_frame_of(evidence, wait.run_id, wait.call_id),
         call_id=wait.call_id,
         arguments=wait.arguments_json,
-        contract_digest=tool.contract_digest,
+        contract_digest=effect.code.contract_digest,
     )
     if not digest == wait.digest == decision.digest:
         return "the digest of the decision is not that of the call"
+    return None
+
+
+def approved_call_runs_or_waits_again(evidence: Evidence) -> str | None:
+    """No approval is lost: in a finished run the call ran after it, or waited again.
+
+    A call waits again if a deployment changed or removed its tool, for example.
+    """
+    for record in evidence.waits.values():
+        wait, decision = record.wait, record.decision
+        history = evidence.runs[wait.run_id]
+        is_finished = history.newest_state.run.status == "finished"
+        if not is_finished or wait.tool not in TOOLS:
+            continue
+        if decision is None or decision.kind != "approve":
+            continue
+        ran = any(
+            effect.began_at > record.decided_at
+            for effect in effects_of(evidence, record)
+        )
+        waited_again = any(
+            (other.wait.run_id, other.wait.call_id) == (wait.run_id, wait.call_id)
+            and other.opened_at > record.opened_at
+            for other in evidence.waits.values()
+        )
+        if not ran and not waited_again:
+            return f"{wait.id} was approved, and {wait.tool} did not run"
     return None
 
 
@@ -306,6 +342,7 @@ def edits_match_schema(evidence: Evidence) -> str | None:
         if tool is None:
             continue
         try:
+            # Edits name only the parameter that no deployment changes.
             tool.effective_arguments(record.decision.arguments)
         except ArgumentsInvalid as error:
             return f"{record.wait.id} was approved with invalid arguments: {error}"

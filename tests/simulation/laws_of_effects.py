@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from continuations.core import jsontext
 from continuations.core.calls import CLOSED_STATES, Started
 from continuations.core.messages import Message
-from tests.simulation.agents import REPEATABLE, TOOLS
 from tests.simulation.processes import EPOCH
+from tests.simulation.tools import REPEATABLE, TOOLS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -75,6 +75,32 @@ def _allowed_repeats(evidence: Evidence, run_id: str, call_id: str) -> int:
             approved = decision is not None and decision.kind == "approve"
             allowed += approved or verifies
     return allowed
+
+
+def timed_out_call_is_over_before_a_repeat(evidence: Evidence) -> str | None:
+    """No effect of a timed-out call comes after a person let the call run again.
+
+    Nor does it come after the start of the next attempt. The documented exception is a
+    freeze between the last check of the claim and the first byte.
+    """
+    for record in evidence.waits.values():
+        wait, decision = record.wait, record.decision
+        if wait.approve_after is None:
+            continue
+        history = evidence.runs[wait.run_id]
+        allowed = [at for _, at in _committed_starts(history, wait.call_id)]
+        if decision is not None and decision.kind == "approve":
+            allowed.append(record.decided_at)
+        again = min((at for at in allowed if at > record.opened_at), default=None)
+        for effect in evidence.environment.effects:
+            if (effect.run_id, effect.call_id) != (wait.run_id, wait.call_id):
+                continue
+            was_frozen = effect.sent_at - effect.clock_sample.true_time > 1
+            if effect.sent_at > record.opened_at or was_frozen or again is None:
+                continue
+            if effect.began_at > again:
+                return f"{effect} came {effect.began_at - again} s after its repeat"
+    return None
 
 
 def finished_never_runs_again(evidence: Evidence) -> str | None:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.state import ROOT_FRAME_ID
 from continuations.ledger import layout
-from tests.simulation.agents import POISON_TREES, TREES, results_without_errors
+from tests.simulation.agents import POISON_TREES, TIMEOUT_TREES, TREES, find_tree
 from tests.simulation.processes import wall_time
+from tests.simulation.tools import deployed_tools, results_without_errors
 
 if TYPE_CHECKING:
     from tests.simulation.evidence import Evidence, RunHistory
@@ -88,8 +89,8 @@ def only_able_workers_postpone(evidence: Evidence) -> str | None:
     }
     for key, creates in evidence.created.items():
         marker = layout.parse_marker(key) if key.startswith("markers/") else None
-        if marker is None or not marker.fruitless_looks:
-            continue
+        if marker is None or not marker.fruitless_looks or not marker.due_ms:
+            continue  # a marker that is due now, and was dated later before
         history = evidence.runs[marker.run_id]
         if creates[0].process not in wrong or _is_poison(evidence, history):
             continue
@@ -148,7 +149,7 @@ def uninterrupted_end(tree: str) -> tuple[str, ...]:
 @cache
 def cache_uninterrupted_ends() -> None:
     """Compute all expected ends now: they must come from code without a mutant."""
-    for tree in TREES:
+    for tree in (*TREES, *TIMEOUT_TREES):
         uninterrupted_end(tree)
 
 
@@ -161,9 +162,13 @@ def _final_state(history: RunHistory) -> tuple[str, ...]:
 def _was_influenced(evidence: Evidence, history: RunHistory) -> bool:
     """Tell whether a person or a limit gave the run another end.
 
-    That is a message, a cancellation, a decision other than "approve" or the true
-    answer, an approval that was too old, or too many attempts after faults.
+    That is a message, a cancellation, or a decision other than "approve" or the true
+    answer. It is also an approval that was too old, a tool that was removed, or too
+    many attempts after faults.
     """
+    tree = find_tree(evidence.environment.tree_of_run[history.run_id])
+    if tree.tool_names - deployed_tools(evidence.environment.deployment).keys():
+        return True
     messages = f"{layout.arrivals_prefix(history.run_id)}m-"
     if layout.cancel_request_key(history.run_id) in evidence.created:
         return True

@@ -6,7 +6,7 @@ import gc
 import random
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 from unittest import mock
 
 from continuations.ledger import versions
@@ -14,9 +14,10 @@ from continuations.ledger.fenwick import Tree
 from continuations.wire.fields import to_milliseconds
 from tests.simulation import actors
 from tests.simulation.actors import Actor
-from tests.simulation.agents import POISON_TREES, names_of_trees
+from tests.simulation.agents import POISON_TREES, TIMEOUT_TREES, names_of_trees
+from tests.simulation.decoding_cache import versions_decoded_once
 from tests.simulation.evidence import Evidence
-from tests.simulation.fault_schedule import FAULT_KINDS, FaultSchedule
+from tests.simulation.fault_schedule import FAULT_KINDS, CodeChange, FaultSchedule
 from tests.simulation.laws import broken_laws
 from tests.simulation.processes import EPOCH
 from tests.simulation.sim_environment import SimEnvironment
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     Role = Callable[[Actor], Coroutine[Any, Any, None]]
 
 HORIZON_SECONDS = 240.0
+# How long a deployment takes until all processes have the new code.
+ROLLOUT_SECONDS = 40.0
 _EPOCH_MS = to_milliseconds(EPOCH)
 
 
@@ -71,17 +74,22 @@ def run(
     """
     allowed = FAULT_KINDS if fault_kinds is None else fault_kinds
     environment = SimEnvironment(seed, FaultSchedule(seed, allowed, excluded))
-    with _garbage_collection_paused(), runs_begin_with_tree_of(seed):
+    with (
+        _garbage_collection_paused(),
+        runs_begin_with_tree_of(seed),
+        versions_decoded_once(),
+    ):
         rng = random.Random(f"{seed}/cast")  # noqa: S311 - not for secrets
         actor_names = draw_actors(environment, rng)
         environment.loop.run_until_idle()
         sweep_until_idle(environment)
         environment.close()
+        broken = broken_laws(Evidence(environment))
     trees = ", ".join(environment.tree_of_run.values())
     faults = environment.faults.occurred
     return Report(
         seed=seed,
-        broken=broken_laws(Evidence(environment)),
+        broken=broken,
         summary=(
             f"seed {seed}: trees {trees}; actors {', '.join(actor_names)}; "
             f"faults {', '.join(faults) or 'none'}"
@@ -173,6 +181,9 @@ def draw_actors(environment: SimEnvironment, rng: random.Random) -> list[str]:
     environment.max_attempts = rng.choice((2, 5, 5))
     environment.listings_tell_time = rng.random() < 0.6
     environment.time_scale = rng.choice((0.1, 0.4, 1.0, 1.0))
+    slow = random.Random(f"{environment.seed}/slow")  # noqa: S311 - not for secrets
+    if environment.faults.rate_of("tool_times_out") and slow.random() < 0.3:
+        environment.tree_of_run["r0"] = slow.choice(list(TIMEOUT_TREES))
     roles: list[tuple[str, Role]] = [("starter", actors.act_as_starter)]
     roles += [(f"worker{n}", actors.act_as_worker) for n in range(rng.randint(1, 3))]
     roles += [(f"decider{n}", actors.act_as_decider) for n in range(rng.randint(1, 3))]
@@ -180,6 +191,7 @@ def draw_actors(environment: SimEnvironment, rng: random.Random) -> list[str]:
     roles += [("canceller", actors.act_as_canceller)] * (rng.random() < 0.15)
     roles += [("sender", actors.act_as_sender)] * (rng.random() < 0.2)
     roles += [("repairer", actors.act_as_repairer)] * (extra.random() < 0.15)
+    _plan_deployment(environment, [name for name, _ in roles])
     present: list[str] = []
     for name, role in roles:
         draws = [rng.random() for _ in range(7)]
@@ -190,6 +202,21 @@ def draw_actors(environment: SimEnvironment, rng: random.Random) -> list[str]:
         actor.process.run(role(actor))
         _plan_process_faults(environment, actor, draws)
     return present
+
+
+def _plan_deployment(environment: SimEnvironment, processes: list[str]) -> None:
+    """Let all processes get other code, each at a time of its own."""
+    faults = environment.faults
+    rng = random.Random(f"{environment.seed}/deployment")  # noqa: S311 - not for secrets
+    if rng.random() >= faults.rate_of("deployment"):
+        return
+    change = rng.choice(get_args(CodeChange))
+    if faults.record(f"code/0 deployment {change}"):
+        environment.deployment = change
+        begin = rng.random() * HORIZON_SECONDS / 3 * environment.time_scale
+        for name in processes:
+            delay = rng.random() * ROLLOUT_SECONDS * environment.time_scale
+            environment.deployed_at[name] = begin + delay
 
 
 def _plan_process_faults(

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from continuations import Wait
+    from continuations.authoring.tool import Tool
     from continuations.core.decisions import Verdict
-    from tests.simulation.fault_schedule import FaultSchedule
+    from tests.simulation.fault_schedule import CodeChange, FaultSchedule
 
 
 _ENQUEUE_PROBABILITY = 0.1
@@ -42,12 +43,14 @@ class Effect:
     """An effect of a tool.
 
     Attributes:
+        code: The tool, as deployed in its process.
         clock_sample: The clock reading on which its process relied.
+        sent_at: The true time at which its process sent the call.
         began_at: The true time of the effect.
     """
 
     process: str
-    tool: str
+    code: Tool[Any, Any]
     run_id: str
     call_id: str
     idempotency_key: str
@@ -55,7 +58,13 @@ class Effect:
     fence: int
     attempt: int
     clock_sample: ClockSample
+    sent_at: float
     began_at: float
+
+    @property
+    def tool(self) -> str:
+        """The name of the tool."""
+        return self.code.name
 
     def __str__(self) -> str:
         call = f"{self.run_id} {self.call_id}"
@@ -180,6 +189,9 @@ class SimEnvironment:
         time_scale: A factor for the pauses of actors.
         max_attempts: The limit of attempts of every runner.
         listings_tell_time: Whether listings tell the store's time; creates always do.
+        deployment: The change of a deployment, if there is one.
+        deployed_at: When each process gets the new code; none has it before, and a
+            process that is not named has it from the start.
         log: One line for each event: true time, process, event.
         closed: Whether the schedule is over.
     """
@@ -203,6 +215,8 @@ class SimEnvironment:
     time_scale: float = 1.0
     max_attempts: int = 5
     listings_tell_time: bool = False
+    deployment: CodeChange | None = None
+    deployed_at: dict[str, float] = field(default_factory=dict[str, float])
     log: list[tuple[Any, ...]] = field(default_factory=list[Any])
     closed: bool = False
     _ticks: int = 0
@@ -224,6 +238,11 @@ class SimEnvironment:
         # Random numbers of its own: the other draws of a seed stay the same.
         rng = random.Random(f"{self.seed}/enqueue/{run_id}")  # noqa: S311 - not for secrets
         return rng.random() < _ENQUEUE_PROBABILITY
+
+    def code_of(self, process_name: str) -> CodeChange | None:
+        """Return the code change that a process has now, `None` for the first code."""
+        deployed = self.loop.time() >= self.deployed_at.get(process_name, 0.0)
+        return self.deployment if deployed else None
 
     def log_event(self, *what: Any) -> None:
         """Add a line to the log."""

@@ -13,7 +13,6 @@ import pytest
 from continuations.errors import Corrupt
 from continuations.ledger import layout
 from tests.simulation.actors import Actor, newest_version_number, repair_run
-from tests.simulation.agents import NEEDS_APPROVAL
 from tests.simulation.evidence import Evidence
 from tests.simulation.fault_schedule import FAULT_KINDS, FaultSchedule
 from tests.simulation.laws import LAWS, broken_laws
@@ -42,6 +41,7 @@ EXCUSED_LAWS = {
     "finished_never_runs_again": "the result of a repeatable call is lost",
     "idempotency_key_stable": "an attempt is lost, and its number is used again",
     "approval_not_too_old": "the start of the call is lost",
+    "approved_call_runs_or_waits_again": "the turn of the call is lost",
     "executed_equals_approved": "a later wait is lost; see `unapproved_effects`",
     "refused_never_runs": "the end of the run is lost; see `effects_after_refusal`",
     "ended_by_its_decision": "a wait that only lost versions had is gone",
@@ -104,7 +104,7 @@ def unapproved_effects(evidence: Evidence) -> Iterator[Effect]:
         if record.decision is not None and record.decision.kind == "approve"
     ]
     for effect in evidence.environment.effects:
-        needs_approval = effect.tool in NEEDS_APPROVAL or (
+        needs_approval = effect.code.approval is not None or (
             _is_after_repair(effect) and effect.tool != "look"
         )
         if needs_approval and not any(

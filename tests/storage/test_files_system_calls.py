@@ -258,6 +258,45 @@ def test_new_folders_are_flushed_before_the_link_and_the_last_after_it(
     assert {"body", *map(inode, above)} == set(before)
 
 
+def test_new_folders_and_the_body_are_flushed_at_the_same_time(
+    store: FileStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A create waits for the disk twice, also if it makes folders."""
+    create(store, "runs/a/1")
+    together = threading.Barrier(3)
+    rounds = iter([True, True, True])
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        if next(rounds, False):
+            together.wait(timeout=10)  # fails unless three flushes wait at once
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    create(store, "runs/b/in/1")
+
+
+def test_empty_body_is_flushed_together_with_its_folder(
+    store: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No part of an empty body can be lost, so a marker waits for the disk once."""
+    create(store, "markers/1", b"")
+    recorder = SyncRecorder(monkeypatch)
+    together = threading.Barrier(2)
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        together.wait(timeout=10)
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    create(store, "markers/2", b"")
+
+    link, *flushes = recorder.events
+    assert "link" == link
+    assert {"body", inode(tmp_path / "root" / "markers")} == set(flushes)
+
+
 def test_next_create_flushes_the_body_and_its_folder_only(
     store: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -341,6 +380,27 @@ def test_body_of_a_creator_that_is_not_done_is_flushed_before_it_is_returned(
     recorder = SyncRecorder(monkeypatch)
     assert b"body" == asyncio.run(FileStore(tmp_path / "root").read("runs/a/d-1"))
     assert [inode(tmp_path / "root" / "runs" / "a")] == recorder.events
+
+
+def test_empty_body_of_a_creator_that_is_not_done_is_flushed_whole(
+    store: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also for a creator that finds the key taken, such as a second marker."""
+    with monkeypatch.context() as patch:
+        fail_flushes_after_link(patch, errno.EIO)
+        with pytest.raises(Inconclusive):
+            create(store, "markers/1", b"")
+
+    whole = {"body", inode(tmp_path / "root" / "markers")}
+    recorder = SyncRecorder(monkeypatch)
+    assert b"" == asyncio.run(FileStore(tmp_path / "root").read("markers/1"))
+    assert whole == set(recorder.events)
+
+    recorder.events.clear()
+    with pytest.raises(AlreadyExists):
+        create(store, "markers/1", b"")
+    after_link = recorder.events[recorder.events.index("link") :]
+    assert whole == {*after_link} - {"link"}
 
 
 def test_read_of_a_durable_body_does_not_flush(
@@ -495,3 +555,74 @@ def test_event_loop_runs_while_a_create_flushes(
 
     monkeypatch.setattr(os, "fsync", fsync)
     asyncio.run(scenario())
+
+
+def test_event_loop_runs_while_a_delete_waits(
+    store: FileStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system makes an unlink wait while it writes its journal."""
+    create(store, "a")
+    go_on = threading.Event()
+    real = os.unlink
+
+    def unlink(*args: Any, **kwargs: Any) -> None:
+        assert go_on.wait(timeout=10)
+        real(*args, **kwargs)
+
+    async def scenario() -> None:
+        deleting = asyncio.create_task(store.delete("a"))
+        assert ["a"] == await store.keys("")
+        go_on.set()  # not reached if the delete blocks the loop
+        await deleting
+
+    monkeypatch.setattr(os, "unlink", unlink)
+    asyncio.run(scenario())
+    assert [] == asyncio.run(store.keys(""))
+
+
+def test_many_bodies_are_read_in_one_thread(
+    store: FileStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
+        create(store, f"waits/{number}", f"{number}".encode())
+    reads: list[str] = []
+    real = os.read
+
+    def read(*args: int) -> bytes:
+        reads.append(threading.current_thread().name)
+        return real(*args)
+
+    async def scenario() -> list[bytes | None]:
+        await asyncio.sleep(0)
+        monkeypatch.setattr(os, "read", read)
+        return await store.read_many([*KEYS_OF_WAITS, "waits/9", "none/1", "waits/0/1"])
+
+    assert [b"0", b"1", b"2", None, None, None] == asyncio.run(scenario())
+    assert ["continuations-file"] * 3 == reads
+
+
+KEYS_OF_WAITS = ["waits/0", "waits/1", "waits/2"]
+
+
+def test_unflushed_body_among_many_is_flushed_before_it_is_returned(
+    store: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        fail_flushes_after_link(patch, errno.EIO)
+        with pytest.raises(Inconclusive):
+            create(store, "a")
+    recorder = SyncRecorder(monkeypatch)
+
+    assert [b"body"] == asyncio.run(store.read_many(["a"]))
+    assert [inode(tmp_path / "root")] == recorder.events
+
+
+def test_error_of_one_body_among_many_names_its_key(
+    store: FileStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(store, "a")
+    monkeypatch.setattr(os, "read", failing_call(errno.EIO))
+
+    with pytest.raises(Unavailable, match="EIO") as raised:
+        asyncio.run(store.read_many(["none", "a"]))
+    assert "a" == raised.value.key

@@ -9,13 +9,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 from benchmarks.counting_store import CountingStore
-from continuations_storage import AlreadyExists, MemoryStore
-from continuations_storage.contract import created_at, listing_size, time_resolution
+from continuations_storage import AlreadyExists, FileStore, MemoryStore
+from continuations_storage.contract import (
+    created_at,
+    listing_size,
+    read_many,
+    time_resolution,
+)
 from continuations_storage.faults import FaultyStore
 from continuations_storage.forwarding import ForwardingStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from continuations_storage import Store
 
@@ -75,5 +81,21 @@ def test_operations_are_those_of_the_inner_store(
         assert ["a/2"] == await store.keys("a/", "a/1", 1)
         await store.delete("a/1")
         assert ["a/2"] == await inner.keys("a/")
+
+    asyncio.run(scenario())
+
+
+def test_many_bodies_of_a_wrapped_store_pass_through_its_read(tmp_path: Path) -> None:
+    """A wrapper that changes bodies changes them also if many are read together."""
+
+    class Reversing(ForwardingStore):
+        async def read(self, key: str) -> bytes:
+            return (await super().read(key))[::-1]
+
+    async def scenario() -> None:
+        inner = FileStore(tmp_path)
+        await inner.create("a", b"abc")
+        for store, body in ((inner, b"abc"), (Reversing(inner), b"cba")):
+            assert [body, None] == await read_many(store, ["a", "b"])
 
     asyncio.run(scenario())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from continuations_storage import AlreadyExists, FileStore, NotFound, files
+from continuations_storage import AlreadyExists, FileStore, NotFound, stored_file
 from tests.storage.power_loss import (
     NotingStore,
     PowerLossDisk,
@@ -126,7 +126,7 @@ def test_missing_flush_is_noticed(
     folder.mkdir()
     with monkeypatch.context() as patch:
         if missing == "by a reader":
-            patch.setattr(files, "is_unflushed", never)
+            patch.setattr(stored_file, "is_unflushed", never)
         disk = PowerLossDisk(patch, folder, "" if missing == "by a reader" else missing)
         use_from_threads(disk, folder / "root", 0)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+import threading
 import tracemalloc
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,7 +19,6 @@ from continuations.wire.envelope import (
     decode_object,
     decode_object_header,
     encode_object,
-    object_digest,
 )
 from continuations.wire.formats import FIRST_FORMAT, FORMATS, NEWEST_FORMAT
 from tests.core.rows import nested_agents, new_state
@@ -70,8 +71,53 @@ def test_any_value_comes_back(header: dict[str, object], body: object) -> None:
     opened = decode_object(data, NAME)
 
     assert (header, body) == (opened.header, opened.body)
-    assert object_digest(data) == opened.digest
     assert header == decode_object_header(data, NAME)
+
+
+def test_body_that_shrinks_is_compressed() -> None:
+    assert ZSTD == encode_object({}, "ab12" * 200)[6]
+
+
+def test_body_that_hardly_shrinks_is_stored_plain() -> None:
+    """To read it takes half of the time, because it needs no decompressor."""
+    body = "".join(Random(1).choices(_MANY_LETTERS, k=1000))  # noqa: S311 - repeatable
+    data = encode_object({}, body)
+
+    assert PLAIN == data[6]
+    assert body == decode_object(data, NAME).body
+
+
+_MANY_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
+
+
+def test_one_compressor_is_made_for_many_objects(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """To make a compressor takes ten times as long as to compress a small body."""
+    made: list[int] = []
+    stored: list[bool] = []
+
+    class Zstd:
+        @staticmethod
+        def ZstdCompressor(level: int, **options: Any) -> Any:  # noqa: N802
+            made.append(level)
+            return zstd.ZstdCompressor(level, **options)
+
+    monkeypatch.setattr(envelope, "_zstd", Zstd)
+
+    def encode_in_new_thread() -> None:
+        for number in range(5):
+            body = f"{number}" * 1000
+            packed = zstd.compress(pack(body), 12)
+            whole = make_object(packed, codec=ZSTD, size=len(pack(body)))
+            stored.append(whole == encode_object(HEADER, body))
+
+    thread = threading.Thread(target=encode_in_new_thread)
+    thread.start()
+    thread.join()
+
+    assert 1 == len(made)
+    assert [True] * 5 == stored
 
 
 def test_header_is_never_compressed() -> None:

@@ -40,7 +40,7 @@ def parse_json_object(request: Request) -> Mapping[str, Any]:
     """Return the JSON object in a body; raise `RequestRefused` for anything else."""
     _check_content_type(request, JSON_TYPE)
     try:
-        value = jsontext.parse(request.body, unique_keys=True)
+        value = jsontext.parse(request.body, lossless=True)
     except jsontext.NotJson as error:
         msg = f"The body is not JSON: {error}."
         raise problems.malformed(msg) from None

@@ -14,7 +14,7 @@ from continuations.core.messages import Message
 from continuations.engine.journal import StoreJournal
 from continuations.engine.run_requests import RunRequests
 from continuations.ledger.versions import Versions
-from tests.simulation import agents, laws_of_endings
+from tests.simulation import agents, laws_of_endings, tools
 from tests.simulation.actors import Actor
 from tests.simulation.mutants.mutant import patch
 from tests.simulation.processes import Process, current_process
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from datetime import datetime
 
-    from continuations import ToolContext
     from continuations.core.calls import CallRow
     from continuations.core.draft import Draft
     from continuations.core.frames import FrameRow
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from tests.simulation.evidence import Evidence, RunHistory
     from tests.simulation.mutants.mutant import Patches
     from tests.simulation.sim_environment import SimEnvironment
+    from tests.simulation.tools import SimCall
 
 
 def old_results_are_truncated() -> Patches:
@@ -114,7 +114,7 @@ def giving_up_is_slow() -> Patches:
     original_init, original_commit, original_effect = (
         Actor.__init__,
         StoreJournal.commit_and_release,
-        agents.perform_effect,
+        tools.perform_effect,
     )
 
     def init(self: Actor, environment: SimEnvironment, name: str) -> None:
@@ -128,10 +128,8 @@ def giving_up_is_slow() -> Patches:
             await asyncio.sleep(0)
         await original_commit(self, state)
 
-    async def perform_effect(
-        name: str, what: str, ctx: ToolContext, seconds: float
-    ) -> str:
-        result = await original_effect(name, what, ctx, seconds)
+    async def perform_effect(call: SimCall, seconds: float) -> str:
+        result = await original_effect(call, seconds)
         if not current_process().environment.faults.stopped:
             current_process().freeze(50.0)
             await asyncio.sleep(0)
@@ -139,7 +137,7 @@ def giving_up_is_slow() -> Patches:
 
     yield patch(Actor.__init__, init)
     yield patch(StoreJournal.commit_and_release, commit_and_release)
-    yield patch(agents.perform_effect, perform_effect)
+    yield patch(tools.perform_effect, perform_effect)
 
 
 def clocks_differ_and_workers_freeze() -> Patches:

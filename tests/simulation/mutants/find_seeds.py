@@ -9,6 +9,8 @@ results to `seeds.py`. Run it after a change that alters the random draws of sch
 
 from __future__ import annotations
 
+import gc
+import logging
 import os
 import signal
 import sys
@@ -92,6 +94,12 @@ def _seeds_source(seeds: dict[str, tuple[int, str]]) -> str:
     return f"{_SEEDS_FILE_HEADER}{''.join(lines)}}}\n"
 
 
+def _prepare() -> None:
+    logging.disable()
+    gc.collect()
+    gc.freeze()
+
+
 def main(arguments: list[str]) -> int:
     """Search the seeds of all mutants, or of those that are named."""
     if not arguments or arguments[0] != "--find":
@@ -99,7 +107,7 @@ def main(arguments: list[str]) -> int:
         return 2
     names = arguments[1:] or [mutant.name for mutant in MUTANTS]
     seeds = dict(SEEDS)
-    with ProcessPoolExecutor() as pool:
+    with ProcessPoolExecutor(initializer=_prepare) as pool:
         for name, found in zip(names, pool.map(_find_by_name, names), strict=True):
             seeds.pop(name, None)
             if found is not None:

@@ -159,6 +159,7 @@ def a_renewed_claim_loses_its_guard() -> Patches:
 @mutant(
     "A sweep deletes the markers of a run that does not exist yet or cannot advance.",
     breaks=(no_run_stranded,),
+    condition=starters_die_late,
 )
 def markers_of_a_blocked_run_are_deleted() -> Patches:
     async def postpone(self: RunSweep, due_markers: list[Marker]) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tests.simulation.mutants import (
     claim_mutants,
     clock_mutants,
+    code_mutants,
     decision_mutants,
     drive_mutants,
     marker_mutants,
@@ -29,6 +30,7 @@ MUTANTS: tuple[Mutant, ...] = unique_mutants(
     publishing_mutants.MUTANTS,
     decision_mutants.MUTANTS,
     drive_mutants.MUTANTS,
+    code_mutants.MUTANTS,
 )
 
 # Rules of the storage protocol that the documentation states, each with its mutant.
@@ -64,6 +66,12 @@ PROMISED_RULES: dict[str, Mutant] = {
     ),
     "the store's time counts for a decision": (
         clock_mutants.decisions_trust_the_deciders_clock
+    ),
+    "the old approval never runs a changed tool": (
+        code_mutants.a_changed_tool_runs_under_the_old_approval
+    ),
+    "a call that timed out is never repeated on a guess": (
+        code_mutants.a_timed_out_call_is_repeated
     ),
     "the version precedes its notifications": (
         publishing_mutants.notification_precedes_the_version

@@ -15,7 +15,7 @@ from continuations.core.draft import Draft
 from continuations.core.frames import MessageLog
 from continuations.engine.journal import StoreJournal
 from continuations.errors import Inconclusive, StaleRun, StoreUnavailable
-from continuations.ledger import inbox, markers
+from continuations.ledger import doctor, inbox, markers
 from continuations.ledger.claims import Lease
 from continuations.ledger.objects import AlreadyExists, Objects
 from continuations.ledger.versions import LoadedVersion, RebuiltVersion, Versions
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     from continuations.core.messages import Message
     from continuations.core.state import RunState
+    from continuations.ledger.integrity import IntegrityReport
     from continuations.ledger.layout import Marker
     from continuations.wire.records import CancelRequest, InboxMessage
     from tests.simulation.mutants.mutant import Patches
@@ -334,6 +335,23 @@ def a_log_id_is_used_again_after_a_rewrite() -> Patches:
             self.put_log(frame_id, MessageLog(old.id, messages))
 
     yield patch(Draft.start_log, start_log)
+
+
+# Repairs ----------------------------------------------------------------------------
+
+
+@mutant(
+    "A repair gives up whole versions above one that the store did not return.",
+    breaks=(turn_asked_once, started_once, finished_never_runs_again),
+)
+def a_version_that_was_not_read_counts_as_lost() -> Patches:
+    original = doctor._check_repairable
+
+    def check_repairable(report: IntegrityReport) -> None:
+        read = tuple(each for each in report.findings if each.kind != "unread")
+        original(replace(report, findings=read))
+
+    yield patch(doctor._check_repairable, check_repairable)
 
 
 MUTANTS = mutants_in(globals())
