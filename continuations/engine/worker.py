@@ -26,7 +26,7 @@ from continuations.engine.readiness import arrivals_unblock, can_progress, is_ru
 from continuations.engine.run_ending import RunEnder
 from continuations.engine.run_loop import RunLoop
 from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
-from continuations.engine.side_task import finish_if_cancelled
+from continuations.engine.side_task import finish_if_cancelled, with_side_task
 from continuations.engine.stack_binding import StackBinding
 from continuations.engine.work_log import log_work, outcome_name
 from continuations.errors import (
@@ -39,6 +39,7 @@ from continuations.errors import (
 from continuations.ledger import claims
 from continuations.ledger.arrivals import Arrivals, read_arrivals
 from continuations.ledger.claims import ClockReading
+from continuations.ledger.read_ahead import read_ahead
 from continuations.ledger.run_overview import read_overview
 from continuations.ledger.store_clock import StoreClock
 from continuations.ledger.versions import Versions
@@ -101,7 +102,10 @@ class Worker:
         )
         if overview.newest_number == 0:
             raise self.versions.run_not_found_error()
-        loaded = await self.versions.load(overview.newest_number)
+        loaded, objects = await with_side_task(
+            self.versions.load(overview.newest_number),
+            read_ahead(self.objects, self.run_id, overview),
+        )
         state = loaded.state
         if state.run.status in ENDED_STATUSES:
             return self._outcome(loaded, find_code_changes(state, self.agent_registry))
@@ -110,7 +114,7 @@ class Worker:
         claims.check_free(state.run, self._store_clock.now())
         # Nothing is done for a run with a message that cannot be read.
         state.read_messages()
-        arrived = await read_arrivals(self.objects, state, overview.arrival_keys)
+        arrived = await read_arrivals(objects, state, overview.arrival_keys)
         return await self._work(loaded, state, arrived, clock_reading)
 
     async def check_same_input(self, state: RunState) -> None:
