@@ -105,14 +105,11 @@ def test_sweep_without_the_context_checks_no_run() -> None:
 def test_sweep_resumes_the_runs_whose_agent_takes_the_context() -> None:
     """Two root agents declare different types, so each sweep serves one of them."""
     store = MemoryStore()
+    types: dict[str, Any] = {"accounts": Account, "texts": str}
+    model = scripts.scripted_model(ONE_PAY_SCRIPT)
     agents = [
-        Agent(
-            name, tools=[pay], model=scripts.scripted_model(ONE_PAY_SCRIPT), **options
-        )
-        for name, options in (
-            ("accounts", {"context_type": Account}),
-            ("texts", {"context_type": str}),
-        )
+        Agent(name, tools=[pay], model=model, context_type=type_)
+        for name, type_ in types.items()
     ]
     runner = Runner(agents, store=store)
     contexts: dict[str, Any] = {"accounts": KIM, "texts": "kim"}
