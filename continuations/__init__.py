@@ -15,6 +15,7 @@ from continuations.version import __version__
 if TYPE_CHECKING:
     from continuations.authoring.agent import Agent
     from continuations.authoring.approval import ApprovalPolicy
+    from continuations.authoring.ask_person import ask_person
     from continuations.authoring.context import ToolContext
     from continuations.authoring.tool import Tool, tool
     from continuations.authoring.tool_waits import (
@@ -77,6 +78,7 @@ if TYPE_CHECKING:
 _EXPORTS_BY_MODULE = {
     "continuations.authoring.agent": ["Agent"],
     "continuations.authoring.approval": ["ApprovalPolicy"],
+    "continuations.authoring.ask_person": ["ask_person"],
     "continuations.authoring.context": ["ToolContext"],
     "continuations.authoring.tool": ["Tool", "tool"],
     "continuations.authoring.tool_waits": [
@@ -198,6 +200,7 @@ __all__ = [
     "WaitSummary",
     "__version__",
     "ask",
+    "ask_person",
     "external",
     "open_store",
     "resume",

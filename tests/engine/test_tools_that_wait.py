@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ from continuations import (
     ToolWait,
     WaitExpired,
     ask,
+    ask_person,
     external,
     resume,
     run,
@@ -221,6 +223,33 @@ def test_cancelled_run_ends_its_parked_calls() -> None:
         runner.decide(wait.id, Answer("blue"))
     [told] = tool_results(runner.look("r1").root.messages)
     assert told.startswith("CANCELLED while it waited; effects of the tool remain.")
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrong", "value"),
+    [
+        ("text", 7, "blue"),
+        ("yes or no", "yes", True),
+        ("number", "7", 7.5),
+        ("date", "soon", "2026-12-01"),
+    ],
+)
+def test_model_asks_a_person_with_the_ready_made_tool(
+    kind: str, wrong: object, value: object
+) -> None:
+    question = call("ask_person", question="When?", answer_type=kind)
+    runner = Runner(
+        make_boss({"go": [[question], "end"]}, ask_person), store=MemoryStore()
+    )
+    wait = single_wait(runner.start("go", run_id="r1"))
+    assert ("question", "When?") == (wait.kind, wait.question)
+
+    with pytest.raises(DecisionRefused):
+        runner.decide(wait.id, Answer(wrong))
+    runner.decide(wait.id, Answer(value))
+
+    [result] = root_tool_results(runner.resume("r1"))
+    assert value == (result if isinstance(value, str) else json.loads(result))
 
 
 # Deadlines ----------------------------------------------------------------------

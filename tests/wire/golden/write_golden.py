@@ -21,7 +21,9 @@ from continuations.core.decisions import Decision, DecisionKind
 from continuations.core.delta import Delta, LogDelta, diff
 from continuations.core.draft import Draft
 from continuations.core.events import (
+    AnswerReceived,
     Approved,
+    CallParked,
     CallRaised,
     CallReturned,
     CallStarted,
@@ -69,6 +71,7 @@ if TYPE_CHECKING:
     from continuations.core.waits import Wait
 
 FOLDER = Path(__file__).parent
+QUESTION = f"question-01m80nr0fwsrkkpz0zrq4c329p@{RUN}"
 ANSWERED_APPROVAL = f"approval-01m80nr0fwsrkkpz0zrq4c329p@{RUN}"
 # Text that breaks other formats, and a reply with fields that are unknown here.
 ODD_TEXT = "caf\u00e9 e\u0301 \u2028 \x00 \u202e \U0001f9d1\u200d\U0001f680 \ud800"
@@ -233,6 +236,39 @@ def bounded() -> RunState:
     return replace(state, run=replace(state.run, budget=budget, usage=spent))
 
 
+def question_wait() -> Wait:
+    """Return a wait of a tool with every field of format 3."""
+    return replace(
+        make_wait("c3", QUESTION, "question"),
+        deadline=MOMENT + timedelta(hours=72),
+        question=ODD_TEXT,
+        answer_schema_json='{"type":"string"}',
+        on_deadline_json='{"kind":"answer","value":"blue"}',
+        continues=True,
+    )
+
+
+def event_wait() -> Wait:
+    """Return a wait for an event, opened at stage 1."""
+    return replace(
+        make_wait("c3", kind="event"), event="receipt", event_key="42", stage=1
+    )
+
+
+def parked() -> RunState:
+    """Return a suspended run whose tool asked a question."""
+    state = apply_events(
+        run_with_started_call(), CallParked(call_id="c3", wait=question_wait())
+    )
+    return replace(state, run=replace(state.run, status="suspended"))
+
+
+def answered() -> RunState:
+    """Return a run whose tool got its answer."""
+    received = AnswerReceived(call_id="c3", answer='"blue"')
+    return apply_events(parked(), received)
+
+
 def version_with_changed_logs() -> VersionObject:
     """Return a delta that extends and rewrites logs and removes rows."""
     base = apply_events(new_state(), reply_with_calls("agent", "agent"))
@@ -299,7 +335,8 @@ def decision_of_kind(kind: DecisionKind) -> Decision:
 def golden_objects() -> dict[str, GoldenObject]:
     """Return every golden object by its name."""
     objects: dict[str, GoldenObject] = {}
-    for make in (running, waiting, unknown, edited, cancelled, finished, bounded):
+    runs = (running, waiting, unknown, edited, cancelled, finished, bounded)
+    for make in (*runs, parked, answered):
         continuation = Continuation(make(), 12)
         objects[make.__name__] = GoldenObject(continuation.to_bytes(), continuation)
     for name, made_version in (
@@ -310,7 +347,13 @@ def golden_objects() -> dict[str, GoldenObject]:
     ):
         data = encode_version(made_version.header, made_version.delta)
         objects[name] = GoldenObject(data, made_version)
-    for name, wait in (("wait", full_wait()), ("wait-bare", make_wait("c3"))):
+    for name, wait in (
+        ("wait", full_wait()),
+        ("wait-bare", make_wait("c3")),
+        ("wait-question", question_wait()),
+        ("wait-event", event_wait()),
+        ("wait-external", make_wait("c3", kind="external")),
+    ):
         objects[name] = GoldenObject(encode_wait(wait), wait)
     kinds: tuple[DecisionKind, ...] = ("approve", "deny", "answer", "expire", "cancel")
     for kind in kinds:
@@ -320,6 +363,8 @@ def golden_objects() -> dict[str, GoldenObject]:
     objects["decision-answer-to-approval"] = GoldenObject(
         encode_decision(answer, RUN), answer
     )
+    fail = replace(decision_of_kind("fail"), wait_id=QUESTION, value='"it broke"')
+    objects["decision-fail"] = GoldenObject(encode_decision(fail, RUN), fail)
     over = replace(make_wait("c3", kind="unknown"), approve_after=MOMENT)
     objects["wait-approve-after"] = GoldenObject(encode_wait(over), over)
     message = InboxMessage(
