@@ -14,7 +14,10 @@ from continuations.engine import deadlines
 from continuations.engine.arrival_reducer import ArrivalReducer
 from continuations.engine.code_changes import find_code_changes, with_current_manifest
 from continuations.engine.context_check import check_context
-from continuations.engine.inbox_messages import with_inbox_messages
+from continuations.engine.inbox_messages import (
+    with_confirmed_reply,
+    with_inbox_messages,
+)
 from continuations.engine.journal import StoreJournal
 from continuations.engine.outcomes import outcome_of
 from continuations.engine.performer import Performer
@@ -214,6 +217,7 @@ class Worker:
             reducer.with_interrupted_calls(state), arrived.decisions
         )
         after = with_inbox_messages(after, arrived.inbox_messages)
+        after = with_confirmed_reply(after)
         now = self._store_clock.now()
         late = deadlines.has_late_wait(after, now)
         if after is state and not late:
@@ -274,11 +278,12 @@ class Worker:
                 await journal.commit(loop.state, progressed=False)
             ended = await self._ender.end_as_failed(loop.state, loop.failure)
             return ended, arrived
-        if loop.model_error is not None:
+        stopped_by = loop.model_error or loop.look_error
+        if stopped_by is not None:
             await self._publisher.release_unfinished(
                 journal, before, loop.state, arrived, retry_now=False
             )
-            raise loop.model_error
+            raise stopped_by
         return loop.state, arrived
 
     def _make_performer(self, journal: StoreJournal) -> Performer:
