@@ -196,8 +196,8 @@ class ModelError(ContinuationsError):
         retry_after: Seconds after which the provider wants the next request, or
             `None` if it does not say.
         usage: The `Usage` of the responses without a usable reply, or `None` if there
-            were none. It is part of the run's usage, except if the worker dies or loses
-            its claim before it stores the run.
+            were none. It is part of the run's usage, except if the worker is
+            interrupted, dies or loses its claim before it stores the run.
         continuation: Without a store, the `Continuation` with all work so far. With a
             store, `None`.
     """

@@ -19,16 +19,14 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from socket import SHUT_RDWR
-from socketserver import TCPServer
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 # If it runs as a file, Python looks for modules only in the folder of the file.
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from tests.local_server import LocalServer
 from tests.models.chat_api import RequestRejected, check_request, parse_body
 
 if TYPE_CHECKING:
@@ -98,7 +96,7 @@ class ModelServer:
         self._keep_requests = keep_requests
         self._recording = threading.Lock()
         self._index = itertools.count()
-        self._server = _Server(("127.0.0.1", port), self)
+        self._server = _Server(port, self)
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
 
     @property
@@ -287,46 +285,10 @@ def _usage(prompt: int, completion: int) -> dict[str, Any]:
 # HTTP -------------------------------------------------------------------------
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 1024  # a hundred workers that start at once
-
-    def __init__(self, address: tuple[str, int], model: ModelServer) -> None:
-        super().__init__(address, _Handler)
+class _Server(LocalServer):
+    def __init__(self, port: int, model: ModelServer) -> None:
+        super().__init__(port, _Handler)
         self.model = model
-        self.closing = threading.Event()
-        self._open: set[Any] = set()
-        self._none_open = threading.Condition()
-
-    def server_bind(self) -> None:
-        # HTTPServer.server_bind makes a DNS request for 127.0.0.1.
-        TCPServer.server_bind(self)
-        self.server_name, self.server_port = "127.0.0.1", self.server_address[1]
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        with self._none_open:
-            self._open.add(request)
-        super().process_request(request, client_address)
-
-    def shutdown_request(self, request: Any) -> None:
-        super().shutdown_request(request)
-        with self._none_open:
-            self._open.discard(request)
-            self._none_open.notify_all()
-
-    def hang_up(self) -> None:
-        """Close every connection and wait until its thread has ended."""
-        self.closing.set()
-        with self._none_open:
-            for request in self._open:
-                with suppress(OSError):
-                    request.shutdown(SHUT_RDWR)
-            self._none_open.wait_for(lambda: not self._open, timeout=5)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        # A client may close its connection. Every other error is reported.
-        if not isinstance(sys.exc_info()[1], ConnectionError):
-            super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):

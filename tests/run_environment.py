@@ -153,5 +153,16 @@ def wait_until(condition: Callable[[], object], seconds: float = 20) -> None:
         time.sleep(0.02)
 
 
+def run_python(code: str, *arguments: str) -> str:
+    """Run code in another process, which must succeed; return its output."""
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=TIMEOUT_SECONDS,
+    ).stdout
+
+
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)

@@ -15,19 +15,17 @@ from __future__ import annotations
 
 import http.client
 import random
-import sys
 import threading
 from collections import Counter
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from email.utils import format_datetime, formatdate
 from hashlib import md5
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from socket import SHUT_RDWR
-from socketserver import TCPServer
+from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any, Protocol, cast
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
+
+from tests.local_server import LocalServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -337,9 +335,8 @@ class S3Proxy:
         self.plan: Plan = plan or fault_sequence()
         self.requests: list[Request] = []
         self.counts: Counter[str] = Counter()
-        self.connections = 0
         self._noting = threading.Lock()
-        self._server = _Server(("127.0.0.1", 0), self)
+        self._server = _Server(self)
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def __enter__(self) -> Self:
@@ -386,52 +383,20 @@ class S3Proxy:
             replies = [self.backend.handle(request) for _ in range(fault.times)]
         return fault.reply(replies[0])
 
+    @property
+    def connections(self) -> int:
+        """The number of connections so far."""
+        return self._server.connections
+
     def wait(self, seconds: float) -> None:
         """Wait, but not longer than the server runs."""
         self._server.closing.wait(seconds)
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 1024
-
-    def __init__(self, address: tuple[str, int], proxy: S3Proxy) -> None:
-        super().__init__(address, _Handler)
+class _Server(LocalServer):
+    def __init__(self, proxy: S3Proxy) -> None:
+        super().__init__(0, _Handler)
         self.front = proxy
-        self.closing = threading.Event()
-        self._open: set[Any] = set()
-        self._all_gone = threading.Condition()
-
-    def server_bind(self) -> None:
-        # The method of HTTPServer looks up the name of 127.0.0.1.
-        TCPServer.server_bind(self)
-        self.server_name, self.server_port = "127.0.0.1", self.server_address[1]
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        with self._all_gone:
-            self._open.add(request)
-            self.front.connections += 1
-        super().process_request(request, client_address)
-
-    def shutdown_request(self, request: Any) -> None:
-        super().shutdown_request(request)
-        with self._all_gone:
-            self._open.discard(request)
-            self._all_gone.notify_all()
-
-    def hang_up(self) -> None:
-        """Close every connection and wait for its thread."""
-        self.closing.set()
-        with self._all_gone:
-            for request in self._open:
-                with suppress(OSError):
-                    request.shutdown(SHUT_RDWR)
-            self._all_gone.wait_for(lambda: not self._open, timeout=5)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        # A client may close its connection; anything else is an error of the test.
-        if not isinstance(sys.exc_info()[1], ConnectionError):
-            super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
-import sys
 import traceback
 from collections import Counter
 from functools import partial
@@ -30,6 +28,7 @@ from continuations_storage.obstore import ObjectStore
 from continuations_storage.obstore_errors import classified_errors
 from continuations_storage.retries import AttemptFailed
 from continuations_storage.retry_policy import RetryPolicy
+from tests.run_environment import run_python
 from tests.storage.conftest import BUCKET
 from tests.storage.s3_proxy import (
     FakeS3,
@@ -294,16 +293,6 @@ if child == 0:
     os._exit(2)
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), asyncio.run(store.read("a")))
 """
-
-
-def run_python(code: str, *arguments: str) -> str:
-    return subprocess.run(
-        [sys.executable, "-c", code, *arguments],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=30,
-    ).stdout
 
 
 def test_opening_imports_no_client() -> None:

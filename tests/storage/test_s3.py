@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import pickle
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -30,6 +28,7 @@ from continuations_storage import (
 )
 from continuations_storage.retry_policy import RetryPolicy
 from continuations_storage.s3 import S3Store
+from tests.run_environment import run_python
 from tests.storage.s3_proxy import (
     FakeS3,
     Fault,
@@ -57,16 +56,6 @@ ONE_ATTEMPT = RetryPolicy(max_attempts=1)
 def proxy() -> Iterator[S3Proxy]:
     with S3Proxy(FakeS3()) as server:
         yield server
-
-
-def run_python(code: str, *arguments: str) -> str:
-    return subprocess.run(
-        [sys.executable, "-c", code, *arguments],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=30,
-    ).stdout
 
 
 # Cost
@@ -396,7 +385,7 @@ def test_connections_are_reused_and_limited_by_the_threads(
     asyncio.run(scenario())
 
     assert 300 == proxy.counts["GET"]
-    assert proxy.connections <= 32
+    assert 1 <= proxy.connections <= 32
     assert "Connection pool is full" not in caplog.text
 
 
