@@ -119,8 +119,19 @@ SEEDS ?= 0:5000
 simulate: .venv/installed
 	$(BIN)/python -m tests.simulation.simulate --seeds $(SEEDS)
 
+# `make test` runs a sample of the cases of these tests (tests/sampling.py).
+SAMPLED_TESTS := \
+	tests/engine/test_crash_at_every_operation.py \
+	tests/engine/test_pause.py \
+	tests/engine/test_sigkill.py \
+	tests/examples/test_three_deep.py \
+	tests/on_s3/test_runs_on_s3.py \
+	tests/storage/test_obstore.py \
+	tests/storage/test_s3_conformance.py \
+	tests/torture/test_process_races.py
 torture: .venv/installed
 	$(BIN)/python -m tests.torture.run_all
+	TORTURE=1 $(BIN)/python -m pytest -n auto -k 'not race_keeps' $(SAMPLED_TESTS)
 
 clean:
 	rm -rf .venv .demo .runs site

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from continuations_storage.faults import Crash, FaultyStore, at, crashed
+from tests.sampling import sample
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from continuations_storage import Store
     from continuations_storage.faults import Moment
 
-MAX_OPERATIONS = 60
+MAX_OPERATIONS = 100
 
 
 @dataclass
@@ -53,14 +54,17 @@ class CrashPoint:
         self.has_crashed = dying.has_crashed
 
 
-def every_crash(*moments: Moment, more_than: int) -> Iterator[CrashPoint]:
+def every_crash(
+    *moments: Moment, more_than: int, step: int = 1
+) -> Iterator[CrashPoint]:
     """Yield a point for each operation of a process, and last one after its end.
 
     Args:
         moments: Before or after each operation, or both.
         more_than: The process must make more operations than this.
+        step: Yield every `step`-th point only, unless TORTURE=1.
     """
-    for number in range(1, MAX_OPERATIONS):
+    for number in sample(range(1, MAX_OPERATIONS), step):
         for moment in moments:
             point = CrashPoint(number, moment)
             yield point

@@ -18,7 +18,7 @@ class LocalServer(ThreadingHTTPServer):
     """A server on 127.0.0.1, with a thread for each connection.
 
     Attributes:
-        closing: Set when the server ends. A handler may delay its reply until then.
+        closing: Set when the server ends, which also ends the delay of a reply.
         connections: The number of connections so far.
     """
 

@@ -6,7 +6,7 @@ import asyncio
 
 
 async def cancel_own_task() -> bool:
-    """Cancel the task that runs now; return True if the task goes on anyway."""
+    """Cancel the task that runs now. Return True only if the task goes on."""
     task = asyncio.current_task()
     assert task is not None
     task.cancel()

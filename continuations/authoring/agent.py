@@ -39,9 +39,10 @@ class Agent(Generic[Output]):
             1 to 64 characters of `[a-zA-Z0-9_-]`.
         instructions: The system message at the start of each conversation. Or a plain
             or async function of (input, context) that returns it. The function is
-            called once, when a conversation starts, and its text is stored. `input`
-            is the text of the task, or the list of chat messages that `start` was
-            called with; `context` is the application's object. Default: no system
+            called once, when a conversation starts, and its text is stored. A `start`
+            that is repeated with the same run id calls it again, and drops the text.
+            `input` is the text of the task, or the list of chat messages that `start`
+            was called with; `context` is the application's object. Default: no system
             message.
         tools: A list of functions, tools, and agents; an agent is a sub-agent.
             Instead of a list, you may pass a function without parameters that
@@ -58,9 +59,9 @@ class Agent(Generic[Output]):
             The JSON Schema of the type is sent to the provider, and the reply is
             validated against the type. Default: text. For a class, `Finished.output`
             has this type for type checkers too.
-        output_retries: How often the model is asked again, in one conversation, after
-            a final reply that is empty or does not fit `output_type`: 0 to 10. The
-            model then reads the reason. Default: 1.
+        output_retries: How often the model is asked again after a final reply that is
+            empty or does not fit `output_type`: 0 to 10. The model then reads the
+            reason. A new user message starts the count again. Default: 1.
         context_type: The class that `context=` must be an instance of, for this agent
             and for each agent above it. A call with another object raises
             `InvalidInput` before any work. Default: any object.

@@ -42,7 +42,9 @@ def check_options(name: str, options: Mapping[str, Any]) -> None:
     _check_texts(name, options)
     if not _is_model(options["model"]):
         wanted = "a name, or an object with `name` and `reply`"
-        raise option_error(name, "model", wanted, options["model"])
+        # The value is not shown: a client of a model may show its API key.
+        got = type(options["model"]).__name__
+        raise InvalidInput(f"agent {name}: model must be {wanted}, got {got}.")
     for option in ("input_type", "output_type"):
         if isinstance(options[option], str):
             wanted = "the type itself, not its name as a string"
@@ -85,7 +87,7 @@ def _is_model(model: Any) -> bool:
 
 def _check_context_type(name: str, type_: Any) -> None:
     if not is_context_class(type_):
-        wanted = "a class, or a union of classes"
+        wanted = "a class, a union of classes, or None for any object"
         raise option_error(name, "context_type", wanted, type_)
 
 

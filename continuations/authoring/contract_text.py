@@ -62,10 +62,10 @@ def changes_text(old: Contract, new: Contract) -> str:
 def _changes(old: Contract, new: Contract) -> Iterator[str]:
     for name in old.parameters:
         if name not in new.parameters:
-            yield f"parameter {name} is gone"
+            yield f"parameter {name} was removed"
     for name, schema in new.parameters.items():
         if name not in old.parameters:
-            yield f"parameter {name} is new"
+            yield f"parameter {name} was added"
         elif old.parameters[name] is not None and old.parameters[name] != schema:
             yield f"parameter {name} changed"
     if not old.version_is_known:
@@ -90,7 +90,7 @@ def _type_text(schema: Mapping[str, Any]) -> str:
     if is_array(kind):
         return " or ".join(map(str, kind))
     if "enum" in schema or "const" in schema:
-        return "one of some values"
+        return "one of a fixed set of values"
     choices = schema.get("anyOf")
     if is_array(choices):
         kinds = [each.get("type") if is_object(each) else None for each in choices]

@@ -1,4 +1,4 @@
-"""The digests of a tool: of its contract, and of its description.
+"""The digests of a tool: of its contract, and of the whole text that the model reads.
 
 An approval is bound to the contract: after `pay(amount)` became
 `pay(amount, currency="EUR")`, an old approval does not pay. A better description

@@ -14,8 +14,7 @@ A command exits with one of these codes:
     130  Ctrl-C. `start` and `resume` complete the calls in progress and suspend the run
     143  SIGTERM, in the same way
 
-The code 3 is not used. An error that is not of the library prints a traceback, and
-Python exits with 1.
+Any other exception prints a traceback, and the exit code is 1.
 
 Results go to standard output, errors and notes to standard error.
 """

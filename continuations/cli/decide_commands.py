@@ -11,6 +11,7 @@ from continuations.cli import formatting
 from continuations.cli.application import runner_without_agents
 from continuations.cli.decision_input import (
     check_wait_id,
+    find_wait_id,
     parse_arguments,
     parse_json_value,
     resolve_actor,
@@ -21,8 +22,6 @@ from continuations.cli.json_output import write_json
 from continuations.cli.options import App, By, Json, Reason, StoreUrl, WaitId
 from continuations.cli.output import write_lines
 from continuations.core.waits import WAIT_RULES
-from continuations.errors import WaitNotFound
-from continuations.ledger.layout import parse_wait_id
 from continuations.present.json_forms import decision_json
 
 if TYPE_CHECKING:
@@ -59,7 +58,9 @@ def approve(
     store: StoreUrl = None,
 ) -> None:
     """Approve a call: it runs exactly as the wait shows it. Needs no agent code."""
-    repeats = _approval_repeats_call(wait)
+    parts = find_wait_id(wait)
+    # None: this is no wait id, and a later check says what it is.
+    repeats = None if parts is None else WAIT_RULES[parts.kind].may_have_run
     if repeats and not run_again:
         msg = (
             f"{wait} has an unknown outcome: the call was started and may have "
@@ -129,15 +130,6 @@ def answer(
         lambda name: continuations.Answer(parsed, by=name, reason=reason),
         as_json=json,
     )
-
-
-def _approval_repeats_call(wait_id: str) -> bool | None:
-    """Return whether the call may have run before; `None` if this is no wait id."""
-    try:
-        kind = parse_wait_id(wait_id).kind
-    except WaitNotFound:
-        return None  # a later check says what it is
-    return WAIT_RULES[kind].may_have_run
 
 
 def _decide(

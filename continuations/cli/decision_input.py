@@ -15,6 +15,7 @@ from continuations.ledger.layout import parse_wait_id
 
 if TYPE_CHECKING:
     from continuations import Runner
+    from continuations.ledger.layout import ParsedWaitId
 
 _MAX_SHOWN_CHARS = 60
 
@@ -47,11 +48,18 @@ def check_wait_id(runner: Runner, wait_id: str) -> None:
     raise UsageError(msg)
 
 
+def find_wait_id(text: str) -> ParsedWaitId | None:
+    """Return the parts of a wait's id; `None` for another text."""
+    try:
+        return parse_wait_id(text)
+    except WaitNotFound:
+        return None
+
+
 def check_run_id(run_id: str, *, command: str) -> None:
     """Raise `UsageError` if the id is that of a wait."""
-    try:
-        wait = parse_wait_id(run_id)
-    except WaitNotFound:
+    wait = find_wait_id(run_id)
+    if wait is None:
         return  # an id that is neither is an error of the library
     msg = (
         f"{run_id} is the id of a wait, and `{command}` needs the id of a run. "

@@ -51,6 +51,11 @@ class ModelFailed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class ReplyConfirmed:
+    """The last reply of the root agent is the output: no message came after it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class UserMessageAdded:
     """Inbox message `number` is added to the root frame."""
 
@@ -253,6 +258,7 @@ CallEvent: TypeAlias = (
 Event: TypeAlias = (
     ModelReplied
     | ModelFailed
+    | ReplyConfirmed
     | UserMessageAdded
     | FrameAbandoned
     | RunStopped

@@ -72,3 +72,13 @@ class MessageLog:
         if self._check is not None:
             object.__setattr__(log, "_check", self._check.extended(messages))
         return log
+
+
+def final_reply(frame: FrameRow, log: MessageLog) -> Message | None:
+    """Return the model's reply without tool calls that ends a log, or `None`.
+
+    The input of a run may end with an assistant message too. It is no reply.
+    """
+    last = log.messages[-1]
+    is_reply = frame.turns > 0 and last.role == "assistant" and not last.tool_call_ids
+    return last if is_reply else None

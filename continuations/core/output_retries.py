@@ -1,7 +1,8 @@
 """Ask a model again after a final reply that cannot be used.
 
 The request is a user message in the transcript. So the number of requests is counted
-there, and a crash does not start the count again.
+there, and a crash does not start the count again. A user message with the same first
+words counts as a request; the model is then asked less often, never more.
 """
 
 from __future__ import annotations

@@ -44,11 +44,12 @@ from continuations.core.events import (
     OutcomeUnknown,
     Reopened,
     RepeatAllowed,
+    ReplyConfirmed,
     RunStopped,
     SubAgentStarted,
     UserMessageAdded,
 )
-from continuations.core.frames import FrameRow
+from continuations.core.frames import FrameRow, final_reply
 from continuations.core.messages import tool_message
 from continuations.core.run import ENDED_STATUSES, Failure
 from continuations.core.state import ROOT_FRAME_ID
@@ -76,6 +77,8 @@ def advance(state: RunState, event: Event) -> RunState:
             _add_model_reply(draft, event)
         case ModelFailed():
             _add_usage(draft, event.usage)
+        case ReplyConfirmed():
+            _confirm_reply(draft, event)
         case UserMessageAdded():
             _add_user_message(draft, event)
         case FrameAbandoned():
@@ -152,6 +155,13 @@ def _asks_again(frame: FrameRow, event: ModelReplied) -> bool:
     is_whole = not tool_messages.is_incomplete(event)
     is_wrong = event.is_final and event.output_error is not None
     return is_wrong and event.may_retry and has_turns and is_whole
+
+
+def _confirm_reply(draft: Draft, event: ReplyConfirmed) -> None:
+    reply = final_reply(draft.frame(ROOT_FRAME_ID), draft.log(ROOT_FRAME_ID))
+    if reply is None:
+        raise illegal_transition("the last message is not a reply", event)
+    _end_frame(draft, ROOT_FRAME_ID, Returned(reply.content))
 
 
 def _add_user_message(draft: Draft, event: UserMessageAdded) -> None:

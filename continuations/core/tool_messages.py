@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from continuations.core.frames import FrameRow
     from continuations.core.messages import Message
 
-# Codes of calls that an earlier release started and ended before the tool ran.
+# Release 0.1.0 started such a call before it compared the approval; its tool did not
+# run. The codes can go together with the reader of format 1.
 _CODES_BEFORE_CALL = ("digest", "stale")
 
 # Finish reasons of chat completions that mean an incomplete reply.

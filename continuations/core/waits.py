@@ -205,7 +205,13 @@ class WaitSummary:
     def of_open_waits(cls, wait_ids: Iterable[str]) -> list[WaitSummary]:
         """Return the summaries of waits that have not expired, in their order.
 
-        This takes a third of the time of a call of the class for each.
+        This takes half of the time of a call of the class for each.
+
+        Args:
+            wait_ids: Ids of open waits.
+
+        Returns:
+            A summary of each wait.
         """
         summaries: list[WaitSummary] = []
         for wait_id in wait_ids:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.core.events import UserMessageAdded
+from continuations.core.events import ReplyConfirmed, UserMessageAdded
+from continuations.core.frames import final_reply
 from continuations.core.reducer import advance
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.state import ROOT_FRAME_ID
@@ -34,3 +35,17 @@ def with_inbox_messages(
         event = UserMessageAdded(number=message.number, message=message.message)
         state = advance(state, event)
     return state
+
+
+def with_confirmed_reply(state: RunState) -> RunState:
+    """Return the run, finished if its last message is the final reply of its model.
+
+    The worker that got the reply could not look for messages before the end. Call it
+    when there is no unread message.
+    """
+    if state.run.status in ENDED_STATUSES:
+        return state
+    root, log = state.frames[ROOT_FRAME_ID], state.logs[ROOT_FRAME_ID]
+    if final_reply(root, log) is None:
+        return state
+    return advance(state, ReplyConfirmed())

@@ -36,7 +36,12 @@ from continuations.core.run import ENDED_STATUSES, Failure
 from continuations.engine import side_task
 from continuations.engine.inbox_messages import with_inbox_messages
 from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
-from continuations.errors import ContinuationsError, ModelError
+from continuations.errors import (
+    ContinuationsError,
+    FormatError,
+    ModelError,
+    StoreError,
+)
 from continuations.ledger.arrivals import Arrivals
 
 if TYPE_CHECKING:
@@ -65,6 +70,8 @@ class RunLoop:
             run could finish.
         cancel_request: A cancel request that was found, or `None`.
         model_error: The first error of a model, or `None`.
+        look_error: Why the run could not look for late arrivals before it finished, or
+            `None`. Then `state` has the last reply, and the run has not ended.
         failure: Why the run must end as failed, or `None`.
         call_interrupted: Whether a call that may not be repeated was running when `run`
             stopped early. Its outcome is unknown.
@@ -82,6 +89,7 @@ class RunLoop:
         self.late_arrivals = Arrivals()
         self.cancel_request: CancelRequest | None = None
         self.model_error: ModelError | None = None
+        self.look_error: FormatError | StoreError | None = None
         self.failure: Failure | None = None
         self.call_interrupted = False
         self._performer = performer
@@ -188,7 +196,7 @@ class RunLoop:
                 action, ExamineCall | RecordStart
             ):
                 continue
-            if isinstance(action, AskModel) and self.model_error is not None:
+            if isinstance(action, AskModel) and (self.model_error or self.look_error):
                 continue
             if isinstance(action, AskModel) and self._budget_is_used_up():
                 continue
@@ -223,12 +231,27 @@ class RunLoop:
             # A thread that starts later must find the gate closed.
             gate.close()
         if isinstance(event, ModelReplied) and self._would_finish(event):
-            late = await self._journal.read_late_arrivals(self.state)
-            self.late_arrivals = self.late_arrivals.followed_by(late)
-            reads = late.inbox_messages and self._may_ask_again(event)
-            if reads or late.cancel_request is not None:
-                return replace(event, is_final=False)
+            return await self._look_before_end(event)
         return event
+
+    async def _look_before_end(self, reply: ModelReplied) -> ModelReplied:
+        """Return the last reply, which is not final if something arrived for the run.
+
+        The reply is paid for. So it is also kept, and not final, if the look fails or
+        is interrupted: the next worker looks again, and confirms the reply.
+        """
+        may_ask_again = self._may_ask_again(reply)
+        pending = replace(reply, is_final=False)
+        try:
+            late = await self._journal.read_late_arrivals(self.state)
+        except (FormatError, StoreError) as error:
+            self.look_error = error
+            return pending
+        except asyncio.CancelledError:
+            return pending
+        self.late_arrivals = self.late_arrivals.followed_by(late)
+        reads = late.inbox_messages and may_ask_again
+        return pending if reads or late.cancel_request is not None else reply
 
     def _would_finish(self, reply: ModelReplied) -> bool:
         if reply.message.tool_call_ids:
@@ -321,7 +344,11 @@ class RunLoop:
             if action not in finishing
         ]
         await _cancel(given_up)
-        self._action_tasks = finishing
+        self._action_tasks = {
+            action: task
+            for action, task in self._action_tasks.items()
+            if action in finishing or _has_result(task)
+        }
         tasks: set[asyncio.Task[object]] = {*finishing.values()}
         if self._commit_task is not None:
             tasks.add(self._commit_task)
@@ -367,3 +394,7 @@ async def _cancel(tasks: Sequence[asyncio.Task[object]]) -> None:
         task.cancel()
     if tasks:
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _has_result(task: asyncio.Task[Event]) -> bool:
+    return task.done() and not task.cancelled() and task.exception() is None

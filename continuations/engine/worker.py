@@ -14,7 +14,10 @@ from continuations.engine import deadlines
 from continuations.engine.arrival_reducer import ArrivalReducer
 from continuations.engine.code_changes import find_code_changes, with_current_manifest
 from continuations.engine.context_check import check_context
-from continuations.engine.inbox_messages import with_inbox_messages
+from continuations.engine.inbox_messages import (
+    with_confirmed_reply,
+    with_inbox_messages,
+)
 from continuations.engine.journal import StoreJournal
 from continuations.engine.outcomes import outcome_of
 from continuations.engine.performer import Performer
@@ -23,7 +26,7 @@ from continuations.engine.readiness import arrivals_unblock, can_progress, is_ru
 from continuations.engine.run_ending import RunEnder
 from continuations.engine.run_loop import RunLoop
 from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
-from continuations.engine.side_task import finish_if_cancelled
+from continuations.engine.side_task import finish_if_cancelled, with_side_task
 from continuations.engine.stack_binding import StackBinding
 from continuations.engine.work_log import log_work, outcome_name
 from continuations.errors import (
@@ -36,6 +39,7 @@ from continuations.errors import (
 from continuations.ledger import claims
 from continuations.ledger.arrivals import Arrivals, read_arrivals
 from continuations.ledger.claims import ClockReading
+from continuations.ledger.read_ahead import read_ahead
 from continuations.ledger.run_overview import read_overview
 from continuations.ledger.store_clock import StoreClock
 from continuations.ledger.versions import Versions
@@ -98,7 +102,10 @@ class Worker:
         )
         if overview.newest_number == 0:
             raise self.versions.run_not_found_error()
-        loaded = await self.versions.load(overview.newest_number)
+        loaded, objects = await with_side_task(
+            self.versions.load(overview.newest_number),
+            read_ahead(self.objects, self.run_id, overview),
+        )
         state = loaded.state
         if state.run.status in ENDED_STATUSES:
             return self._outcome(loaded, find_code_changes(state, self.agent_registry))
@@ -107,7 +114,7 @@ class Worker:
         claims.check_free(state.run, self._store_clock.now())
         # Nothing is done for a run with a message that cannot be read.
         state.read_messages()
-        arrived = await read_arrivals(self.objects, state, overview.arrival_keys)
+        arrived = await read_arrivals(objects, state, overview.arrival_keys)
         return await self._work(loaded, state, arrived, clock_reading)
 
     async def check_same_input(self, state: RunState) -> None:
@@ -210,6 +217,7 @@ class Worker:
             reducer.with_interrupted_calls(state), arrived.decisions
         )
         after = with_inbox_messages(after, arrived.inbox_messages)
+        after = with_confirmed_reply(after)
         now = self._store_clock.now()
         late = deadlines.has_late_wait(after, now)
         if after is state and not late:
@@ -270,11 +278,12 @@ class Worker:
                 await journal.commit(loop.state, progressed=False)
             ended = await self._ender.end_as_failed(loop.state, loop.failure)
             return ended, arrived
-        if loop.model_error is not None:
+        stopped_by = loop.model_error or loop.look_error
+        if stopped_by is not None:
             await self._publisher.release_unfinished(
                 journal, before, loop.state, arrived, retry_now=False
             )
-            raise loop.model_error
+            raise stopped_by
         return loop.state, arrived
 
     def _make_performer(self, journal: StoreJournal) -> Performer:

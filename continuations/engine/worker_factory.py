@@ -71,9 +71,18 @@ class WorkerFactory:
         )
 
     def check_context(self, context: object) -> None:
-        """Raise `InvalidInput` unless each root agent takes the object."""
+        """Raise `InvalidInput` if no root agent takes the object.
+
+        Before a run goes on, its own root agent is asked again.
+        """
+        errors: list[InvalidInput] = []
         for root in self._root_agents:
-            check_context(context, root, self._options.context_type)
+            try:
+                check_context(context, root, self._options.context_type)
+            except InvalidInput as error:
+                errors.append(error)
+        if errors and len(errors) == len(self._root_agents):
+            raise errors[0]
 
     def make_worker(
         self, run_id: str, run_options: RunOptions = DEFAULT_RUN_OPTIONS

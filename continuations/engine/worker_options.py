@@ -59,10 +59,10 @@ class WorkerOptions:
         if not is_count(max_attempts):
             msg = f"max_attempts must be an integer, at least 1, got {max_attempts!r}."
             raise InvalidInput(msg)
-        if context_type is not None and not is_context_class(context_type):
+        if not is_context_class(context_type):
             msg = (
-                "context_type must be a class, a union of classes or None, got "
-                f"{context_type!r}."
+                "context_type must be a class, a union of classes, or None for any "
+                f"object, got {context_type!r}."
             )
             raise InvalidInput(msg)
         return cls(

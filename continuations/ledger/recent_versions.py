@@ -33,6 +33,10 @@ class RecentVersions:
         if len(self._by_run_id) > _MAX_KEPT_RUNS:
             self._by_run_id.popitem(last=False)
 
+    def newest(self, run_id: str) -> LoadedVersion | None:
+        """Return the kept version of a run, or `None`."""
+        return self._by_run_id.get(run_id)
+
     def steps(self, run_id: str, tree: Tree) -> dict[int, RebuiltVersion]:
         """Return by number the versions from which the kept version was rebuilt."""
         kept = self._by_run_id.get(run_id)

@@ -156,6 +156,23 @@ def test_invalid_agent_option_error_names_the_option(
     assert f"{next(iter(options), 'name')} must be" in str(caught.value)
 
 
+def test_wrong_model_is_named_by_its_type_only() -> None:
+    """A client of a model may show its API key, or fail to show itself."""
+
+    class Client:
+        def __repr__(self) -> str:
+            raise AssertionError
+
+    client: Any = Client()
+    with pytest.raises(InvalidInput, match=r"and `reply`, got Client\.$"):
+        Agent("a", model=client)
+
+
+def test_context_type_that_is_no_class_is_refused_with_the_alternative() -> None:
+    with pytest.raises(InvalidInput, match="or None for any object"):
+        Agent("a", context_type=Any)
+
+
 def test_models_have_names() -> None:
     assert Agent("a").model_name is None
     assert "gpt" == Agent("a", model="gpt").model_name

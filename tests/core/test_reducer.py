@@ -23,6 +23,7 @@ from continuations.core.events import (
     OutcomeUnknown,
     Reopened,
     RepeatAllowed,
+    ReplyConfirmed,
     RunStopped,
     SubAgentStarted,
     UserMessageAdded,
@@ -34,7 +35,7 @@ from continuations.core.messages import (
     user_message,
 )
 from continuations.core.reducer import advance
-from continuations.core.run import Failure
+from continuations.core.run import ENDED_STATUSES, Failure
 from continuations.core.state import ROOT_FRAME_ID
 from continuations.core.usage import Usage
 from continuations.errors import IllegalTransition
@@ -81,6 +82,38 @@ def test_text_reply_in_the_root_frame_finishes_the_run() -> None:
     assert ("finished", "done") == (state.run.status, state.run.output)
     assert not state.runnable
     assert ["user", "assistant"] == [m.role for m in state.logs[ROOT_FRAME_ID].messages]
+
+
+def test_confirmed_reply_finishes_the_run_once() -> None:
+    """It is not added again, and costs no turn."""
+    reply = ModelReplied(
+        frame_id=ROOT_FRAME_ID,
+        message=assistant_message("done"),
+        usage=Usage(),
+        is_final=False,
+    )
+    pending = apply_events(new_state(), reply)
+    assert pending.run.status not in ENDED_STATUSES
+
+    state = advance(pending, ReplyConfirmed())
+
+    assert ("finished", "done") == (state.run.status, state.run.output)
+    assert pending.logs == state.logs
+    assert 1 == state.frames[ROOT_FRAME_ID].turns
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        new_state(),
+        new_state(user_message("go"), assistant_message("Sure:")),
+        apply_events(new_state(), reply_with_calls("a")),
+    ],
+    ids=["no reply", "end of the input", "open calls"],
+)
+def test_only_a_final_reply_can_be_confirmed(state: RunState) -> None:
+    with pytest.raises(IllegalTransition):
+        advance(state, ReplyConfirmed())
 
 
 def test_empty_reply_fails_the_run() -> None:

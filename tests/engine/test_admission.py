@@ -131,7 +131,7 @@ def test_changed_tool_of_an_approved_call_that_has_not_begun_waits_again(
 
     assert {"cents": 5, "to": "kim", "currency": "EUR"} == wait.arguments
     note = str(wait.note)
-    assert "parameter currency is new" in note
+    assert "parameter currency was added" in note
     assert "Old contract: pay(cents, to)." in note
     assert 'to: string = "kim", currency: string = "EUR").' in note
     shop.runner(pay_in).decide(wait.id, Approve())

@@ -42,7 +42,7 @@ def tool_results(environment: RunEnvironment, task: str) -> str:
     [
         (
             "schema",
-            "parameter currency is new",
+            "parameter currency was added",
             'New contract: pay(what: string, currency: string = "EUR").',
             "pay 5 EUR",
         ),

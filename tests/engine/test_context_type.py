@@ -102,6 +102,30 @@ def test_sweep_without_the_context_checks_no_run() -> None:
     assert 1 == len(runner.sweep(context=KIM).resumed)
 
 
+def test_sweep_resumes_the_runs_whose_agent_takes_the_context() -> None:
+    """Two root agents declare different types, so each sweep serves one of them."""
+    store = MemoryStore()
+    types: dict[str, Any] = {"accounts": Account, "texts": str}
+    model = scripts.scripted_model(ONE_PAY_SCRIPT)
+    agents = [
+        Agent(name, tools=[pay], model=model, context_type=type_)
+        for name, type_ in types.items()
+    ]
+    runner = Runner(agents, store=store)
+    contexts: dict[str, Any] = {"accounts": KIM, "texts": "kim"}
+    for name, context in contexts.items():
+        outcome = runner.start("go", run_id=name, agent=name, context=context)
+        runner.decide(single_wait(outcome).id, Approve())
+
+    result = runner.sweep(context=KIM)
+
+    assert ["accounts"] == [outcome.run_id for outcome in result.resumed]
+    assert ["texts"] == list(result.errors)
+    assert "of type str" in str(result.errors["texts"])
+    with pytest.raises(InvalidInput, match="of type Account"):
+        runner.sweep(context=5)
+
+
 def test_run_without_a_store_checks_the_context() -> None:
     agent = make_boss(ONE_PAY_SCRIPT, pay, context_type=Account | None)
     with pytest.raises(InvalidInput, match="got str"):

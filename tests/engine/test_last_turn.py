@@ -7,11 +7,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from continuations import Agent, AsyncRunner, Failed, Finished, InvalidInput
+from continuations import (
+    Agent,
+    AsyncRunner,
+    Corrupt,
+    Failed,
+    Finished,
+    InvalidInput,
+    StoreError,
+)
 from continuations.core.messages import Message
 from continuations.core.run import Budget
+from continuations.ledger import layout
 from continuations.models.interface import ModelReply
 from continuations_storage import MemoryStore
+from continuations_storage.errors import Damaged, Denied
 from continuations_storage.faults import FaultyStore, on, refused
 from tests.clocks import ManualClock
 
@@ -21,6 +31,7 @@ if TYPE_CHECKING:
     from continuations import Outcome
     from continuations.models.interface import ModelRequest
     from continuations_storage import Store
+    from continuations_storage.errors import StorageError
 
     Interference = Callable[[AsyncRunner], Awaitable[object]]
 
@@ -142,3 +153,119 @@ def test_last_look_is_repeated_while_the_claim_lasts() -> None:
 
     assert isinstance(outcome, Finished)
     assert 1 == len(model.requests)
+
+
+class LastLook(FaultyStore):
+    """A store whose look before the end of the run fails, or does not end.
+
+    Attributes:
+        began: Whether the look began.
+    """
+
+    def __init__(self, inner: MemoryStore, error: type[StorageError] | None) -> None:
+        super().__init__(inner)
+        self.began = asyncio.Event()
+        self._error = error
+
+    async def keys(self, prefix: str, after: str = "", limit: int = 1000) -> list[str]:
+        """List keys; the look lists what follows the last message that was read."""
+        if after == layout.inbox_message_key("r1", 0) and not self.began.is_set():
+            self.began.set()
+            if self._error is not None:
+                raise self._error(prefix)
+            await asyncio.Event().wait()
+        return await super().keys(prefix, after, limit)
+
+
+@pytest.mark.parametrize("sends", [False, True])
+@pytest.mark.parametrize("error", [Denied, Damaged, None], ids=str)
+def test_reply_is_kept_if_the_last_look_fails(
+    error: type[StorageError] | None, *, sends: bool
+) -> None:
+    """It is paid for. The next worker looks again, and asks only after a message."""
+
+    async def nothing(other: AsyncRunner) -> None:
+        del other
+
+    async def scenario() -> None:
+        inner = MemoryStore()
+        other = AsyncRunner([], store=inner)
+        model = Thinker(nothing, other)
+        boss = Agent("boss", model=model)
+        looking = LastLook(inner, error)
+        starting = asyncio.create_task(
+            AsyncRunner(boss, store=looking).start("go", run_id="r1")
+        )
+        await looking.began.wait()
+        if error is None:
+            starting.cancel()
+        with pytest.raises((StoreError, Corrupt, asyncio.CancelledError)):
+            await starting
+        stored = await other.look("r1")
+        assert ("suspended", 1) == (stored.status, stored.usage.requests)
+        assert "reply 1" == stored.root.messages[-1]["content"]
+
+        if sends:
+            await other.send("r1", "Wait!")
+        outcome = await AsyncRunner(boss, store=inner).resume("r1")
+
+        assert isinstance(outcome, Finished)
+        contents = [m["content"] for m in outcome.continuation.root.messages]
+        more = ["Wait!", "reply 2"] if sends else []
+        assert ["go", "reply 1", *more] == contents
+        assert contents[-1] == outcome.output
+        assert len(model.requests) == outcome.usage.requests == 1 + sends
+        assert [] == await inner.keys("markers/")
+
+    asyncio.run(scenario())
+
+
+def test_reply_is_kept_if_an_unread_message_is_damaged() -> None:
+    """No worker goes on before the message can be read, and none asks again."""
+
+    async def scenario() -> None:
+        async def damage(other: AsyncRunner) -> None:
+            await other.send("r1", "Wait!")
+            [key] = await inner.keys("runs/r1/in/m-")
+            body = await inner.read(key)
+            await inner.delete(key)
+            await inner.create(key, body[:-1])
+
+        inner = MemoryStore()
+        model = Thinker(damage, AsyncRunner([], store=inner))
+        runner = AsyncRunner(Agent("boss", model=model), store=inner)
+        with pytest.raises(Corrupt):
+            await runner.start("go", run_id="r1")
+        with pytest.raises(Corrupt):
+            await runner.resume("r1")
+
+        stored = await runner.look("r1")
+        assert ("suspended", 1) == (stored.status, stored.usage.requests)
+        assert "reply 1" == stored.root.messages[-1]["content"]
+        assert 1 == len(model.requests)
+
+    asyncio.run(scenario())
+
+
+def test_input_that_ends_with_an_assistant_message_is_no_reply() -> None:
+    """A worker dies before the first turn: the next one asks the model."""
+
+    async def scenario() -> None:
+        async def nothing(other: AsyncRunner) -> None:
+            del other
+
+        inner, clock = MemoryStore(), ManualClock()
+        model = Thinker(nothing, AsyncRunner([], store=inner))
+        runner = AsyncRunner(Agent("boss", model=model), store=inner, clock=clock)
+        history = [
+            {"role": "user", "content": "go"},
+            {"role": "assistant", "content": "Sure:"},
+        ]
+        await runner.start(history, run_id="r1", work=False)
+
+        outcome = await runner.resume("r1")
+
+        assert isinstance(outcome, Finished)
+        assert "reply 1" == outcome.output
+
+    asyncio.run(scenario())

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from continuations import Approve, Finished, Runner, Suspended, tool
-from continuations_storage.faults import FaultyStore
+from continuations import ApprovalPolicy, Approve, Finished, Runner, Suspended, tool
+from continuations_storage.faults import FaultyStore, on, refused
 from tests.clocks import ManualClock
 from tests.engine import agent_builders
 from tests.scripts import call
@@ -55,7 +55,7 @@ class RoundStore(FaultyStore):
             each.set()
 
 
-def test_resume_with_ten_approvals_takes_nine_rounds() -> None:
+def test_resume_with_ten_approvals_takes_eight_rounds() -> None:
     """Neither reads nor deletes follow one another one by one."""
     clock = ManualClock()
     store = StoreWithListingTime(clock)
@@ -78,9 +78,107 @@ def test_resume_with_ten_approvals_takes_nine_rounds() -> None:
     ended = runner(rounds).resume("r1")
 
     assert isinstance(ended, Finished)
-    # The listing; the version; the decisions; the claim; the listing; the results and
-    # the cancel request; the last look; the end, with deletes of wait objects; the
-    # deletes of markers.
-    assert [1, 1, 10, 1, 1, 2, 1, 11, 10] == [len(each) for each in rounds.rounds]
+    # 1. The listing. 2. The version and the decisions. 3. The claim. 4. The listing.
+    # 5. The results and the cancel request. 6. The last look. 7. The end, and the
+    # deletes of wait objects. 8. The deletes of markers.
+    assert [1, 11, 1, 1, 2, 1, 11, 10] == [len(each) for each in rounds.rounds]
     assert [] == asyncio.run(store.keys("markers/"))
     assert [] == asyncio.run(store.keys("waits/"))
+
+
+def test_ten_deadlines_take_as_many_rounds_as_one() -> None:
+    """Their markers are made at once, and their expiries are recorded at once."""
+    rounds: list[tuple[int, int]] = []
+    for count in (1, APPROVALS):
+        clock = ManualClock()
+        store = StoreWithListingTime(clock)
+
+        @tool(approval=ApprovalPolicy(expires_after=60))
+        async def pay(what: str) -> str:
+            """Pay."""
+            return f"paid {what}"
+
+        calls = [call("pay", what=str(number)) for number in range(count)]
+        counted = RoundStore(store)
+        runner = agent_builders.make_runner(
+            {"go": [calls, "end"]}, pay, store=counted, clock=clock
+        )
+        assert isinstance(runner.start("go", run_id="r1"), Suspended)
+        started = len(counted.rounds)
+        clock.seconds += 61
+
+        ended = runner.resume("r1")
+
+        assert isinstance(ended, Finished)
+        results = agent_builders.root_tool_results(ended)
+        assert count == len([text for text in results if text.startswith("EXPIRED")])
+        rounds.append((started, len(counted.rounds) - started))
+
+    assert rounds[0] == rounds[1]
+
+
+def test_second_approval_is_read_ahead_only_by_a_process_that_knows_the_run() -> None:
+    """Both processes read the same objects; the one that kept the run needs less time.
+
+    The decision that was applied before is not read again.
+    """
+    requests: list[list[str]] = []
+    rounds: list[int] = []
+    for keeps_process in (True, False):
+        clock = ManualClock()
+        store = RoundStore(StoreWithListingTime(clock))
+
+        @tool(approval=True)
+        async def pay(what: str) -> str:
+            """Pay."""
+            return f"paid {what}"
+
+        script: Script = {
+            "go": [[call("pay", what="1")], [call("pay", what="2")], "end"]
+        }
+        worker = agent_builders.make_runner(script, pay, store=store, clock=clock)
+        clerk = Runner([], store=store, clock=clock)
+        outcome = worker.start("go", run_id="r1")
+        for _ in range(2):
+            assert isinstance(outcome, Suspended)
+            clerk.decide(outcome.waits[0].id, Approve(by="kim"))
+            if not keeps_process:
+                worker = agent_builders.make_runner(
+                    script, pay, store=store, clock=clock
+                )
+            store.operations.clear()
+            store.rounds.clear()
+            outcome = worker.resume("r1")
+
+        assert isinstance(outcome, Finished)
+        reads = [each.key for each in store.operations if each.verb == "read"]
+        assert 1 == sum("/in/d-" in key for key in reads)
+        requests.append(sorted(each.verb for each in store.operations))
+        rounds.append(len(store.rounds))
+
+    kept, cold = requests
+    assert kept == cold
+    assert rounds[0] == rounds[1] - 1
+
+
+def test_decision_that_cannot_be_read_ahead_is_read_again() -> None:
+    """The requests beside the version decide nothing: an error there is no error."""
+    clock = ManualClock()
+    store = FaultyStore(StoreWithListingTime(clock))
+
+    @tool(approval=True)
+    async def pay(what: str) -> str:
+        """Pay."""
+        return f"paid {what}"
+
+    script: Script = {"go": [[call("pay", what="1")], "end"]}
+    worker = agent_builders.make_runner(script, pay, store=store, clock=clock)
+    outcome = worker.start("go", run_id="r1")
+    assert isinstance(outcome, Suspended)
+    Runner([], store=store, clock=clock).decide(outcome.waits[0].id, Approve(by="kim"))
+
+    store.plan = on("read", refused(), prefix="runs/r1/in/d-")
+    ended = worker.resume("r1")
+
+    assert isinstance(ended, Finished)
+    assert ["paid 1"] == agent_builders.root_tool_results(ended)

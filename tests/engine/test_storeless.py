@@ -183,7 +183,7 @@ def test_changed_code_of_an_approved_call_opens_a_new_wait_without_a_store() -> 
         outcome.continuation, make_payment_agent("a", tool=pay_in), answers=yes
     )
     assert isinstance(again, Suspended)
-    assert "parameter currency is new" in str(again.waits[0].note)
+    assert "parameter currency was added" in str(again.waits[0].note)
     assert ["paid a"] == root_tool_results(
         resume(outcome.continuation, make_payment_agent("a"), answers=yes)
     )

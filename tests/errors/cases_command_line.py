@@ -160,6 +160,14 @@ USAGE = Area(
             names=("--arguments", "cents=5"),
         ),
         Case(
+            "cli-arguments-rounded",
+            _USAGE,
+            "cli('approve', wait_id, '--arguments', '{\"cents\": 5.00000000000000001}')",
+            "cli('approve', wait_id, '--arguments', '{\"cents\": 5}')",
+            setup=_STARTED,
+            names=("--arguments", "5.00000000000000001"),
+        ),
+        Case(
             "cli-arguments-file",
             _USAGE,
             'cli("approve", wait_id, "--arguments", "@edit.json")',

@@ -20,6 +20,7 @@ from tests.examples.example_process import (
     example_output,
     run_example,
 )
+from tests.sampling import sample
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -50,7 +51,7 @@ def test_example_prints_every_step(tmp_path: Path) -> None:
     assert ["Transferred 500.00 EUR to Jane Doe."] == effects(tmp_path)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", sample([1, 2], 2))
 def test_example_killed_at_random_has_the_same_end(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)  # noqa: S311 - it chooses the moments of the kills
     killed: set[str] = set()

@@ -890,3 +890,27 @@ def test_repair_never_gives_up_versions_above_one_that_was_not_read(
         assert before == await all_keys(make_objects(inner), layout.run_prefix(RUN))
 
     run_async(scenario())
+
+
+def test_run_that_begins_during_a_check_is_not_reported_as_lost() -> None:
+    """A decision without versions is damage only if there are no versions now."""
+
+    async def scenario(number: int) -> bool:
+        inner = MemoryStore()
+        began: list[bool] = []
+
+        async def begin_run() -> None:
+            began.append(True)
+            await append_states(inner, [state_with_waits(1)])
+            await decide_wait(inner, make_wait(1).id, Approve(by="kim"))
+
+        store = InterleavingStore(inner, number, begin_run)
+        with suppress(RunNotFound):
+            found = await check_integrity(make_objects(store), RUN)
+            assert (1, ()) == (found.last_good_number, found.findings)
+        return bool(began)
+
+    number = 1
+    while run_async(scenario(number)):
+        number += 1
+    assert number > 2

@@ -9,13 +9,16 @@ from continuations.core.run import ENDED_STATUSES
 from continuations.core.state import ROOT_FRAME_ID
 from continuations.ledger import layout
 from tests.simulation.agents import POISON_TREES, TIMEOUT_TREES, TREES, find_tree
+from tests.simulation.fault_schedule import LOST_REPLY_KINDS
 from tests.simulation.processes import wall_time
 from tests.simulation.tools import deployed_tools, results_without_errors
 
 if TYPE_CHECKING:
     from tests.simulation.evidence import Evidence, RunHistory
+    from tests.simulation.sim_environment import StoreChange
 
 WRONG_CLOCK_SECONDS = 600.0
+_FAILED_REQUESTS = (*sorted(LOST_REPLY_KINDS), "refused", "caller_stops")
 
 
 def no_run_stranded(evidence: Evidence) -> str | None:
@@ -72,6 +75,8 @@ def ended_run_leaves_no_keys(evidence: Evidence) -> str | None:
         for key in evidence.environment.store.bodies:
             is_temporary = key.startswith(("waits/", "markers/"))
             if is_temporary and key.endswith(f"@{history.run_id}"):
+                if _was_left_after_a_freeze(evidence, key):
+                    continue
                 return f"{history.run_id} has ended, and {key} exists"
     return None
 
@@ -80,35 +85,79 @@ def only_able_workers_postpone(evidence: Evidence) -> str | None:
     """A process whose clock is wrong by hours dates no marker of a stored run later.
 
     It cannot work on the run, and another process can. A poison run may be postponed:
-    its error precedes every check of the clock.
+    its error precedes every check of the clock. A request of a process may arrive late,
+    after the run was stored.
     """
+    late = {
+        fault.partition("/")[0]
+        for fault in evidence.environment.faults.occurred
+        if fault.endswith("late_request")
+    }
     wrong = {
         process.name
         for process in evidence.environment.processes
-        if abs(process.clock_offset) > WRONG_CLOCK_SECONDS
+        if abs(process.clock_offset) > WRONG_CLOCK_SECONDS and process.name not in late
     }
     for key, creates in evidence.created.items():
         marker = layout.parse_marker(key) if key.startswith("markers/") else None
         if marker is None or not marker.fruitless_looks or not marker.due_ms:
             continue  # a marker that is due now, and was dated later before
-        history = evidence.runs[marker.run_id]
-        if creates[0].process not in wrong or _is_poison(evidence, history):
+        history, create = evidence.runs[marker.run_id], creates[0]
+        if create.process not in wrong or _is_poison(evidence, history):
             continue
-        if history.version_before(creates[0].at) is not None:
-            return f"{creates[0].process} postponed {key}, and its clock is wrong"
+        if history.version_before(_looked_at(evidence, create, marker.run_id)):
+            return f"{create.process} postponed {key}, and its clock is wrong"
     return None
+
+
+def _looked_at(evidence: Evidence, create: StoreChange, run_id: str) -> float:
+    """Return when a process last looked at a run before it created a marker.
+
+    It may freeze between both.
+    """
+    looks = [
+        line[0]
+        for line in evidence.environment.log
+        if line[1:] == (create.process, "keys", layout.versions_prefix(run_id))
+        and line[0] < create.at
+    ]
+    return max(looks, default=create.at)
 
 
 def listed_waits_are_open(evidence: Evidence) -> str | None:
     """Every listed wait is undecided and in the newest version of its run."""
     for key in evidence.environment.store.keys("waits/"):
         wait_id = key.removeprefix("waits/")
+        if _was_left_after_a_freeze(evidence, key):
+            continue
         if wait_id in evidence.decisions:
             return f"{wait_id} is listed and decided"
         state = evidence.runs[wait_id.partition("@")[2]].newest_state
         if state.run.status in ENDED_STATUSES or wait_id not in state.waits:
             return f"{wait_id} is listed, and its run does not wait for it"
     return None
+
+
+def _was_left_after_a_freeze(evidence: Evidence, key: str) -> bool:
+    """Return whether a process froze for a claim, listed a decided wait, and failed.
+
+    It is a documented limit. An attempt to decide the wait removes it from the list.
+    """
+    record = evidence.waits.get(key.removeprefix("waits/"))
+    if record is None or record.decision is None:
+        return False
+    create = evidence.created[key][-1]
+    is_late = create.at - record.opened_at > evidence.environment.lease
+    environment = evidence.environment
+    died = any(
+        process.name == create.process and process.dead
+        for process in environment.processes
+    )
+    lost_reply = any(
+        fault.startswith(f"{create.process}/") and fault.endswith(_FAILED_REQUESTS)
+        for fault in environment.faults.occurred
+    )
+    return is_late and (died or lost_reply)
 
 
 def open_waits_are_notified(evidence: Evidence) -> str | None:

@@ -8,7 +8,7 @@ from tests.simulation.mutants.conditions import approvals_are_short
 from tests.simulation.mutants.mutant import applied_patches
 from tests.simulation.schedule import Report, run, shrunk_text
 
-CHUNKS, SEEDS = 5, 200
+CHUNKS, SEEDS = 5, 100
 
 
 def run_with_short_approvals(seed: int) -> Report:

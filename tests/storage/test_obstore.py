@@ -29,6 +29,7 @@ from continuations_storage.obstore_errors import classified_errors
 from continuations_storage.retries import AttemptFailed
 from continuations_storage.retry_policy import RetryPolicy
 from tests.run_environment import run_python
+from tests.sampling import RUNS_ALL_CASES
 from tests.storage.conftest import BUCKET
 from tests.storage.s3_proxy import (
     FakeS3,
@@ -81,7 +82,7 @@ def test_exactly_one_creator_wins_over_an_unreliable_connection(
 ) -> None:
     class UnreliableConnection(SharedStoreContract):
         racers = 6
-        rounds = 12
+        rounds = 12 if RUNS_ALL_CASES else 4
 
         def opener(self) -> Callable[[], Store]:
             policy = RetryPolicy(max_attempts=20, first_delay=0.005, max_delay=0.02)

@@ -13,6 +13,7 @@ from continuations_storage import AlreadyExists, Unsafe, all_keys
 from continuations_storage.conformance import SharedStoreContract, StoreContract
 from continuations_storage.retry_policy import RetryPolicy
 from continuations_storage.s3 import S3Store
+from tests.sampling import RUNS_ALL_CASES
 from tests.storage import ministack
 from tests.storage.conftest import BUCKET
 from tests.storage.s3_proxy import (
@@ -81,7 +82,7 @@ class TestS3StoreOverUnreliableConnection:
     def _contract(self, proxy: S3Proxy) -> SharedStoreContract:
         class UnreliableConnection(SharedStoreContract):
             racers = 6
-            rounds = 12
+            rounds = 12 if RUNS_ALL_CASES else 4
 
             def opener(self) -> Callable[[], Store]:
                 policy = RetryPolicy(max_attempts=20, first_delay=0.005, max_delay=0.02)

@@ -14,10 +14,11 @@ import os
 
 import pytest
 
+from tests.sampling import RUNS_ALL_CASES
 from tests.torture.run_all import run_module, summary_table
 from tests.torture.scenarios import BY_NAME
 
-MAX_TRIALS = [] if os.environ.get("TORTURE") == "1" else ["--max-trials", "4"]
+MAX_TRIALS = [] if RUNS_ALL_CASES else ["--max-trials", "3"]
 SEED = ["--seed", os.environ.get("TORTURE_SEED", "1")]
 
 

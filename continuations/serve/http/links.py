@@ -314,7 +314,10 @@ def _checked_kinds(allowed: object) -> tuple[VerdictKind, ...]:
     if isinstance(allowed, str) or not isinstance(allowed, Collection):
         msg = f"allowed must be a list of decisions, got {type(allowed).__name__}."
         raise InvalidInput(msg)
-    return tuple(cast("Collection[VerdictKind]", allowed))
+    kinds = tuple(cast("Collection[object]", allowed))
+    for kind in kinds:
+        check_type("each kind in allowed", kind, str, "a string")
+    return cast("tuple[VerdictKind, ...]", kinds)
 
 
 def _checked_actor(actor: str | None) -> str:

@@ -189,8 +189,7 @@ def _check_server(host: object, port: object, security: object) -> None:
     if type(port) is not int or not 0 < port <= _MAX_PORT:
         msg = f"port must be an integer from 1 to {_MAX_PORT}, got {port!r}."
         raise InvalidInput(msg)
-    check_type("security", security, str, '"starttls", "tls" or "none"')
-    if security not in {"starttls", "tls", "none"}:
+    if security not in ("starttls", "tls", "none"):
         msg = f'security must be "starttls", "tls" or "none", got {security!r}.'
         raise InvalidInput(msg)
     if security == "none" and not is_loopback(str(host)):

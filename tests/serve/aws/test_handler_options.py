@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from continuations import Agent
 from continuations.engine.loading import load_or_call
 from continuations.errors import InvalidInput
+from continuations.models.scripted import ScriptedModel
 from continuations.serve.aws.dispatch import InvokeDispatcher, SqsDispatcher, WakeFailed
 from continuations.serve.aws.lambda_runner import TimeLeft
 from continuations.serve.aws_lambda import handler
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from continuations.serve.aws_lambda import Handler
 
@@ -101,6 +104,67 @@ def test_base_path_is_removed_from_a_custom_domain(path: str) -> None:
     handle.close()
 
     assert 200 == response["statusCode"]
+
+
+# Enqueuing ----------------------------------------------------------------------
+
+
+class RecordingDispatcher:
+    """Records the runs that are woken; another invocation resumes them."""
+
+    def __init__(self) -> None:
+        self.woken: list[str] = []
+
+    async def wake(self, run_id: str) -> None:
+        """Record the run."""
+        self.woken.append(run_id)
+
+
+def test_start_without_work_only_stores_the_run_and_wakes_it(tmp_path: Path) -> None:
+    """The model is asked by the invocation that `wake` causes, in another process."""
+    asked: list[Any] = []
+
+    def reply(messages: Any) -> Any:
+        asked.append(messages)
+        return "done"
+
+    agent = Agent("boss", model=ScriptedModel(reply))
+    dispatcher = RecordingDispatcher()
+    handlers = [
+        handler(store=f"file:{tmp_path}", agents=lambda: agent, wake=dispatcher)
+        for _ in range(2)
+    ]
+    first, second = handlers
+
+    # A repeat of the event has the same result.
+    event = {"start": {"input": "go", "run_id": "r-1", "work": False}}
+    stored = [first(event, Context()) for _ in range(2)]
+
+    assert ["suspended"] * 2 == [each["status"] for each in stored]
+    assert [] == stored[0]["waits"]
+    assert [] == asked
+    assert {"r-1"} == set(dispatcher.woken)
+    resumed = second({"resume": dispatcher.woken[0]}, Context())
+    assert ("finished", "done") == (resumed["status"], resumed["output"])
+    assert 1 == len(asked)
+    for handle in handlers:
+        handle.close()
+
+
+def test_stored_run_is_resumed_by_a_sweep_if_the_wake_up_is_lost(
+    tmp_path: Path,
+) -> None:
+    """The marker of the run is due at once."""
+    agent = Agent("boss", model=ScriptedModel(["done"]))
+    handle = handler(
+        store=f"file:{tmp_path}", agents=lambda: agent, wake=RecordingDispatcher()
+    )
+
+    handle({"start": {"input": "go", "run_id": "r-1", "work": False}}, Context())
+    swept = handle({"sweep": True}, Context())
+    handle.close()
+
+    assert [{"run_id": "r-1", "status": "finished"}] == swept["resumed"]
 
 
 # Time ---------------------------------------------------------------------------

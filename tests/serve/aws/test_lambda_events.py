@@ -183,6 +183,10 @@ OTHER_EVENTS: dict[str, tuple[Any, Any]] = {
         {"start": {"input": [{"role": "user"}], "run_id": "r-1", "agent": "hr"}},
         StartEvent(input=[{"role": "user"}], run_id="r-1", agent="hr"),
     ),
+    "a start that only stores the run": (
+        {"start": {"input": "go", "work": False}},
+        StartEvent(input="go", work=False),
+    ),
     "a resume": ({"resume": "r-1"}, ResumeEvent(run_id="r-1")),
     "a cancel": ({"cancel": {"run_id": "r-1"}}, CancelEvent(run_id="r-1")),
     "a cancel with all": (
@@ -260,6 +264,9 @@ UNKNOWN_EVENTS: list[Any] = [
     {"start": {"input": None}},
     {"start": {"input": "go", "run_id": None}},
     {"start": {"input": "go", "runid": "r-1"}},
+    {"start": {"input": "go", "work": 0}},
+    {"start": {"input": "go", "work": None}},
+    {"start": {"input": "go", "work": "false"}},
     {"cancel": "r-1"},
     {"cancel": {"by": "kim"}},
     {"cancel": {"run_id": "r-1", "by": True}},

@@ -248,6 +248,8 @@ def test_invalid_base_url_is_rejected(url: str) -> None:
     [
         ({"allowed": []}, "got nothing"),
         ({"allowed": ["expire"]}, "got expire"),
+        ({"allowed": [["approve"]]}, "each kind in allowed must be a string, got list"),
+        ({"allowed": [1]}, "each kind in allowed must be a string, got int"),
         ({"allowed": ["approve", "yes"]}, "some of approve, deny"),
         ({"actor": ""}, "1 to 255 bytes"),
         ({"actor": "é" * 128}, "1 to 255 bytes"),

@@ -406,6 +406,7 @@ def test_silent_server_times_out(script: Callable[[socket], None]) -> None:
         {"to": "kím@example.com"},
         {"host": "mail.example.com"},
         {"security": "ssl"},
+        {"security": ["tls"]},
         {"username": "agents"},
         {"password": SECRET_PASSWORD},
         {"username": "agents", "password": SECRET_PASSWORD + "é"},
