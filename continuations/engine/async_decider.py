@@ -134,8 +134,8 @@ class AsyncDecider(RunnerParts):
 
         Raises:
             InvalidInput: The runner has no `notify`.
-            WaitNotFound: There is no such wait. The other errors of `wait`, and any
-                exception of the function itself, are raised too.
+            WaitNotFound, AlreadyDecided, WaitExpired, Cancelled, StoreError: As for
+                `wait`. Exceptions of the function itself are raised too.
         """
         from continuations.authoring import callables
 

@@ -257,7 +257,8 @@ class AsyncRunner(AsyncDecider, Generic[Output]):
                 restored, so a second signal has its usual effect.
 
         Raises:
-            InvalidInput: `interval`, `max_concurrent_runs` or `stop` is invalid.
+            InvalidInput: `interval`, `max_concurrent_runs`, `context` or `stop` is
+                invalid.
         """
         from continuations.engine.stop_signals import stop_signals_handled
         from continuations.engine.sweep_loop import check_loop_options, run_sweep_loop

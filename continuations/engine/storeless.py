@@ -66,7 +66,8 @@ def run(
         `Finished`, `Suspended` or `Failed`, with the continuation.
 
     Raises:
-        InvalidInput: `agent`, `input` or `budget` is invalid.
+        InvalidInput: `agent`, `input`, `context`, `max_depth` or `budget` is invalid,
+            or the agent's instructions function raised.
         ModelError: A model did not reply. Its `continuation` can be resumed.
     """
     running = run_async(
@@ -98,7 +99,7 @@ def resume(
         `Finished`, `Suspended` or `Failed`, with the new continuation.
 
     Raises:
-        InvalidInput: `agent` or `answers` is invalid.
+        InvalidInput: `data`, `agent`, `answers`, `context` or `max_depth` is invalid.
         FormatError: `data` is not a continuation, or has a newer format.
         Corrupt: `data` is damaged.
         WaitNotFound: `answers` names a wait that is not open. Nothing ran.
@@ -133,7 +134,8 @@ async def run_async(
         `Finished`, `Suspended` or `Failed`, with the continuation.
 
     Raises:
-        InvalidInput: `agent`, `input` or `budget` is invalid.
+        InvalidInput: `agent`, `input`, `context`, `max_depth` or `budget` is invalid,
+            or the agent's instructions function raised.
         ModelError: A model did not reply. Its `continuation` can be resumed.
     """
     _check_agent(agent)
@@ -179,7 +181,7 @@ async def resume_async(
         `Finished`, `Suspended` or `Failed`, with the new continuation.
 
     Raises:
-        InvalidInput: `agent` or `answers` is invalid.
+        InvalidInput: `data`, `agent`, `answers`, `context` or `max_depth` is invalid.
         FormatError: `data` is not a continuation, or has a newer format.
         Corrupt: `data` is damaged.
         WaitNotFound: `answers` names a wait that is not open. Nothing ran.

@@ -116,8 +116,8 @@ class Decider:
 
         Raises:
             InvalidInput: The runner has no `notify`.
-            WaitNotFound: There is no such wait. The other errors of `wait`, and any
-                exception of the function itself, are raised too.
+            WaitNotFound, AlreadyDecided, WaitExpired, Cancelled, StoreError: As for
+                `wait`. Exceptions of the function itself are raised too.
         """
         portal.run_until_complete(self.async_runner.notify(wait_id))
 

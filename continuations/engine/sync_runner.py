@@ -245,7 +245,7 @@ class Runner(Decider, Generic[Output]):
                 thread, Python allows none.
 
         Raises:
-            InvalidInput: `interval` or `max_concurrent_runs` is invalid.
+            InvalidInput: `interval`, `max_concurrent_runs` or `context` is invalid.
         """
         serving = self.async_runner.serve_forever(
             interval=interval,
