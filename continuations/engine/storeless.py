@@ -105,7 +105,8 @@ def resume(
         WaitNotFound: `answers` names a wait that is not open. Nothing ran.
         DecisionRefused: A verdict is invalid for its wait. Nothing ran.
         WaitExpired: The deadline of a decided wait has passed. Nothing ran.
-        AgentChanged: The code of a pending call has changed.
+        AgentChanged: An agent of the run is missing, or the tool of a pending call that
+            needed no approval is missing or has changed.
         ModelError: A model did not reply. Its `continuation` can be resumed.
     """
     return portal.run_until_complete(
@@ -187,7 +188,8 @@ async def resume_async(
         WaitNotFound: `answers` names a wait that is not open. Nothing ran.
         DecisionRefused: A verdict is invalid for its wait. Nothing ran.
         WaitExpired: The deadline of a decided wait has passed. Nothing ran.
-        AgentChanged: The code of a pending call has changed.
+        AgentChanged: An agent of the run is missing, or the tool of a pending call that
+            needed no approval is missing or has changed.
         ModelError: A model did not reply. Its `continuation` can be resumed.
     """
     continuation = _read_continuation(data)
