@@ -51,7 +51,7 @@ class AsyncDecider(RunnerParts):
             DecisionRefused: The verdict is invalid for the wait. Nothing was recorded.
             AlreadyDecided: Another decision is recorded; the error contains it.
             WaitExpired: The deadline has passed.
-            Cancelled: The run was cancelled or has failed.
+            Cancelled: The run was cancelled, has failed or was repaired.
             StoreError: The store failed. Call again with the same verdict.
         """
         now = self._ports.clock.now()
@@ -116,7 +116,7 @@ class AsyncDecider(RunnerParts):
             WaitNotFound: There is no such wait.
             AlreadyDecided: The wait is decided; the error contains the decision.
             WaitExpired: The wait has expired.
-            Cancelled: The run was cancelled or has failed.
+            Cancelled: The run was cancelled, has failed or was repaired.
             StoreError: The store failed.
         """
         wait = await decisions.find_open_wait(self._objects, wait_id)
@@ -134,8 +134,8 @@ class AsyncDecider(RunnerParts):
 
         Raises:
             InvalidInput: The runner has no `notify`.
-            WaitNotFound: There is no such wait. The other errors of `wait`, and any
-                exception of the function itself, are raised too.
+            WaitNotFound, AlreadyDecided, WaitExpired, Cancelled, StoreError: As for
+                `wait`. Exceptions of the function itself are raised too.
         """
         from continuations.authoring import callables
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from continuations.ledger.decisions import close_wait
@@ -35,9 +36,11 @@ async def expire_waits(
     first is returned instead of the expiry.
     """
     late = [wait for wait in state.waits.values() if is_past_deadline(wait, now)]
-    return {
-        wait.id: await close_wait(
+    closing = [
+        close_wait(
             objects, wait, "expire", now=now, decision_id=ports.ids.new_ulid(now)
         )
         for wait in late
-    }
+    ]
+    decisions = await asyncio.gather(*closing)
+    return {wait.id: each for wait, each in zip(late, decisions, strict=True)}

@@ -233,7 +233,7 @@ def test_page_of_an_expired_wait_cannot_decide() -> None:
     run_async(scenario())
 
 
-def test_page_of_a_cancelled_run_says_cancelled() -> None:
+def test_page_of_a_cancelled_run_says_that_the_wait_is_closed() -> None:
     async def scenario() -> None:
         fixture = ApiFixture()
         wait = await fixture.start_waiting_run()
@@ -244,7 +244,7 @@ def test_page_of_a_cancelled_run_says_cancelled() -> None:
         submitted = await fixture.submit_form(link, decision="approve")
 
         assert [200, 410] == [opened.status, submitted.status]
-        assert "Cancelled" == heading(opened) == heading(submitted)
+        assert "Closed" == heading(opened) == heading(submitted)
 
     run_async(scenario())
 
