@@ -110,7 +110,7 @@ bench: .venv/installed
 	$(BIN)/python -m pip install --quiet --group plots
 	touch $@
 
-# The plots of docs/explanation/costs.md.
+# The plots of docs/costs.md.
 plots: .venv/plots
 	$(BIN)/python -m benchmarks.growth
 

@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.approval_agent import start_suspended_runs
+from benchmarks.on_files import folders_to_measure
 from benchmarks.result_row import Row
 from benchmarks.rounds import interleaved_medians
 from continuations import AsyncRunner, open_store
@@ -32,7 +33,12 @@ def rows() -> Iterator[Row]:
 
     The web server and the network are not measured: they are not ours.
     """
-    with TemporaryDirectory() as folder, asyncio.Runner() as loop:
+    for parent, where in folders_to_measure():
+        yield _row(parent, where)
+
+
+def _row(parent: str | None, where: str) -> Row:
+    with TemporaryDirectory(dir=parent) as folder, asyncio.Runner() as loop:
         url = f"file:{folder}"
         loop.run(start_suspended_runs(url, _DECISIONS * (_ROUNDS + 1)))
         runner = AsyncRunner([], store=url)
@@ -60,8 +66,8 @@ def rows() -> Iterator[Row]:
                 _milliseconds(create_twice, [names.pop() for _ in range(_DECISIONS)])
             ),
         )
-    yield Row(
-        what=f"decision over HTTP on files, {_CLIENTS} clients",
+    return Row(
+        what=f"decision over HTTP, {_CLIENTS} clients, {where}",
         ours=decide_ms,
         compared_with="its two creates alone",
         theirs=creates_ms,

@@ -21,7 +21,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from benchmarks import depth, fanout, model_api
+from benchmarks import depth, fanout, long_history, model_api
 from benchmarks.approval_agent import start_suspended_runs
 from benchmarks.counting_store import CountingStore
 from benchmarks.sample_text import sample_text
@@ -191,29 +191,18 @@ async def _calls_at(messages: int) -> float:
 
 
 def loading() -> Plot:
-    """Measure the time of `look`, by the number of messages."""
-    points = [(size, _load_ms(size)) for size in (100, 500, 1000, 2000, 5000)]
+    """Measure the load that `make bench` measures, by the number of messages."""
+    points = [
+        (size, asyncio.run(long_history.load_ms(size)))
+        for size in (100, 500, 1000, 2000, 5000)
+    ]
     return Plot(
         name="load",
-        title="Load one run and check its bytes",
+        title="Load one run with messages of 200 characters, and check its bytes",
         x="messages",
         y="ms",
         curves=[Curve(label="continuations", points=points)],
     )
-
-
-def _load_ms(messages: int) -> float:
-    pairs = messages // 2
-    texts = [
-        {"role": role, "content": sample_text(number, _TEXT_CHARS)}
-        for number in range(pairs)
-        for role in ("user", "assistant")
-    ]
-    chat: list[Any] = [*texts, {"role": "user", "content": "Go."}]
-    model = ScriptedModel(lambda _: "Done.")
-    runner = Runner(Agent("talk", model=model), store="memory:")
-    runner.start(chat, run_id="long")
-    return _median_ms(lambda: runner.look("long"))
 
 
 def stack_bytes() -> Plot:

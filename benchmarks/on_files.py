@@ -25,12 +25,17 @@ if TYPE_CHECKING:
 
 _BODY = b"x" * 800
 _CREATES = 200
-_CYCLES = 100
+CYCLES = 100
 _BLOCK = 512  # the unit of st_blocks
+_IN_MEMORY = "/dev/shm"  # noqa: S108 - a file system in memory
 _WORKER = """
 import asyncio, sys
 from benchmarks import on_files
-asyncio.run(on_files.run_cycles(sys.argv[1], sys.argv[2]))
+work = getattr(on_files, sys.argv[1])
+asyncio.run(work(sys.argv[2], "first" + sys.argv[3], 1))
+print("ready", flush=True)
+input()
+asyncio.run(work(sys.argv[2], sys.argv[3], on_files.CYCLES))
 """
 
 
@@ -45,8 +50,16 @@ def rows() -> Iterator[Row]:
         yield _create_row(Path(folder))
     with TemporaryDirectory() as folder:
         yield _disk_row(Path(folder))
-    with TemporaryDirectory() as folder:
-        yield _cycles_row(Path(folder))
+    for parent, where in folders_to_measure():
+        with TemporaryDirectory(dir=parent) as folder:
+            yield _cycles_row(Path(folder), where)
+
+
+def folders_to_measure() -> Iterator[tuple[str | None, str]]:
+    """Yield the temporary folder, and one in memory if the system has it."""
+    yield None, "on files"
+    if Path(_IN_MEMORY).is_dir():
+        yield _IN_MEMORY, "on files in memory, where a flush is free"
 
 
 def _listing_row(root: Path, count: int, max_ratio: float) -> Row:
@@ -147,29 +160,41 @@ def _file_bytes(root: Path) -> int:
     return sum(path.stat().st_size for path in root.rglob("*") if path.is_file())
 
 
-def _cycles_row(root: Path) -> Row:
-    def cycles_per_second(processes: int) -> float:
-        command = [sys.executable, "-c", _WORKER, str(root)]
-        started = time.perf_counter()
+def _cycles_row(root: Path, where: str) -> Row:
+    def per_second(function: str, processes: int) -> float:
+        command = [sys.executable, "-c", _WORKER, function, str(root)]
         workers = [
-            subprocess.Popen([*command, os.urandom(4).hex()]) for _ in range(processes)
+            subprocess.Popen(
+                [*command, os.urandom(4).hex()],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+            )
+            for _ in range(processes)
         ]
+        for worker in workers:
+            assert worker.stdout is not None  # noqa: S101 - for the type checker
+            worker.stdout.readline()  # "ready": its modules are loaded
+        started = time.perf_counter()
+        for worker in workers:
+            assert worker.stdin is not None  # noqa: S101 - as above
+            worker.stdin.write(b"go\n")
+            worker.stdin.flush()
         assert not any(worker.wait() for worker in workers)  # noqa: S101 - ends here
-        return processes * _CYCLES / (time.perf_counter() - started)
+        return processes * CYCLES / (time.perf_counter() - started)
 
-    one, two = interleaved_medians(
-        3, lambda: cycles_per_second(1), lambda: cycles_per_second(2)
+    cycles, creates = interleaved_medians(
+        3, partial(per_second, "run_cycles", 2), partial(per_second, "run_creates", 2)
     )
     return Row(
-        what="cycles of start, approval and resume a second, 2 processes on files",
-        ours=two,
-        compared_with="1 process",
-        theirs=one,
+        what=f"cycles of start, approval and resume a second, 2 processes, {where}",
+        ours=cycles,
+        compared_with="their 10 creates alone",
+        theirs=creates,
         unit="",
     )
 
 
-async def run_cycles(root: str, name: str) -> None:
+async def run_cycles(root: str, name: str, count: int) -> None:
     """Start, approve and resume runs; called in a child process."""
 
     @tool(approval=True)
@@ -179,12 +204,25 @@ async def run_cycles(root: str, name: str) -> None:
 
     model = ScriptedModel([ToolCall("pay", {"cents": 500}), "It is paid."])
     runner = AsyncRunner(Agent("payer", tools=[pay], model=model), store=f"file:{root}")
-    for number in range(_CYCLES):
+    for number in range(count):
         run_id = f"{name}-{number}"
         outcome = await runner.start("Pay 500.", run_id=run_id)
         assert isinstance(outcome, Suspended)  # noqa: S101 - the script ends here
         await runner.decide(outcome.waits[0].id, Approve(by="kim"))
         await runner.resume(run_id)
+
+
+async def run_creates(root: str, name: str, count: int) -> None:
+    """Make the creates of the same cycles; called in a child process."""
+    store = FileStore(root)
+    for number in range(count):
+        run = f"runs/{name}-{number}"
+        for step in range(3):
+            await store.create(f"markers/{step}@{name}-{number}", b"")
+        for version in range(5):
+            await store.create(f"{run}/v/{version}", _BODY)
+        await store.create(f"waits/{name}-{number}", _BODY)
+        await store.create(f"{run}/in/d", _BODY)
 
 
 def _milliseconds(function: Callable[[], object]) -> float:

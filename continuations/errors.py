@@ -135,10 +135,11 @@ class ClockOff(ContinuationsError):
 
 
 class Cancelled(ContinuationsError):
-    """The wait cannot be decided, because its run was cancelled.
+    """The wait was closed, because its run was cancelled, has failed or was repaired.
 
-    The decision was not recorded and the call does not run. If the work is still
-    needed, start a new run.
+    The decision was not recorded and runs no call. `look` shows the reason. If the run
+    has ended and the work is still needed, start a new run. After a repair by `doctor`,
+    an open call has a new wait.
     """
 
 
@@ -227,8 +228,8 @@ class AgentChanged(ContinuationsError):
     Causes:
 
     - An agent of the stack is missing.
-    - The tool of a pending call is missing, or its contract changed after the call was
-      examined.
+    - The tool of a pending call that needed no approval is missing or has changed. A
+      call that a person approved waits again instead.
     - The agent of a finished run has another output type now, which does not accept
       the output.
 

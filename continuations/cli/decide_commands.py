@@ -21,7 +21,7 @@ from continuations.cli.errors import UsageError
 from continuations.cli.json_output import write_json
 from continuations.cli.options import App, By, Json, Reason, StoreUrl, WaitId
 from continuations.cli.output import write_lines
-from continuations.core.waits import WAIT_RULES
+from continuations.core.wait_rules import WAIT_RULES
 from continuations.present.json_forms import decision_json
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from continuations.cli.wait_status import decision_text
-from continuations.core.waits import WAIT_RULES
+from continuations.core.wait_rules import WAIT_RULES
 from continuations.engine.outcomes import Failed, Finished, Suspended
 from continuations.present.escaping import escape_invisible, indent_escaped
 from continuations.present.json_forms import indented_json
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from continuations import Decision, Outcome, Usage, Wait, WaitSummary
-    from continuations.core.waits import WaitRules
+    from continuations.core.wait_rules import WaitRules
 
 # Longer JSON is laid out with one value per line.
 _MAX_INLINE_CHARS = 100

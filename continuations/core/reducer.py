@@ -10,14 +10,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from continuations.core import output_retries, tool_messages
+from continuations.core import call_rows, output_retries, tool_messages
 from continuations.core.calls import (
     CLOSED_STATES,
     STATE_NAMES,
     CallRow,
     Errored,
     Nested,
-    Parked,
     Proposed,
     Ready,
     Returned,
@@ -29,16 +28,12 @@ from continuations.core.calls import (
 from continuations.core.draft import Draft
 from continuations.core.events import (
     Answered,
-    AnswerReceived,
     ApprovalRequested,
-    Approved,
-    CallAccepted,
     CallCancelled,
     CallInvalid,
     CallParked,
     CallRaised,
     CallReturned,
-    CallStarted,
     Denied,
     Expired,
     FrameAbandoned,
@@ -46,7 +41,6 @@ from continuations.core.events import (
     ModelReplied,
     OutcomeUnknown,
     Reopened,
-    RepeatAllowed,
     ReplyConfirmed,
     RunStopped,
     SubAgentStarted,
@@ -280,9 +274,9 @@ def _apply_call_event(draft: Draft, event: CallEvent) -> None:
     if isinstance(row.state, Nested):
         raise illegal_transition(f"call {row.id} only ends with its frame", event)
     state = _next_call_state(draft, row, event)
-    _check_attempts(row, event)
+    call_rows.check_attempts(row, event)
     old_wait_id = open_wait_id(row.state)
-    row = _with_event_data(row, event)
+    row = call_rows.with_event_data(row, event)
     if old_wait_id is not None and old_wait_id != open_wait_id(state):
         draft.drop_wait(old_wait_id)
     if isinstance(event, _OPENING_EVENTS):
@@ -295,23 +289,6 @@ def _apply_call_event(draft: Draft, event: CallEvent) -> None:
 
 
 _OPENING_EVENTS = (ApprovalRequested, OutcomeUnknown, Reopened, CallParked)
-
-
-def _check_attempts(row: CallRow, event: CallEvent) -> None:
-    """Raise `IllegalTransition` if an event denies that the call may have run.
-
-    A call that began once must not wait for an approval.
-    """
-    begun = row.attempts + row.stage
-    match row.state, event:
-        case Ready(), ApprovalRequested() | Reopened():
-            wrong = begun > 0
-        case Started(), Reopened():
-            wrong = begun > 1
-        case _:
-            wrong = isinstance(event, CallParked) and row.stage > 0
-    if wrong:
-        raise illegal_transition(f"call {row.id} may have run", event)
 
 
 def _next_call_state(draft: Draft, row: CallRow, event: CallEvent) -> CallState:
@@ -356,53 +333,3 @@ def _open_frame(draft: Draft, row: CallRow, event: SubAgentStarted) -> str:
     draft.put_frame(frame)
     draft.start_log(frame.id, event.messages)
     return frame.id
-
-
-def _with_event_data(  # noqa: PLR0911 - one return for each kind of event
-    row: CallRow, event: CallEvent
-) -> CallRow:
-    """Return the row with the data of the event, apart from the new state."""
-    match event:
-        case CallAccepted() | ApprovalRequested():
-            return replace(
-                row,
-                arguments=event.arguments,
-                contract_digest=event.contract_digest,
-                repeatable=event.repeatable,
-                verifiable=event.verifiable,
-                approved_digest=None,
-                approved_until=None,
-            )
-        case Approved(arguments=None):
-            return replace(
-                row, approved_digest=event.digest, approved_until=event.until
-            )
-        case Approved():
-            original = row.original_arguments or row.arguments
-            return replace(
-                row,
-                approved_digest=event.digest,
-                approved_until=event.until,
-                arguments=event.arguments,
-                original_arguments=original,
-            )
-        case CallStarted() | SubAgentStarted():
-            return replace(row, attempts=row.attempts + 1)
-        case AnswerReceived():
-            # The approval, if any, was for the first stage, which has run.
-            return replace(
-                row,
-                stage=row.stage + 1,
-                answer=event.answer,
-                attempts=0,
-                approved_digest=None,
-                approved_until=None,
-            )
-        case Reopened() if not isinstance(row.state, Unknown | Parked):
-            # If the start of the call was recorded, its tool did not run.
-            return replace(row, attempts=0, approved_digest=None, approved_until=None)
-        case OutcomeUnknown() | RepeatAllowed():
-            # Also after a repair, which does not count a start in a lost version.
-            return replace(row, attempts=max(row.attempts, 1))
-        case _:
-            return row

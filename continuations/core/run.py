@@ -36,9 +36,9 @@ class Failure:
     """Why a run failed or was cancelled.
 
     Attributes:
-        code: Kind of the failure, for programs: `budget`, `max_turns`, `length` or
-            `content_filter` (the last reply was incomplete), `output` (it has the
-            wrong type), `denied`, `expired`, `attempts` or `cancelled`.
+        code: Kind of the failure, for programs: `budget`, `max_turns`, `denied`,
+            `expired`, `attempts` or `cancelled`. The others are about the last reply:
+            `length` or `content_filter` (incomplete), `output` (wrong type), `empty`.
         message: Explanation, for people.
     """
 

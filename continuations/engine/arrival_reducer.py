@@ -115,11 +115,11 @@ class ArrivalReducer:
             wait=wait,
         )
         tool = self.stack_binding.tool(state, call)
-        if note is not None or tool is None:
-            note = note or ""
+        if note is not None:
             if wait.rules.may_have_run:
                 note += _NOT_AGAIN_NOTE
             return (admission.ask_again(state, call, note, wait),)
+        assert tool is not None  # noqa: S101 - a missing tool makes an approval void
         note = _why_arguments_do_not_fit(tool, call, decision)
         if note is not None:
             note = f"{note} {_PLAIN_APPROVAL_NOTE}"

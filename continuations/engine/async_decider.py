@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from continuations.core.waits import WAIT_KINDS
+from continuations.core.wait_rules import WAIT_KINDS
 from continuations.engine.batches import Flattened
 from continuations.engine.runner_parts import RunnerParts
 from continuations.errors import InvalidInput
@@ -52,7 +52,7 @@ class AsyncDecider(RunnerParts):
             DecisionRefused: The verdict is invalid for the wait. Nothing was recorded.
             AlreadyDecided: Another decision is recorded; the error contains it.
             WaitExpired: The deadline has passed.
-            Cancelled: The run was cancelled or has failed.
+            Cancelled: The run was cancelled, has failed or was repaired.
             StoreError: The store failed. Call again with the same verdict.
         """
         now = self._ports.clock.now()
@@ -128,7 +128,7 @@ class AsyncDecider(RunnerParts):
             WaitNotFound: There is no such wait.
             AlreadyDecided: The wait is decided; the error contains the decision.
             WaitExpired: The wait has expired.
-            Cancelled: The run was cancelled or has failed.
+            Cancelled: The run was cancelled, has failed or was repaired.
             StoreError: The store failed.
         """
         wait = await decisions.find_open_wait(self._objects, wait_id)
@@ -146,8 +146,8 @@ class AsyncDecider(RunnerParts):
 
         Raises:
             InvalidInput: The runner has no `notify`.
-            WaitNotFound: There is no such wait. The other errors of `wait`, and any
-                exception of the function itself, are raised too.
+            WaitNotFound, AlreadyDecided, WaitExpired, Cancelled, StoreError: As for
+                `wait`. Exceptions of the function itself are raised too.
         """
         from continuations.authoring import callables
 

@@ -125,23 +125,24 @@ class AsyncRunner(AsyncDecider, Generic[Output]):
             agent: Name of the root agent; required if the runner has several.
             context: Your object for the tools, `ctx.context`. It is never stored.
             budget: Limits for the model usage of the whole run.
-            should_pause: Called before every model call and every new tool call. Once
-                it returns True, calls in progress are completed, and the run is
-                suspended with `paused=True`. Any process may resume it at once.
-            work: With False, only store the run, and return it as `Suspended` with
-                `paused=True`. A `resume` or `sweep` works on it, in any process. If
-                the run exists, return its outcome and change nothing.
+            should_pause: Called before each model call and new tool call. If it returns
+                True, calls in progress are completed. Then the run is `Suspended`.
+            work: With False, only store the run, and return it with `paused=True`. A
+                `resume` or `sweep` works on it. A run that exists is not changed.
 
         Returns:
             `Finished`, `Suspended` or `Failed`.
 
         Raises:
             InvalidId: `run_id` is invalid.
-            InvalidInput: `input`, `agent`, `budget`, `context` or `should_pause` is
-                invalid, or the agent's instructions function raised.
+            InvalidInput: An argument is invalid, or the instructions function raised.
             RunExists: `run_id` belongs to a run with another input or agent.
             RunBusy: Another process works on the run.
+            StaleRun: Another process took the run over in the meantime.
+            AgentChanged: As for `resume`, if the run exists.
             ModelError: A model did not reply. The run can be resumed.
+            ClockOff: This machine's clock is wrong. Nothing ran.
+            Corrupt: The run exists, and a stored object is damaged.
             StoreError: The store failed. The run can be resumed if it was stored.
         """
         if run_id is not None:
@@ -188,8 +189,9 @@ class AsyncRunner(AsyncDecider, Generic[Output]):
             InvalidInput: `context` or `should_pause` is invalid. Nothing was written.
             RunBusy: Another process works on the run.
             StaleRun: Another process took the run over in the meantime.
-            AgentChanged: This process does not have the run's agents, or the code of a
-                pending call has changed. Nothing was written.
+            AgentChanged: This process does not have the run's agents, or the tool of a
+                pending call that needed no approval is missing or has changed. The run
+                is unchanged.
             ModelError: A model did not reply. The run can be resumed.
             ClockOff: This machine's clock is wrong. Nothing ran.
             Corrupt: A stored object is damaged.
@@ -257,7 +259,8 @@ class AsyncRunner(AsyncDecider, Generic[Output]):
                 restored, so a second signal has its usual effect.
 
         Raises:
-            InvalidInput: `interval`, `max_concurrent_runs` or `stop` is invalid.
+            InvalidInput: `interval`, `max_concurrent_runs`, `context` or `stop` is
+                invalid.
         """
         from continuations.engine.stop_signals import stop_signals_handled
         from continuations.engine.sweep_loop import check_loop_options, run_sweep_loop

@@ -7,8 +7,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from continuations.core.state import frame_path
+from continuations.core.wait_rules import WAIT_RULES
 from continuations.core.waits import (
-    WAIT_RULES,
     Wait,
     call_digest,
     external_wait_ulid,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from continuations.authoring.tool_waits import ToolWait
     from continuations.core.calls import CallRow
     from continuations.core.state import RunState
-    from continuations.core.waits import WaitKind
+    from continuations.core.wait_rules import WaitKind
 
 
 def approval_digest(

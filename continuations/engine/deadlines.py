@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from continuations.core.decisions import Decision
-from continuations.ledger.decisions import close_wait
+from continuations.ledger.decisions import record_decision
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -35,18 +36,15 @@ async def expire_waits(
     returned instead of the expiry. A wait that only the clock ends has no record.
     """
     expiries = expiries_of(state, ports, now)
-    return {
-        wait_id: await close_wait(
-            objects,
-            state.waits[wait_id],
-            "expire",
-            now=now,
-            decision_id=expiry.id,
-        )
-        if state.waits[wait_id].rules.has_object
-        else expiry
+    recorded = [
+        expiry
         for wait_id, expiry in expiries.items()
-    }
+        if state.waits[wait_id].rules.has_object
+    ]
+    first = await asyncio.gather(
+        *(record_decision(objects, expiry) for expiry in recorded)
+    )
+    return {**expiries, **{decision.wait_id: decision for decision in first}}
 
 
 def expiries_of(state: RunState, ports: Ports, now: datetime) -> dict[str, Decision]:

@@ -115,9 +115,7 @@ class StoreJournal:
     @property
     def seconds_to_renewal(self) -> float | None:
         """Seconds until two thirds of the claim are left; `None` without a claim."""
-        if self._lease is None:
-            return None
-        return max(0.0, self._lease.seconds_left - self._lease_seconds * 2 / 3)
+        return None if self._lease is None else self._lease.seconds_to_renewal
 
     @property
     def claim_end(self) -> datetime | None:

@@ -40,7 +40,7 @@ class Finished(Generic[Output]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suspended:
-    """The run waits, or was paused; no process works on it.
+    """The run waits, was paused, or was only stored; no process works on it.
 
     Attributes:
         run_id: Id of the run.
@@ -48,8 +48,8 @@ class Suspended:
         continuation: The state.
         code_changes: Differences between this process's code and the code that worked
             on the run before.
-        paused: True if the run could continue at once, but `should_pause` returned
-            True. The next sweep resumes it.
+        paused: True if the run could continue at once: it was paused by `should_pause`,
+            or only stored (`work=False`). The next sweep resumes it.
     """
 
     run_id: str

@@ -34,8 +34,8 @@ _log = logging.getLogger("continuations")
 async def publish_waits(objects: Objects, new_waits: Iterable[Wait]) -> None:
     """Create the deadline markers and the objects of the waits that a version names."""
     new_waits = tuple(new_waits)
-    for marker in filter(None, map(markers.deadline_marker, new_waits)):
-        await markers.create(objects, marker)
+    deadlines = filter(None, map(markers.deadline_marker, new_waits))
+    await asyncio.gather(*(markers.create(objects, marker) for marker in deadlines))
     await waits.create(objects, (w for w in new_waits if w.rules.has_object))
 
 

@@ -74,8 +74,8 @@ class StackBinding:
             else missing_tool_text(agent, call.tool)
         )
         return (
-            f"The call was approved and could not run: {missing}. Restore the tool and "
-            "approve the call again, or deny it, or answer it."
+            f"The call could not run: {missing}. Restore the tool and approve the "
+            "call, or deny it, or answer it."
         )
 
     def unchanged_tool(self, state: RunState, call: CallRow) -> ToolProtocol:
@@ -95,9 +95,8 @@ class StackBinding:
         )
         msg = (
             f"run {state.run.id}: call {call.id} is pending, and its tool "
-            f"{call.tool!r} {change}. Nothing ran, and nothing was "
-            "written. Resume with the code that the call was made for, or cancel the "
-            "run."
+            f"{call.tool!r} {change}. This call did not run. "
+            "Resume with the code that the call was made for, or cancel the run."
         )
         raise AgentChanged(msg, run_id=state.run.id)
 

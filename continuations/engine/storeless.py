@@ -66,7 +66,8 @@ def run(
         `Finished`, `Suspended` or `Failed`, with the continuation.
 
     Raises:
-        InvalidInput: `agent`, `input` or `budget` is invalid.
+        InvalidInput: `agent`, `input`, `context`, `max_depth` or `budget` is invalid,
+            or the agent's instructions function raised.
         ModelError: A model did not reply. Its `continuation` can be resumed.
     """
     running = run_async(
@@ -98,13 +99,14 @@ def resume(
         `Finished`, `Suspended` or `Failed`, with the new continuation.
 
     Raises:
-        InvalidInput: `agent` or `answers` is invalid.
+        InvalidInput: `data`, `agent`, `answers`, `context` or `max_depth` is invalid.
         FormatError: `data` is not a continuation, or has a newer format.
         Corrupt: `data` is damaged.
         WaitNotFound: `answers` names a wait that is not open. Nothing ran.
         DecisionRefused: A verdict is invalid for its wait. Nothing ran.
         WaitExpired: The deadline of a decided wait has passed. Nothing ran.
-        AgentChanged: The code of a pending call has changed.
+        AgentChanged: An agent of the run is missing, or the tool of a pending call that
+            needed no approval is missing or has changed.
         ModelError: A model did not reply. Its `continuation` can be resumed.
     """
     return portal.run_until_complete(
@@ -133,7 +135,8 @@ async def run_async(
         `Finished`, `Suspended` or `Failed`, with the continuation.
 
     Raises:
-        InvalidInput: `agent`, `input` or `budget` is invalid.
+        InvalidInput: `agent`, `input`, `context`, `max_depth` or `budget` is invalid,
+            or the agent's instructions function raised.
         ModelError: A model did not reply. Its `continuation` can be resumed.
     """
     _check_agent(agent)
@@ -179,13 +182,14 @@ async def resume_async(
         `Finished`, `Suspended` or `Failed`, with the new continuation.
 
     Raises:
-        InvalidInput: `agent` or `answers` is invalid.
+        InvalidInput: `data`, `agent`, `answers`, `context` or `max_depth` is invalid.
         FormatError: `data` is not a continuation, or has a newer format.
         Corrupt: `data` is damaged.
         WaitNotFound: `answers` names a wait that is not open. Nothing ran.
         DecisionRefused: A verdict is invalid for its wait. Nothing ran.
         WaitExpired: The deadline of a decided wait has passed. Nothing ran.
-        AgentChanged: The code of a pending call has changed.
+        AgentChanged: An agent of the run is missing, or the tool of a pending call that
+            needed no approval is missing or has changed.
         ModelError: A model did not reply. Its `continuation` can be resumed.
     """
     continuation = _read_continuation(data)

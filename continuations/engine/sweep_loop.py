@@ -68,12 +68,13 @@ class _WorkerPool:
             _log.exception("the due runs could not be listed")
             return
         for run_id, run_markers in due.items():
+            if run_id in self._tasks_by_run:
+                continue
             await self._wait_for_free_slot()
             if self._stop.is_set():
                 return
-            if run_id not in self._tasks_by_run:
-                task = asyncio.create_task(self._process_run(run_id, run_markers))
-                self._tasks_by_run[run_id] = task
+            task = asyncio.create_task(self._process_run(run_id, run_markers))
+            self._tasks_by_run[run_id] = task
 
     async def _wait_for_free_slot(self) -> None:
         """Wait until another run may start, or the loop is stopped."""

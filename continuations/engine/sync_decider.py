@@ -45,7 +45,7 @@ class Decider:
             DecisionRefused: The verdict is invalid for the wait. Nothing was recorded.
             AlreadyDecided: Another decision is recorded; the error contains it.
             WaitExpired: The deadline has passed.
-            Cancelled: The run was cancelled or has failed.
+            Cancelled: The run was cancelled, has failed or was repaired.
             StoreError: The store failed. Call again with the same verdict.
         """
         return portal.run_until_complete(
@@ -113,7 +113,7 @@ class Decider:
             WaitNotFound: There is no such wait.
             AlreadyDecided: The wait is decided; the error contains the decision.
             WaitExpired: The wait has expired.
-            Cancelled: The run was cancelled or has failed.
+            Cancelled: The run was cancelled, has failed or was repaired.
             StoreError: The store failed.
         """
         return portal.run_until_complete(self.async_runner.wait(wait_id))
@@ -126,8 +126,8 @@ class Decider:
 
         Raises:
             InvalidInput: The runner has no `notify`.
-            WaitNotFound: There is no such wait. The other errors of `wait`, and any
-                exception of the function itself, are raised too.
+            WaitNotFound, AlreadyDecided, WaitExpired, Cancelled, StoreError: As for
+                `wait`. Exceptions of the function itself are raised too.
         """
         portal.run_until_complete(self.async_runner.notify(wait_id))
 

@@ -82,9 +82,9 @@ class Lease:
         return self.seconds_left > self.seconds / 2 + self.clock_uncertainty
 
     @property
-    def needs_renewal(self) -> bool:
-        """Whether a third of the time is gone."""
-        return self.seconds_left < self.seconds * 2 / 3
+    def seconds_to_renewal(self) -> float:
+        """The seconds until a third of the time is gone, at least 0."""
+        return max(0.0, self.seconds_left - self.seconds * 2 / 3)
 
 
 def claimed(state: RunState, *, worker: str, lease: Lease, attempt: int) -> RunState:

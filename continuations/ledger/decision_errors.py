@@ -54,8 +54,10 @@ def closed_wait_error(recorded: Decision, failure: str) -> ContinuationsError:
     run_id = layout.parse_wait_id(wait_id).run_id
     if recorded.kind == "cancel":
         msg = (
-            f"wait {wait_id} {failure}: run {run_id} was cancelled. The call does not "
-            "run."
+            f"wait {wait_id} {failure}: it was closed, because run {run_id} was "
+            "cancelled, has failed or was repaired. See the reason with "
+            f"`continuations show {run_id}` or Runner.look(). After a repair, an open "
+            "call has a new wait."
         )
         return Cancelled(msg, run_id=run_id, wait_id=wait_id)
     if recorded.kind == "expire":

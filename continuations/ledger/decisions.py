@@ -79,7 +79,7 @@ async def decide(
         DecisionRefused: The verdict does not fit; nothing was recorded, decide again.
         AlreadyDecided: Another decision is recorded; the error contains it.
         WaitExpired: The deadline has passed.
-        Cancelled: The run was cancelled.
+        Cancelled: The run was cancelled, has failed or was repaired.
         Corrupt: The wait or its decision is damaged.
         StoreError: The decision may or may not be recorded.
     """

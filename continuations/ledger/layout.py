@@ -27,13 +27,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
 from continuations.core.ulid import NotUlid, milliseconds_of
-from continuations.core.waits import WAIT_KINDS
+from continuations.core.wait_rules import WAIT_KINDS
 from continuations.errors import Corrupt, InvalidId, WaitNotFound
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from continuations.core.waits import WaitKind
+    from continuations.core.wait_rules import WaitKind
 
 MAX_VERSIONS = 9_999_999_999
 WAITS_PREFIX = "waits/"

@@ -9,7 +9,8 @@ from __future__ import annotations
 from asyncio import gather
 from typing import TYPE_CHECKING
 
-from continuations.core.waits import WAIT_KINDS, WAIT_RULES, WaitSummary
+from continuations.core.wait_rules import WAIT_KINDS, WAIT_RULES
+from continuations.core.waits import WaitSummary
 from continuations.errors import Corrupt
 from continuations.ledger import layout, markers
 from continuations.ledger.objects import AlreadyExists, NotFound, pieces

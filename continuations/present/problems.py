@@ -44,7 +44,7 @@ _BY_ERROR: Mapping[type[Exception], ProblemType] = {
     errors.StaleRun: ProblemType(
         409, "stale-run", "Another process advanced the run first"
     ),
-    errors.Cancelled: ProblemType(410, "cancelled", "The run was cancelled"),
+    errors.Cancelled: ProblemType(410, "cancelled", "The wait was closed with its run"),
     errors.AlreadyDecided: ProblemType(
         409, "already-decided", "The wait was decided before"
     ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from continuations.core.decisions import DECISION_KINDS
-from continuations.core.waits import WAIT_KINDS
+from continuations.core.wait_rules import WAIT_KINDS
 from continuations.present.schema_parts import (
     BOOLEAN,
     COUNT,

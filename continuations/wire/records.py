@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from continuations.core.decisions import DECISION_KINDS, Decision
 from continuations.core.jsontext import NotJson
 from continuations.core.messages import MalformedMessage, Message
-from continuations.core.waits import WAIT_KINDS, Wait
+from continuations.core.wait_rules import WAIT_KINDS
+from continuations.core.waits import Wait
 from continuations.errors import Corrupt
 from continuations.wire.envelope import decode_object, encode_object
 from continuations.wire.fields import (

@@ -4,13 +4,13 @@ The key "runs/a/1" is the file "runs/a/1" under the root, byte for byte the body
 
 A create takes these steps:
 
-1. Write and flush the body to a file that has no name yet, or one in a hidden folder
-   of the root.
-2. Flush the names of folders that were just made.
+1. Write the body to a file that has no name yet, or one in a hidden folder of the root.
+2. Flush the body, and at the same time the names of folders that were just made. An
+   empty body is flushed in step 4.
 3. Link the file to its key. `link` fails if the name exists, also on NFS; `rename`
    would overwrite it. The body becomes visible at once and whole.
 4. Flush the folder, then remove the mark that says "unflushed". A read of a marked file
-   flushes the folder before it returns the body.
+   makes the same flushes before it returns the body.
 
 A crash leaves at most a file in the hidden folder. It is never listed, and is removed
 when it is older than an hour.

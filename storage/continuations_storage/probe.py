@@ -167,7 +167,7 @@ class ProofOfVersions:
             raise Inconclusive(
                 key,
                 "stored, but the proof of put-if-absent was not checked: "
-                f"{cause.detail or cause.summary}",
+                f"{cause.detail or type(cause).__name__}",
             ) from cause
         self._is_proved = True
 

@@ -39,10 +39,12 @@ from continuations.core.reducer import advance
 from continuations.core.run import RunRow
 from continuations.core.state import ROOT_FRAME_ID, RunState
 from continuations.core.usage import Usage
-from continuations.core.waits import Wait, WaitKind
+from continuations.core.waits import Wait
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from continuations.core.wait_rules import WaitKind
 
 MOMENT = datetime(2026, 11, 21, 9, 30, 0, 125_000, tzinfo=UTC)
 RUN = "jane-1"

@@ -8,7 +8,8 @@ import pytest
 
 from continuations.core.calls import STATE_TYPES
 from continuations.core.decisions import VERDICT_KINDS
-from continuations.core.waits import WAIT_KINDS, WAIT_RULES, WaitKind, call_digest
+from continuations.core.wait_rules import WAIT_KINDS, WAIT_RULES, WaitKind
+from continuations.core.waits import call_digest
 from tests.core.rows import make_wait
 
 PARTS = {

@@ -18,6 +18,7 @@ from continuations import (
     Finished,
     InvalidInput,
     Runner,
+    Suspended,
 )
 from continuations.ledger.arrivals import read_cancel_request, read_decision
 from continuations.ledger.objects import Objects
@@ -33,6 +34,7 @@ from tests.engine.payment_agent import (
     start_and_get_wait,
 )
 from tests.ledger.interleaving import InterleavingStore
+from tests.scripts import call
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -195,3 +197,22 @@ def test_failed_run_contains_the_reason_of_the_denial(
 
     assert isinstance(outcome, Failed)
     assert message == outcome.error.message
+
+
+def test_late_decision_in_a_failed_run_does_not_say_that_it_was_cancelled() -> None:
+    """One denied call ends the run, and closes the wait of the call beside it."""
+    pay = make_pay_tool(ApprovalPolicy(on_denied="stop"))
+    script = {"go": [[call("pay", cents=1), call("pay", cents=2)]]}
+    runner = Runner(make_boss(script, pay), store=MemoryStore())
+    outcome = runner.start("go", run_id="r1")
+    assert isinstance(outcome, Suspended)
+    runner.decide(outcome.waits[0].id, Deny(by="kim"))
+    failed = runner.resume("r1")
+    assert isinstance(failed, Failed)
+    assert "denied" == failed.error.code
+
+    with pytest.raises(Cancelled) as raised:
+        runner.decide(outcome.waits[1].id, Approve())
+
+    assert "run r1 was cancelled, has failed or was repaired" in str(raised.value)
+    assert "continuations show r1" in str(raised.value)

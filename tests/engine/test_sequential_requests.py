@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from continuations import Approve, Finished, Runner, Suspended, tool
+from continuations import ApprovalPolicy, Approve, Finished, Runner, Suspended, tool
 from continuations_storage.faults import FaultyStore, on, refused
 from tests.clocks import ManualClock
 from tests.engine import agent_builders
@@ -84,6 +84,37 @@ def test_resume_with_ten_approvals_takes_eight_rounds() -> None:
     assert [1, 11, 1, 1, 2, 1, 11, 10] == [len(each) for each in rounds.rounds]
     assert [] == asyncio.run(store.keys("markers/"))
     assert [] == asyncio.run(store.keys("waits/"))
+
+
+def test_ten_deadlines_take_as_many_rounds_as_one() -> None:
+    """Their markers are made at once, and their expiries are recorded at once."""
+    rounds: list[tuple[int, int]] = []
+    for count in (1, APPROVALS):
+        clock = ManualClock()
+        store = StoreWithListingTime(clock)
+
+        @tool(approval=ApprovalPolicy(expires_after=60))
+        async def pay(what: str) -> str:
+            """Pay."""
+            return f"paid {what}"
+
+        calls = [call("pay", what=str(number)) for number in range(count)]
+        counted = RoundStore(store)
+        runner = agent_builders.make_runner(
+            {"go": [calls, "end"]}, pay, store=counted, clock=clock
+        )
+        assert isinstance(runner.start("go", run_id="r1"), Suspended)
+        started = len(counted.rounds)
+        clock.seconds += 61
+
+        ended = runner.resume("r1")
+
+        assert isinstance(ended, Finished)
+        results = agent_builders.root_tool_results(ended)
+        assert count == len([text for text in results if text.startswith("EXPIRED")])
+        rounds.append((started, len(counted.rounds) - started))
+
+    assert rounds[0] == rounds[1]
 
 
 def test_second_approval_is_read_ahead_only_by_a_process_that_knows_the_run() -> None:

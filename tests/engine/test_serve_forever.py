@@ -20,6 +20,8 @@ from continuations import (
     ToolContext,
     tool,
 )
+from continuations.engine.run_sweep import RunReport
+from continuations.engine.sweep_loop import run_sweep_loop
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore, refused
 from tests.engine import agent_builders
@@ -225,3 +227,38 @@ def test_invalid_serve_forever_options_are_rejected() -> None:
     for every, at_once in ((0.0, 1), (float("nan"), 1), (1.0, 0)):
         with pytest.raises(InvalidInput):
             runner.serve_forever(interval=every, max_concurrent_runs=at_once)
+
+
+def test_run_in_progress_waits_for_no_second_slot() -> None:
+    """It is due again while it runs. The loop goes on and looks for other runs."""
+
+    class BusySweeper:
+        """Has one due run, which goes on until the third look."""
+
+        def __init__(self) -> None:
+            self.looks = self.tries = 0
+            self.looked_again = asyncio.Event()
+
+        async def due_runs(self) -> dict[str, list[Any]]:
+            self.looks += 1
+            if self.looks == 3:
+                self.looked_again.set()
+            return {"r1": []}
+
+        async def try_run(self, run_id: str, due_markers: list[Any]) -> RunReport:
+            del run_id, due_markers
+            self.tries += 1
+            await self.looked_again.wait()
+            stop.set()
+            return RunReport()
+
+    stop = asyncio.Event()
+
+    async def scenario() -> int:
+        sweeper: Any = BusySweeper()
+        async with asyncio.timeout(10):
+            await run_sweep_loop(sweeper, stop, interval=0.001, max_concurrent_runs=1)
+        tries: int = sweeper.tries
+        return tries
+
+    assert 1 == asyncio.run(scenario())

@@ -86,6 +86,7 @@ UNREACHED: dict[str, str] = {
     "continuations/wire/rows.py": _BYTES,
     "continuations/wire/versions.py": _BYTES,
     "continuations_storage/files.py:FileStore._publish#3": _SYSTEM_CALL,
+    "continuations_storage/files.py:FileStore._read_many": _SYSTEM_CALL,
     "continuations_storage/obstore.py:ObjectStore._modified_at": _OBSTORE_REPLY,
     "continuations_storage/obstore.py:ObjectStore._check_listing_works": _OBSTORE_REPLY,
     "continuations_storage/files.py:_has_key": _SYSTEM_CALL,

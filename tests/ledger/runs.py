@@ -12,7 +12,7 @@ from continuations.core.calls import CallRow, CallState, Proposed, Unknown, Wait
 from continuations.core.frames import FrameRow, MessageLog
 from continuations.core.run import RunRow
 from continuations.core.state import ROOT_FRAME_ID, RunState
-from continuations.core.waits import Wait, WaitKind
+from continuations.core.waits import Wait
 from continuations.ledger import layout
 from continuations.ledger.objects import Objects
 from continuations.ledger.versions import Versions
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from continuations.core.run import RunStatus
+    from continuations.core.wait_rules import WaitKind
     from continuations.ledger.versions import LoadedVersion
     from continuations_storage.contract import Store
 

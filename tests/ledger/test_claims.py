@@ -52,31 +52,32 @@ def test_new_lease_has_its_full_time() -> None:
     assert 30.0 == lease.seconds_left
     assert seconds_after_start(30) == lease.until
     assert lease.can_start_action
-    assert not lease.needs_renewal
+    assert 10.0 == lease.seconds_to_renewal
 
 
 @pytest.mark.parametrize(
-    ("passed", "allows", "wants"),
+    ("passed", "allows", "to_renewal"),
     [
-        (0.0, True, False),
-        (10.0, True, False),  # exactly two thirds are left
-        (10.5, True, True),
-        (14.9, True, True),
-        (15.0, False, True),  # half is left: not enough to start a call
-        (29.9, False, True),
-        (30.0, False, True),
-        (31.0, False, True),
-        (1e6, False, True),
+        (0.0, True, 10.0),
+        (9.5, True, 0.5),
+        (10.0, True, 0.0),  # exactly two thirds are left
+        (14.9, True, 0.0),
+        (15.0, False, 0.0),  # half is left: not enough to start a call
+        (29.9, False, 0.0),
+        (30.0, False, 0.0),
+        (31.0, False, 0.0),
+        (1e6, False, 0.0),
     ],
 )
 def test_lease_allows_less_as_time_passes(
-    passed: float, *, allows: bool, wants: bool
+    passed: float, to_renewal: float, *, allows: bool
 ) -> None:
     clock = FakeClock()
     lease = new_lease(clock)
     clock.advance(passed)
 
-    assert (allows, wants) == (lease.can_start_action, lease.needs_renewal)
+    assert allows == lease.can_start_action
+    assert to_renewal == pytest.approx(lease.seconds_to_renewal, abs=0.001)
     assert 30 - passed == pytest.approx(lease.seconds_left, abs=0.001)
 
 
@@ -98,7 +99,7 @@ def test_frozen_elapsed_clock_does_not_extend_a_lease() -> None:
     clock.advance(16, elapsed=False)
 
     assert not lease.can_start_action
-    assert lease.needs_renewal
+    assert 0.0 == lease.seconds_to_renewal
 
 
 def test_lease_ends_while_the_machine_sleeps() -> None:

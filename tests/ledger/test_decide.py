@@ -1002,6 +1002,26 @@ def test_unknown_wait_id_raises_wait_not_found(verdict: object) -> None:
     run_async(scenario())
 
 
+def test_unknown_wait_and_repeated_decision_cost_no_create() -> None:
+    """An invented id, or a webhook that repeats, cannot fill the store with markers."""
+
+    async def scenario() -> None:
+        store = FaultyStore(MemoryStore())
+        objects = make_objects(store)
+        await store_suspended_run(objects, make_wait(1))
+        await decide_wait(objects, APPROVE)
+
+        store.operations.clear()
+        await decide_wait(objects, APPROVE)
+        for name in (make_wait_id(2), make_wait_id(1, run_id="kim-1")):
+            with pytest.raises(WaitNotFound):
+                await decide_wait(objects, APPROVE, wait=name)
+
+        assert {"read", "keys"} == {each.verb for each in store.operations}
+
+    run_async(scenario())
+
+
 def test_decide_on_a_damaged_run_raises_corrupt() -> None:
     """A damaged run is not "no such wait"."""
 

@@ -26,7 +26,8 @@ from continuations.core.frames import FrameRow
 from continuations.core.messages import tool_message, user_message
 from continuations.core.run import RUN_STATUSES, Budget, Claim, Failure, RunRow
 from continuations.core.usage import Usage
-from continuations.core.waits import WAIT_KINDS, Wait
+from continuations.core.wait_rules import WAIT_KINDS
+from continuations.core.waits import Wait
 from tests.core.rows import MOMENT, make_wait, run_row
 
 TEXT = st.text(st.characters(exclude_categories=()), max_size=12)

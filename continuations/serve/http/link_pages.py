@@ -34,8 +34,8 @@ _EXPIRED_TEXT = (
     "The deadline passed before anyone decided. The call does not run.",
 )
 _CANCELLED_TEXT = (
-    "Cancelled",
-    "The run was cancelled, so this decision is not needed. The call does not run.",
+    "Closed",
+    "The run was cancelled, has failed or was repaired, so this link has ended.",
 )
 
 

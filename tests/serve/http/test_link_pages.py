@@ -21,7 +21,7 @@ from tests.serve.http.api_fixture import ApiFixture, RecordingDispatcher, form_r
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from continuations.core.waits import WaitKind
+    from continuations.core.wait_rules import WaitKind
     from continuations.serve.http.request_response import Response
 
 
@@ -233,7 +233,7 @@ def test_page_of_an_expired_wait_cannot_decide() -> None:
     run_async(scenario())
 
 
-def test_page_of_a_cancelled_run_says_cancelled() -> None:
+def test_page_of_a_cancelled_run_says_that_the_wait_is_closed() -> None:
     async def scenario() -> None:
         fixture = ApiFixture()
         wait = await fixture.start_waiting_run()
@@ -244,7 +244,7 @@ def test_page_of_a_cancelled_run_says_cancelled() -> None:
         submitted = await fixture.submit_form(link, decision="approve")
 
         assert [200, 410] == [opened.status, submitted.status]
-        assert "Cancelled" == heading(opened) == heading(submitted)
+        assert "Closed" == heading(opened) == heading(submitted)
 
     run_async(scenario())
 

@@ -17,7 +17,7 @@ from schemathesis.specs.openapi import checks
 from continuations import AgentChanged, AsyncRunner, ModelError, RunErased
 from continuations.core.decisions import DECISION_KINDS
 from continuations.core.run import RUN_STATUSES
-from continuations.core.waits import WAIT_KINDS
+from continuations.core.wait_rules import WAIT_KINDS
 from continuations.serve.http import asgi
 from continuations.serve.http.api import HttpApi, Request
 from continuations.serve.http.openapi import document

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from continuations.core.decisions import Decision, DecisionKind
 from continuations.core.jsontext import dump
-from continuations.core.waits import WaitKind
+from continuations.core.wait_rules import WaitKind
 from continuations.present.problems import INTERNAL_ERROR
 from continuations.serve.http import pages, problems
 from tests.ledger.fake_clock import MOMENT

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from continuations.core.decisions import DecisionKind
     from continuations.core.events import CallEvent, Event
     from continuations.core.state import RunState
-    from continuations.core.waits import WaitKind
+    from continuations.core.wait_rules import WaitKind
     from continuations.ledger.objects import Objects
     from tests.simulation.mutants.mutant import Patches
 

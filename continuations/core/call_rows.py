@@ -1,0 +1,92 @@
+"""What an event changes in the row of its call, apart from the state."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from continuations.core.calls import Parked, Ready, Started, Unknown
+from continuations.core.events import (
+    AnswerReceived,
+    ApprovalRequested,
+    Approved,
+    CallAccepted,
+    CallParked,
+    CallStarted,
+    OutcomeUnknown,
+    Reopened,
+    RepeatAllowed,
+    SubAgentStarted,
+)
+from continuations.core.transitions import illegal_transition
+
+if TYPE_CHECKING:
+    from continuations.core.calls import CallRow
+    from continuations.core.events import CallEvent
+
+
+def check_attempts(row: CallRow, event: CallEvent) -> None:
+    """Raise `IllegalTransition` if an event denies that the call may have run.
+
+    A call that began once must not wait for an approval.
+    """
+    begun = row.attempts + row.stage
+    match row.state, event:
+        case Ready(), ApprovalRequested() | Reopened():
+            wrong = begun > 0
+        case Started(), Reopened():
+            wrong = begun > 1
+        case _:
+            wrong = isinstance(event, CallParked) and row.stage > 0
+    if wrong:
+        raise illegal_transition(f"call {row.id} may have run", event)
+
+
+def with_event_data(  # noqa: PLR0911 - one return for each kind of event
+    row: CallRow, event: CallEvent
+) -> CallRow:
+    """Return the row with the data of the event, apart from the new state."""
+    match event:
+        case CallAccepted() | ApprovalRequested():
+            return replace(
+                row,
+                arguments=event.arguments,
+                contract_digest=event.contract_digest,
+                repeatable=event.repeatable,
+                verifiable=event.verifiable,
+                approved_digest=None,
+                approved_until=None,
+            )
+        case Approved(arguments=None):
+            return replace(
+                row, approved_digest=event.digest, approved_until=event.until
+            )
+        case Approved():
+            original = row.original_arguments or row.arguments
+            return replace(
+                row,
+                approved_digest=event.digest,
+                approved_until=event.until,
+                arguments=event.arguments,
+                original_arguments=original,
+            )
+        case CallStarted() | SubAgentStarted():
+            return replace(row, attempts=row.attempts + 1)
+        case AnswerReceived():
+            # The approval, if any, was for the first stage, which has run.
+            return replace(
+                row,
+                stage=row.stage + 1,
+                answer=event.answer,
+                attempts=0,
+                approved_digest=None,
+                approved_until=None,
+            )
+        case Reopened() if not isinstance(row.state, Unknown | Parked):
+            # If the start of the call was recorded, its tool did not run.
+            return replace(row, attempts=0, approved_digest=None, approved_until=None)
+        case OutcomeUnknown() | RepeatAllowed():
+            # Also after a repair, which does not count a start in a lost version.
+            return replace(row, attempts=max(row.attempts, 1))
+        case _:
+            return row
