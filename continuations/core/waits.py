@@ -126,6 +126,12 @@ class Wait:
         return schema
 
     @property
+    def answer_type_name(self) -> str | None:
+        """The JSON type of an answer, such as `"string"`; `None` if it has no type."""
+        schema = self.answer_schema
+        return None if schema is None else str(schema.get("type", "any"))
+
+    @property
     def on_deadline(self) -> Answer | Deny | Fail | None:
         """What the deadline does; `None` for the rule of the kind and the policy."""
         from continuations.core import deadline_actions  # noqa: PLC0415 - rarely needed
