@@ -7,10 +7,15 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+
+# A deadline for each example fails on a busy machine.
+settings.register_profile("without_deadline", deadline=None)
+settings.load_profile("without_deadline")
 
 # Here and not in tests/storage, because other tests import the module first.
 pytest.register_assert_rewrite("continuations_storage.conformance")

@@ -1,4 +1,4 @@
-"""Let a ready call begin, or hold it back: the one check before every begin.
+"""Decide whether a ready call may begin. Every call passes this check before it begins.
 
 It is made for tools and sub-agents, for first attempts and repeats: immediately before
 the start of a call is recorded, and again before its tool runs. A call that is held
