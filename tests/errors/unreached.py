@@ -52,6 +52,7 @@ UNREACHED: dict[str, str] = {
         "schema-tool-reference reaches it; another language is between the frames"
     ),
     "continuations/core/messages.py:_facts_of_text": _BYTES,
+    "continuations/core/call_rows.py": _FAULT_OF_OURS,
     "continuations/core/reducer.py": _FAULT_OF_OURS,
     "continuations/core/transitions.py": _FAULT_OF_OURS,
     "continuations/engine/journal.py:StoreJournal._check_still_newest": (
