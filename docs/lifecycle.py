@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from continuations.core.calls import CLOSED_STATES, STATE_NAMES, STATE_TYPES
 from continuations.core.transitions import TRANSITIONS
 
-_GUTTER, _COLUMN, _ROW, _HEAD = 150, 66, 22, 44
+_GUTTER, _COLUMN, _ROW, _HEAD = 140, 62, 22, 44
 _LINE, _BAND, _CLOSED = "#37474f", "#f1f4f6", "#dfe7ec"
 
 
@@ -54,7 +54,8 @@ def svg() -> str:
     drawn = arrows()
     width = _GUTTER + _COLUMN * len(columns())
     bottom = _HEAD + _ROW * (len(drawn) + 1)
-    size = f'width="{width}" height="{bottom + 8}"'
+    height = bottom + 8
+    size = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
     text = 'font-family="system-ui, sans-serif" font-size="12"'
     head = 'viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8"'
     tip = f'<path d="M0 0 8 4 0 8Z" fill="{_LINE}"/>'
@@ -96,9 +97,9 @@ def _column(name: str, bottom: int) -> str:
     x = _x(name)
     fill = _CLOSED if STATE_TYPES[name] in CLOSED_STATES else "white"
     return (
-        f'<rect x="{x - 31}" y="10" width="62" height="24" rx="5" fill="{fill}"'
+        f'<rect x="{x - 29}" y="10" width="58" height="24" rx="5" fill="{fill}"'
         f' stroke="{_LINE}"/>'
-        f'<text x="{x}" y="26" text-anchor="middle">{name}</text>'
+        f'<text x="{x}" y="26" text-anchor="middle" font-size="11">{name}</text>'
         f'<path d="M{x} 34V{bottom}" stroke="#b0bec5" stroke-dasharray="2 3"/>'
     )
 

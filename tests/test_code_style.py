@@ -211,7 +211,7 @@ def test_every_open_state_can_be_cancelled_as_the_page_says() -> None:
     assert dict.fromkeys(open_states, Refused) == cancelled
 
 
-def test_site_loads_nothing_from_another_host() -> None:
+def test_no_page_has_a_mermaid_block() -> None:
     """A mermaid block would load its program from unpkg.com when the page is read."""
     pages = [path.read_text() for path in (ROOT / "docs").rglob("*.md")]
 
