@@ -61,9 +61,6 @@ UNREACHED: dict[str, str] = {
     "continuations/engine/stack_binding.py:StackBinding.agent": (
         "check_agents finds a missing agent before"
     ),
-    "continuations/ledger/verdict_checks.py:check_kind#3": (
-        "today every kind of wait accepts every verdict"
-    ),
     "continuations/ledger/decisions.py:_read_first_decision": _ERASED,
     "continuations/ledger/decisions.py:_decide_closed_wait": _ERASED,
     "continuations/ledger/doctor.py:repair": "two repairs at the same moment",
