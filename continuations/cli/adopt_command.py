@@ -113,7 +113,9 @@ def _read_bytes(file: Path) -> bytes:
         raise UsageError(msg) from None
 
 
-def _approve(runner: Runner, paused: PausedRun, run: Suspended, by: str | None) -> None:
+def _approve(
+    runner: Runner, paused: PausedRun, waits: tuple[Wait, ...], by: str | None
+) -> None:
     """Record the approvals of a file for the waits that are open."""
     actor = resolve_actor(by)
     write_actor_note(actor)

@@ -11,7 +11,7 @@ from continuations.errors import FormatError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_KINDS: dict[type[Any], str] = {
+_KINDS: dict[type[object], str] = {
     bool: "true or false",
     int: "a number",
     float: "a number",
@@ -83,5 +83,6 @@ class Field:
     def _refuse_kind(self, wanted: str) -> NoReturn:
         if self.value is None:
             self.refuse("is missing")
-        kind: type = type(self.value)
-        self.refuse(f"must be {wanted} and is {_KINDS[kind]}")
+        value: object = self.value
+        got = next(text for kind, text in _KINDS.items() if isinstance(value, kind))
+        self.refuse(f"must be {wanted} and is {got}")
