@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from continuations.interop.snaplogic import PausedRun
 
 # typer reads the annotations when it runs.
-# ruff: noqa: TC001, TC003
+# ruff: noqa: TC001
 
 
 class FileFormat(StrEnum):
@@ -31,19 +31,31 @@ class FileFormat(StrEnum):
     SNAPLOGIC = "snaplogic"
 
 
+File = Annotated[
+    Path, typer.Argument(metavar="FILE", help="The file of a paused agent.")
+]
+Format = Annotated[
+    FileFormat,
+    typer.Option(
+        "--as",
+        help="The format: `continuation` for the bytes of Continuation.to_bytes(), "
+        "`snaplogic` for the JSON of SnapLogic's agent-continuations.",
+    ),
+]
+Decisions = Annotated[
+    bool,
+    typer.Option(
+        "--decisions",
+        help="Approve the calls that the file marks with `approved: true`. Without "
+        "this option every call waits. `false` is never a decision.",
+    ),
+]
+
+
 def adopt(  # noqa: PLR0913 - one parameter for each option
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="The file of a paused agent.")
-    ],
+    file: File,
     *,
-    as_: Annotated[
-        FileFormat,
-        typer.Option(
-            "--as",
-            help="The format: `continuation` for the bytes of Continuation.to_bytes(), "
-            "`snaplogic` for the JSON of SnapLogic's agent-continuations.",
-        ),
-    ] = FileFormat.CONTINUATION,
+    as_: Format = FileFormat.CONTINUATION,
     run_id: Annotated[
         str | None,
         typer.Option(
@@ -58,14 +70,7 @@ def adopt(  # noqa: PLR0913 - one parameter for each option
             metavar="NAME", help="The root agent, if the runner has more than one."
         ),
     ] = None,
-    decisions: Annotated[
-        bool,
-        typer.Option(
-            "--decisions",
-            help="Approve the calls that the file marks with `approved: true`. Without "
-            "this option every call waits. `false` is never a decision.",
-        ),
-    ] = False,
+    decisions: Decisions = False,
     by: By = None,
     json: Json = False,
     app: App = None,

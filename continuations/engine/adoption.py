@@ -1,8 +1,8 @@
 """Make the first state of a run that continues another run under its own id.
 
 Approvals, digests and idempotency keys belong to one run. So an adopted run asks again
-for everything that an approval of the other run allowed, and a call that began there
-and may have had an effect has an unknown outcome.
+for every call that the other run was allowed to make and did not start. A call that the
+other run started, and that may have had an effect, has an unknown outcome.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ def adopted_state(
     status = source.run.status
     if status in ENDED_STATUSES:
         msg = (
-            f"continuation was not adopted: run {source.run.id} is {status}, so "
-            "nothing is paused in it. Pass the continuation of a suspended run."
+            f"continuation was not adopted: run {source.run.id} is {status}, and "
+            "nothing is paused in that run. Pass the continuation of a suspended run."
         )
         raise InvalidInput(msg, run_id=source.run.id)
     source.read_messages()

@@ -1,5 +1,1 @@
-"""Formats and interfaces of other agent libraries.
-
-- `snaplogic` reads the paused agents of the prototype `agent-continuations`.
-- `agent_continuations` has the names of that prototype, so that its applications run.
-"""
+"""Read the paused agents of other programs."""

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from continuations.core.messages import Message
-    from continuations.interop.fields import Field
+    from continuations.interop.json_fields import Field
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from continuations.core.messages import MalformedMessage, Message
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from continuations.interop.fields import Field
+    from continuations.interop.json_fields import Field
 
 
 def read_message(field: Field) -> Message:
@@ -41,7 +41,7 @@ class Turns:
 
     Attributes:
         messages: All messages; results are in the order of their calls. The results of
-            the last turn are left out if one of its calls has none.
+            the last turn are left out while it has an open call.
         open_turn: The place of each call of the last turn that has no result.
         calls: The place of each call of the last turn.
         results: The results of the last turn by the id of the call.

@@ -20,8 +20,8 @@ from continuations.core import jsontext
 from continuations.core.decisions import Approve
 from continuations.engine.ports import Ports
 from continuations.errors import InvalidInput
-from continuations.interop.fields import Field
 from continuations.interop.foreign_stack import ForeignFrame
+from continuations.interop.json_fields import Field
 from continuations.interop.snaplogic_stack import approved_paths, read_stack
 from continuations.interop.stack_builder import StackBuilder
 from continuations.wire.continuation import Continuation
@@ -64,22 +64,21 @@ class PausedRun:
         Raises:
             InvalidInput: The file has no call for this wait.
         """
-        path = self._call_paths.get(wait.call_id)
-        if path is None:
+        if not self._has(wait):
             msg = (
                 f"wait {wait.id} belongs to no call of the file. Pass a wait of the "
-                "run that adopted it."
+                "run that adopted the file."
             )
             raise InvalidInput(msg, run_id=wait.run_id)
-        return path
+        return self._call_paths[wait.call_id]
 
     def decisions(
         self, waits: Iterable[Wait], *, by: str | None = None
     ) -> dict[str, Verdict]:
         """Return the decisions that the file contains.
 
-        Only `approved: true` is a decision. The prototype writes `false` before anybody
-        has decided, so `false` decides nothing. Deny a call with `Deny`.
+        Only `approved: true` is a decision. The prototype writes `false` before a
+        person has decided, so `false` decides nothing. Deny a call with `Deny`.
 
         Args:
             waits: Open waits of the continuation, or of the run that adopted it.
@@ -92,8 +91,16 @@ class PausedRun:
         return {
             wait.id: verdict
             for wait in waits
-            if self._call_paths.get(wait.call_id) in self.approved
+            if self._has(wait) and self._call_paths[wait.call_id] in self.approved
         }
+
+    def _has(self, wait: Wait) -> bool:
+        """Return whether a wait is that of a call of the file, with its arguments."""
+        shown = (wait.call_id, wait.path, wait.arguments_json)
+        return any(
+            (own.call_id, own.path, own.arguments_json) == shown
+            for own in self.continuation.run_state.waits.values()
+        )
 
 
 def read(

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from continuations.core.messages import ToolCallRequest
-    from continuations.interop.fields import Field
     from continuations.interop.foreign_stack import CallProgress
+    from continuations.interop.json_fields import Field
 
 _ASKED = "The file of the paused agent says that this call waits for an approval."
 _LOST = (
@@ -132,7 +132,7 @@ def _calls_by_id(field: Field, turns: Turns) -> dict[str, Field]:
 
 
 def _check_same_call(copy: Field, call: Field) -> None:
-    """Refuse a copy of a call that was edited: nobody recorded or checked the edit."""
+    """Refuse a copy of a call that was edited: the edit was not recorded."""
     for key in ("name", "arguments"):
         if copy["function"][key].value != call["function"][key].value:
             copy["function"][key].refuse(

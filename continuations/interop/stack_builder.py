@@ -1,4 +1,4 @@
-"""Bind a foreign stack to the agents of this process, and make a continuation of it."""
+"""Make a continuation of a foreign stack, bound to the agents of this process."""
 
 from __future__ import annotations
 

@@ -150,3 +150,6 @@ def make_desk(*, approval: bool = True) -> Agent:
     booker = Agent("booker", tools=[book], model=done("booker"))
     clerk = Agent("clerk", tools=[booker], model=done("clerk"))
     return Agent("desk", tools=[clerk, search, book], model=done("desk"))
+
+
+desk = make_desk()

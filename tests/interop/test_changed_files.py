@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from continuations import Continuation, Deny, Finished, FormatError, resume
+from continuations.core import jsontext
 from continuations.interop import snaplogic
 from tests import effect_log
 from tests.interop import snaplogic_files as files
@@ -19,12 +20,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-def places(value: Any) -> Iterator[tuple[Any, Any]]:
+def places(container: Any) -> Iterator[tuple[Any, Any]]:
     """Return each container of a JSON value with each key in it."""
-    items = value.items() if isinstance(value, dict) else enumerate(value)
-    for key, item in items:
-        yield value, key
-        if isinstance(item, dict | list):
+    fields = jsontext.as_object(container)
+    keys = range(len(container)) if fields is None else fields
+    for key in keys:
+        item = container[key]
+        yield container, key
+        if jsontext.as_object(item) or jsontext.as_array(item):
             yield from places(item)
 
 
