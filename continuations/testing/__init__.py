@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from continuations.testing.crash_point import CrashPoint, every_crash
     from continuations.testing.effects import Effect, Effects
+    from continuations.testing.fixture_types import MakeHarness, RecordModel
     from continuations.testing.frozen_clock import FrozenClock, memory_store
     from continuations.testing.harness import AgentHarness
     from continuations.testing.numbered_ids import NumberedIds
@@ -25,7 +26,9 @@ __all__ = [
     "Effect",
     "Effects",
     "FrozenClock",
+    "MakeHarness",
     "NumberedIds",
+    "RecordModel",
     "RecordedModel",
     "Transcript",
     "TranscriptCall",
@@ -39,7 +42,9 @@ _MODULE_BY_NAME = {
     "Effect": "effects",
     "Effects": "effects",
     "FrozenClock": "frozen_clock",
+    "MakeHarness": "fixture_types",
     "NumberedIds": "numbered_ids",
+    "RecordModel": "fixture_types",
     "RecordedModel": "recorded_model",
     "Transcript": "transcript_checks",
     "TranscriptCall": "transcript_checks",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from continuations.testing.expectation import fail
 from continuations_storage.faults import Crash, FaultyStore, at, crashed
@@ -12,9 +12,19 @@ from continuations_storage.faults import Crash, FaultyStore, at, crashed
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
-    from continuations.testing.harness import AgentHarness
+    from continuations_storage import Store
 
 _MAX_OPERATIONS = 10_000
+
+
+class Restartable(Protocol):
+    """What a crash needs of a harness: its store, and a way to begin anew."""
+
+    store: Store
+
+    def restart(self, *, store: Store | None = None) -> None:
+        """Go on with a new runner on the harness's store, or on one around it."""
+        ...
 
 
 @dataclass
@@ -32,7 +42,7 @@ class CrashPoint:
     happened: bool | None = None
 
     @contextmanager
-    def during(self, harness: AgentHarness[Any]) -> Generator[None, None, None]:
+    def during(self, harness: Restartable) -> Generator[None, None, None]:
         """Let the process die in a block; the block ends at the crash.
 
         After the block the harness has a new runner, as after a restart.

@@ -106,7 +106,8 @@ class AgentHarness(WaitDecider, Generic[Output]):
             store: A store around the harness's own, for example one that fails.
                 Default: the harness's own.
         """
-        agent = self._agent if isinstance(self._agent, Agent) else self._agent()
+        given: Any = self._agent
+        agent: Agent[Output] = given if isinstance(given, Agent) else given()
         self.runner = Runner(
             agent,
             store=self.store if store is None else store,

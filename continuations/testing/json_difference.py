@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
+from continuations.testing.json_parts import fields_of, items_of
 from continuations.testing.secret_removal import REMOVED
 
 if TYPE_CHECKING:
@@ -36,10 +37,12 @@ def first_difference(recorded: Any, given: Any, path: str = "") -> Difference | 
 
     A part of a recorded text that was removed as a secret equals any text.
     """
-    if isinstance(recorded, dict) and isinstance(given, dict):
-        return _first(_fields(recorded, given, path))
-    if isinstance(recorded, list) and isinstance(given, list):
-        return _first(_items(recorded, given, path))
+    fields, other_fields = fields_of(recorded), fields_of(given)
+    if fields is not None and other_fields is not None:
+        return _first(_fields(fields, other_fields, path))
+    items, other_items = items_of(recorded), items_of(given)
+    if items is not None and other_items is not None:
+        return _first(_items(items, other_items, path))
     if isinstance(recorded, str) and isinstance(given, str):
         return _text_difference(recorded, given, path)
     if recorded == given and type(recorded) is type(given):

@@ -8,6 +8,8 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
+from continuations.testing.json_parts import fields_of, items_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -25,15 +27,19 @@ _SECRET_NAME = re.compile(
 _HEADERS_NAME = re.compile(
     r"(?:^|[-_])(?:headers|cookies|extra[-_]query)$", re.IGNORECASE
 )
-# A token after a scheme: one with a digit, a capital or a sign, unlike a word.
-_TOKEN = r"(?=[a-z]*[0-9A-Z+/=._~-]*[0-9A-Z+/=])[A-Za-z0-9+/=._~-]{8,}"
+# The rest of a header after its scheme. It has a digit, a capital or a sign, unlike
+# the word after "basic" in a sentence.
+_AFTER_SCHEME = r"(?=\S+[0-9A-Z+/=])[A-Za-z0-9+/=._~-]{8,}"
+_ASSIGNED = (
+    r"(?i:\bauthorization|\bx-api-key|\bapi[-_ ]?key|\bpassword|\bclient[-_]secret"
+    r"|\baccess[-_]token)[\"']?\s*[:=]\s*[\"']?(?!\[removed\])[^\s\"',;&}]{4,}"
+)
 _TEXT_PATTERNS = tuple(
     re.compile(pattern, re.DOTALL)
     for pattern in (
         r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
-        r"(?i:\b(?:bearer|basic))\s+" + _TOKEN,
-        r"(?i:\bauthorization|\bx-api-key|\bapi[-_ ]?key|\bpassword|\bclient[-_]secret"
-        r"|\baccess[-_]token)[\"']?\s*[:=]\s*[\"']?(?!\[removed\])[^\s\"',;&}]{4,}",
+        r"(?i:\b(?:bearer|basic))\s+" + _AFTER_SCHEME,
+        _ASSIGNED,
         r"\b(?:sk|pk|rk|whsec|hf|glpat)[-_][A-Za-z0-9_-]{12,}",
         r"\b(?:gh[pousr]|github_pat)_[A-Za-z0-9_]{20,}",
         r"\bxox[a-z]-[A-Za-z0-9-]{10,}",
@@ -82,14 +88,12 @@ class SecretRemover:
         """Return a copy of a JSON value without secrets."""
         if isinstance(value, str):
             return self._clean_text(value)
-        if isinstance(value, dict):
-            fields: dict[str, Any] = value
+        if (fields := fields_of(value)) is not None:
             return {
                 self._clean_text(name): self._clean_field(name, each)
                 for name, each in fields.items()
             }
-        if isinstance(value, list | tuple):
-            items: Iterable[Any] = value
+        if (items := items_of(value)) is not None:
             return [self.clean(item) for item in items]
         return value
 
@@ -122,11 +126,9 @@ class SecretRemover:
 
 
 def _without_values(value: Any) -> Any:
-    if isinstance(value, dict):
-        fields: dict[str, Any] = value
+    if (fields := fields_of(value)) is not None:
         return {name: _without_values(each) for name, each in fields.items()}
-    if isinstance(value, list | tuple):
-        items: Iterable[Any] = value
+    if (items := items_of(value)) is not None:
         return [_without_values(item) for item in items]
     return value if value is None or isinstance(value, bool) else REMOVED
 

@@ -8,6 +8,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from continuations.testing.expectation import fail
+from continuations.testing.json_parts import fields_of, items_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -219,16 +220,15 @@ def _is_result(message: Mapping[str, Any]) -> bool:
 
 def _arguments(text: str) -> Mapping[str, Any]:
     try:
-        value: Any = json.loads(text)
+        fields = fields_of(json.loads(text))
     except ValueError:
-        return {"": text}
-    return value if isinstance(value, dict) else {"": text}
+        fields = None
+    return {"": text} if fields is None else fields
 
 
 def _text(message: Mapping[str, Any]) -> str:
-    content: Any = message.get("content")
-    if isinstance(content, list):
-        parts: list[Any] = content
+    content = message.get("content")
+    if (parts := items_of(content)) is not None:
         return "".join(str(part.get("text", "")) for part in parts)
     return str(content or "")
 

@@ -9,6 +9,7 @@ from continuations import Agent, ToolWait, ask, external, sleep, tool, wait_for
 from continuations.models.scripted import ScriptedModel, ToolCall
 
 if TYPE_CHECKING:
+    from continuations.models.scripted import Script
     from continuations.testing import Effects
 
 
@@ -32,7 +33,7 @@ def make_clerk(effects: Effects) -> Agent[str]:
 
 def make_boss(effects: Effects) -> Agent[str]:
     """Return an agent whose sub-agent pays after an approval."""
-    script = [ToolCall("clerk", {"input": "Pay Jane"}), "Done."]
+    script: Script = [ToolCall("clerk", {"input": "Pay Jane"}), "Done."]
     return Agent("boss", tools=[make_clerk(effects)], model=ScriptedModel(script))
 
 
@@ -45,7 +46,7 @@ def make_sleeper() -> Agent[str]:
         return sleep(timedelta(days=1))
 
     return Agent(
-        "sleeper", tools=[nap], model=ScriptedModel([ToolCall("nap")] * 3 + ["Up."])
+        "sleeper", tools=[nap], model=ScriptedModel([*([ToolCall("nap")] * 3), "Up."])
     )
 
 

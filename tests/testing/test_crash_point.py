@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from continuations import RunBusy
 from continuations.testing import AgentHarness, CrashPoint, Effects, every_crash
 from tests.testing.sample_agents import make_boss, make_clerk
 
@@ -54,9 +55,10 @@ def test_crash_ends_the_block_and_the_next_runner_works() -> None:
         reached.append("after the crash")
 
     assert [] == reached
-    harness.run_to_pause(
-        "Pay Jane",
-    )
+    with pytest.raises(RunBusy):  # the dead worker's claim has not ended
+        harness.resume()
+    harness.recover()
+    harness.run_to_pause()
 
 
 def test_error_in_the_block_is_raised() -> None:
@@ -81,7 +83,10 @@ def test_forgotten_crash_point_fails() -> None:
 
 
 def test_block_without_storage_fails() -> None:
-    with pytest.raises(AssertionError, match="no storage operation"):
+    def use_no_store() -> None:
         for crash in every_crash():
             with crash.during(AgentHarness(make_clerk(Effects()))):
                 pass
+
+    with pytest.raises(AssertionError, match="no storage operation"):
+        use_no_store()

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from continuations import Agent
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.testing import AgentHarness, Effects, Transcript
 from tests.testing.sample_agents import make_boss
+
+if TYPE_CHECKING:
+    from continuations.models.scripted import Script
 
 
 def test_effects_are_counted_by_name_and_details() -> None:
@@ -87,7 +92,7 @@ def test_ids_that_a_provider_repeats_do_not_mix_results() -> None:
         """Echo."""
         return f"echo {n}"
 
-    script = [
+    script: Script = [
         ToolCall("echo", {"n": 1}, id="c"),
         ToolCall("echo", {"n": 2}, id="c"),
         "Ok.",
@@ -104,7 +109,7 @@ def test_arguments_that_are_no_json_object_are_shown_as_text() -> None:
         """Echo."""
         return f"echo {n}"
 
-    script = [[ToolCall("echo", "{"), ToolCall("echo", "[1]")], "Ok."]
+    script: Script = [[ToolCall("echo", "{"), ToolCall("echo", "[1]")], "Ok."]
     harness = AgentHarness(Agent("a", tools=[echo], model=ScriptedModel(script)))
     harness.run_to_end("Go")
 
