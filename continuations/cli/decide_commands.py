@@ -70,8 +70,8 @@ def approve(
         raise UsageError(msg)
     if repeats is False and run_again:
         msg = (
-            f"--run-again is for a call with an unknown outcome, and {wait} is an "
-            "approval. Leave it out."
+            f"--run-again is for a call with an unknown outcome, and {wait} has the "
+            f"kind {parts and parts.kind}. Leave it out."
         )
         raise UsageError(msg)
     edited: Any = None if arguments is None else parse_arguments(arguments)
@@ -105,7 +105,7 @@ def deny(
 
 def answer(
     wait: WaitId,
-    value: Annotated[str, typer.Argument(metavar="VALUE", help="The result, as JSON.")],
+    value: Annotated[str, typer.Argument(metavar="VALUE", help="The answer, as JSON.")],
     *,
     text: Annotated[
         bool, typer.Option("--text", help="VALUE is plain text, not JSON.")
@@ -116,10 +116,11 @@ def answer(
     app: App = None,
     store: StoreUrl = None,
 ) -> None:
-    """Give the result of a call in place of its tool. Needs no agent code.
+    """Answer a wait. Needs no agent code.
 
-    For an approval: the call does not run, and the model reads the result. For an
-    unknown outcome: the call did happen, with this result.
+    For a question: the answer. For an event or a job: its data. For an approval: the
+    result; the call does not run. For an unknown outcome: the call did happen, with
+    this result.
     """
     hint = "Pass --text if it is plain text, or write it as JSON."
     parsed = value if text else parse_json_value(value, name="VALUE", hint=hint)
@@ -128,6 +129,29 @@ def answer(
         wait,
         by,
         lambda name: continuations.Answer(parsed, by=name, reason=reason),
+        as_json=json,
+    )
+
+
+def fail(
+    wait: WaitId,
+    error: Annotated[str, typer.Argument(metavar="ERROR", help="What failed.")],
+    *,
+    by: By = None,
+    reason: Reason = None,
+    json: Json = False,
+    app: App = None,
+    store: StoreUrl = None,
+) -> None:
+    """Say that an awaited event does not come, or that a job failed.
+
+    The model reads the error. Needs no agent code.
+    """
+    _decide(
+        runner_without_agents(app, store),
+        wait,
+        by,
+        lambda name: continuations.Fail(error, by=name, reason=reason),
         as_json=json,
     )
 

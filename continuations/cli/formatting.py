@@ -66,7 +66,9 @@ def _suspended_lines(outcome: Suspended) -> Iterator[str]:
         return
     for kind, rules in WAIT_RULES.items():
         ids = [escape_invisible(wait.id) for wait in outcome.waits if wait.kind == kind]
-        if ids:
+        if ids and not rules.verdicts:
+            yield f"next: continuations sweep (once {rules.ended_by} says so)"
+        elif ids:
             yield f"next: {_next_command(rules, ids[0] if len(ids) == 1 else 'WAIT')}"
 
 

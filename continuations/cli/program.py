@@ -8,7 +8,7 @@ import typer
 
 import continuations
 from continuations.cli.completion import completion
-from continuations.cli.decide_commands import answer, approve, deny
+from continuations.cli.decide_commands import answer, approve, deny, fail
 from continuations.cli.inspect_commands import doctor, show, waiting
 from continuations.cli.request_commands import cancel, send
 from continuations.cli.run_commands import resume, start, sweep
@@ -84,6 +84,7 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     approve,
     deny,
     answer,
+    fail,
     resume,
     send,
     cancel,

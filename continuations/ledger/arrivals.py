@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from continuations.errors import Corrupt
-from continuations.ledger import early_answers, layout
+from continuations.ledger import layout
 from continuations.ledger.objects import NotFound
 from continuations.wire.records import (
     decode_cancel_request,
@@ -73,6 +73,8 @@ async def read_arrivals(
         prefix = layout.arrivals_prefix(run.id)
         keys = tuple([key async for key in objects.all_keys(prefix)])
     ids = [layout.decided_wait_id(key, run.id) for key in keys]
+    from continuations.ledger import early_answers  # noqa: PLC0415 - not to decide
+
     digests = early_answers.accepted_digests(state, filter(None, ids))
     numbers = sorted(
         number

@@ -30,7 +30,6 @@ from continuations.errors import (
     WaitNotFound,
 )
 from continuations.ledger import (
-    early_answers,
     layout,
     markers,
     verdict_checks,
@@ -147,6 +146,8 @@ async def find_open_wait(objects: Objects, wait_id: str) -> Wait | None:
     except RunNotFound:
         newest = None
     if newest is not None:
+        from continuations.ledger import early_answers  # noqa: PLC0415 - rarely needed
+
         early = early_answers.wait_of_started_call(newest.state, wait_id)
         if early is not None:
             return early

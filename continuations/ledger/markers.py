@@ -11,7 +11,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from continuations.core.run import ENDED_STATUSES
-from continuations.core.state import early_wait_ulids
 from continuations.ledger import layout
 from continuations.ledger.layout import Marker
 from continuations.ledger.objects import AlreadyExists
@@ -183,8 +182,16 @@ def is_needed(marker: Marker, newest_number: int, state: RunState | None) -> boo
             return newest_number <= int(marker.target)
         case "d" | "e":
             names = (f"-{marker.target}@" in wait for wait in state.waits)
-            return any(names) or marker.target in early_wait_ulids(state)
+            return any(names) or _is_awaited(state, marker.target)
         case "m":
             return state.run.last_inbox_number < int(marker.target)
         case _:
             return True
+
+
+def _is_awaited(state: RunState, wait_ulid: str) -> bool:
+    """Return whether a started call may open the wait with this ULID."""
+    # Not needed to decide, and it loads the calls.
+    from continuations.core.state import early_wait_ulids  # noqa: PLC0415
+
+    return wait_ulid in early_wait_ulids(state)

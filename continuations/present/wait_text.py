@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from continuations.core import jsontext
+from continuations.core.decisions import Answer, Deny, Fail
 from continuations.wire.fields import readable_time
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ DECISION_WORDS: Mapping[str, str] = {
     "approve": "Approved",
     "deny": "Denied",
     "answer": "Answered",
+    "fail": "Failed",
     "expire": "Expired",
     "cancel": "Cancelled",
 }
@@ -30,6 +33,9 @@ def wait_facts(wait: Wait) -> dict[str, str]:
     The keys are labels in reading order. A fact that does not apply is left out.
     """
     facts = {
+        "Question": wait.question,
+        "Event": wait.event,
+        "Key": wait.event_key,
         "Tool": wait.tool,
         "Path": " > ".join(wait.path),
         "Run": wait.run_id,
@@ -43,6 +49,19 @@ def wait_facts(wait: Wait) -> dict[str, str]:
         else readable_time(wait.approve_after),
         "Approval valid for": None if wait.valid_for is None else f"{wait.valid_for} s",
         "If denied": "the run stops" if wait.denial_stops else None,
-        "If expired": "the run stops" if wait.expiry_stops else None,
+        "If expired": "the run stops" if wait.expiry_stops else _on_deadline(wait),
     }
     return {label: fact for label, fact in facts.items() if fact is not None}
+
+
+def _on_deadline(wait: Wait) -> str | None:
+    """Return what the deadline of a wait of a tool does."""
+    match wait.on_deadline:
+        case Answer(value=value):
+            return f"the answer is {jsontext.canonical(value)}"
+        case Fail(error=error):
+            return f"the call fails: {error}"
+        case Deny():
+            return "the call is refused"
+        case None:
+            return None

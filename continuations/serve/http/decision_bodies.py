@@ -69,7 +69,9 @@ def verdict_from_json(request: Request, by: str) -> Verdict:
 def verdict_from_form(request: Request, by: str) -> Verdict:
     """Return the verdict in the form of a page; raise `RequestRefused` if invalid."""
     fields = _parse_form(request)
-    kind = _decision_kind(fields)
+    if fields.get("as", "json") != "json":
+        raise problems.malformed('"as" must be "json".')
+    kind = _decision_kind({key: fields[key] for key in fields if key != "as"})
     if "arguments" in fields:
         raise problems.malformed("A form cannot edit arguments.")
     if kind == "approve":
@@ -80,7 +82,8 @@ def verdict_from_form(request: Request, by: str) -> Verdict:
         return Deny(by=by, reason=reason)
     if kind == "fail":
         return Fail(_form_text("error", fields["error"]), by=by)
-    return Answer(_form_text("value", fields["value"]), by=by)
+    text = _form_text("value", fields["value"])
+    return Answer(_json_value(text) if "as" in fields else text, by=by)
 
 
 def optional_text(
@@ -157,6 +160,14 @@ def _parse_form(request: Request) -> Mapping[str, str]:
     if len(fields) != len(pairs):
         raise problems.malformed("The form has a repeated field.")
     return fields
+
+
+def _json_value(text: str) -> object:
+    try:
+        return jsontext.parse(text, lossless=True)
+    except jsontext.NotJson as error:
+        msg = f'"value" is not JSON: {error}. Write a text in quotes, or a number.'
+        raise problems.malformed(msg) from None
 
 
 def _check_length(name: str, value: str, max_chars: int = MAX_TEXT_CHARS) -> str:

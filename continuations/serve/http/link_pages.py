@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.core.decisions import Answer, Approve, Decision
+from continuations.core.decisions import VERDICT_KINDS, Decision
 from continuations.errors import (
     AlreadyDecided,
     Cancelled,
@@ -105,9 +105,7 @@ async def _wait_or_decision(
 
 
 def _verdict_kind(verdict: Verdict) -> VerdictKind:
-    if isinstance(verdict, Approve):
-        return "approve"
-    return "answer" if isinstance(verdict, Answer) else "deny"
+    return VERDICT_KINDS[type(verdict)]
 
 
 def _ended_page(error: WaitExpired | Cancelled, *, status: int) -> Response:

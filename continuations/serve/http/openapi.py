@@ -30,12 +30,15 @@ _SECURITY_SCHEME: _Json = {
 }
 
 
+_REQUIRED_FIELDS = {"answer": ["value"], "fail": ["error"]}
+
+
 def _form_body(kind: str, **fields: _Json) -> _Json:
     properties: _Json = {"decision": {"const": kind}, **fields}
     return {
         "type": "object",
         "properties": properties,
-        "required": ["decision", *(["value"] if kind == "answer" else [])],
+        "required": ["decision", *_REQUIRED_FIELDS.get(kind, [])],
         "additionalProperties": False,
     }
 
@@ -45,7 +48,12 @@ _LINK_FORM: _Json = {
     "oneOf": [
         _form_body("approve"),
         _form_body("deny", reason={**_TEXT, "maxLength": MAX_TEXT_CHARS}),
-        _form_body("answer", value={**_TEXT, "maxLength": MAX_TEXT_CHARS}),
+        _form_body(
+            "answer",
+            value={**_TEXT, "maxLength": MAX_TEXT_CHARS},
+            **{"as": {"const": "json", "description": "The value is JSON."}},
+        ),
+        _form_body("fail", error={**_TEXT, "maxLength": MAX_TEXT_CHARS}),
     ]
 }
 
