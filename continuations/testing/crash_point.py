@@ -18,12 +18,20 @@ _MAX_OPERATIONS = 10_000
 
 
 class Restartable(Protocol):
-    """What a crash needs of a harness: its store, and a way to begin anew."""
+    """An object with a store that can begin anew, such as `AgentHarness`.
+
+    Attributes:
+        store: The store.
+    """
 
     store: Store
 
     def restart(self, *, store: Store | None = None) -> None:
-        """Go on with a new runner on the harness's store, or on one around it."""
+        """Go on as a new process.
+
+        Args:
+            store: A store around the object's own. Default: the object's own.
+        """
         ...
 
 

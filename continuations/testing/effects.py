@@ -16,7 +16,7 @@ class Effect:
     """One effect.
 
     Attributes:
-        name: What was done, for example `pay`.
+        name: Name of the effect, for example `pay`.
         details: The values of this effect.
     """
 
@@ -50,7 +50,7 @@ class Effects:
         """Record an effect.
 
         Args:
-            name: What was done.
+            name: Name of the effects.
             details: The values of this effect.
         """
         self._effects.append(Effect(name, details))
@@ -60,7 +60,7 @@ class Effects:
 
         Args:
             name: The name of the effects.
-            result: What the function returns.
+            result: The result of the function.
 
         Returns:
             A function that takes keyword arguments only.
@@ -76,7 +76,7 @@ class Effects:
         """Return the effects of a name.
 
         Args:
-            name: What was done.
+            name: Name of the effects.
             details: Return only effects with these values. Others may have more.
 
         Returns:
@@ -97,7 +97,7 @@ class Effects:
 
         Args:
             times: The expected number.
-            name: What was done.
+            name: Name of the effects.
             details: Count only effects with these values.
 
         Raises:
@@ -113,7 +113,7 @@ class Effects:
         """Check that something was done exactly once.
 
         Args:
-            name: What was done.
+            name: Name of the effects.
             details: Count only effects with these values.
 
         Raises:
@@ -126,7 +126,7 @@ class Effects:
         """Check that something was not done.
 
         Args:
-            name: What was done.
+            name: Name of the effects.
             details: Count only effects with these values.
 
         Raises:

@@ -107,7 +107,7 @@ class AgentHarness(WaitDecider, Generic[Output]):
                 Default: the harness's own.
         """
         given: Any = self._agent
-        agent: Agent[Output] = given if isinstance(given, Agent) else given()
+        agent: Agent[Output] = given() if callable(given) else given
         self.runner = Runner(
             agent,
             store=self.store if store is None else store,

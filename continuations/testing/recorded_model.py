@@ -28,11 +28,15 @@ class RecordedModel:
     the right reply. The digest covers all that is sent: model, messages, tools, output
     schema and settings. An equal request gets an equal reply, also while recording.
 
-    Secrets are removed from requests and replies before anything is written: the values
-    of variables such as `OPENAI_API_KEY`, the values of headers and of fields such as
-    `api_key`, everything with the form of a key or of an `Authorization` header, and
-    `secrets`. In place of each stands `[removed]`. Read a new file before you commit
-    it: it contains the conversation.
+    Secrets in requests and replies are replaced by `[removed]` before anything is
+    written:
+
+    - the values of environment variables such as `OPENAI_API_KEY`
+    - the values of headers, and of fields such as `api_key`
+    - texts with the form of a key or of an `Authorization` header
+    - the texts of `secrets`
+
+    The file contains the conversation: read it before you commit it.
 
     Args:
         path: The JSON file.

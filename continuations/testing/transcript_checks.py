@@ -27,7 +27,7 @@ class TranscriptCall:
         tool: Name of the tool.
         arguments: Arguments as the model wrote them. Text that is not a JSON object is
             under the key `""`.
-        result: Text of the tool message, or `None` while there is none.
+        result: Text of the tool message, or `None` before the call has ended.
     """
 
     agent: str
@@ -46,6 +46,9 @@ class Transcript:
 
     A sub-agent that replied without a call of its own may not be contained; its reply
     is the result of the call.
+
+    Args:
+        versions: Versions of the run, the oldest first.
 
     Attributes:
         messages: The messages of each frame, by the frame's id, and in it the agent's

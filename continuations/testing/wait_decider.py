@@ -84,7 +84,7 @@ class WaitDecider(ABC):
         Args:
             tool: Name of the tool. `None`: any tool.
             kind: Kind of the wait. `None`: any kind.
-            by: Who approves.
+            by: The person who approves.
             arguments: Arguments instead of those of the wait. `None`: no edit.
 
         Returns:
@@ -109,7 +109,7 @@ class WaitDecider(ABC):
         Args:
             tool: Name of the tool. `None`: any tool.
             kind: Kind of the wait. `None`: any kind.
-            by: Who denies.
+            by: The person who denies.
             reason: Why. The model reads it.
 
         Returns:
@@ -135,7 +135,7 @@ class WaitDecider(ABC):
             value: The value.
             tool: Name of the tool. `None`: any tool.
             kind: Kind of the wait. `None`: any kind.
-            by: Who answers.
+            by: The person or program that answers.
 
         Returns:
             The recorded decision. Errors are those of `Runner.decide`.
@@ -157,10 +157,10 @@ class WaitDecider(ABC):
         """Say that an awaited event does not come, or that a job failed.
 
         Args:
-            error: What failed. The model reads it.
+            error: The reason. The model reads it.
             tool: Name of the tool. `None`: any tool.
             kind: Kind of the wait. `None`: any kind.
-            by: Who says so.
+            by: The person or program that says so.
 
         Returns:
             The recorded decision. Errors are those of `Runner.decide`.

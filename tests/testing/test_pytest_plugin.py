@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import continuations
+import continuations_storage
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -97,6 +100,12 @@ def test_entry_point_is_installed() -> None:
     (entry,) = entry_points(group="pytest11", name="continuations")
 
     assert "continuations.testing.pytest_plugin" == entry.value
+
+
+def test_packages_that_are_imported_before_pytest_cause_no_warning() -> None:
+    """Without this word pytest warns that it cannot rewrite their assertions."""
+    for package in (continuations, continuations_storage):
+        assert "PYTEST_DONT_REWRITE" in (package.__doc__ or "")
 
 
 def test_fixtures_work(tmp_path: Path) -> None:
