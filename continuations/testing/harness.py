@@ -3,16 +3,9 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, TypeVar, cast
 
-from continuations import (
-    Agent,
-    Failed,
-    Finished,
-    Runner,
-    RunNotFound,
-    Suspended,
-)
+from continuations import Failed, Finished, Runner, RunNotFound, Suspended
 from continuations.testing.crash_point import CrashPoint
 from continuations.testing.expectation import fail
 from continuations.testing.frozen_clock import FrozenClock, memory_store, period_of
@@ -28,6 +21,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from continuations import (
+        Agent,
         Budget,
         Outcome,
         SweepResult,
@@ -106,10 +100,8 @@ class AgentHarness(WaitDecider, Generic[Output]):
             store: A store around the harness's own, for example one that fails.
                 Default: the harness's own.
         """
-        given: Any = self._agent
-        agent: Agent[Output] = given() if callable(given) else given
         self.runner = Runner(
-            agent,
+            self._make_agent(),
             store=self.store if store is None else store,
             clock=self.clock,
             ids=self._ids,
@@ -291,6 +283,11 @@ class AgentHarness(WaitDecider, Generic[Output]):
         return Transcript(
             [*(self.runner.look(self.run_id, version=n) for n in earlier), newest]
         )
+
+    def _make_agent(self) -> Agent[Output]:
+        given: Any = self._agent
+        made: Any = given() if callable(given) else given
+        return cast("Agent[Output]", made)
 
     def _work(self, input: Input | None) -> Outcome[Output]:  # noqa: A002
         return self.resume() if input is None else self.start(input)

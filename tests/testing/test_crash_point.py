@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from continuations import RunBusy
@@ -13,7 +15,7 @@ def test_approved_call_runs_once_or_is_unknown_after_any_crash() -> None:
     endings: set[str] = set()
     for crash in every_crash():
         effects = Effects()
-        harness = AgentHarness(lambda effects=effects: make_boss(effects))  # type: ignore[misc]
+        harness = AgentHarness(partial(make_boss, effects))
         harness.run_to_pause("Pay Jane")
         harness.approve("pay")
         with crash.during(harness):
