@@ -89,7 +89,7 @@ class Application:
 
     @property
     def effects(self) -> list[str]:
-        """What its tools did, in order."""
+        """The calls of its tools, in order."""
         return (self.folder / "log").read_text().splitlines()
 
 
@@ -119,7 +119,7 @@ def test_application_three_deep_runs_with_other_imports(
     assert infos[0]["path_ids"] == info["path_ids"]
     assert ["search LX 8", "book LX 9"] == application.effects
 
-    # When the first is approved, the desk makes two more turns and ends
+    # When the first is approved, the root makes two more turns and ends
     info["approved"] = True
     end = application.request(paused)
     assert ("completed", "You fly.") == (end["end_reason"], end["result"])
@@ -154,7 +154,7 @@ def test_denied_call_never_runs_and_the_model_is_told() -> None:
 
     assert ["LX 9"] == ran
     assert "completed" == end["end_reason"]
-    denied = [m["content"] for m in end["messages"] if m["role"] == "tool"][0]
+    denied = next(m["content"] for m in end["messages"] if m["role"] == "tool")
     assert denied.startswith("DENIED")
     assert denied.endswith("too late")
 
@@ -227,7 +227,7 @@ def test_declared_names_stay() -> None:
     (book,) = make_booker(ran).tools
     assert "booked x" == book("x")
     declared: Any = book
-    described = declared._tool.to_openai_function()  # noqa: SLF001 - the prototype's attribute
+    described = declared._tool.to_openai_function()
     assert "book" == described["function"]["name"]
     assert ["flight"] == described["function"]["parameters"]["required"]
     names = {"RUNNING", "COMPLETED", "SUSPENDED", "REJECTED", "ERROR"}

@@ -151,10 +151,11 @@ class Agent:
         except SuspendedByFunction as suspended:
             return responses.paused(suspended.continuation, suspended.names)
         if isinstance(outcome, continuations.Failed):
-            msg = f"the run failed: {outcome.error.message}. Send the prompt again."
+            why = outcome.error.message.rstrip(".")
+            msg = f"run {outcome.run_id} failed: {why}. Send the prompt again."
             raise ContinuationsError(msg, run_id=outcome.run_id)
         if isinstance(outcome, continuations.Finished):
-            return responses.completed(outcome.output, outcome.continuation)
+            return responses.completed(outcome.continuation)
         if not pauses:
             msg = (
                 f"tool {outcome.waits[0].tool} needs an approval, and an Agent cannot "

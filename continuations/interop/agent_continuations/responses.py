@@ -19,10 +19,13 @@ if TYPE_CHECKING:
 _Json = dict[str, Any]
 
 
-def completed(output: str, continuation: Continuation) -> _Json:
+def completed(continuation: Continuation) -> _Json:
     """Return the result of an agent that has ended."""
-    messages = continuation.root.messages
-    return {"result": output, "messages": messages, "end_reason": "completed"}
+    return {
+        "result": continuation.output,
+        "messages": continuation.root.messages,
+        "end_reason": "completed",
+    }
 
 
 def paused(continuation: Continuation, suspended_by: list[str]) -> _Json:
