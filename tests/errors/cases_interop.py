@@ -1,0 +1,208 @@
+"""Adopting runs and reading files of other programs."""
+
+from __future__ import annotations
+
+from continuations.errors import (
+    ContinuationsError,
+    FormatError,
+    InvalidInput,
+    RunExists,
+)
+from tests.errors.case import Area, Case
+
+_PAUSED = """
+    paused = run(clerk(), TASK).continuation
+    ended = run(talker(), TASK).continuation
+"""
+_FILE = """
+    import json
+    from continuations.interop import snaplogic
+    from tests.interop.snaplogic_files import completed, flat, make_desk
+    def write(name, value):
+        (folder / name).write_text(json.dumps(value))
+        return folder / name
+    desk = make_desk()
+    good = write("good.json", flat())
+"""
+_APP = """
+    (folder / "travel.py").write_text(
+        "from tests.interop.snaplogic_files import make_desk\\ndesk = make_desk()\\n")
+"""
+
+ADOPTING = Area(
+    "Adopting runs",
+    (
+        Case(
+            "adopt-ended",
+            InvalidInput,
+            "runner.adopt(ended)",
+            'runner.adopt(paused, run_id="jane-1")',
+            setup=_PAUSED,
+            names=("continuation", "nothing is paused"),
+        ),
+        Case(
+            "adopt-type",
+            InvalidInput,
+            'runner.adopt("jane-1")',
+            'runner.adopt(paused, run_id="jane-1")',
+            setup=_PAUSED,
+            names=("continuation", "str"),
+        ),
+        Case(
+            "adopt-taken",
+            RunExists,
+            'runner.adopt(paused, run_id="jane-1")',
+            'runner.adopt(paused, run_id="jane-2")',
+            setup=_PAUSED + '    start("jane-1")',
+            names=("run_id", "jane-1"),
+        ),
+        Case(
+            "snaplogic-field",
+            FormatError,
+            'snaplogic.read(write("bad.json", {**flat(), "continuation": 7}), desk)',
+            "snaplogic.read(good, desk)",
+            setup=_FILE,
+            names=("bad.json", "continuation"),
+        ),
+        Case(
+            "snaplogic-ended",
+            FormatError,
+            'snaplogic.read(write("ended.json", completed()), desk)',
+            "snaplogic.read(good, desk)",
+            setup=_FILE,
+            names=("ended.json", "nothing is paused"),
+        ),
+        Case(
+            "snaplogic-agent",
+            InvalidInput,
+            'snaplogic.read(good, "desk")',
+            "snaplogic.read(good, desk)",
+            setup=_FILE,
+            names=("agent",),
+        ),
+        Case(
+            "snaplogic-source",
+            InvalidInput,
+            "snaplogic.read(7, desk)",
+            "snaplogic.read(good, desk)",
+            setup=_FILE,
+            names=("source",),
+        ),
+        Case(
+            "snaplogic-path-of",
+            InvalidInput,
+            "snaplogic.read(good, desk).path_of(start())",
+            """
+                paused = snaplogic.read(good, desk)
+                adopted = Runner(desk, store=store).adopt(paused.continuation)
+                paused.path_of(adopted.waits[0])
+            """,
+            setup=_FILE,
+            names=("wait",),
+        ),
+        Case(
+            "cli-adopt-decisions",
+            "exit 2",
+            'cli("adopt", str(good), "--decisions", "--run-id", "jane-1")',
+            """
+                cli("adopt", str(good), "--decisions", "--as", "snaplogic",
+                    "--app", "travel:desk", "--run-id", "jane-1")
+            """,
+            setup=_FILE + _APP,
+            names=("--decisions", "--as snaplogic"),
+        ),
+        Case(
+            "cli-adopt-file",
+            "exit 2",
+            'cli("adopt", "gone.bytes", "--run-id", "jane-1")',
+            """
+                data = run(clerk(), TASK).continuation.to_bytes()
+                (folder / "run.bytes").write_bytes(data)
+                cli("adopt", str(folder / "run.bytes"), "--run-id", "jane-1")
+            """,
+            names=("FILE", "gone.bytes"),
+        ),
+    ),
+)
+
+_PROTOTYPE = """
+    from continuations.interop.agent_continuations import Agent as Old
+    from continuations.interop.agent_continuations import ContinuationAgent
+    from continuations.interop.agent_continuations import tool as old_tool
+    def pay_somebody(cents: int) -> str:
+        "Pay."
+        return f"paid {cents}"
+    payment = old_tool(need_approval=True)(pay_somebody)
+    call = {"name": "pay_somebody", "arguments": {"cents": 5}}
+    def serve(*replies):
+        server = scene.enter_context(ModelServer({"You pay": replies}))
+        os.environ.update(server.environment)
+    import os
+    from tests.model_server import ModelServer
+    serve({"tool_calls": [call]}, {"content": "done"})
+    prompt = {"prompt": TASK}
+"""
+
+PROTOTYPE = Area(
+    "Applications of SnapLogic's prototype",
+    (
+        Case(
+            "prototype-tool",
+            InvalidInput,
+            'Old("You pay", [pay_somebody])',
+            'Old("You pay", [payment])',
+            setup=_PROTOTYPE,
+            names=("tools", "pay_somebody"),
+        ),
+        Case(
+            "prototype-hook",
+            InvalidInput,
+            'type("Mine", (Old,), {"_call_tool": print})',
+            'Agent("mine")',
+            setup=_PROTOTYPE,
+            names=("Mine._call_tool",),
+        ),
+        Case(
+            "prototype-prompt",
+            InvalidInput,
+            'ContinuationAgent("You pay", [payment]).request({})',
+            'ContinuationAgent("You pay", [payment]).request(prompt)',
+            setup=_PROTOTYPE,
+            names=("prompt",),
+        ),
+        Case(
+            "prototype-pause",
+            InvalidInput,
+            'Old("You pay", [payment]).request(prompt)',
+            'ContinuationAgent("You pay", [payment]).request(prompt)',
+            setup=_PROTOTYPE,
+            names=("pay_somebody", "approval"),
+        ),
+        Case(
+            "prototype-agent-tool",
+            InvalidInput,
+            """
+                wrong = old_tool(is_agent=True)(lambda given: "paid")
+                ContinuationAgent("You pay", [wrong]).request(prompt)
+            """,
+            """
+                below = ContinuationAgent("You pay", [payment])
+                right = below.as_tool("payer", "Pays.")
+                ContinuationAgent("You pay", [right]).request(prompt)
+            """,
+            setup=_PROTOTYPE,
+            names=("is_agent", "request"),
+        ),
+        Case(
+            "prototype-failed",
+            ContinuationsError,
+            'Old("You pay", []).request(prompt)',
+            """
+                serve({"content": "done"})
+                Old("You pay", []).request(prompt)
+            """,
+            setup=_PROTOTYPE + '    serve({"content": "x", "finish_reason": "length"})',
+            names=("failed",),
+        ),
+    ),
+)
