@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from continuations.authoring.errors import ArgumentsInvalid
-from continuations.core import deadline_actions, jsontext
+from continuations.core import consequences, jsontext
 from continuations.core.decisions import Answer, Deny, Fail
 from continuations.core.events import (
     Answered,
@@ -91,7 +91,7 @@ class ParkedCalls:
         Raises `AgentChanged` if a function of the tool must get the answer, and this
         process does not have it.
         """
-        match deadline_actions.consequence(wait, decision):
+        match consequences.consequence(wait, decision):
             case Answer(value=value):
                 return self._answer_event(state, call, wait, jsontext.canonical(value))
             case Fail(error=error):
