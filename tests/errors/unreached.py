@@ -71,6 +71,7 @@ UNREACHED: dict[str, str] = {
     ),
     "continuations/ledger/inbox.py:record_cancel_request": _ERASED,
     "continuations/ledger/inbox.py:_read_existing_message": _ERASED,
+    "continuations/ledger/run_signals.py:_read_existing": _ERASED,
     "continuations/ledger/versions.py:Versions.rebuild": (
         "a finding of the doctor, who shows it in his own words"
     ),

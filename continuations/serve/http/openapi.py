@@ -252,6 +252,15 @@ def _run_paths() -> _Json:
                 body=_request_body("application/json", "cancel_request"),
             )
         },
+        "/signals": {
+            "post": _operation(
+                "signal",
+                "Send a signal to a run; it ends a wait for an event, or is kept",
+                {"200": _json_response("sent_signal", "The signal is recorded.")},
+                *(400, 404, 415, 503),
+                body=_request_body("application/json", "signal_request"),
+            )
+        },
         "/sweep": {
             "post": _operation(
                 "sweep",
