@@ -239,6 +239,21 @@ def test_a_run_that_has_ended_accepts_no_signal() -> None:
         runner.signal("r", "receipt")
 
 
+def test_an_adopted_run_counts_its_signals_from_1() -> None:
+    """The signals that the other run kept stay in the store of that run."""
+    runner = make_runner()
+    runner.start("go", run_id="r")
+    runner.signal("r", "other")
+    outcome = runner.resume("r")
+    assert isinstance(outcome, Suspended)
+    other = make_runner()
+    other.adopt(outcome.continuation, run_id="r2")
+
+    assert 1 == other.signal("r2", "receipt", "here")
+
+    assert ["here"] == results(other.resume("r2"))
+
+
 def remaining_keys(store: Any) -> list[str]:
     """Return the markers and waits of a store."""
     return [key for key in store._bodies if key.startswith(("markers/", "waits/"))]

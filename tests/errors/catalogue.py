@@ -8,11 +8,13 @@ from tests.errors import (
     cases_deciding,
     cases_declaring,
     cases_http,
+    cases_interop,
     cases_messages,
     cases_models,
     cases_running,
     cases_serving,
     cases_stores,
+    cases_testing,
     cases_waits,
 )
 
@@ -32,6 +34,7 @@ AREAS = (
     cases_waits.DECIDING,
     cases_deciding.STORELESS,
     cases_running.SENDING,
+    cases_interop.ADOPTING,
     cases_stores.URLS,
     cases_stores.STORES,
     cases_stores.FAILING,
@@ -46,5 +49,6 @@ AREAS = (
     cases_serving.DELIVERY,
     cases_serving.LAMBDA,
     cases_messages.MESSAGES,
+    cases_testing.TESTING,
 )
 CASES = tuple(case for area in AREAS for case in area.cases)

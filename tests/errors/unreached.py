@@ -17,6 +17,7 @@ _SYSTEM_CALL = "a system call fails between two others; see test_files_system_ca
 
 UNREACHED: dict[str, str] = {
     "continuations/__init__.py:__getattr__": "the wording is Python's own",
+    "continuations/testing/__init__.py:__getattr__": "the wording is Python's own",
     "continuations/authoring/schema_tool.py:SchemaTool.effective_arguments#1": (
         _BACKSTOP
     ),
@@ -39,6 +40,7 @@ UNREACHED: dict[str, str] = {
     ),
     "continuations/core/deadline_actions.py": _BYTES,
     "continuations/wire/formats.py:_read_deadline_action": _BYTES,
+    "continuations/wire/formats.py:_read_signal": _BYTES,
     "continuations/cli/interruption.py": "stops a command; see test_interruption.py",
     "continuations/cli/serve_command.py": (
         "a command that works until a signal; see test_serve_command.py"
