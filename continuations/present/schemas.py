@@ -185,6 +185,15 @@ def _request_definitions() -> Json:
             "A message was sent to a run.",
             {"run_id": TEXT, "number": described(COUNT, "Its number, from 1.")},
         ),
+        "wake_response": object_form(
+            "The run was given to the dispatcher.",
+            {"run_id": TEXT, "woken": {"const": True}},
+        ),
+    }
+
+
+def _signal_definitions() -> Json:
+    return {
         "signal_request": object_form(
             "A signal to a run.",
             {
@@ -213,10 +222,6 @@ def _request_definitions() -> Json:
                 "number": described(COUNT, "Its number, from 1."),
             },
             {"woken": described(BOOLEAN, "HTTP: whether a worker was told at once.")},
-        ),
-        "wake_response": object_form(
-            "The run was given to the dispatcher.",
-            {"run_id": TEXT, "woken": {"const": True}},
         ),
     }
 
@@ -248,6 +253,7 @@ def definitions() -> dict[str, Any]:
         **_stack_definitions(),
         **_report_definitions(),
         **_request_definitions(),
+        **_signal_definitions(),
         "problem": _PROBLEM,
         "health": object_form("The process answers.", {"status": {"const": "ok"}}),
     }

@@ -252,6 +252,19 @@ def _run_paths() -> _Json:
                 body=_request_body("application/json", "cancel_request"),
             )
         },
+        "/sweep": {
+            "post": _operation(
+                "sweep",
+                "Check every run that has a due marker",
+                {"200": _json_response("sweep_result", "The result of the sweep.")},
+                503,
+            )
+        },
+    }
+
+
+def _signal_paths() -> _Json:
+    return {
         "/signals": {
             "post": _operation(
                 "signal",
@@ -259,14 +272,6 @@ def _run_paths() -> _Json:
                 {"200": _json_response("sent_signal", "The signal is recorded.")},
                 *(400, 404, 415, 503),
                 body=_request_body("application/json", "signal_request"),
-            )
-        },
-        "/sweep": {
-            "post": _operation(
-                "sweep",
-                "Check every run that has a due marker",
-                {"200": _json_response("sweep_result", "The result of the sweep.")},
-                503,
             )
         },
     }
@@ -324,7 +329,13 @@ def document() -> dict[str, Any]:
         # Relative to the URL of this document: the API may have any mount prefix.
         "servers": [{"url": "."}],
         "security": [{"identity": []}],
-        "paths": {**_wait_paths(), **_run_paths(), **_link_paths(), **_service_paths()},
+        "paths": {
+            **_wait_paths(),
+            **_run_paths(),
+            **_signal_paths(),
+            **_link_paths(),
+            **_service_paths(),
+        },
         "components": {
             "schemas": _component_schemas(),
             "securitySchemes": {"identity": _SECURITY_SCHEME},
