@@ -41,6 +41,7 @@ class WaitRules:
         asks_person: Whether a person is asked. `waiting()` lists these waits.
         has_object: Whether the wait has an object of its own in the store. A wait that
             only the clock ends is a row of its run and a marker.
+        has_known_id: Whether another system has the id before the wait is opened.
         on_deadline: The consequence of the deadline if the tool names none; `None`: the
             call ends as expired.
         may_have_run: Whether the call may have run before the wait was opened. Then
@@ -53,6 +54,8 @@ class WaitRules:
         question: Subject of its mail, with `{tool}`.
         explanation: Why the wait exists, in one or two sentences.
         awaited: The words after "the run waits for".
+        question_label: The label of the tool's question, or of its job.
+        deadline_label: The label of the deadline.
     """
 
     call_state: str
@@ -60,6 +63,7 @@ class WaitRules:
     ended_by: str = "a decision"
     asks_person: bool = True
     has_object: bool = True
+    has_known_id: bool = False
     on_deadline: Answer | Fail | None = None
     may_have_run: bool = False
     allows_edits: bool = False
@@ -68,6 +72,8 @@ class WaitRules:
     question: str
     explanation: str
     awaited: str
+    question_label: str = "Question"
+    deadline_label: str = "Decide by"
 
 
 # The one place that tells kinds of waits apart: other code asks `Wait.rules`.
@@ -144,6 +150,7 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
         question="{tool} waits for an event",
         explanation="A tool waits for an event from another system.",
         awaited="an event",
+        deadline_label="At the latest",
     ),
     "timer": WaitRules(
         call_state="parked",
@@ -156,6 +163,7 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
         question="{tool} waits for a time",
         explanation="A tool waits until a time.",
         awaited="a time",
+        deadline_label="Until",
     ),
     "external": WaitRules(
         call_state="parked",
@@ -167,10 +175,13 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
         },
         ended_by="the callback of the other system, or its result as an Answer",
         asks_person=False,
+        has_known_id=True,
         on_deadline=Fail("the other system did not report a result in time."),
         title="This call waits for another system",
         question="{tool} waits for another system",
         explanation="A job of another system is in progress.",
         awaited="the result of another system",
+        question_label="Job",
+        deadline_label="At the latest",
     ),
 }

@@ -96,7 +96,7 @@ class ParkedCalls:
         if problem is not None:
             renewed = self._renewed(state, call, wait, problem, keeps_deadline=True)
             return Reopened(call_id=call.id, wait=renewed)
-        match _effect(wait, decision):
+        match deadline_actions.consequence(wait, decision):
             case Answer(value=value):
                 return self._answer_event(
                     state,
@@ -173,20 +173,3 @@ def _problem_with_signal(state: RunState, wait: Wait, decision: Decision) -> str
     except DecisionRefused as error:
         return f"Signal {number} does not fit: {error}"
     return None
-
-
-def _effect(wait: Wait, decision: Decision) -> Answer | Deny | Fail | None:
-    """Return what a decision means for a parked call; `None` for a plain expiry."""
-    match decision.kind:
-        case "answer":
-            return Answer(jsontext.parse(decision.value or "null"))
-        case "fail":
-            return Fail(str(jsontext.parse(decision.value or '""')))
-        case "expire":
-            return _effect_of_deadline(wait)
-        case _:
-            return Deny(reason=decision.reason)
-
-
-def _effect_of_deadline(wait: Wait) -> Answer | Deny | Fail | None:
-    return deadline_actions.parse(wait.on_deadline_json) or wait.rules.on_deadline

@@ -6,6 +6,7 @@ import asyncio
 import json
 import string
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -102,6 +103,15 @@ def test_known_secret_is_written_nowhere(
     assert [] == [form for form in forms(SECRET) if form in written]
     assert REMOVED in written
     assert asyncio.run(RecordedModel(path, secrets=secrets).reply(request))
+
+
+def test_escaped_and_quoted_secret_inside_a_text_is_removed() -> None:
+    inner = json.dumps({"b": SECRET})
+    text = f"log: {json.dumps({'a': inner})} {inner} ?p={quote(SECRET, safe='')}"
+    cleaned = SecretRemover([SECRET], {}).clean(text)
+
+    assert 3 == cleaned.count(REMOVED)
+    assert [] == [form for form in forms(SECRET) if form in cleaned]
 
 
 @pytest.mark.parametrize("place", sorted(PLACES.keys() - {"field-name", "tool"}))
