@@ -181,6 +181,7 @@ class ArrivalReducer:
         """Return the run without started calls: a worker died while they ran.
 
         A call whose job was answered already has run: it is parked and not repeated.
+        Only after a loss of versions a person is asked.
 
         Repeatable calls become ready again. The outcome of the others is unknown, and a
         wait is opened for each. Raises `AgentChanged` if a repeatable call was not
@@ -216,6 +217,9 @@ class ArrivalReducer:
         self, state: RunState, call: CallRow, decisions: Mapping[str, Decision]
     ) -> CallParked | None:
         if call.stage or not decisions:
+            return None
+        if state.run.history_lost and not call.repeatable:
+            # A lost version may have given the answer to the tool's function.
             return None
         ulid = external_wait_ulid(state.run, call)
         wait_id = layout.build_wait_id("external", ulid, state.run.id)

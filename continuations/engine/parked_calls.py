@@ -91,7 +91,7 @@ class ParkedCalls:
         Raises `AgentChanged` if a function of the tool must get the answer, and this
         process does not have it.
         """
-        match _effect(wait, decision):
+        match deadline_actions.consequence(wait, decision):
             case Answer(value=value):
                 return self._answer_event(state, call, wait, jsontext.canonical(value))
             case Fail(error=error):
@@ -132,20 +132,3 @@ class ParkedCalls:
         now = self.ports.clock.now()
         renewed = renewed_wait(wait, now, self.ports.ids.new_ulid(now), note)
         return with_parked_digest(state, call, renewed)
-
-
-def _effect(wait: Wait, decision: Decision) -> Answer | Deny | Fail | None:
-    """Return what a decision means for a parked call; `None` for a plain expiry."""
-    match decision.kind:
-        case "answer":
-            return Answer(jsontext.parse(decision.value or "null"))
-        case "fail":
-            return Fail(str(jsontext.parse(decision.value or '""')))
-        case "expire":
-            return _effect_of_deadline(wait)
-        case _:
-            return Deny(reason=decision.reason)
-
-
-def _effect_of_deadline(wait: Wait) -> Answer | Deny | Fail | None:
-    return deadline_actions.parse(wait.on_deadline_json) or wait.rules.on_deadline

@@ -88,13 +88,19 @@ async def read_arrivals(
             *(
                 _read_matching_decision(objects, run.id, wait_id, accepted)
                 for wait_id, accepted in digests.items()
-            )
+                if wait_id in state.waits or not run.history_lost
+            ),
+            *(
+                _read_if_early(objects, wait_id, accepted)
+                for wait_id, accepted in digests.items()
+                if wait_id not in state.waits and run.history_lost
+            ),
         ),
         gather(*(_read_listed_message(objects, run.id, number) for number in numbers)),
         read_cancel_request(objects, run.id) if cancelled else _no_cancel_request(),
     )
     return Arrivals(
-        decisions={decision.wait_id: decision for decision in decisions},
+        decisions={each.wait_id: each for each in decisions if each is not None},
         inbox_messages=tuple(messages),
         cancel_request=cancel_request,
     )
@@ -157,6 +163,17 @@ async def _read_matching_decision(
         )
         raise Corrupt(msg, run_id=run_id, wait_id=wait_id)
     return decision
+
+
+async def _read_if_early(
+    objects: Objects, wait_id: str, accepted: tuple[str, ...]
+) -> Decision | None:
+    """Return the early answer of a job, `None` if a lost version had its wait already.
+
+    Then the tool may be asked about, or it opens the wait again, and its answer counts.
+    """
+    decision = await read_decision(objects, wait_id)
+    return decision if decision is not None and decision.digest in accepted else None
 
 
 async def _read_listed_message(
