@@ -79,6 +79,17 @@ class Budget:
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class KeptSignal:
+    """A signal that the run has taken in, and that no wait has taken yet.
+
+    Its data stays in the object of the signal.
+    """
+
+    number: int
+    name: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRow:
     """The row of a run.
@@ -101,6 +112,8 @@ class RunRow:
             model makes now may already have run in a lost version.
         output: Final text of a finished run.
         failure: Reason why the run failed or was cancelled.
+        last_signal_number: Number of the last signal that the run has taken in.
+        signals: The signals that no wait has taken yet, in the order of their numbers.
     """
 
     id: str
@@ -117,3 +130,5 @@ class RunRow:
     history_lost: bool = False
     output: str | None = None
     failure: Failure | None = None
+    last_signal_number: int = 0
+    signals: tuple[KeptSignal, ...] = ()

@@ -36,6 +36,7 @@ from continuations.engine.call_waits import (
     new_wait,
 )
 from continuations.engine.parked_calls import ParkedCalls
+from continuations.engine.signal_delivery import without_signal
 from continuations.ledger import early_answers, layout
 
 if TYPE_CHECKING:
@@ -75,7 +76,10 @@ class ArrivalReducer:
         decided = [wait for wait in state.waits.values() if wait.id in decisions]
         for wait in sorted(decided, key=Wait.sort_key):
             decision = decisions[wait.id]
-            for event in self._decision_events(state, wait, decision):
+            events = self._decision_events(state, wait, decision)
+            if decision.signal:
+                state = without_signal(state, decision.signal)
+            for event in events:
                 state = advance(state, event)
             stop = stop or _failure_from_decision(wait, decision)
         if stop is not None:

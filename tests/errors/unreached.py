@@ -40,6 +40,7 @@ UNREACHED: dict[str, str] = {
     ),
     "continuations/core/deadline_actions.py": _BYTES,
     "continuations/wire/formats.py:_read_deadline_action": _BYTES,
+    "continuations/wire/formats.py:_read_signal": _BYTES,
     "continuations/cli/interruption.py": "stops a command; see test_interruption.py",
     "continuations/cli/serve_command.py": (
         "a command that works until a signal; see test_serve_command.py"
@@ -72,6 +73,7 @@ UNREACHED: dict[str, str] = {
     ),
     "continuations/ledger/inbox.py:record_cancel_request": _ERASED,
     "continuations/ledger/inbox.py:_read_existing_message": _ERASED,
+    "continuations/ledger/run_signals.py:_read_existing": _ERASED,
     "continuations/ledger/versions.py:Versions.rebuild": (
         "a finding of the doctor, who shows it in his own words"
     ),
