@@ -1,15 +1,11 @@
-"""The consequences of deadlines, as tools choose them, and of decisions after that."""
+"""The consequence of a deadline: one of the verdicts, as the tool chose it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from continuations.core import jsontext
 from continuations.core.decisions import Answer, Deny, Fail
-
-if TYPE_CHECKING:
-    from continuations.core.decisions import Decision
-    from continuations.core.waits import Wait
 
 
 def dump(action: Answer | Deny | Fail) -> str:
@@ -41,21 +37,3 @@ def parse(text: str | None) -> Answer | Deny | Fail | None:
         case _:
             msg = "it is not an action of a deadline"
             raise jsontext.NotJson(msg)
-
-
-def consequence(wait: Wait, decision: Decision) -> Answer | Deny | Fail | None:
-    """Return what a decision means for a parked call; `None` for a plain expiry."""
-    match decision.kind:
-        case "answer":
-            return Answer(jsontext.parse(decision.value or "null"))
-        case "fail":
-            return Fail(str(jsontext.parse(decision.value or '""')))
-        case "expire":
-            return consequence_of_deadline(wait)
-        case _:
-            return Deny(reason=decision.reason)
-
-
-def consequence_of_deadline(wait: Wait) -> Answer | Deny | Fail | None:
-    """Return what the deadline of a parked call does; `None` for a plain expiry."""
-    return parse(wait.on_deadline_json) or wait.rules.on_deadline

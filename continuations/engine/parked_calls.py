@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from continuations.authoring.errors import ArgumentsInvalid
-from continuations.core import deadline_actions, jsontext
+from continuations.core import consequences, jsontext
 from continuations.core.decisions import Answer, Deny, Fail
 from continuations.core.events import (
     Answered,
@@ -96,7 +96,7 @@ class ParkedCalls:
         if problem is not None:
             renewed = self._renewed(state, call, wait, problem, keeps_deadline=True)
             return Reopened(call_id=call.id, wait=renewed)
-        match deadline_actions.consequence(wait, decision):
+        match consequences.consequence(wait, decision):
             case Answer(value=value):
                 return self._answer_event(
                     state,

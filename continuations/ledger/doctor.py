@@ -232,7 +232,7 @@ class _WaitRetirer:
         """Record a cancel decision, so that the old id cannot be decided any more.
 
         Returns the decision that was recorded before, if any. Nothing is recorded for a
-        wait that nobody can decide, or whose id another system has.
+        timer, which only the clock ends, and for a job, whose id another system has.
         """
         if not wait.rules.has_object:
             return self._expiry_of_timer(wait)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from continuations.core import deadline_actions, jsontext
+from continuations.core import consequences, jsontext
 from continuations.core.calls import Parked, Ready, Started, Unknown, Waiting
 from continuations.core.decisions import Answer, Decision
 
@@ -56,7 +56,7 @@ def _with_approval(call: CallRow, approval: Decision) -> CallRow:
 
 def _with_answer(call: CallRow, wait: Wait, decision: Decision) -> CallRow:
     """Return the call with its `on_answer` function started, if it got an answer."""
-    consequence = deadline_actions.consequence(wait, decision)
+    consequence = consequences.consequence(wait, decision)
     if not wait.continues or not isinstance(consequence, Answer):
         return call
     return replace(

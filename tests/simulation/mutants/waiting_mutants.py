@@ -9,7 +9,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from continuations.core import call_rows, deadline_actions, jsontext
+from continuations.core import call_rows, consequences, jsontext
 from continuations.core.calls import Started
 from continuations.core.decisions import Answer, Deny, Fail
 from continuations.core.events import AnswerReceived, RepeatAllowed
@@ -120,11 +120,11 @@ def a_reopened_wait_keeps_its_id() -> Patches:
     condition=tools_wait,
 )
 def a_refusal_has_the_value_of_the_deadline() -> Patches:
-    original = deadline_actions.consequence
+    original = consequences.consequence
 
     def consequence(wait: Wait, decision: Decision) -> Answer | Deny | Fail | None:
         if decision.kind == "deny" and wait.on_deadline_json is not None:
-            return deadline_actions.consequence_of_deadline(wait)
+            return consequences.consequence_of_deadline(wait)
         return original(wait, decision)
 
     yield patch(original, consequence)
@@ -136,7 +136,7 @@ def a_refusal_has_the_value_of_the_deadline() -> Patches:
     condition=tools_wait,
 )
 def an_error_is_an_answer() -> Patches:
-    original = deadline_actions.consequence
+    original = consequences.consequence
 
     def consequence(wait: Wait, decision: Decision) -> Answer | Deny | Fail | None:
         if decision.kind == "fail":
@@ -155,7 +155,7 @@ def a_deadline_forgets_its_consequence() -> Patches:
     def consequence_of_deadline(wait: Wait) -> Answer | Deny | Fail | None:
         return wait.rules.on_deadline
 
-    yield patch(deadline_actions.consequence_of_deadline, consequence_of_deadline)
+    yield patch(consequences.consequence_of_deadline, consequence_of_deadline)
 
 
 # Time -------------------------------------------------------------------------------
