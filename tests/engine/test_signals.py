@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
@@ -23,6 +24,9 @@ from continuations import (
     wait_for,
 )
 from continuations.core import signal_matching
+from continuations.core.decisions import Decision
+from continuations.ledger.decisions import record_decision
+from continuations.ledger.objects import Objects
 from continuations_storage import MemoryStore
 from continuations_storage.faults import Crash, FaultyStore, at, crashed
 from tests import effect_log
@@ -237,6 +241,34 @@ def test_a_run_that_has_ended_accepts_no_signal() -> None:
 
     with pytest.raises(InvalidInput, match="does not accept signals"):
         runner.signal("r", "receipt")
+
+
+def test_a_signal_that_two_processes_gave_to_two_waits_counts_once() -> None:
+    """Two workers with different views record it; the versions use it up once."""
+    runner = make_runner(TWO_AT_ONCE)
+    outcome = runner.start("go", run_id="r")
+    assert isinstance(outcome, Suspended)
+    runner.signal("r", "receipt", "one")
+    for number, wait in enumerate(outcome.waits):
+        decision = Decision(
+            id=f"0{number}",
+            wait_id=wait.id,
+            kind="answer",
+            at=wait.created_at,
+            digest=wait.digest,
+            value='"one"',
+            signal=1,
+        )
+        asyncio.run(record_decision(Objects(runner.store), decision))
+
+    middle = runner.resume("r")
+    assert isinstance(middle, Suspended)
+    [reopened] = middle.waits
+    assert "Signal 1 went to another wait." == reopened.note
+    assert reopened.id not in {wait.id for wait in outcome.waits}
+    runner.signal("r", "receipt", "two")
+
+    assert ["one", "two"] == sorted(results(runner.resume("r")))
 
 
 def test_an_adopted_run_counts_its_signals_from_1() -> None:
