@@ -102,6 +102,7 @@ async def decide(
         # decision counts, and not a check of an open wait.
         if await read_decision(objects, wait_id) is None:
             raise
+        await _remove_from_list(objects, wait_id)
         return await _decide_closed_wait(
             objects, wait_id, verdict, now=now, decision_id=decision_id
         )
@@ -172,12 +173,14 @@ async def record_decision(objects: Objects, proposed: Decision) -> Decision:
         recorded = proposed
     except AlreadyExists:
         recorded = await _read_first_decision(objects, proposed)
-    try:
-        await objects.delete(layout.wait_key(proposed.wait_id))
-    except StoreError:
-        # The decision is recorded. A sweep removes the wait from the list.
-        return recorded
+    await _remove_from_list(objects, proposed.wait_id)
     return recorded
+
+
+async def _remove_from_list(objects: Objects, wait_id: str) -> None:
+    """Delete the object of a decided wait; a sweep does it if the store cannot."""
+    with suppress(StoreError):
+        await objects.delete(layout.wait_key(wait_id))
 
 
 async def _read_first_decision(objects: Objects, proposed: Decision) -> Decision:
