@@ -27,6 +27,8 @@ def parse_strict(text: str, *, lossless: bool = False) -> Any:
     - with `lossless`, numbers that a float would round
     """
     try:
+        # The decoder of a later Python may accept any depth.
+        jsontext.check_limits(text)
         data = json.loads(
             text,
             object_pairs_hook=_refuse_duplicate_keys,
@@ -37,9 +39,6 @@ def parse_strict(text: str, *, lossless: bool = False) -> Any:
         f"{text}{jsontext.canonical(data)}".encode()
     except jsontext.NotJson:
         raise
-    except RecursionError:
-        msg = "it is nested too deeply"
-        raise jsontext.NotJson(msg) from None
     except UnicodeEncodeError:
         msg = "it contains a lone surrogate, which is not a character"
         raise jsontext.NotJson(msg) from None

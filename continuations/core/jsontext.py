@@ -102,7 +102,7 @@ def parse(text: str | bytes, *, lossless: bool = False) -> Any:
     """
     try:
         text = text if isinstance(text, str) else text.decode("utf-8-sig")
-        _check_limits(text)
+        check_limits(text)
         return (_LOSSLESS_DECODER if lossless else _DECODER).decode(text)
     except NotJson:
         raise
@@ -113,7 +113,8 @@ def parse(text: str | bytes, *, lossless: bool = False) -> Any:
         raise NotJson(str(error)) from None
 
 
-def _check_limits(text: str) -> None:
+def check_limits(text: str) -> None:
+    """Raise `NotJson` if a JSON text has too many levels, or too many containers."""
     if text.count("[") + text.count("{") <= MAX_DEPTH:
         return
     depth = opened = 0

@@ -198,9 +198,9 @@ def test_rejection_of_many_errors_is_short() -> None:
         ('{"source":"\\ud800","cents":1}', "surrogate"),
         ('{"source":"\ud800","cents":1}', "surrogate"),
         ('{"\\udfff":1}', "surrogate"),
-        ('{"source":' + "[" * 100_000, "too deep"),
-        ('{"source":' + "[" * 100_000 + "]" * 100_000 + "}", "too deep"),
-        ('{"a":' * 100_000 + "1" + "}" * 100_000, "too deep"),
+        ('{"source":' + "[" * 100_000, "nested deeper"),
+        ('{"source":' + "[" * 100_000 + "]" * 100_000 + "}", "nested deeper"),
+        ('{"a":' * 100_000 + "1" + "}" * 100_000, "nested deeper"),
     ],
 )
 def test_invalid_json_is_rejected(raw_arguments: str, expected_text: str) -> None:

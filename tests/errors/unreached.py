@@ -47,7 +47,7 @@ UNREACHED: dict[str, str] = {
     ),
     "continuations/core/delta.py": _BYTES,
     "continuations/core/draft.py": _FAULT_OF_OURS,
-    "continuations/core/jsontext.py:_check_limits#2": "a text of a million brackets",
+    "continuations/core/jsontext.py:check_limits#2": "a text of a million brackets",
     "continuations/core/jsontext.py:_refuse_lossy#3": "a value of a million lists",
     "continuations/core/jsontext.py:parse#1": _BACKSTOP,
     "continuations/core/jsontext.py:refuse_reference": (

@@ -859,8 +859,9 @@ def test_late_repeat_gets_the_recorded_decision_after_a_crash() -> None:
             objects, APPROVE, ulid_number=2, now=seconds_after_start(3600)
         )
 
-        # Then it gets the recorded decision
+        # Then it gets the recorded decision, and the wait is not listed any more
         assert recorded == again
+        assert [] == await objects.keys("waits/")
         with pytest.raises(AlreadyDecided):
             await decide_wait(
                 objects, DENY, ulid_number=3, now=seconds_after_start(3600)
