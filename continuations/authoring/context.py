@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime
 
 
@@ -27,11 +28,9 @@ class ToolContext:
             runs again after a crash.
         deadline: The time until which the engine waits for the tool at least (UTC). It
             follows from the tool's `timeout`. `None`: no limit.
-        wait_id: The id of the wait that the call opens if it returns `external(...)`.
-            Give it to the other system: `decide(wait_id, Answer(result))` ends the
-            wait, also before the tool has returned. It is the same in every attempt.
         context: The object that the application passed as `context=` to `start` or
             `resume`. It is never stored.
+        make_wait_id: A function that returns `wait_id`.
     """
 
     run_id: str
@@ -40,5 +39,15 @@ class ToolContext:
     fence: int
     attempt: int
     deadline: datetime | None = None
-    wait_id: str = ""
     context: Any = field(default=None, repr=False)
+    # Few tools ask for the id of their wait, so it is made on request.
+    make_wait_id: Callable[[], str] = field(default=str, repr=False, compare=False)
+
+    @property
+    def wait_id(self) -> str:
+        """The id of the wait that the call opens if it returns `external(...)`.
+
+        Give it to the other system: `decide(wait_id, Answer(result))` ends the wait,
+        also before the tool has returned. The id is the same in every attempt.
+        """
+        return self.make_wait_id()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, TypedDict
 
 from continuations.authoring import callables
@@ -31,7 +32,6 @@ from continuations.core.events import (
     Unverified,
 )
 from continuations.core.messages import user_message
-from continuations.core.waits import external_wait_ulid
 from continuations.engine import call_failures, parked_calls
 from continuations.engine.admission import Admission
 from continuations.engine.call_waits import (
@@ -43,7 +43,6 @@ from continuations.engine.model_turn import ModelTurn, enabled_tools, is_enabled
 from continuations.engine.new_run import with_instructions
 from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
 from continuations.errors import AgentChanged
-from continuations.ledger import layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -281,9 +280,7 @@ class Performer:
             fence=fence,
             attempt=max(call.attempts, 1),
             deadline=deadline,
-            wait_id=layout.build_wait_id(
-                "external", external_wait_ulid(state.run, call), state.run.id
-            ),
+            make_wait_id=partial(parked_calls.external_wait_id, state.run, call),
             context=self.run_options.context,
         )
 
