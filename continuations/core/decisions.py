@@ -121,6 +121,10 @@ class Decision:
         marker: Key of the marker object that was created for the decision, so that a
             sweep resumes the run.
         signal: Number of the signal whose data is the value, or 0.
+        door: Door through which the decision came, such as `"http"`, or `None` if it is
+            not known.
+        authentication: How the door established `by`, or `None` if nobody did.
+        rule: Name of the rule that decided instead of a person, or `None`.
     """
 
     id: str
@@ -134,6 +138,9 @@ class Decision:
     value: str | None = None
     marker: str | None = None
     signal: int = 0
+    door: str | None = None
+    authentication: str | None = None
+    rule: str | None = None
 
     def is_repeat_of(self, other: Decision) -> bool:
         """Tell whether both are the same decision, delivered twice.
