@@ -8,11 +8,12 @@ schedule 7 of family 3.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
     from tests.simulation.actors import Actor
     from tests.simulation.sim_environment import SimEnvironment
 
@@ -22,7 +23,7 @@ SEEDS_PER_FAMILY = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """What schedules of a family have beside the actors and faults of all schedules.
+    """Trees and actors that only the schedules of a family have.
 
     Attributes:
         number: The number of the family.

@@ -6,7 +6,7 @@ import gc
 import random
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, get_args
 from unittest import mock
 
 from continuations.ledger import versions

@@ -2,8 +2,8 @@
 
     python -m tests.simulation.mutants.find_seeds --find [MUTANT ...]
 
-tries the seeds from the first of its family on for all mutants, or for those that are named, and writes the
-results to `seeds.py`. Run it after a change that alters the random draws of schedules.
+tries the seeds of its family for each mutant, or for those that are named, and writes
+the results to `seeds.py`. Run it after a change that alters the draws of schedules.
 `MUTANT_SEEDS` in the environment is the number of seeds to try (5,000 by default).
 """
 
