@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from continuations.core.decisions import VERDICT_KINDS, Answer, Approve, Fail
+from continuations.core.waits import TEXT_SCHEMA
 from continuations.ledger.decision_errors import refused_error
 
 if TYPE_CHECKING:
     from continuations.core.decisions import Verdict
     from continuations.core.waits import Wait
-
-# The schema of a plain text, the most frequent answer: it needs no validator.
-_TEXT_SCHEMA = '{"type":"string"}'
 
 
 def check_values(wait: Wait, verdict: Verdict) -> None:
@@ -58,7 +56,7 @@ def _check_edited_arguments(wait: Wait, edited_arguments: object) -> None:
 
 
 def _check_answer(wait: Wait, value: object) -> None:
-    if wait.answer_schema_json == _TEXT_SCHEMA:
+    if wait.answer_schema_json == TEXT_SCHEMA:
         if type(value) is not str:
             got = type(value).__name__
             raise refused_error(wait, f"the value must be a text, got {got}")
