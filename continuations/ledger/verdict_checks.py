@@ -30,9 +30,11 @@ def check_kind(wait: Wait, verdict: object) -> None:
             "verdict must be an Approve, Deny, Answer or Fail, got "
             f"{type(verdict).__name__}",
         )
-    by, reason = getattr(verdict, "by", None), getattr(verdict, "reason", None)
-    if not all(text is None or type(text) is str for text in (by, reason)):
-        raise refused_error(wait, "by and reason must be a str or None")
+    reason = getattr(verdict, "reason", None)
+    if not (reason is None or type(reason) is str):
+        raise refused_error(wait, "reason must be a str or None")
+    if not has_valid_decider(verdict):
+        raise refused_error(wait, "by must be a str, an Identity or None")
     if isinstance(verdict, Fail) and type(verdict.error) is not str:
         raise refused_error(wait, "error must be a str")
     if kind not in wait.rules.verdicts:
@@ -45,6 +47,16 @@ def check_kind(wait: Wait, verdict: object) -> None:
             wait,
             "arguments cannot be edited, because the call may have happened already",
         )
+
+
+def has_valid_decider(verdict: object) -> bool:
+    """Tell whether the `by` of a verdict is a name, an `Identity` or `None`."""
+    by = getattr(verdict, "by", None)
+    if by is None or type(by) is str:
+        return True
+    from continuations.core.identity import Identity  # noqa: PLC0415 - rarely needed
+
+    return type(by) is Identity
 
 
 def _check_edited_arguments(wait: Wait, edited_arguments: object) -> None:
