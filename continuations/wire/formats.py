@@ -162,6 +162,7 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
     ),
     "decision": (
         NewField(3, "signal", NUMBER),
+        NewField(3, "groups", TEXTS),
         NewField(3, "door", TEXT),
         NewField(3, "authentication", TEXT),
         NewField(3, "rule", TEXT),
