@@ -29,7 +29,7 @@ class AuditLine:
         verdict: `approve`, `deny`, `answer`, `fail`, `expire`, `cancel` or `signal`.
         by: Name that was recorded, of a person or program.
         groups: Groups of the person, as they were recorded.
-        authentication: How the door established the name, or `None` if nobody did.
+        authentication: How the door established the name, or `None` if it did not.
         door: Door through which it came.
         digest: Digest of the wait that was decided: of the call and its arguments.
         shown: Digest that the decider saw, if the door passed it.

@@ -126,7 +126,7 @@ class Decision:
         groups: Groups of the person who decided, if `by` was an `Identity`.
         door: Door through which the decision came, such as `"http"`, or `None` if it is
             not known.
-        authentication: How the door established `by`, or `None` if nobody did.
+        authentication: How the door established `by`, or `None` if it did not.
         rule: Name of the rule that decided instead of a person, or `None`.
     """
 

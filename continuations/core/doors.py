@@ -13,7 +13,7 @@ class Door:
         name: Name of the door: `"python"`, `"cli"`, `"http"`, `"link"`, or the name of
             your application's own door, such as `"slack"`.
         authentication: How the door established who acts, such as `"verifier"`, or
-            `None` if nobody checked the name.
+            `None` if the name was not checked.
     """
 
     name: str

@@ -37,6 +37,6 @@ class AsyncApprovals(AsyncDecider):
             FormatError: A recorded decision has a newer format.
             StoreError: The store failed.
         """
-        from continuations.ledger.audit import read_audit
+        from continuations.ledger.audit_records import read_audit
 
         return await read_audit(self._objects, layout.check_run_id(run_id))

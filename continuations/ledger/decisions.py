@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from continuations.core.decisions import DecisionKind
+    from continuations.core.doors import Door
     from continuations.core.waits import Wait
     from continuations.ledger.objects import Objects
 
@@ -65,6 +66,7 @@ async def decide(
     now: datetime,
     decision_id: str,
     check_digest: DigestCheck | None = None,
+    door: Door | None = None,
 ) -> Decision:
     """Record a decision for a wait; return the recorded decision.
 
@@ -96,6 +98,10 @@ async def decide(
         check_digest(wait.digest)
     try:
         proposed = _checked_decision(wait, verdict, now=now, decision_id=decision_id)
+        if door is not None:
+            proposed = replace(
+                proposed, door=door.name, authentication=door.authentication
+            )
         proposed = await _with_marker(objects, wait, proposed)
     except (WaitExpired, DecisionRefused):
         # After a crash, a decided wait may still have its object. Then the recorded

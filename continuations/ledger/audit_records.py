@@ -19,6 +19,7 @@ from continuations.ledger.arrivals import (
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
+    from datetime import datetime
 
     from continuations.ledger.objects import Objects
 
@@ -43,7 +44,12 @@ async def read_audit(objects: Objects, run_id: str) -> list[AuditLine]:
         some = keys[first : first + _PARALLEL_READS]
         reads = [read for key in some if (read := _read_line(objects, run_id, key))]
         lines += [line for line in await gather(*reads) if line is not None]
-    return sorted(lines, key=lambda line: line.at)
+    return sorted(lines, key=_position)
+
+
+def _position(line: AuditLine) -> tuple[datetime, str]:
+    """Return the place of a line: a request to cancel precedes what it closes."""
+    return line.at, line.wait or ""
 
 
 def _read_line(
