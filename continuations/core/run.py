@@ -101,6 +101,9 @@ class RunRow:
             model makes now may already have run in a lost version.
         output: Final text of a finished run.
         failure: Reason why the run failed or was cancelled.
+        title: What the run is about, for people.
+        labels: Names and values by which the run is found, sorted by name.
+        requester: Who asked for the run.
     """
 
     id: str
@@ -117,3 +120,6 @@ class RunRow:
     history_lost: bool = False
     output: str | None = None
     failure: Failure | None = None
+    title: str | None = None
+    labels: tuple[tuple[str, str], ...] = ()
+    requester: str | None = None

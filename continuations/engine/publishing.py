@@ -11,7 +11,7 @@ from continuations.authoring import callables
 from continuations.core.run import ENDED_STATUSES
 from continuations.engine.side_task import with_side_task
 from continuations.errors import ContinuationsError, StoreError
-from continuations.ledger import layout, markers, waits
+from continuations.ledger import layout, markers, run_index, waits
 from continuations.ledger.arrivals import (
     Arrivals,
     list_decided_wait_ids,
@@ -59,15 +59,16 @@ async def notify_waits(notify: Notify | None, new_waits: Iterable[Wait]) -> None
 
 
 async def publish_again(
-    objects: Objects, notify: Notify | None, state: RunState
+    objects: Objects, notify: Notify | None, version: LoadedVersion
 ) -> None:
-    """Publish the open waits of a version, and call `notify` for each.
+    """Publish the open waits of a version, and call `notify` for each; mend the index.
 
     For a version whose marker is left: its worker stopped before it deleted the marker,
     and perhaps before it notified. A wait may be notified twice; the notifications of
     one wait have one id.
     """
-    open_waits = tuple(state.waits.values())
+    await run_index.mend(objects, version)
+    open_waits = tuple(version.state.waits.values())
     await publish_waits(objects, open_waits)
     # A decision may have deleted the object of its wait before.
     await waits.recreate_missing(objects, open_waits)
@@ -104,8 +105,8 @@ class Publisher:
         """Commit a state without a claim, then publish what follows from it.
 
         The order is: the version; the wait objects and deadline markers that it names;
-        the notifications; the deletion of ended waits; a look at new arrivals; the
-        deletion of markers. A crash between two steps leaves a due marker, and a sweep
+        the notifications; the keys by which the run is found; the deletion of ended
+        waits; a look at new arrivals; the deletion of markers. A crash between two steps leaves a due marker, and a sweep
         does the rest.
 
         Returns:
@@ -119,6 +120,7 @@ class Publisher:
         new, _ = _new_and_published_waits(before, state)
         await publish_waits(self.objects, new)
         await notify_waits(self.ports.notify, new)
+        indexed = await self._index(journal)
         closed = [wait for key, wait in before.waits.items() if key not in state.waits]
         arrived_since = Arrivals()
         if state.run.status not in ENDED_STATUSES:
@@ -132,7 +134,7 @@ class Publisher:
         # A process that read the version may decide before the wait object exists.
         done = {*(wait.id for wait in closed), *arrived_since.decisions}
         keys = [layout.wait_key(each) for each in sorted(done - {*arrived.decisions})]
-        if await self._delete(journal.run_id, keys) and cleaned:
+        if await self._delete(journal.run_id, keys) and cleaned and indexed:
             await self.delete_markers(journal, arrived, closed)
         return arrived_since
 
@@ -173,7 +175,7 @@ class Publisher:
         left = [key for page in listed for key in page]
         if not left or not loaded.state.waits:
             return
-        await publish_again(self.objects, self.ports.notify, loaded.state)
+        await publish_again(self.objects, self.ports.notify, loaded)
         run_id = loaded.state.run.id
         decided = await list_decided_wait_ids(self.objects, run_id)
         if await self._delete(run_id, list(map(layout.wait_key, decided))):
@@ -192,6 +194,22 @@ class Publisher:
             journal.guard_key or "",
         }
         await self._delete(journal.run_id, sorted(key for key in keys if key))
+
+    async def _index(self, journal: StoreJournal) -> bool:
+        """Write the keys by which the run is found; return whether all are written."""
+        version = journal.loaded
+        assert version is not None  # noqa: S101 - it was just committed
+        has_ended = version.state.run.status in ENDED_STATUSES
+        try:
+            if journal.must_index:
+                await run_index.mend(self.objects, version)
+            elif has_ended:
+                await run_index.index_ended(self.objects, version)
+        except StoreError as error:
+            # All markers stay, so a sweep writes the keys.
+            _log.warning("run %s is not in the index yet: %s", journal.run_id, error)
+            return False
+        return True
 
     async def _delete(self, run_id: str, keys: Sequence[str]) -> bool:
         """Delete objects that are done; return whether all are deleted.

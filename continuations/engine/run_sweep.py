@@ -63,7 +63,7 @@ class RunSweep:
             return RunReport()
         if not self._is_published(due_markers, newest):
             notify = self.worker.ports.notify
-            await publish_again(self.objects, notify, newest.state)
+            await publish_again(self.objects, notify, newest)
         outcome = None
         if await self._can_progress(newest):
             skipped = self._why_not_ours(newest)
