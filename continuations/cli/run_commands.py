@@ -63,6 +63,19 @@ def start(  # noqa: PLR0913 - one parameter for each option
             metavar="NAME", help="The root agent, if the runner has more than one."
         ),
     ] = None,
+    label: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="A label by which `runs` finds the run. Repeat it for more labels.",
+        ),
+    ] = None,
+    title: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="What the run is about.")
+    ] = None,
+    by: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Who asks for the run.")
+    ] = None,
     no_work: Annotated[
         bool,
         typer.Option(
@@ -92,6 +105,9 @@ def start(  # noqa: PLR0913 - one parameter for each option
         "context": load_context(context),
         "budget": budget,
         "work": not no_work,
+        "labels": _parse_labels(label or []),
+        "title": title,
+        "by": by,
     }
 
     def attempt(should_pause: Any) -> Any:
@@ -100,6 +116,20 @@ def start(  # noqa: PLR0913 - one parameter for each option
     _Advance(runner, name, options["context"], as_json=json).run(
         attempt, wait_if_busy=wait_if_busy, timeout=timeout
     )
+
+
+def _parse_labels(options: list[str]) -> dict[str, str]:
+    labels: dict[str, str] = {}
+    for option in options:
+        name, equals, value = option.partition("=")
+        if not equals or name in labels:
+            msg = (
+                f"--label {option!r} is not valid: it must be NAME=VALUE, with another "
+                "name for each label. Pass for example --label team=finance."
+            )
+            raise UsageError(msg)
+        labels[name] = value
+    return labels
 
 
 def resume(

@@ -19,7 +19,7 @@ from continuations.ledger import layout
 from continuations.ledger.objects import Objects, to_store
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import timedelta
     from os import PathLike
 
@@ -102,7 +102,7 @@ class AsyncRunner(AsyncDecider, Generic[Output]):
         """The store of the runs."""
         return self._objects.store
 
-    async def start(
+    async def start(  # noqa: PLR0913 - what a start may say, all by keyword
         self,
         input: Input,  # noqa: A002 - the best name for the caller
         *,
@@ -112,6 +112,9 @@ class AsyncRunner(AsyncDecider, Generic[Output]):
         budget: Budget | None = None,
         should_pause: ShouldPause | None = None,
         work: bool = True,
+        labels: Mapping[str, str] | None = None,
+        title: str | None = None,
+        by: str | None = None,
     ) -> Outcome[Output]:
         """Start a run and work on it until it ends or must wait.
 
@@ -129,6 +132,12 @@ class AsyncRunner(AsyncDecider, Generic[Output]):
                 True, calls in progress are completed. Then the run is `Suspended`.
             work: With False, only store the run, and return it with `paused=True`. A
                 `resume` or `sweep` works on it. A run that exists is not changed.
+            labels: Names and values by which `runs` finds the run, for example
+                `{"team": "finance"}`: at most 16, each of 1 to 63 characters out of
+                letters, digits and `. _ -`, in a value also `@`. Each label costs one
+                more create request.
+            title: What the run is about, for people: one line, at most 200 characters.
+            by: Who asked for the run, for the record.
 
         Returns:
             `Finished`, `Suspended` or `Failed`.
@@ -147,6 +156,9 @@ class AsyncRunner(AsyncDecider, Generic[Output]):
         """
         if run_id is not None:
             layout.check_run_id(run_id)
+        from continuations.engine.run_description import RunDescription
+
+        description = RunDescription.from_arguments(labels=labels, title=title, by=by)
         run_options = self._run_options(context, should_pause if work else _at_once)
         state = await self._worker_factory.initial_state(
             input,
@@ -154,6 +166,7 @@ class AsyncRunner(AsyncDecider, Generic[Output]):
             agent=agent,
             budget=budget,
             context=run_options.context,
+            description=description,
         )
         await self._probe_once()
         worker = self._worker_factory.make_worker(state.run.id, run_options)

@@ -12,7 +12,7 @@ from continuations.engine.sync_decider import Decider
 from continuations.engine.worker_options import DEFAULT_PATIENCE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import timedelta
     from os import PathLike
 
@@ -96,7 +96,7 @@ class Runner(Decider, Generic[Output]):
         """The store of the runs."""
         return self.async_runner.store
 
-    def start(
+    def start(  # noqa: PLR0913 - what a start may say, all by keyword
         self,
         input: Input,  # noqa: A002 - the best name for the caller
         *,
@@ -106,6 +106,9 @@ class Runner(Decider, Generic[Output]):
         budget: Budget | None = None,
         should_pause: ShouldPause | None = None,
         work: bool = True,
+        labels: Mapping[str, str] | None = None,
+        title: str | None = None,
+        by: str | None = None,
     ) -> Outcome[Output]:
         """Start a run and work on it until it ends or must wait.
 
@@ -123,6 +126,12 @@ class Runner(Decider, Generic[Output]):
                 True, calls in progress are completed. Then the run is `Suspended`.
             work: With False, only store the run, and return it with `paused=True`. A
                 `resume` or `sweep` works on it. A run that exists is not changed.
+            labels: Names and values by which `runs` finds the run, for example
+                `{"team": "finance"}`: at most 16, each of 1 to 63 characters out of
+                letters, digits and `. _ -`, in a value also `@`. Each label costs one
+                more create request.
+            title: What the run is about, for people: one line, at most 200 characters.
+            by: Who asked for the run, for the record.
 
         Returns:
             `Finished`, `Suspended` or `Failed`.
@@ -148,6 +157,9 @@ class Runner(Decider, Generic[Output]):
                 budget=budget,
                 should_pause=should_pause,
                 work=work,
+                labels=labels,
+                title=title,
+                by=by,
             )
         )
 

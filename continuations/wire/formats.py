@@ -213,9 +213,7 @@ _INNER_KINDS = {
 _BODY_KINDS = {"version": "delta", "continuation": "delta"}
 
 
-def fields_of(
-    kind: str, row: object, *, full_copy: bool = True
-) -> dict[str, object]:
+def fields_of(kind: str, row: object, *, full_copy: bool = True) -> dict[str, object]:
     """Return the stored form of the attributes that later formats introduced."""
     stored: dict[str, object] = {}
     for field in NEW_FIELDS.get(kind, ()):
