@@ -110,9 +110,10 @@ bench: .venv/installed
 	$(BIN)/python -m pip install --quiet --group plots
 	touch $@
 
-# The plots of docs/costs.md.
+# The plots of docs/costs.md, and the life of a call in docs/how-it-works.md.
 plots: .venv/plots
 	$(BIN)/python -m benchmarks.growth
+	$(BIN)/python docs/lifecycle.py > docs/images/lifecycle.svg
 
 # SEEDS is a range. To continue a stopped search, call the module with --progress-file.
 SEEDS ?= 0:5000

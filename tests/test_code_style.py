@@ -13,6 +13,9 @@ from pathlib import Path
 import pytest
 
 import continuations
+from continuations.core.calls import CLOSED_STATES, STATE_NAMES, Refused
+from continuations.core.events import CallCancelled
+from continuations.core.transitions import TRANSITIONS
 
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted(
@@ -179,14 +182,41 @@ def test_package_and_changelog_versions_agree() -> None:
 
 
 def test_lifecycle_diagram_equals_the_transition_table() -> None:
+    """Draw it again: `python docs/lifecycle.py > docs/images/lifecycle.svg`."""
     drawn = subprocess.run(
         [sys.executable, str(ROOT / "docs" / "lifecycle.py")],
         capture_output=True,
         text=True,
         check=True,
-    ).stdout.strip()
+    ).stdout
+    picture = ROOT / "docs" / "images" / "lifecycle.svg"
+    titles = [
+        f"{STATE_NAMES[state]} to {STATE_NAMES[after]}: {event.__name__}"
+        for (state, event), after in TRANSITIONS.items()
+        if event is not CallCancelled
+    ]
 
-    assert drawn in (ROOT / "docs" / "how-it-works.md").read_text()
+    assert drawn == picture.read_text()
+    assert sorted(titles) == sorted(re.findall("<g><title>(.*?)</title>", drawn))
+
+
+def test_every_open_state_can_be_cancelled_as_the_page_says() -> None:
+    open_states = set(STATE_NAMES) - set(CLOSED_STATES)
+    cancelled = {
+        state: after
+        for (state, event), after in TRANSITIONS.items()
+        if event is CallCancelled
+    }
+
+    assert dict.fromkeys(open_states, Refused) == cancelled
+
+
+def test_no_page_has_a_mermaid_block() -> None:
+    """A mermaid block would load its program from unpkg.com when the page is read."""
+    pages = [path.read_text() for path in (ROOT / "docs").rglob("*.md")]
+
+    assert "images/lifecycle.svg" in (ROOT / "docs" / "how-it-works.md").read_text()
+    assert not [page for page in pages if "```mermaid" in page]
 
 
 LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)(?:#[^)]*)?\)")

@@ -37,13 +37,13 @@ class ToolWait(Generic[T]):
 
     Attributes:
         kind: The kind of the wait.
-        question: The text for whoever ends the wait.
+        question: The question, or the name of the job.
         answer_type: The type of the value of the answer; `None` for any JSON value.
         event: The name of the event.
         key: The key of the event.
         within: The time until the deadline.
         until: The deadline, if it is a point in time.
-        on_deadline: What the deadline does; `None` for the rule of the kind.
+        on_deadline: The consequence of the deadline; `None` for the rule of the kind.
     """
 
     kind: ToolWaitKind
@@ -99,7 +99,7 @@ def ask(
         answer_type: The type of the answer: any type that pydantic can validate. An
             answer that does not fit is refused when it is given.
         within: The time to answer, as a `timedelta` or in seconds. `None`: no limit.
-        on_deadline: What happens after this time: `Answer(value)`, `Deny(reason=...)`
+        on_deadline: The end of the wait then: `Answer(value)`, `Deny(reason=...)`
             or `Fail(error)`. `None`: the call ends as expired.
 
     Returns:
@@ -132,7 +132,7 @@ def wait_for(
         answer_type: The type of the event's data. `None`: any JSON value.
         key: The key of the event, for example an order number. `None`: no key.
         within: The time to wait, as a `timedelta` or in seconds. `None`: no limit.
-        on_deadline: What happens after this time: `Answer(value)`, `Deny(reason=...)`
+        on_deadline: The end of the wait then: `Answer(value)`, `Deny(reason=...)`
             or `Fail(error)`. `None`: the call fails.
 
     Returns:
@@ -198,7 +198,7 @@ def external(
         job: The name of the job, as people read it.
         answer_type: The type of the job's result. `None`: any JSON value.
         within: The time to wait, as a `timedelta` or in seconds. `None`: no limit.
-        on_deadline: What happens after this time: `Answer(value)`, `Deny(reason=...)`
+        on_deadline: The end of the wait then: `Answer(value)`, `Deny(reason=...)`
             or `Fail(error)`. `None`: the call fails.
 
     Returns:

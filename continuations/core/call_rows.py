@@ -1,4 +1,4 @@
-"""What an event changes in the row of its call, apart from the state."""
+"""The changes of an event to the row of its call, apart from the state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the deadline of a wait does: one of the verdicts, as the tool chose it."""
+"""The consequence of a deadline: one of the verdicts, as the tool chose it."""
 
 from __future__ import annotations
 

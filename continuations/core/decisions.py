@@ -76,7 +76,7 @@ class Fail:
     """Say that an awaited event does not come, or that an external job failed.
 
     Attributes:
-        error: What failed. The model reads it.
+        error: The reason of the failure. The model reads it.
         by: Person or program that decides, as your application names it. It is
             recorded and not checked.
         reason: Reason, for the record.

@@ -148,7 +148,7 @@ def refused_state(row: CallRow, decision: Decision) -> Refused:
 
 
 def _refused_wait(decision: Decision) -> Refused:
-    """Return the state of a call whose tool ran and waited in vain."""
+    """Return the state of a call whose tool ran and got no answer."""
     if decision.kind == "expire":
         content = "EXPIRED: the tool waited, and its deadline passed without an answer."
         code = "expired"

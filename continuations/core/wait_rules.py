@@ -37,11 +37,11 @@ class WaitRules:
     Attributes:
         call_state: Name of the state that the waiting call has (`calls.STATE_TYPES`).
         verdicts: Verdicts that end the wait, in the order in which they are offered.
-        ended_by: Who or what ends the wait, for an error about a wrong verdict.
+        ended_by: The end of the wait in words, for an error about a wrong verdict.
         asks_person: Whether a person is asked. `waiting()` lists these waits.
         has_object: Whether the wait has an object of its own in the store. A wait that
             only the clock ends is a row of its run and a marker.
-        on_deadline: What the deadline does if the tool does not say it; `None`: the
+        on_deadline: The consequence of the deadline if the tool names none; `None`: the
             call ends as expired.
         may_have_run: Whether the call may have run before the wait was opened. Then
             `Approve` repeats the call.

@@ -31,7 +31,7 @@ class Wait:
         id: Id of the wait, unique in the store and never used again.
         run_id: Run that waits.
         call_id: Call that is suspended.
-        kind: What the call waits for.
+        kind: The kind of the wait.
 
             - `approval`: a person approves or denies the call before it runs
             - `unknown`: the worker died during the call; it may have happened
@@ -56,14 +56,14 @@ class Wait:
         note: Reason why the wait was opened, where the kind does not say it all.
         approve_after: Time before which `Approve` is refused, because the call may
             still be running, or `None` for no such time.
-        question: Text that the tool shows to whoever ends the wait: a question, or the
-            name of a job.
+        question: The question of the tool, or the name of its job.
         answer_schema_json: JSON Schema of the value of an `Answer`, as JSON text, or
             `None` if the value is the text of a result.
         event: Name of the event that the call waits for.
         event_key: Key of the event, or `None`.
         stage: 0 for a wait that the tool opened.
-        on_deadline_json: What the deadline does, as JSON text; see `on_deadline`.
+        on_deadline_json: The consequence of the deadline, as JSON text; see
+            `on_deadline`.
         continues: Whether a function of the tool gets the answer (`on_answer`).
     """
 
@@ -133,7 +133,7 @@ class Wait:
 
     @property
     def on_deadline(self) -> Answer | Deny | Fail | None:
-        """What the deadline does; `None` for the rule of the kind and the policy."""
+        """The consequence of the deadline; `None`: the rule of kind and policy."""
         from continuations.core import deadline_actions  # noqa: PLC0415 - rarely needed
 
         return deadline_actions.parse(self.on_deadline_json)

@@ -156,7 +156,7 @@ def parked_wait(
 
 
 def with_parked_digest(state: RunState, call: CallRow, wait: Wait) -> Wait:
-    """Return a wait that a tool opened, with the digest over all of it."""
+    """Return a wait that a tool opened, with a digest over its fields."""
     digest = parked_digest(
         wait,
         run_nonce=state.run.run_nonce,

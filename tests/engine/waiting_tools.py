@@ -33,7 +33,7 @@ class Size(Enum):
 
 
 class Laptop(BaseModel):
-    """A laptop that somebody chose."""
+    """The laptop that a person chose."""
 
     name: str
     size: Size = Size.SMALL

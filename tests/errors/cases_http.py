@@ -493,6 +493,34 @@ LINKS = Area(
     denying = links.token(wait, allowed=["deny"])""",
         ),
         Case(
+            "link-answer-no-json",
+            "page 400",
+            """
+                content = b"decision=answer&as=json&value=five"
+                http("POST", f"/d/{token}", content=content, **form)
+            """,
+            """
+                content = b"decision=answer&as=json&value=5"
+                http("POST", f"/d/{token}", content=content, **form)
+            """,
+            setup=_LINK,
+            names=("value", "JSON"),
+        ),
+        Case(
+            "link-answer-in-another-form",
+            "page 400",
+            """
+                content = b"decision=answer&as=yaml&value=5"
+                http("POST", f"/d/{token}", content=content, **form)
+            """,
+            """
+                content = b"decision=answer&as=json&value=5"
+                http("POST", f"/d/{token}", content=content, **form)
+            """,
+            setup=_LINK,
+            names=("as", "json"),
+        ),
+        Case(
             "link-click-malformed",
             "page 400",
             'http("POST", f"/d/{token}", content=b"decision", **form)',

@@ -52,6 +52,7 @@ UNREACHED: dict[str, str] = {
         "schema-tool-reference reaches it; another language is between the frames"
     ),
     "continuations/core/messages.py:_facts_of_text": _BYTES,
+    "continuations/core/call_rows.py": _FAULT_OF_OURS,
     "continuations/core/reducer.py": _FAULT_OF_OURS,
     "continuations/core/transitions.py": _FAULT_OF_OURS,
     "continuations/engine/journal.py:StoreJournal._check_still_newest": (
@@ -59,9 +60,6 @@ UNREACHED: dict[str, str] = {
     ),
     "continuations/engine/stack_binding.py:StackBinding.agent": (
         "check_agents finds a missing agent before"
-    ),
-    "continuations/ledger/verdict_checks.py:check_kind#3": (
-        "today every kind of wait accepts every verdict"
     ),
     "continuations/ledger/decisions.py:_read_first_decision": _ERASED,
     "continuations/ledger/decisions.py:_decide_closed_wait": _ERASED,

@@ -141,14 +141,19 @@ def listed_waits_are_open(evidence: Evidence) -> str | None:
 def _was_left_after_a_freeze(evidence: Evidence, key: str) -> bool:
     """Return whether a process froze for a claim, listed a decided wait, and failed.
 
-    It is a documented limit. An attempt to decide the wait removes it from the list.
+    Or its request to list the wait reached the store after the decision. Both are
+    documented limits. An attempt to decide the wait removes it from the list.
     """
     record = evidence.waits.get(key.removeprefix("waits/"))
     if record is None or record.decision is None:
         return False
     create = evidence.created[key][-1]
-    is_late = create.at - record.opened_at > evidence.environment.lease
     environment = evidence.environment
+    arrived_late = create.at > record.decided_at and any(
+        fault.startswith(f"{create.process}/") and fault.endswith("late_request")
+        for fault in environment.faults.occurred
+    )
+    is_late = arrived_late or create.at - record.opened_at > environment.lease
     died = any(
         process.name == create.process and process.dead
         for process in environment.processes

@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from continuations.core.calls import Started
-from continuations.core.decisions import Decision
 from continuations.core.events import (
     ApprovalRequested,
     Approved,
@@ -57,7 +56,7 @@ if TYPE_CHECKING:
 
     from continuations.authoring.tool_protocol import ToolProtocol
     from continuations.core.calls import CallRow
-    from continuations.core.decisions import DecisionKind
+    from continuations.core.decisions import Decision, DecisionKind
     from continuations.core.events import CallEvent, Event
     from continuations.core.state import RunState
     from continuations.core.wait_rules import WaitKind
@@ -121,21 +120,11 @@ def decision_is_read_then_overwritten() -> Patches:
     breaks=(ended_by_its_decision, one_decision, refused_never_runs),
 )
 def expiry_acts_without_a_recorded_decision() -> Patches:
-    async def close_wait(
-        objects: Objects,
-        wait: Wait,
-        kind: DecisionKind,
-        *,
-        now: datetime,
-        decision_id: str,
-        reason: str | None = None,
-    ) -> Decision:
-        del objects, reason
-        return Decision(
-            id=decision_id, wait_id=wait.id, kind=kind, at=now, digest=wait.digest
-        )
+    async def record_decision(objects: Objects, proposed: Decision) -> Decision:
+        del objects
+        return proposed
 
-    yield patch(decisions.close_wait, close_wait, only_in=(deadlines,))
+    yield patch(decisions.record_decision, record_decision, only_in=(deadlines,))
 
 
 @mutant("A decision ignores the deadline of its wait.", breaks=(decided_in_time,))
