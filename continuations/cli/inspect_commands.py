@@ -63,7 +63,7 @@ def waiting(
     write_lines(formatting.wait_table_lines(waits))
 
 
-def runs(
+def runs(  # noqa: PLR0913 - one parameter for each option
     *,
     status: Annotated[
         str | None,

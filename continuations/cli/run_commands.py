@@ -22,11 +22,16 @@ from continuations.cli.options import (
     App,
     Context,
     Json,
+    Labels,
     MaxRequests,
     MaxTokens,
+    NewRunId,
+    Requester,
+    RootAgent,
     RunId,
     StoreUrl,
     Timeout,
+    Title,
     WaitIfBusy,
 )
 from continuations.cli.output import write_lines, write_note
@@ -49,33 +54,11 @@ def start(  # noqa: PLR0913 - one parameter for each option
         str, typer.Argument(metavar="INPUT", help="The task for the agent.")
     ],
     *,
-    run_id: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ID",
-            help="The id of the run. A repeated start with the same id and input "
-            "continues the same run. Default: a new id.",
-        ),
-    ] = None,
-    agent: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="The root agent, if the runner has more than one."
-        ),
-    ] = None,
-    label: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=VALUE",
-            help="A label by which `runs` finds the run. Repeat it for more labels.",
-        ),
-    ] = None,
-    title: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="What the run is about.")
-    ] = None,
-    by: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Who asks for the run.")
-    ] = None,
+    run_id: NewRunId = None,
+    agent: RootAgent = None,
+    label: Labels = None,
+    title: Title = None,
+    by: Requester = None,
     no_work: Annotated[
         bool,
         typer.Option(

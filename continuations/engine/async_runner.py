@@ -14,7 +14,6 @@ from continuations.engine.worker_options import (
     WorkerOptions,
     check_concurrency,
 )
-from continuations.errors import StaleRun
 from continuations.ledger import layout
 from continuations.ledger.objects import Objects, to_store
 
@@ -132,11 +131,9 @@ class AsyncRunner(AsyncDecider, Generic[Output]):
                 True, calls in progress are completed. Then the run is `Suspended`.
             work: With False, only store the run, and return it with `paused=True`. A
                 `resume` or `sweep` works on it. A run that exists is not changed.
-            labels: Names and values by which `runs` finds the run, for example
-                `{"team": "finance"}`: at most 16, each of 1 to 63 characters out of
-                letters, digits and `. _ -`, in a value also `@`. Each label costs one
-                more create request.
-            title: What the run is about, for people: one line, at most 200 characters.
+            labels: At most 16 names and values by which `runs` finds the run: letters,
+                digits and `. _ -`, in a value also `@`. Each costs one more request.
+            title: What the run is about: one line, at most 200 characters.
             by: Who asked for the run, for the record.
 
         Returns:
@@ -146,19 +143,12 @@ class AsyncRunner(AsyncDecider, Generic[Output]):
             InvalidId: `run_id` is invalid.
             InvalidInput: An argument is invalid, or the instructions function raised.
             RunExists: `run_id` belongs to a run with another input or agent.
-            RunBusy: Another process works on the run.
-            StaleRun: Another process took the run over in the meantime.
-            AgentChanged: As for `resume`, if the run exists.
-            ModelError: A model did not reply. The run can be resumed.
-            ClockOff: This machine's clock is wrong. Nothing ran.
-            Corrupt: The run exists, and a stored object is damaged.
-            StoreError: The store failed. The run can be resumed if it was stored.
+            RunBusy, StaleRun, AgentChanged, ClockOff, Corrupt: As for `resume`.
+            ModelError, StoreError: The run can be resumed, if it was stored.
         """
         if run_id is not None:
             layout.check_run_id(run_id)
-        from continuations.engine.run_description import RunDescription
-
-        description = RunDescription.from_arguments(labels=labels, title=title, by=by)
+        description = self._run_description(labels=labels, title=title, by=by)
         run_options = self._run_options(context, should_pause if work else _at_once)
         state = await self._worker_factory.initial_state(
             input,
@@ -170,11 +160,7 @@ class AsyncRunner(AsyncDecider, Generic[Output]):
         )
         await self._probe_once()
         worker = self._worker_factory.make_worker(state.run.id, run_options)
-        try:
-            return await worker.start(state)
-        except StaleRun:
-            await worker.check_same_input(state)
-        return await worker.resume()
+        return await worker.start_or_resume(state)
 
     async def resume(
         self,

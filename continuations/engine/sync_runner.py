@@ -126,11 +126,9 @@ class Runner(Decider, Generic[Output]):
                 True, calls in progress are completed. Then the run is `Suspended`.
             work: With False, only store the run, and return it with `paused=True`. A
                 `resume` or `sweep` works on it. A run that exists is not changed.
-            labels: Names and values by which `runs` finds the run, for example
-                `{"team": "finance"}`: at most 16, each of 1 to 63 characters out of
-                letters, digits and `. _ -`, in a value also `@`. Each label costs one
-                more create request.
-            title: What the run is about, for people: one line, at most 200 characters.
+            labels: At most 16 names and values by which `runs` finds the run: letters,
+                digits and `. _ -`, in a value also `@`. Each costs one more request.
+            title: What the run is about: one line, at most 200 characters.
             by: Who asked for the run, for the record.
 
         Returns:
@@ -140,13 +138,8 @@ class Runner(Decider, Generic[Output]):
             InvalidId: `run_id` is invalid.
             InvalidInput: An argument is invalid, or the instructions function raised.
             RunExists: `run_id` belongs to a run with another input or agent.
-            RunBusy: Another process works on the run.
-            StaleRun: Another process took the run over in the meantime.
-            AgentChanged: As for `resume`, if the run exists.
-            ModelError: A model did not reply. The run can be resumed.
-            ClockOff: This machine's clock is wrong. Nothing ran.
-            Corrupt: The run exists, and a stored object is damaged.
-            StoreError: The store failed. The run can be resumed if it was stored.
+            RunBusy, StaleRun, AgentChanged, ClockOff, Corrupt: As for `resume`.
+            ModelError, StoreError: The run can be resumed, if it was stored.
         """
         return portal.run_until_complete(
             self.async_runner.start(

@@ -7,7 +7,7 @@
     waits/{wait_kind}-{ulid}@{run}                   an open wait: `waits/` and its id
     markers/{due}-{reason}-{target}-{suffix}@{run}   "look at this run at this time"
     index/live/{run}                                 a run that has not ended
-    index/ended/{day}/{run}                          a run that ended on this day, in UTC
+    index/ended/{day}/{run}                          a run that ended on this day
     index/label/{name}={value}/{run}                 a run with this label
 
 Decisions, inbox messages and the cancel request are the *arrivals* of a run. The byte

@@ -1,4 +1,4 @@
-"""The index of runs: keys that list the live runs, the ended ones, and those of a label.
+"""The index of runs: keys of the live runs, of the ended ones, and of each label.
 
 A key says only where to look. The newest version of the run says what is true: a
 listing reads it for each row that it shows. So a key that a process which died left

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from asyncio import gather
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -17,7 +16,7 @@ from continuations.wire.versions import decode_header, decode_version
 from continuations_storage.contract import is_last_page
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Mapping
     from datetime import datetime
 
     from continuations.core.run import RunRow, RunStatus
@@ -78,16 +77,16 @@ class RunFilter:
     ) -> RunFilter:
         """Check the arguments of a listing; raises `InvalidInput`."""
         if agent is not None and not isinstance(agent, str):
-            msg = f"agent must be the name of an agent or None, got {agent!r}."
+            msg = f"agent must be an agent's name or None, got {agent!r:.60}."
             raise InvalidInput(msg)
         if status is not None and not (
             isinstance(status, str) and status in STATUS_FILTERS
         ):
             names = ", ".join(sorted(STATUS_FILTERS))
-            msg = f"status must be one of {names} or None, got {status!r}."
+            msg = f"status must be one of {names} or None, got {status!r:.60}."
             raise InvalidInput(msg)
         if label is not None and not (isinstance(label, str) and _LABEL.match(label)):
-            msg = f"label must be NAME=VALUE, such as 'team=finance', got {label!r}."
+            msg = f"label must be NAME=VALUE, as 'team=finance', got {label!r:.60}."
             raise InvalidInput(msg)
         chosen = cls(agent=agent, status=status, label=label)
         if after == "":
@@ -100,7 +99,8 @@ class RunFilter:
         ):
             return cls(agent=agent, status=status, label=label, after=after)
         msg = (
-            f"after must be the cursor of a run of the same listing, got {after!r}. "
+            f"after must be the cursor of a run of the same listing, got "
+            f"{after!r:.60}. "
             "Pass RunSummary.cursor."
         )
         raise InvalidInput(msg)

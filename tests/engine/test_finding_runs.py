@@ -11,10 +11,10 @@ import pytest
 from continuations import (
     Approve,
     AsyncRunner,
+    Finished,
     InvalidInput,
     Runner,
     RunSummary,
-    StaleRun,
     Suspended,
     tool,
 )
@@ -241,7 +241,7 @@ class FrozenAtLiveKey(ForwardingStore):
         return await super().create(key, body)
 
 
-async def test_starter_that_freezes_until_the_end_withdraws_its_key(
+def test_starter_that_freezes_until_the_end_withdraws_its_key(
     store: MemoryStore, clock: ManualClock
 ) -> None:
     async def end_run() -> None:
@@ -251,25 +251,26 @@ async def test_starter_that_freezes_until_the_end_withdraws_its_key(
 
     frozen = FrozenAtLiveKey(store, end_run)
     starter = AsyncRunner(make_boss(SCRIPT, pay), store=frozen, clock=clock)
-    with pytest.raises(StaleRun):
-        await starter.start("hello", run_id="r1")
+    outcome = asyncio.run(starter.start("hello", run_id="r1", labels=FINANCE))
 
-    keys = await store.keys(layout.INDEX_PREFIX)
-    assert [] == [key for key in keys if "live" in key]
+    assert isinstance(outcome, Finished)
+    assert 3 == outcome.continuation.version
+
+    assert [] == [key for key in index_keys(store) if "live" in key]
 
 
-async def test_sweep_that_mends_an_old_version_withdraws_its_key(
+def test_sweep_that_mends_an_old_version_withdraws_its_key(
     store: MemoryStore, clock: ManualClock
 ) -> None:
-    runner = AsyncRunner(make_boss(SCRIPT, pay), store=store, clock=clock)
-    await runner.start("hello", run_id="r1", work=False)
+    runner = make_runner(store, clock)
+    runner.start("hello", run_id="r1", work=False)
     objects = Objects(store)
-    old = await Versions(objects, "r1").load_newest()
-    await runner.resume("r1")
+    old = asyncio.run(Versions(objects, "r1").load_newest())
+    runner.resume("r1")
 
-    await mend(objects, old)
+    asyncio.run(mend(objects, old))
 
-    assert [] == await store.keys("index/live/")
+    assert [] == asyncio.run(store.keys("index/live/"))
 
 
 def test_left_live_key_of_an_ended_run_shows_the_run_once(
