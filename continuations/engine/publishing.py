@@ -59,16 +59,15 @@ async def notify_waits(notify: Notify | None, new_waits: Iterable[Wait]) -> None
 
 
 async def publish_again(
-    objects: Objects, notify: Notify | None, version: LoadedVersion
+    objects: Objects, notify: Notify | None, state: RunState
 ) -> None:
-    """Publish the open waits of a version, and call `notify` for each; mend the index.
+    """Publish the open waits of a version, and call `notify` for each.
 
     For a version whose marker is left: its worker stopped before it deleted the marker,
     and perhaps before it notified. A wait may be notified twice; the notifications of
     one wait have one id.
     """
-    await run_index.mend(objects, version)
-    open_waits = tuple(version.state.waits.values())
+    open_waits = tuple(state.waits.values())
     await publish_waits(objects, open_waits)
     # A decision may have deleted the object of its wait before.
     await waits.recreate_missing(objects, open_waits)
@@ -175,7 +174,8 @@ class Publisher:
         left = [key for page in listed for key in page]
         if not left or not loaded.state.waits:
             return
-        await publish_again(self.objects, self.ports.notify, loaded)
+        await run_index.mend(self.objects, loaded)
+        await publish_again(self.objects, self.ports.notify, loaded.state)
         run_id = loaded.state.run.id
         decided = await list_decided_wait_ids(self.objects, run_id)
         if await self._delete(run_id, list(map(layout.wait_key, decided))):
