@@ -3,6 +3,8 @@
 Each name is imported when it is first used. So `import continuations` loads neither a
 model client nor the client of an object store, and recording a decision loads no model
 client.
+
+PYTEST_DONT_REWRITE: the package has a pytest plugin, and may be imported before pytest.
 """
 
 from __future__ import annotations

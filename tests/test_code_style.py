@@ -147,6 +147,13 @@ FORBIDDEN_IMPORTS = {
     "import continuations.serve.notify.webhook": ("pydantic", "openai", "http.client"),
     "import continuations.serve.notify.mail": ("pydantic", "openai", "smtplib"),
     "import continuations.serve.lifespan": ("pydantic", "openai", "starlette"),
+    "import continuations.testing.pytest_plugin": (
+        "asyncio",
+        "pydantic",
+        "openai",
+        "msgpack",
+        "continuations.testing.harness",
+    ),
     "import continuations_storage": ("pydantic", "openai", "boto3", "msgpack"),
     "import continuations_storage.s3": ("openai", "boto3", "botocore"),
     "import continuations_storage.obstore": ("openai", "boto3", "obstore"),

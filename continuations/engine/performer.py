@@ -294,12 +294,20 @@ class Performer:
         context = self._tool_context(state, call, tool, fence)
         try:
             verdict = await tool.verify_call(call.arguments or "{}", context)
+            if isinstance(verdict, Approve) and await self._now_asks(call, tool):
+                verdict = None  # earlier code began the call; now a person is asked
         except BaseException as error:
             if callables.is_task_cancellation(error):
                 raise
             call_failures.log_error(state, call, "could not be verified", error)
             verdict = None  # a check that fails establishes nothing
         return self._verification_event(state, call, tool, verdict)
+
+    async def _now_asks(self, call: CallRow, tool: ToolProtocol) -> bool:
+        """Return whether a call that began without an approval needs one now."""
+        if call.approved_digest is not None or call.stage or tool.approval is None:
+            return False
+        return await tool.needs_approval(call.arguments or "{}")
 
     def _is_over(self, state: RunState, unknown: Unknown) -> bool:
         """Return whether a call of unknown outcome cannot be running any more."""

@@ -6,6 +6,7 @@ The definitions are in `core`, because an agent (`authoring`) and the adapters
 
 from __future__ import annotations
 
+from continuations.core.messages import Message
 from continuations.core.model_protocol import (
     Model,
     ModelReply,
@@ -14,4 +15,4 @@ from continuations.core.model_protocol import (
     ToolSpec,
 )
 
-__all__ = ["Model", "ModelReply", "ModelRequest", "OutputSchema", "ToolSpec"]
+__all__ = ["Message", "Model", "ModelReply", "ModelRequest", "OutputSchema", "ToolSpec"]

@@ -3,6 +3,8 @@
 `open_store` opens a folder, memory, an S3 bucket, a Google Cloud Storage bucket or an
 Azure container by its URL. `continuations_storage.contract` states what every store
 promises.
+
+PYTEST_DONT_REWRITE: the package may be imported before pytest, for its plugin.
 """
 
 from continuations_storage.contract import Store, all_keys

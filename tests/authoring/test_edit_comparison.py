@@ -67,7 +67,7 @@ def test_comparison_of_a_large_set_has_a_limit(
     def is_same_leaf(*values: Any) -> bool:
         nonlocal compared
         compared += 1
-        return original(*values)
+        return bool(original(*values))
 
     module: Any = edit_comparison
     original = module._is_same_leaf

@@ -23,6 +23,7 @@ from continuations import (
     ToolContext,
     tool,
 )
+from continuations_storage import faults
 from tests import effect_log, scripts
 from tests.engine.agent_builders import (
     make_boss,
@@ -387,3 +388,27 @@ def test_unknown_outcome_whose_tool_changed_is_not_repeated_by_an_old_yes(
     shop.runner().decide(again.id, Answer("it was paid"))
     assert isinstance(resume(shop, 0, **changed), Finished)
     assert ["pay 5 c3"] == effects(environment)
+
+
+def test_verify_does_not_run_a_call_that_needs_an_approval_now(
+    shop: Shop, environment: RunEnvironment
+) -> None:
+    """Earlier code began the call without one, and its worker died."""
+
+    def pay_tool(**options: Any) -> Any:
+        return tool(make_pay_tool().function, verify=Approve, **options)
+
+    dies = faults.on("create", faults.crashed("before"), prefix="runs/", skip=2)
+    boss = make_boss(SCRIPT, pay_tool())
+    with pytest.raises(faults.Crash):
+        shop.machine(agents=boss, store=faults.FaultyStore(shop.store, dies)).start(
+            "go", run_id="r1"
+        )
+    shop.clock.seconds = 31
+
+    wait = single_wait(shop.runner(pay_tool(approval=True)).resume("r1"))
+
+    assert ("unknown", "pay") == (wait.kind, wait.tool)
+    assert ["pay 5 kim"] == effects(environment)
+    ended = shop.runner(pay_tool()).resume("r1")
+    assert wait.id == single_wait(ended).id

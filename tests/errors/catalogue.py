@@ -13,6 +13,7 @@ from tests.errors import (
     cases_running,
     cases_serving,
     cases_stores,
+    cases_testing,
     cases_waits,
 )
 
@@ -46,5 +47,6 @@ AREAS = (
     cases_serving.DELIVERY,
     cases_serving.LAMBDA,
     cases_messages.MESSAGES,
+    cases_testing.TESTING,
 )
 CASES = tuple(case for area in AREAS for case in area.cases)

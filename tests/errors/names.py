@@ -13,6 +13,7 @@ from pydantic import BaseModel, field_validator
 
 import continuations
 import continuations_storage
+from continuations import testing
 from continuations.authoring.tool import Tool
 from continuations.core.messages import system_message, tool_message, user_message
 from continuations.models.dialect import ChatDialect
@@ -67,6 +68,7 @@ _BY_PATH: dict[str, Any] = {
     "Tool": Tool,
     "S3Store": S3Store,
     "RetryPolicy": RetryPolicy,
+    "testing": testing,
     "storage": continuations_storage,
 }
 

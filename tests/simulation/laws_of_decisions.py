@@ -248,8 +248,7 @@ def executed_equals_approved(evidence: Evidence) -> str | None:
     """A call that needs approval runs exactly as approved, by the approved contract.
 
     The code that runs it counts: a deployment may have changed the tool's contract, or
-    ask for an approval that earlier code did not need. If earlier code began the call
-    without an approval, its `verify` function may let it run again without one.
+    ask for an approval that earlier code did not need.
     """
     for effect in evidence.environment.effects:
         if effect.code.approval is None:
@@ -262,8 +261,6 @@ def executed_equals_approved(evidence: Evidence) -> str | None:
             and (record.wait.kind == "approval" or _approved_before(record, effect))
         ]
         last = max(records, key=lambda record: record.opened_at, default=None)
-        if last is None and effect.attempt > 1 and effect.code.verify is not None:
-            continue
         reason = _why_not_approved(evidence, effect, last)
         if reason:
             return f"{effect}: {reason}"

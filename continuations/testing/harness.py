@@ -1,0 +1,320 @@
+"""A harness for tests of one agent: its run, its clock and its store."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, TypeVar, cast
+
+from continuations import Failed, Finished, Runner, RunNotFound, Suspended
+from continuations.testing.crash_point import CrashPoint
+from continuations.testing.expectation import fail
+from continuations.testing.frozen_clock import FrozenClock, memory_store, period_of
+from continuations.testing.numbered_ids import NumberedIds
+from continuations.testing.transcript_checks import Transcript
+from continuations.testing.wait_decider import WaitDecider
+from continuations.testing.wait_selection import describe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
+    from datetime import datetime
+    from typing import TypeAlias
+
+    from continuations import (
+        Agent,
+        Budget,
+        Outcome,
+        SweepResult,
+        Wait,
+    )
+    from continuations_storage import Store
+
+    Input: TypeAlias = str | Sequence[Mapping[str, Any]]
+
+Output = TypeVar("Output")
+_DEFAULT_LEASE = 30.0
+# A claim has ended when this time has passed after it.
+_AFTER_CLAIM = 1.0
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+class AgentHarness(WaitDecider, Generic[Output]):
+    """A run of an agent in a test, with a frozen clock, numbered ids and a store.
+
+    The checks raise an `AssertionError` that names what is the case instead. A harness
+    works on one run at a time; `runner` has all other methods.
+
+    Args:
+        agent: The agent, or a function that returns it. `restart` calls the function
+            again, so that nothing in memory survives.
+        clock: The clock. Default: a new one.
+        store: The store. It must tell the time of `clock`, as `memory_store` does.
+            Default: a new store in memory.
+        ids: The source of ids. Default: a new one.
+        context: Your object for the tools, `ctx.context`.
+        options: Further options of the `Runner`. `patience` is 0 by default, so that
+            an error of a model is raised at once.
+
+    Attributes:
+        clock: The clock.
+        store: The store.
+        runner: The runner. `restart` replaces it.
+    """
+
+    def __init__(
+        self,
+        agent: Agent[Output] | Callable[[], Agent[Output]],
+        *,
+        clock: FrozenClock | None = None,
+        store: Store | None = None,
+        ids: NumberedIds | None = None,
+        context: Any = None,
+        **options: Any,
+    ) -> None:
+        self._agent = agent
+        self.clock = clock or FrozenClock()
+        self.store: Store = memory_store(self.clock) if store is None else store
+        self._ids = ids or NumberedIds()
+        self._context = context
+        self._options: dict[str, Any] = {"patience": 0, **options}
+        self._run_ids: list[str] = []  # the last one is the harness's run
+        self.runner: Runner[Output]
+        self.restart()
+
+    @property
+    def run_id(self) -> str:
+        """Id of the run.
+
+        Raises:
+            AssertionError: No run was started.
+        """
+        __tracebackhide__ = True
+        if not self._run_ids:
+            fail("The harness has no run. Call run_to_pause(input) or start(input).")
+        return self._run_ids[-1]
+
+    def restart(self, *, store: Store | None = None) -> None:
+        """Go on as a new process: with a new runner, on the same store.
+
+        Args:
+            store: A store around the harness's own, for example one that fails.
+                Default: the harness's own.
+        """
+        self.runner = Runner(
+            self._make_agent(),
+            store=self.store if store is None else store,
+            clock=self.clock,
+            ids=self._ids,
+            **self._options,
+        )
+
+    def start(
+        self,
+        input: Input,  # noqa: A002 - as in Runner.start
+        *,
+        run_id: str = "run-1",
+        budget: Budget | None = None,
+    ) -> Outcome[Output]:
+        """Start a run and work on it until it ends or must wait.
+
+        Args:
+            input: The first user message as text, or a list of chat messages.
+            run_id: Id of the run. The harness works on this run from now on.
+            budget: Limits for the model usage of the run.
+
+        Returns:
+            `Finished`, `Suspended` or `Failed`. Errors are those of `Runner.start`.
+        """
+        self._run_ids = [*(each for each in self._run_ids if each != run_id), run_id]
+        return self.runner.start(
+            input, run_id=run_id, context=self._context, budget=budget
+        )
+
+    def resume(self) -> Outcome[Output]:
+        """Continue the run.
+
+        Returns:
+            `Finished`, `Suspended` or `Failed`. Errors are those of `Runner.resume`.
+        """
+        return self.runner.resume(self.run_id, context=self._context)
+
+    def run_to_pause(
+        self,
+        input: Input | None = None,  # noqa: A002 - as in Runner.start
+    ) -> Suspended:
+        """Start or continue the run, and check that it waits.
+
+        Args:
+            input: The input of a new run. `None`: the run is continued.
+
+        Returns:
+            The outcome.
+
+        Raises:
+            AssertionError: The run has finished or failed.
+        """
+        __tracebackhide__ = True
+        outcome = self._work(input)
+        if not isinstance(outcome, Suspended):
+            self._fail_outcome("is suspended", outcome)
+        return outcome
+
+    def run_to_end(
+        self,
+        input: Input | None = None,  # noqa: A002 - as in Runner.start
+    ) -> Finished[Output]:
+        """Start or continue the run, and check that it finishes.
+
+        Args:
+            input: The input of a new run. `None`: the run is continued.
+
+        Returns:
+            The outcome.
+
+        Raises:
+            AssertionError: The run waits or has failed.
+        """
+        __tracebackhide__ = True
+        outcome = self._work(input)
+        if not isinstance(outcome, Finished):
+            self._fail_outcome("has finished", outcome)
+        return outcome
+
+    def run_to_failure(
+        self,
+        input: Input | None = None,  # noqa: A002 - as in Runner.start
+    ) -> Failed:
+        """Start or continue the run, and check that it fails.
+
+        Args:
+            input: The input of a new run. `None`: the run is continued.
+
+        Returns:
+            The outcome.
+
+        Raises:
+            AssertionError: The run waits or has finished.
+        """
+        __tracebackhide__ = True
+        outcome = self._work(input)
+        if not isinstance(outcome, Failed):
+            self._fail_outcome("has failed", outcome)
+        return outcome
+
+    def sweep(self) -> SweepResult:
+        """Apply deadlines and timers that are due, and resume the runs that can go on.
+
+        Returns:
+            The result. An error of a run is raised.
+        """
+        result = self.runner.sweep(context=self._context)
+        for error in result.errors.values():
+            raise error
+        return result
+
+    def advance(
+        self,
+        *,
+        days: float = 0,
+        hours: float = 0,
+        minutes: float = 0,
+        seconds: float = 0,
+    ) -> None:
+        """Let time pass: sweep at each deadline on the way, and at the end.
+
+        So a timer of one day that the run begins again after each end fires three
+        times in three days. A deadline takes effect a millisecond after its time. For
+        each one the clock moves this millisecond more.
+
+        Args:
+            days: Days to add.
+            hours: Hours to add.
+            minutes: Minutes to add.
+            seconds: Seconds to add.
+
+        Raises:
+            InvalidInput: The sum is negative.
+        """
+        end = self.clock.now() + period_of(
+            days=days, hours=hours, minutes=minutes, seconds=seconds
+        )
+        while (deadline := self._next_deadline()) is not None and deadline <= end:
+            self.clock.advance_to(deadline + _MILLISECOND)
+            end += _MILLISECOND
+            self.sweep()
+        self.clock.advance_to(end)
+        self.sweep()
+
+    def crash_at(
+        self, number: int, moment: Literal["before", "after"] = "before"
+    ) -> AbstractContextManager[None]:
+        """Let the process die at a storage operation of a `with` block.
+
+        The block ends at the crash. After the block the harness has a new runner. Call
+        `recover` to let a sweep find the run.
+
+        Args:
+            number: Position of the operation in the block, from 1.
+            moment: `before` or `after` the effect of the operation.
+
+        Returns:
+            The context manager of the block.
+        """
+        return CrashPoint(number, moment).during(self)
+
+    def recover(self) -> None:
+        """Wait until the claim of a dead worker has ended, and sweep.
+
+        A run that was not stored before the crash must be started again.
+        """
+        lease = float(self._options.get("lease", _DEFAULT_LEASE))
+        self.advance(seconds=lease + _AFTER_CLAIM)
+
+    def transcript(self) -> Transcript:
+        """Return all messages of the run and of its sub-agents.
+
+        Every version of the run is read.
+
+        Returns:
+            The transcript.
+        """
+        newest = self.runner.look(self.run_id)
+        earlier = range(1, newest.version)
+        return Transcript(
+            [*(self.runner.look(self.run_id, version=n) for n in earlier), newest]
+        )
+
+    def _make_agent(self) -> Agent[Output]:
+        given: Any = self._agent
+        made: Any = given() if callable(given) else given
+        return cast("Agent[Output]", made)
+
+    def _work(self, input: Input | None) -> Outcome[Output]:  # noqa: A002
+        return self.resume() if input is None else self.start(input)
+
+    def _fail_outcome(self, expected: str, outcome: Outcome[Any]) -> NoReturn:
+        __tracebackhide__ = True
+        if isinstance(outcome, Finished):
+            found = f"finished with output {outcome.output!r}"
+        elif isinstance(outcome, Failed):
+            found = f"failed: {outcome.error.message}"
+        else:
+            waits = describe(outcome.waits)
+            found = f"is suspended and has these open waits:\n{waits}"
+        fail(f"Run {outcome.run_id} {found}\nThe test expected that it {expected}.")
+
+    def _next_deadline(self) -> datetime | None:
+        now = self.clock.now()
+        deadlines = [
+            wait.deadline
+            for run_id in self._run_ids
+            for wait in self._look(run_id)
+            if wait.deadline is not None and wait.deadline >= now
+        ]
+        return min(deadlines, default=None)
+
+    def _look(self, run_id: str) -> tuple[Wait, ...]:
+        try:
+            return self.runner.look(run_id).waits
+        except RunNotFound:  # a crash before the run was stored
+            return ()

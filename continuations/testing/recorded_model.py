@@ -1,0 +1,228 @@
+"""A model whose replies are recorded once from a real provider, then replayed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from continuations import InvalidInput, ModelError, Usage
+from continuations.models.interface import Message, ModelReply
+from continuations.testing.json_difference import Difference, first_difference
+from continuations.testing.recording_file import Exchange, RecordingFile, digest_of
+from continuations.testing.secret_removal import SecretRemover
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from os import PathLike
+
+    from continuations.models.interface import Model, ModelRequest
+
+
+class RecordedModel:
+    """A `Model` that records the traffic of another model, and replays it.
+
+    A request is found by its digest, so a run that is resumed in another process gets
+    the right reply. The digest covers all that is sent: model, messages, tools, output
+    schema and settings. An equal request gets an equal reply, also while recording.
+
+    Secrets in requests and replies are replaced by `[removed]` before anything is
+    written:
+
+    - the values of environment variables such as `OPENAI_API_KEY`
+    - the values of headers, and of fields such as `api_key`
+    - texts with the form of a key or of an `Authorization` header
+    - the texts of `secrets`
+
+    The file contains the conversation: read it before you commit it.
+
+    Args:
+        path: The JSON file.
+        model: The model to record, or a function that makes it. The function is called
+            only for a request that is not recorded. `None`: replay only.
+        record: Ask `model` for each request that is not in the file, and add it. To
+            record all of it again, delete the file. Default: only replay.
+        secrets: Further texts that must not be written.
+
+    Raises:
+        InvalidInput: `record` is set without `model`, the file does not exist and
+            `record` is not set, or the file is not a recording.
+        ModelError: From `reply`: the file has no such request. The text names the
+            first difference from the nearest recorded request.
+    """
+
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        model: Model | Callable[[], Model] | None = None,
+        *,
+        record: bool = False,
+        secrets: Iterable[str] = (),
+    ) -> None:
+        if record and model is None:
+            msg = (
+                "RecordedModel: record=True needs the model to record. Pass "
+                "RecordedModel(path, model, record=True)."
+            )
+            raise InvalidInput(msg)
+        self._file = RecordingFile(Path(path))
+        if not record and not self._file.path.exists():
+            msg = (
+                f"recording {self._file.path} does not exist. Record it once with "
+                "RecordedModel(path, model, record=True), or in pytest with the option "
+                "--record-models."
+            )
+            raise InvalidInput(msg)
+        self._given_model = model
+        self._record = record
+        self._secret_remover = SecretRemover(secrets)
+
+    def __repr__(self) -> str:
+        return f"RecordedModel({str(self._file.path)!r})"
+
+    @property
+    def name(self) -> str:
+        """The name of the recorded model."""
+        return self._file.model or self._model.name
+
+    async def reply(self, request: ModelRequest) -> ModelReply:
+        """Return the recorded reply to a request; see `Model.reply`."""
+        given = self._cleaned_request(request)
+        exchange = self._find(given)
+        if exchange is None:
+            if not self._record:
+                raise self._unknown_request(request, given)
+            reply = _reply_json(await self._model.reply(request))
+            cleaned = self._secret_remover.clean(reply)
+            exchange = self._add(request, Exchange.of(request.agent, given, cleaned))
+        try:
+            return _reply_of(exchange.reply)
+        except (KeyError, TypeError, ValueError) as error:
+            raise self._error(
+                request,
+                f"the reply of exchange {exchange.digest[:8]} cannot be read "
+                f"({type(error).__name__}). Delete the file and record it again",
+            ) from None
+
+    def _add(self, request: ModelRequest, exchange: Exchange) -> Exchange:
+        try:
+            return self._file.add(self.name, exchange)
+        except OSError as error:
+            raise self._error(
+                request,
+                f"the file cannot be written ({type(error).__name__}). Make "
+                f"{self._file.path.parent} a folder that this process may write",
+            ) from None
+
+    @cached_property
+    def _model(self) -> Model:
+        given: Any = self._given_model
+        model = given if hasattr(given, "reply") else given()
+        return cast("Model", model)
+
+    def _cleaned_request(self, request: ModelRequest) -> dict[str, Any]:
+        schema = request.output_schema
+        value = {
+            "model": self.name,
+            "messages": [message.data for message in request.messages],
+            "tools": [asdict(tool) for tool in request.tools],
+            "output_schema": None if schema is None else asdict(schema),
+            "settings": dict(request.settings),
+        }
+        try:
+            # As it will be read from the file: tuples are lists.
+            plain = json.loads(json.dumps(value))
+        except (TypeError, ValueError):
+            raise self._error(
+                request,
+                "settings cannot be written to a recording, because they are not JSON. "
+                "Use values of JSON only",
+            ) from None
+        return cast("dict[str, Any]", self._secret_remover.clean(plain))
+
+    def _find(self, given: Mapping[str, Any]) -> Exchange | None:
+        exchange = self._file.exchanges.get(digest_of(given))
+        if exchange is not None:
+            return exchange
+        # This machine may know other secrets than the one that made the recording.
+        return next(
+            (
+                each
+                for each in self._file.exchanges.values()
+                if first_difference(each.request, given) is None
+            ),
+            None,
+        )
+
+    def _unknown_request(
+        self, request: ModelRequest, given: Mapping[str, Any]
+    ) -> ModelError:
+        candidates = [
+            _Candidate(number, each, _equal_messages(each.request, given))
+            for number, each in enumerate(self._file.exchanges.values(), 1)
+        ]
+        of_agent = [each for each in candidates if each.exchange.agent == request.agent]
+        nearest = max(
+            of_agent or candidates, key=lambda each: each.equal_messages, default=None
+        )
+        advice = "If the change is intended, delete the file and record it again"
+        if nearest is None:
+            return self._error(request, f"no request is recorded. {advice}")
+        difference = _difference(nearest.exchange, given)
+        return self._error(
+            request,
+            f"the request differs from recorded request {nearest.number} at "
+            f"{difference.path}: recorded {difference.recorded}, got "
+            f"{difference.given}. {advice}",
+        )
+
+    def _error(self, request: ModelRequest, text: str) -> ModelError:
+        run = f"run {request.run_id}, " if request.run_id else ""
+        agent = f"agent {request.agent}, " if request.agent else ""
+        return ModelError(
+            f"{run}{agent}recording {self._file.path.name}: {text}.",
+            run_id=request.run_id or None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A recorded request, and how far a given one equals it."""
+
+    number: int
+    exchange: Exchange
+    equal_messages: int
+
+
+def _difference(exchange: Exchange, given: Mapping[str, Any]) -> Difference:
+    found = first_difference(exchange.request, given)
+    # `_find` compares in the same way, so a difference exists.
+    return found or Difference(path="the digest", recorded="another", given="this")
+
+
+def _equal_messages(recorded: Mapping[str, Any], given: Mapping[str, Any]) -> int:
+    pairs = zip(recorded.get("messages", ()), given["messages"], strict=False)
+    count = 0
+    for left, right in pairs:
+        if first_difference(left, right) is not None:
+            break
+        count += 1
+    return count
+
+
+def _reply_json(reply: ModelReply) -> dict[str, Any]:
+    return {
+        "message": reply.message.data,
+        "usage": asdict(reply.usage),
+        "finish_reason": reply.finish_reason,
+    }
+
+
+def _reply_of(data: Mapping[str, Any]) -> ModelReply:
+    return ModelReply(
+        message=Message.from_mapping(data["message"]),
+        usage=Usage(**data["usage"]),
+        finish_reason=data["finish_reason"],
+    )

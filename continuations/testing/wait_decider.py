@@ -1,0 +1,191 @@
+"""The decisions of a test: choose the wait that is meant, and end it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+from continuations import Answer, Approve, Deny, Fail
+from continuations.testing import wait_selection
+from continuations.testing.expectation import fail
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from continuations import Decision, Runner, Verdict, Wait
+
+_DECIDER = "tester"
+
+
+class WaitDecider(ABC):
+    """Finds the open waits of one run by tool or kind, decides and checks them.
+
+    Attributes:
+        runner: The runner.
+    """
+
+    runner: Runner[Any]
+
+    @property
+    @abstractmethod
+    def run_id(self) -> str:
+        """Id of the run."""
+
+    @property
+    def waits(self) -> tuple[Wait, ...]:
+        """The open waits of the run, the oldest first."""
+        return self.runner.look(self.run_id).waits
+
+    def wait(self, tool: str | None = None, *, kind: str | None = None) -> Wait:
+        """Return the open wait of a tool and a kind.
+
+        Args:
+            tool: Name of the tool. `None`: any tool.
+            kind: Kind of the wait, for example `approval`. `None`: any kind.
+
+        Returns:
+            The wait.
+
+        Raises:
+            AssertionError: There is no such wait, or there are several.
+        """
+        __tracebackhide__ = True
+        return wait_selection.select(self.waits, tool, kind)
+
+    def decide(
+        self, verdict: Verdict, tool: str | None = None, *, kind: str | None = None
+    ) -> Decision:
+        """Decide a wait; the run continues at the next `resume` or `sweep`.
+
+        Args:
+            verdict: `Approve`, `Deny`, `Answer` or `Fail`.
+            tool: Name of the tool. `None`: any tool.
+            kind: Kind of the wait. `None`: any kind.
+
+        Returns:
+            The recorded decision. Errors are those of `Runner.decide`.
+
+        Raises:
+            AssertionError: There is no such wait, or there are several.
+        """
+        __tracebackhide__ = True
+        return self.runner.decide(self.wait(tool, kind=kind).id, verdict)
+
+    def approve(
+        self,
+        tool: str | None = None,
+        *,
+        kind: str | None = None,
+        by: str = _DECIDER,
+        arguments: Mapping[str, Any] | None = None,
+    ) -> Decision:
+        """Approve a call that waits.
+
+        Args:
+            tool: Name of the tool. `None`: any tool.
+            kind: Kind of the wait. `None`: any kind.
+            by: The person who approves.
+            arguments: Arguments instead of those of the wait. `None`: no edit.
+
+        Returns:
+            The recorded decision. Errors are those of `Runner.decide`.
+
+        Raises:
+            AssertionError: There is no such wait, or there are several.
+        """
+        __tracebackhide__ = True
+        return self.decide(Approve(by=by, arguments=arguments), tool, kind=kind)
+
+    def deny(
+        self,
+        tool: str | None = None,
+        *,
+        kind: str | None = None,
+        by: str = _DECIDER,
+        reason: str | None = None,
+    ) -> Decision:
+        """Deny a call that waits.
+
+        Args:
+            tool: Name of the tool. `None`: any tool.
+            kind: Kind of the wait. `None`: any kind.
+            by: The person who denies.
+            reason: Why. The model reads it.
+
+        Returns:
+            The recorded decision. Errors are those of `Runner.decide`.
+
+        Raises:
+            AssertionError: There is no such wait, or there are several.
+        """
+        __tracebackhide__ = True
+        return self.decide(Deny(by=by, reason=reason), tool, kind=kind)
+
+    def answer(
+        self,
+        value: Any,
+        tool: str | None = None,
+        *,
+        kind: str | None = None,
+        by: str = _DECIDER,
+    ) -> Decision:
+        """Give a wait its value: an answer, the data of an event, a job's result.
+
+        Args:
+            value: The value.
+            tool: Name of the tool. `None`: any tool.
+            kind: Kind of the wait. `None`: any kind.
+            by: The person or program that answers.
+
+        Returns:
+            The recorded decision. Errors are those of `Runner.decide`.
+
+        Raises:
+            AssertionError: There is no such wait, or there are several.
+        """
+        __tracebackhide__ = True
+        return self.decide(Answer(value, by=by), tool, kind=kind)
+
+    def fail(
+        self,
+        error: str,
+        tool: str | None = None,
+        *,
+        kind: str | None = None,
+        by: str = _DECIDER,
+    ) -> Decision:
+        """Say that an awaited event does not come, or that a job failed.
+
+        Args:
+            error: The reason. The model reads it.
+            tool: Name of the tool. `None`: any tool.
+            kind: Kind of the wait. `None`: any kind.
+            by: The person or program that says so.
+
+        Returns:
+            The recorded decision. Errors are those of `Runner.decide`.
+
+        Raises:
+            AssertionError: There is no such wait, or there are several.
+        """
+        __tracebackhide__ = True
+        return self.decide(Fail(error, by=by), tool, kind=kind)
+
+    def assert_waits(self, *tools: str) -> None:
+        """Check for which tools the run waits.
+
+        Args:
+            tools: Names of the tools, one for each open wait, in any order. Without a
+                name, no wait may be open.
+
+        Raises:
+            AssertionError: The run waits for other tools.
+        """
+        __tracebackhide__ = True
+        waits = self.waits
+        if sorted(wait.tool for wait in waits) != sorted(tools):
+            expected = ", ".join(tools) or "none"
+            shown = wait_selection.describe(waits)
+            fail(
+                f"The run has other open waits, expected: {expected}. It has:\n{shown}"
+            )
