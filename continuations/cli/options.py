@@ -84,10 +84,11 @@ Labels = Annotated[
     ),
 ]
 Title = Annotated[
-    str | None, typer.Option(metavar="TEXT", help="What the run is about.")
+    str | None, typer.Option(metavar="TEXT", help="The subject of the run.")
 ]
 Requester = Annotated[
-    str | None, typer.Option("--by", metavar="NAME", help="Who asks for the run.")
+    str | None,
+    typer.Option("--by", metavar="NAME", help="The person who asks for the run."),
 ]
 NewRunId = Annotated[
     str | None,

@@ -101,9 +101,9 @@ class RunRow:
             model makes now may already have run in a lost version.
         output: Final text of a finished run.
         failure: Reason why the run failed or was cancelled.
-        title: What the run is about, for people.
+        title: The subject of the run, for people.
         labels: Names and values by which the run is found, sorted by name.
-        requester: Who asked for the run.
+        requester: The person or program that asked for the run.
     """
 
     id: str

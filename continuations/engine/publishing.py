@@ -104,9 +104,9 @@ class Publisher:
         """Commit a state without a claim, then publish what follows from it.
 
         The order is: the version; the wait objects and deadline markers that it names;
-        the notifications; the keys by which the run is found; the deletion of ended
-        waits; a look at new arrivals; the deletion of markers. A crash between two
-        steps leaves a due marker, and a sweep does the rest.
+        the notifications; the keys of the index. Then come the deletion of ended waits,
+        a look at new arrivals, and the deletion of markers. A crash between two steps
+        leaves a due marker, and a sweep does the rest.
 
         Returns:
             The decisions, messages and cancel request that arrived in the meantime.

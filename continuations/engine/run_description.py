@@ -1,4 +1,4 @@
-"""What people say about a new run: its labels, its title and who asked for it."""
+"""The labels, the title and the requester of a new run."""
 
 from __future__ import annotations
 

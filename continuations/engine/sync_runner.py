@@ -128,8 +128,8 @@ class Runner(Decider, Generic[Output]):
                 `resume` or `sweep` works on it. A run that exists is not changed.
             labels: At most 16 names and values by which `runs` finds the run: letters,
                 digits and `. _ -`, in a value also `@`. Each costs one more request.
-            title: What the run is about: one line, at most 200 characters.
-            by: Who asked for the run, for the record.
+            title: The subject of the run: one line, at most 200 characters.
+            by: The requester of the run, for the record.
 
         Returns:
             `Finished`, `Suspended` or `Failed`.

@@ -41,9 +41,9 @@ class RunSummary:
             `failed` or `cancelled`. `unreadable` if the version cannot be read; then
             the fields below are empty, and `continuations doctor RUN` tells why.
         agent: Name of the root agent.
-        title: What the run is about, as given to `start`.
+        title: The subject of the run, as given to `start`.
         labels: The labels, as given to `start`.
-        requester: Who asked for the run: `by` of `start`.
+        requester: The requester of the run: `by` of `start`.
         created_at: When the run was started, in UTC.
         updated_at: When the newest version was written; for an ended run, its end.
         version: Number of the newest version.

@@ -39,9 +39,11 @@ from continuations.present.schema_parts import (
 
 _LABELS: Json = {"type": "object", "additionalProperties": TEXT}
 _DESCRIPTION: Json = {
-    "title": described(TEXT_OR_NULL, "What the run is about."),
+    "title": described(TEXT_OR_NULL, "The subject of the run."),
     "labels": _LABELS,
-    "requester": described(TEXT_OR_NULL, "Who asked for the run."),
+    "requester": described(
+        TEXT_OR_NULL, "The person or program that asked for the run."
+    ),
 }
 
 _RUN: Json = {
@@ -216,7 +218,7 @@ def _request_definitions() -> Json:
                 "labels": described(
                     _LABELS, "Names and values by which the run is found."
                 ),
-                "title": described(TEXT, "What the run is about, on one line."),
+                "title": described(TEXT, "The subject of the run, on one line."),
             },
         ),
         "cancel_request": object_form("A run to cancel.", {}, {"reason": REASON}),

@@ -67,7 +67,7 @@ def test_approval_cycle_has_the_documented_request_counts() -> None:
     # The wait; a marker, the decision.
     assert {"create": 2, "read": 1, "keys": 0} == request_counts(deciding)
     # The listing, the version, the decision; the claim, the listing; the result and a
-    # read of the cancel request; the look at the inbox; the end, the key of its day.
+    # read of the cancel request; the look at the inbox. The end and the key of its day.
     assert {"create": 4, "read": 3, "keys": 3} == request_counts(resuming)
 
 

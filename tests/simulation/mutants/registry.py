@@ -13,6 +13,7 @@ from tests.simulation.mutants import (
     code_mutants,
     decision_mutants,
     drive_mutants,
+    index_mutants,
     marker_mutants,
     publishing_mutants,
     version_mutants,
@@ -31,6 +32,7 @@ MUTANTS: tuple[Mutant, ...] = unique_mutants(
     decision_mutants.MUTANTS,
     drive_mutants.MUTANTS,
     code_mutants.MUTANTS,
+    index_mutants.MUTANTS,
 )
 
 # Rules of the storage protocol that the documentation states, each with its mutant.
