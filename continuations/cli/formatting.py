@@ -67,7 +67,7 @@ def _suspended_lines(outcome: Suspended) -> Iterator[str]:
     for kind, rules in WAIT_RULES.items():
         ids = [escape_invisible(wait.id) for wait in outcome.waits if wait.kind == kind]
         if ids and not rules.verdicts:
-            yield f"next: continuations sweep (once {rules.ended_by} says so)"
+            yield "next: continuations sweep (when the time has come)"
         elif ids:
             yield f"next: {_next_command(rules, ids[0] if len(ids) == 1 else 'WAIT')}"
 

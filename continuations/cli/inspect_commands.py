@@ -36,12 +36,20 @@ def waiting(
     ids: Annotated[
         bool, typer.Option("--ids", help="Print only the ids, one per line.")
     ] = False,
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--kind",
+            help="List the waits of this kind, for example event. Repeat it for more "
+            "kinds. Default: the kinds that ask a person.",
+        ),
+    ] = None,
     app: App = None,
     store: StoreUrl = None,
 ) -> None:
     """List the open waits of a store. Needs no agent code."""
     runner = runner_without_agents(app, store)
-    summaries = runner.waiting()
+    summaries = runner.waiting(kinds=kind or None)
     folder = missing_folder(runner.store)
     if folder is not None:
         write_note(
@@ -143,7 +151,10 @@ def _show_wait(runner: Runner, wait_id: str, *, json: bool) -> None:
         return
     write_lines([escape_invisible(wait.id), wait.rules.explanation])
     write_lines(formatting.wait_lines(wait))
-    write_lines(formatting.json_field_lines("schema", wait.schema_json))
+    schema = ("schema", wait.schema_json)
+    if wait.answer_schema_json is not None:
+        schema = ("schema of the answer", wait.answer_schema_json)
+    write_lines(formatting.json_field_lines(*schema))
     write_lines([f"digest: {wait.digest}"])
 
 

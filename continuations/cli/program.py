@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import continuations
+from continuations.cli.adopt_command import adopt
 from continuations.cli.completion import completion
 from continuations.cli.decide_commands import answer, approve, deny, fail
 from continuations.cli.inspect_commands import doctor, runs, show, waiting
@@ -89,6 +90,7 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     resume,
     send,
     cancel,
+    adopt,
     sweep,
     serve,
     doctor,

@@ -53,6 +53,8 @@ class WaitRules:
         question: Subject of its mail, with `{tool}`.
         explanation: Why the wait exists, in one or two sentences.
         awaited: The words after "the run waits for".
+        question_label: The label of the tool's question, or of its job.
+        deadline_label: The label of the deadline.
     """
 
     call_state: str
@@ -68,6 +70,8 @@ class WaitRules:
     question: str
     explanation: str
     awaited: str
+    question_label: str = "Question"
+    deadline_label: str = "Decide by"
 
 
 # The one place that tells kinds of waits apart: other code asks `Wait.rules`.
@@ -144,6 +148,7 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
         question="{tool} waits for an event",
         explanation="A tool waits for an event from another system.",
         awaited="an event",
+        deadline_label="At the latest",
     ),
     "timer": WaitRules(
         call_state="parked",
@@ -156,6 +161,7 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
         question="{tool} waits for a time",
         explanation="A tool waits until a time.",
         awaited="a time",
+        deadline_label="Until",
     ),
     "external": WaitRules(
         call_state="parked",
@@ -172,5 +178,7 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
         question="{tool} waits for another system",
         explanation="A job of another system is in progress.",
         awaited="the result of another system",
+        question_label="Job",
+        deadline_label="At the latest",
     ),
 }

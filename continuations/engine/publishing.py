@@ -131,7 +131,8 @@ class Publisher:
                 _log.warning("run %s: no look at its arrivals: %s", state.run.id, error)
                 return arrived_since
         # A process that read the version may decide before the wait object exists.
-        done = {*(wait.id for wait in closed), *arrived_since.decisions}
+        listed = (wait.id for wait in closed if wait.rules.has_object)
+        done = {*listed, *arrived_since.decisions}
         keys = [layout.wait_key(each) for each in sorted(done - {*arrived.decisions})]
         if await self._delete(journal.run_id, keys) and cleaned and indexed:
             await self.delete_markers(journal, arrived, closed)
@@ -159,7 +160,8 @@ class Publisher:
         await notify_waits(self.ports.notify, new)
         closed = [wait for key, wait in before.waits.items() if key not in state.waits]
         if await self._delete(
-            journal.run_id, [layout.wait_key(wait.id) for wait in closed]
+            journal.run_id,
+            [layout.wait_key(wait.id) for wait in closed if wait.rules.has_object],
         ):
             await self.delete_markers(journal, arrived, closed)
 

@@ -67,6 +67,7 @@ class RunEnder:
                 reason=reason,
             )
             for wait in before.waits.values()
+            if wait.rules.has_object
         ]
         await asyncio.gather(*closing)
         return after

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from continuations.engine.run_options import ShouldPause
     from continuations.engine.sweeping import SweepResult
     from continuations.ledger.claims import Clock
+    from continuations.wire.continuation import Continuation
     from continuations_storage import Store
 
 
@@ -192,6 +193,61 @@ class Runner(Decider, Generic[Output]):
         """
         return portal.run_until_complete(
             self.async_runner.resume(run_id, context=context, should_pause=should_pause)
+        )
+
+    def root_agent(self, name: str | None = None) -> Agent[Any]:
+        """Return a root agent of this runner.
+
+        Args:
+            name: Name of the agent. Default: the only root agent.
+
+        Returns:
+            The agent.
+
+        Raises:
+            InvalidInput: There is no such agent, or there are several and `name` is
+                `None`.
+        """
+        return self.async_runner.root_agent(name)
+
+    def adopt(
+        self, continuation: Continuation | bytes, *, run_id: str | None = None
+    ) -> Outcome[Output]:
+        """Store the state of another run as a new, suspended run.
+
+        The continuation may come from a run without a store, from another store, or
+        from a reader in `continuations.interop`. The other run is not changed: cancel
+        it, or never resume it. Nothing runs here; `resume` and `sweep` continue the
+        new run.
+
+        - Open waits get new ids and digests, and keep their deadlines.
+        - A call that was approved and not started waits for an approval again.
+        - A call that was started waits as `unknown`, except if its tool is declared
+          `read_only`.
+        - Messages in the inbox of the other run are not read.
+
+        A repeat with the same continuation and id returns the same run. After a crash
+        the run does not exist, or a repeat, `resume` or `sweep` completes it.
+
+        Args:
+            continuation: A continuation that has not ended, or its bytes.
+            run_id: Id of the new run. Default: the id of the continuation's run.
+
+        Returns:
+            `Suspended`. If the run was adopted before, its present outcome.
+
+        Raises:
+            InvalidInput: The continuation has ended, so nothing is paused in it, or it
+                is not a continuation.
+            InvalidId: `run_id` is invalid.
+            RunExists: `run_id` belongs to a run with another origin.
+            FormatError: The bytes are not a continuation, or have a newer format.
+            Corrupt: The bytes are damaged, or a stored object is.
+            ClockOff: This machine's clock is wrong. Nothing was written.
+            StoreError: The store failed. Call again.
+        """
+        return portal.run_until_complete(
+            self.async_runner.adopt(continuation, run_id=run_id)
         )
 
     def sweep(

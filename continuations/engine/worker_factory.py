@@ -17,9 +17,9 @@ from continuations.errors import InvalidInput
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from continuations.authoring.tool_protocol import AgentProtocol
     from continuations.core.run import Budget
     from continuations.core.state import RunState
+    from continuations.engine.adopter import Adopter
     from continuations.engine.new_run import Input
     from continuations.engine.ports import Ports
     from continuations.engine.run_description import RunDescription
@@ -55,7 +55,7 @@ class WorkerFactory:
         description: RunDescription,
     ) -> RunState:
         """Return the first state of a new run; raises `InvalidInput`."""
-        root = self._find_root_agent(agent)
+        root = self.root_agent(agent)
         check_context(context, root, self._options.context_type)
         messages = new_run.parse_input(agent_input)
         instructions = await new_run.root_instructions(root, agent_input, context)
@@ -101,19 +101,29 @@ class WorkerFactory:
             run_options=run_options,
         )
 
-    def _find_root_agent(self, name: str | None) -> AgentProtocol:
+    def make_adopter(self) -> Adopter:
+        """Return the part that stores adopted runs."""
+        from continuations.engine.adopter import Adopter  # noqa: PLC0415 - rarely needed
+
+        return Adopter(
+            objects=self._objects,
+            agent_registry=self._agent_registry,
+            ports=self._ports,
+            lease=self._options.lease,
+        )
+
+    def root_agent(self, name: str | None) -> Agent:
+        """Return a root agent by name, or the only one; raises `InvalidInput`."""
         names = ", ".join(repr(agent.name) for agent in self._root_agents)
         if not self._root_agents:
             msg = "This runner has no agents. Pass Runner([agent], ...) to start runs."
             raise InvalidInput(msg)
         if name is not None:
-            agent = self._agent_registry.find_root_agent(name)
-            if agent is None:
-                msg = (
-                    f"agent={name!r} is not a root agent. The root agents are: {names}."
-                )
-                raise InvalidInput(msg)
-            return agent
+            for agent in self._root_agents:
+                if agent.name == name:
+                    return agent
+            msg = f"agent={name!r} is not a root agent. The root agents are: {names}."
+            raise InvalidInput(msg)
         if len(self._root_agents) != 1:
             msg = f"This runner has several root agents. Pass agent=, one of: {names}."
             raise InvalidInput(msg)

@@ -33,7 +33,7 @@ def wait_facts(wait: Wait) -> dict[str, str]:
     The keys are labels in reading order. A fact that does not apply is left out.
     """
     facts = {
-        "Question": wait.question,
+        wait.rules.question_label: wait.question,
         "Event": wait.event,
         "Key": wait.event_key,
         "Tool": wait.tool,
@@ -43,13 +43,16 @@ def wait_facts(wait: Wait) -> dict[str, str]:
         "Note": wait.note,
         "Policy": wait.policy,
         "Opened": readable_time(wait.created_at),
-        "Decide by": None if wait.deadline is None else readable_time(wait.deadline),
+        wait.rules.deadline_label: None
+        if wait.deadline is None
+        else readable_time(wait.deadline),
         "Approve after": None
         if wait.approve_after is None
         else readable_time(wait.approve_after),
         "Approval valid for": None if wait.valid_for is None else f"{wait.valid_for} s",
         "If denied": "the run stops" if wait.denial_stops else None,
         "If expired": "the run stops" if wait.expiry_stops else _on_deadline(wait),
+        "Answer": _answer_type(wait),
     }
     return {label: fact for label, fact in facts.items() if fact is not None}
 
@@ -65,3 +68,9 @@ def _on_deadline(wait: Wait) -> str | None:
             return "the call is refused"
         case None:
             return None
+
+
+def _answer_type(wait: Wait) -> str | None:
+    """Return the JSON type of the answer, unless it is a text."""
+    name = wait.answer_type_name
+    return None if name in (None, "string") else f"JSON of type {name}"

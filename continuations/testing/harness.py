@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from continuations import (
         Agent,
-        Budget,
         Outcome,
         SweepResult,
         Wait,
@@ -113,21 +112,21 @@ class AgentHarness(WaitDecider, Generic[Output]):
         input: Input,  # noqa: A002 - as in Runner.start
         *,
         run_id: str = "run-1",
-        budget: Budget | None = None,
+        **options: Any,
     ) -> Outcome[Output]:
         """Start a run and work on it until it ends or must wait.
 
         Args:
             input: The first user message as text, or a list of chat messages.
             run_id: Id of the run. The harness works on this run from now on.
-            budget: Limits for the model usage of the run.
+            options: Further options of `Runner.start`, for example `budget=`.
 
         Returns:
             `Finished`, `Suspended` or `Failed`. Errors are those of `Runner.start`.
         """
         self._run_ids = [*(each for each in self._run_ids if each != run_id), run_id]
         return self.runner.start(
-            input, run_id=run_id, context=self._context, budget=budget
+            input, run_id=run_id, **{"context": self._context, **options}
         )
 
     def resume(self) -> Outcome[Output]:

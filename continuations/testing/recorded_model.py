@@ -94,6 +94,12 @@ class RecordedModel:
         if exchange is None:
             if not self._record:
                 raise self._unknown_request(request, given)
+            if self._model.name != self.name:
+                raise self._error(
+                    request,
+                    f"it is a recording of {self.name}, and the model is "
+                    f"{self._model.name}. Delete the file and record it again",
+                )
             reply = _reply_json(await self._model.reply(request))
             cleaned = self._secret_remover.clean(reply)
             exchange = self._add(request, Exchange.of(request.agent, given, cleaned))
@@ -144,7 +150,7 @@ class RecordedModel:
 
     def _find(self, given: Mapping[str, Any]) -> Exchange | None:
         exchange = self._file.exchanges.get(digest_of(given))
-        if exchange is not None:
+        if exchange is not None or self._record:
             return exchange
         # This machine may know other secrets than the one that made the recording.
         return next(

@@ -23,6 +23,12 @@ _SECRET_NAME = re.compile(
     r"|private[-_]?key|secret(?:[-_]?key)?|password|passwd|token|cookie|credentials?)$",
     re.IGNORECASE,
 )
+# Names of variables are less regular: SECRET_KEY_BASE, OPENAI_KEY, DB_PASS.
+_SECRET_VARIABLE = re.compile(
+    r"SECRET|TOKEN|PASSW|CREDENTIAL|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY"
+    r"|(?:^|_)(?:KEY|PASS|PWD|PAT|DSN|AUTH)$",
+    re.IGNORECASE,
+)
 # All values below a field of this name are removed: any header may carry a key.
 _HEADERS_NAME = re.compile(
     r"(?:^|[-_])(?:headers|cookies|extra[-_]query)$", re.IGNORECASE
@@ -75,7 +81,7 @@ class SecretRemover:
         values = {
             value
             for name, value in variables.items()
-            if _SECRET_NAME.search(name) and len(value) >= _MIN_LENGTH
+            if _SECRET_VARIABLE.search(name) and len(value) >= _MIN_LENGTH
         }
         known = {
             form for secret in (*secrets, *values) if secret for form in _forms(secret)

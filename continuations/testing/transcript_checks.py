@@ -136,6 +136,8 @@ class Transcript:
     def assert_result(self, tool: str, text: str) -> None:
         """Check that the result of a call contains a text.
 
+        The results of a turn become messages when all of its calls have ended.
+
         Args:
             tool: Name of the tool.
             text: The text, as the model read it.

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import Approve, Runner
+from continuations import Agent, Approve, Runner, ToolWait, ask, external, tool
 from tests.cli.command_line import RUNNERS
 from tests.cli.sample_agents import make_boss, pay
 from tests.present.schema_check import assert_matches_schema
-from tests.scripts import call
+from tests.scripts import call, scripted_model
 
 if TYPE_CHECKING:
     from tests.cli.command_line import CommandLine
@@ -294,3 +294,38 @@ agent = Agent("boss", tools=[pay], model=ScriptedModel([ToolCall("pay")]))
     shown = cli("show", "j1")
 
     assert "(expired; the next sweep or resume records it)" in shown.out
+
+
+def test_waits_of_tools_are_listed_shown_and_ended(cli: CommandLine) -> None:
+    """`waiting` lists people's waits; `--kind` lists others."""
+
+    @tool
+    def count(room: str) -> ToolWait[int]:
+        """Count people."""
+        return ask(f"How many people are in {room}?", int)
+
+    @tool
+    def scan(document: str) -> ToolWait[Any]:
+        """Scan a document."""
+        return external(f"scan of {document}")
+
+    calls = (call("count", room="A1"), call("scan", document="passport"))
+    model = scripted_model({"go": [list(calls), "end"]})
+    agent = Agent("boss", tools=[count, scan], model=model)
+    runner = Runner(agent, store=f"file:{cli.folder / 'runs'}")
+    runner.start("go", run_id="j1")
+
+    [question] = cli("waiting", "--ids").lines
+    [job] = cli("waiting", "--ids", "--kind", "external").lines
+    shown, run = cli("show", question).out, cli("show", "j1").out
+    assert "question: How many people are in A1?" in shown
+    assert 'schema of the answer: {"type":"integer"}' in shown
+    assert "job: scan of passport" in cli("show", job).out
+    assert "waits for the result of another system" in run
+    assert 5 == cli("answer", question, '"many"').exit_code
+    assert 0 == cli("answer", question, "7").exit_code
+    assert "failed by" in cli("fail", job, "paper jam", "--by", "scanner").out
+
+    ended = runner.resume("j1")
+    texts = [each.get("content") for each in ended.continuation.root.messages]
+    assert {"7", "ERROR: paper jam"} <= set(texts)

@@ -37,6 +37,7 @@ from continuations import (
     wait_for,
 )
 from continuations_storage import MemoryStore
+from continuations_storage.faults import FaultyStore
 from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss, root_tool_results, tool_results
@@ -323,6 +324,24 @@ def test_timer_is_a_row_and_a_marker_only() -> None:
 
     assert isinstance(ended, Finished)
     assert not [key for key in keys_of(store) if "/in/" in key or "markers/" in key]
+
+
+@pytest.mark.parametrize("ends", ["cancel", "time"])
+def test_timer_costs_no_request_for_an_object(ends: str) -> None:
+    """The end of a timer deletes its marker, and no wait object."""
+    clock, store = ManualClock(), FaultyStore(MemoryStore())
+    boss = make_boss(SCRIPT, make_receipt(lambda: sleep(HOUR)))
+    runner = Runner(boss, store=store, clock=clock)
+    runner.start("go", run_id="r1")
+    if ends == "cancel":
+        runner.cancel("r1")
+    else:
+        clock.seconds = HOUR + 1
+        assert isinstance(runner.resume("r1"), Finished)
+
+    asked = [each.key for each in store.operations]
+    assert asked
+    assert not [key for key in asked if "timer-" in key]
 
 
 def keys_of(store: MemoryStore) -> list[str]:

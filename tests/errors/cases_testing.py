@@ -122,6 +122,14 @@ TESTING = Area(
             names=("settings", "JSON"),
         ),
         Case(
+            "recording-of-another-model",
+            ModelError,
+            'ask(record(ScriptedModel(["Hi."], name="other")), "Bye")',
+            'path.unlink(); ask(record(ScriptedModel(["Hi."], name="other")), "Bye")',
+            setup=_RECORDED + "    ask(record())",
+            names=("hello.json", "scripted", "other"),
+        ),
+        Case(
             "recording-with-a-damaged-reply",
             ModelError,
             "ask(testing.RecordedModel(path))",

@@ -198,6 +198,27 @@ def test_changed_model_is_a_difference(tmp_path: Path) -> None:
         ask(RecordedModel(path), "Hi")
 
 
+def test_two_models_are_not_mixed_in_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    ask(RecordedModel(path, ScriptedModel(["Hi."], name="one"), record=True), "Hi")
+    before = path.read_text()
+    other = RecordedModel(path, ScriptedModel(["Hi."], name="two"), record=True)
+
+    with pytest.raises(ModelError, match="recording of one, and the model is two"):
+        ask(other, "Bye")
+    assert before == path.read_text()
+
+
+def test_removed_text_fits_no_new_request_while_recording(tmp_path: Path) -> None:
+    """A message that is a secret as a whole fits any message, but only in a replay."""
+    path = tmp_path / "a.json"
+    provider = ScriptedModel(lambda request: f"re: {request.messages[0].content}")
+    ask(RecordedModel(path, provider, record=True, secrets=["hunter"]), "hunter")
+
+    model = RecordedModel(path, provider, record=True)
+    assert "re: Hello" == ask(model, "Hello").message.content
+
+
 def test_error_of_the_provider_is_raised_and_not_recorded(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     model = RecordedModel(path, ScriptedModel([ModelError("busy.")]), record=True)

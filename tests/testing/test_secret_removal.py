@@ -6,6 +6,7 @@ import asyncio
 import json
 import string
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -104,6 +105,15 @@ def test_known_secret_is_written_nowhere(
     assert asyncio.run(RecordedModel(path, secrets=secrets).reply(request))
 
 
+def test_escaped_and_quoted_secret_inside_a_text_is_removed() -> None:
+    inner = json.dumps({"b": SECRET})
+    text = f"log: {json.dumps({'a': inner})} {inner} ?p={quote(SECRET, safe='')}"
+    cleaned = SecretRemover([SECRET], {}).clean(text)
+
+    assert 3 == cleaned.count(REMOVED)
+    assert [] == [form for form in forms(SECRET) if form in cleaned]
+
+
 @pytest.mark.parametrize("place", sorted(PLACES.keys() - {"field-name", "tool"}))
 def test_recording_replays_where_the_secret_is_unknown(
     place: str, tmp_path: Path
@@ -196,10 +206,35 @@ def test_schema_of_a_field_with_a_secret_name_stays() -> None:
     assert schema == SecretRemover((), {}).clean(schema)
 
 
-def test_short_values_and_other_variables_are_no_secrets() -> None:
-    remover = SecretRemover((), {"API_TOKEN": "abc", "HOME": "/home/jane/x"})
+@pytest.mark.parametrize(
+    "name",
+    [
+        "OPENAI_API_KEY",
+        "OPENAI_KEY",
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_ACCESS_KEY_ID",
+        "SECRET_KEY_BASE",
+        "DB_PASS",
+        "db_password",
+        "GITHUB_TOKEN",
+        "GH_PAT",
+        "SENTRY_DSN",
+    ],
+)
+def test_value_of_a_variable_with_a_secret_name_is_removed(name: str) -> None:
+    remover = SecretRemover((), {name: "plain words"})
 
-    assert "abc in /home/jane/x" == remover.clean("abc in /home/jane/x")
+    assert f"the {REMOVED}!" == remover.clean("the plain words!")
+
+
+def test_short_values_and_other_variables_are_no_secrets() -> None:
+    remover = SecretRemover(
+        (), {"API_TOKEN": "abc", "HOME": "/home/jane/x", "AUTHOR": "Jane Doe!"}
+    )
+
+    assert "abc in /home/jane/x by Jane Doe!" == remover.clean(
+        "abc in /home/jane/x by Jane Doe!"
+    )
 
 
 # Neither brackets nor letters, which are parts of the file around the secret.

@@ -162,9 +162,10 @@ def body_text(wait: Wait, link: str | None, *, with_arguments: bool) -> str:
     """Return the text of the mail; foreign text is one line, visible and labelled."""
     facts = wait_facts(wait)
     facts.setdefault("Decide by", "no deadline")
-    rows = [
+    rows: list[tuple[str, str]] = [
         (label, escape_invisible(facts[label]))
-        for label in ("Tool", "Path", "Run", "Wait", "Opened", "Decide by")
+        for label in ("Question", "Tool", "Path", "Run", "Wait", "Opened", "Decide by")
+        if label in facts
     ]
     if with_arguments:
         rows.append(("Arguments", _shorten(escape_invisible(wait.arguments_json))))

@@ -1,0 +1,83 @@
+"""Store an adopted run: its first version, its waits and its markers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from continuations.engine.adoption import adopted_state, source_digest
+from continuations.engine.journal import StoreJournal
+from continuations.engine.outcomes import outcome_of
+from continuations.engine.publishing import Publisher
+from continuations.engine.readiness import is_runnable
+from continuations.engine.stack_binding import StackBinding
+from continuations.errors import RunExists, StaleRun
+from continuations.ledger.arrivals import Arrivals
+from continuations.ledger.versions import Versions
+from continuations.wire.continuation import Continuation
+
+if TYPE_CHECKING:
+    from continuations.authoring.registry import AgentRegistry
+    from continuations.core.state import RunState
+    from continuations.engine.outcomes import Outcome
+    from continuations.engine.ports import Ports
+    from continuations.ledger.objects import Objects
+    from continuations.ledger.versions import LoadedVersion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adopter:
+    """Stores the state of another run as a new, suspended run."""
+
+    objects: Objects
+    agent_registry: AgentRegistry
+    ports: Ports
+    lease: float
+
+    async def adopt(self, source: RunState, run_id: str) -> Outcome:
+        """Create the run, or return the one that an equal call created.
+
+        Raises `InvalidInput` if the run of `source` has ended, and `RunExists` if the
+        id belongs to another run.
+        """
+        binding = StackBinding(self.agent_registry)
+        state = adopted_state(source, binding, self.ports, run_id=run_id)
+        publisher = Publisher(self.objects, self.ports)
+        journal = StoreJournal(
+            self.objects,
+            Versions(self.objects, run_id),
+            None,
+            self.ports,
+            lease=self.lease,
+        )
+        paused = is_runnable(state)
+        try:
+            if paused:
+                await journal.make_release_marker()
+            await publisher.commit_and_publish(journal, state, state, Arrivals())
+        except StaleRun:
+            return await self._adopted_before(source, run_id, publisher)
+        assert journal.loaded is not None  # noqa: S101 - it was just committed
+        return self._outcome(journal.loaded, paused=paused)
+
+    async def _adopted_before(
+        self, source: RunState, run_id: str, publisher: Publisher
+    ) -> Outcome:
+        """Return the run of an equal call, and publish what that call left undone."""
+        loaded = await Versions(self.objects, run_id).load_newest()
+        run = loaded.state.run
+        if run.input_digest != source_digest(source):
+            msg = (
+                f"run_id {run_id!r} is taken: that run does not continue this "
+                "continuation, and was not changed. Use another run_id."
+            )
+            raise RunExists(msg, run_id=run_id)
+        if run.status == "suspended":
+            await publisher.finish_publishing(loaded)
+        paused = is_runnable(loaded.state) and run.claim is None
+        return self._outcome(loaded, paused=paused)
+
+    def _outcome(self, loaded: LoadedVersion, *, paused: bool) -> Outcome:
+        agent = self.agent_registry.find_root_agent(loaded.state.run.agent)
+        continuation = Continuation(loaded.state, loaded.number)
+        return outcome_of(continuation, agent, paused=paused)

@@ -1,0 +1,225 @@
+"""Make the first state of a run that continues another run under its own id.
+
+Approvals, digests and idempotency keys belong to one run. So an adopted run asks again
+for every call that the other run was allowed to make and did not start. A call that the
+other run started, and that may have had an effect, has an unknown outcome.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from continuations.core import jsontext
+from continuations.core.calls import (
+    STATE_NAMES,
+    Parked,
+    Ready,
+    Started,
+    Unknown,
+    open_wait_id,
+    waiting_state,
+)
+from continuations.core.events import (
+    OutcomeUnknown,
+    Reopened,
+    RepeatAllowed,
+    Unverified,
+)
+from continuations.core.reducer import advance
+from continuations.core.run import ENDED_STATUSES
+from continuations.core.state import RunState
+from continuations.core.waits import external_wait_ulid
+from continuations.engine.call_waits import (
+    approval_digest,
+    new_wait,
+    strict_contract_digest,
+    with_parked_digest,
+)
+from continuations.errors import InvalidInput
+from continuations.ledger import layout
+from continuations.wire.continuation import Continuation
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from continuations.core.calls import CallRow, CallState
+    from continuations.core.waits import Wait
+    from continuations.engine.ports import Ports
+    from continuations.engine.stack_binding import StackBinding
+
+
+def read_source(continuation: object) -> Continuation:
+    """Return a continuation, or the one that bytes contain.
+
+    Raises `InvalidInput`, `FormatError` or `Corrupt`.
+    """
+    if isinstance(continuation, Continuation):
+        return continuation
+    if isinstance(continuation, bytes):
+        return Continuation.from_bytes(continuation)
+    msg = (
+        "continuation must be a Continuation or its bytes, got "
+        f"{type(continuation).__name__}. Pass outcome.continuation."
+    )
+    raise InvalidInput(msg)
+
+
+def adopted_state(
+    source: RunState, stack_binding: StackBinding, ports: Ports, *, run_id: str
+) -> RunState:
+    """Return the first state of a run that continues `source`.
+
+    Raises `InvalidInput` if the run of `source` has ended, and `FormatError` if one of
+    its messages is invalid.
+    """
+    status = source.run.status
+    if status in ENDED_STATUSES:
+        msg = (
+            f"continuation was not adopted: run {source.run.id} is {status}, and "
+            "nothing is paused in that run. Pass the continuation of a suspended run."
+        )
+        raise InvalidInput(msg, run_id=source.run.id)
+    source.read_messages()
+    now = ports.clock.now()
+    run = replace(
+        source.run,
+        id=run_id,
+        run_nonce=ports.ids.new_ulid(now),
+        created_at=now,
+        input_digest=source_digest(source),
+        status="running",
+        last_inbox_number=0,
+        claim=None,
+    )
+    return _Adoption(source, stack_binding, ports, now).adopt(replace(source, run=run))
+
+
+def source_digest(source: RunState) -> str:
+    """Return a digest that names one state of one run.
+
+    It does not depend on the release or on the compression of stored bytes: another
+    process recognizes the same continuation by it.
+    """
+    frames = {
+        row.id: [row.turns, len(source.logs[row.id].messages)]
+        for row in source.frames.values()
+    }
+    calls = {
+        row.id: [STATE_NAMES[type(row.state)], open_wait_id(row.state), row.attempts]
+        for row in source.calls.values()
+    }
+    rows = jsontext.canonical([frames, calls])
+    return jsontext.digest("adopted", source.run.id, source.run.run_nonce, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Adoption:
+    source: RunState
+    stack_binding: StackBinding
+    ports: Ports
+    now: datetime
+
+    def adopt(self, state: RunState) -> RunState:
+        """Return the state with waits of its own, and without calls that began."""
+        calls, waits = dict(state.calls), dict[str, "Wait"]()
+        for call in state.calls.values():
+            old_id = open_wait_id(call.state)
+            if old_id is None:
+                continue
+            wait = self._moved_wait(state, call, state.waits[old_id])
+            calls[call.id] = replace(call, state=_with_wait_id(call, wait.id))
+            waits[wait.id] = wait
+        state = RunState.from_rows(
+            run=state.run,
+            manifest=state.manifest,
+            frames=state.frames,
+            calls=calls,
+            waits=waits,
+            logs=state.logs,
+        )
+        for call in calls.values():
+            state = self._with_unfinished_call(state, call)
+        return state
+
+    def _moved_wait(self, state: RunState, call: CallRow, wait: Wait) -> Wait:
+        """Return a wait under an id of the adopted run, with its own digest."""
+        ulid, old, run = self._new_ulid(), self.source.run, state.run
+        # The id of a job's wait follows from the run.
+        job = external_wait_ulid(old, call)
+        if wait.id == layout.build_wait_id(wait.kind, job, old.id):
+            ulid = external_wait_ulid(run, call)
+        wait_id = layout.build_wait_id(wait.kind, ulid, run.id)
+        moved = replace(wait, id=wait_id, run_id=run.id)
+        if isinstance(call.state, Parked):
+            return with_parked_digest(state, call, moved)
+        return replace(moved, digest=self._moved_digest(state, call, wait))
+
+    def _moved_digest(self, state: RunState, call: CallRow, wait: Wait) -> str:
+        contracts = [call.contract_digest or ""]
+        tool = self.stack_binding.tool(self.source, call)
+        if tool is not None:
+            contracts.append(strict_contract_digest(tool))
+        for contract in contracts:
+            shown = approval_digest(self.source, call, wait.arguments_json, contract)
+            if shown == wait.digest:
+                return approval_digest(state, call, wait.arguments_json, contract)
+        # The contract that the wait shows is not known here. This digest fits no
+        # contract, so an approval opens the wait again.
+        return jsontext.digest(state.run.run_nonce, wait.digest)
+
+    def _with_unfinished_call(self, state: RunState, call: CallRow) -> RunState:
+        """Return the state after a call that was started or approved in the source."""
+        began = isinstance(call.state, Started) or call.attempts > 0
+        if not isinstance(call.state, Started | Ready):
+            return state
+        if not began:
+            if call.approved_digest is None:
+                return state
+            note = (
+                f"The call was approved in run {self.source.run.id}, which did not "
+                "start it. An approval is valid in one run only."
+            )
+            wait = self._new_wait(state, call, note, unknown=False)
+            return advance(state, Reopened(call_id=call.id, wait=wait))
+        tool = self.stack_binding.tool(state, call)
+        same = tool is not None and tool.contract_digest == call.contract_digest
+        if tool is not None and same and tool.read_only and not call.approved_digest:
+            repeat = RepeatAllowed(call_id=call.id)
+            return advance(state, repeat) if isinstance(call.state, Started) else state
+        note = (
+            f"Run {self.source.run.id} started this call and has no result of it. The "
+            "call has another idempotency key now."
+        )
+        wait = self._new_wait(state, call, note, unknown=True)
+        claim = self.source.run.claim
+        wait = replace(wait, approve_after=claim.until if claim is not None else None)
+        state = advance(state, OutcomeUnknown(call_id=call.id, wait=wait))
+        # `verify` would ask for the new key, which the other side does not know.
+        return advance(state, Unverified(call_id=call.id))
+
+    def _new_wait(
+        self, state: RunState, call: CallRow, note: str, *, unknown: bool
+    ) -> Wait:
+        return new_wait(
+            state,
+            call,
+            self.stack_binding.tool(state, call),
+            kind="unknown" if unknown else "approval",
+            now=self.now,
+            ulid=self._new_ulid(),
+            note=note,
+        )
+
+    def _new_ulid(self) -> str:
+        return self.ports.ids.new_ulid(self.now)
+
+
+def _with_wait_id(call: CallRow, wait_id: str) -> CallState:
+    """Return the state of a waiting call with another wait.
+
+    `verify` would ask for the call's new key, which the other side does not know.
+    """
+    if isinstance(call.state, Unknown):
+        return Unknown(wait_id, verify_tried=True)
+    return waiting_state(type(call.state), wait_id)

@@ -1,0 +1,1 @@
+"""Read the paused agents of other programs."""

@@ -1,0 +1,176 @@
+"""Waits of tools over HTTP: by a signed link, by JSON, on a page."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+import pytest
+
+from continuations import Agent, AsyncRunner, Suspended, ToolWait, ask, external, tool
+from continuations.present.wait_text import wait_facts
+from continuations.serve.http.api import HttpApi, Request
+from continuations.serve.http.links import Links
+from continuations.serve.notify import mail
+from tests.scripts import call, scripted_model
+from tests.serve.http.api_fixture import BASE_URL, SECRET, verify_bearer
+from tests.serve.http.test_link_pages import ParsedPage
+
+if TYPE_CHECKING:
+    from continuations import Wait
+    from continuations.serve.http.request_response import Response
+
+FORM = {"content-type": "application/x-www-form-urlencoded"}
+JSON = {"content-type": "application/json", "authorization": "Bearer kim"}
+
+
+@tool
+def seat(train: str) -> ToolWait[str]:
+    """Choose a seat."""
+    return ask(f"Which seat in {train}?")
+
+
+@tool
+def people(room: str) -> ToolWait[int]:
+    """Count people."""
+    return ask(f"How many people are in {room}?", int)
+
+
+@tool
+def scan(document: str) -> ToolWait[Any]:
+    """Scan a document."""
+    return external(f"scan of {document}")
+
+
+class Desk:
+    """A run that waits in one tool, and the HTTP API of its store."""
+
+    def __init__(self, name: str) -> None:
+        argument = {"seat": "train", "people": "room", "scan": "document"}[name]
+        script = {"go": [[call(name, **{argument: "A1"})], "end"]}
+        agent = Agent("boss", tools=[seat, people, scan], model=scripted_model(script))
+        self.runner = AsyncRunner(agent, store="memory:")
+        self.links = Links(SECRET, base_url=BASE_URL)
+        self.api = HttpApi(self.runner, verify=verify_bearer, links=self.links)
+
+    async def wait(self) -> Wait:
+        """Start the run and return its wait."""
+        outcome = await self.runner.start("go", run_id="r1")
+        assert isinstance(outcome, Suspended)
+        [wait] = outcome.waits
+        return wait
+
+    async def send(
+        self, method: str, path: str, body: bytes = b"", **h: Any
+    ) -> Response:
+        """Send a request."""
+        return await self.api.handle(
+            Request(method=method, path=path, headers=h.get("headers", {}), body=body)
+        )
+
+    async def submit(self, wait: Wait, **fields: str) -> Response:
+        """Submit the form of a signed link."""
+        path = f"/d/{self.links.token(wait)}"
+        body = urlencode(fields).encode()
+        return await self.send("POST", path, body, headers=FORM)
+
+    async def results(self) -> list[str]:
+        """Resume the run and return the texts of its tool messages."""
+        outcome = await self.runner.resume("r1")
+        messages = outcome.continuation.root.messages
+        return [str(each["content"]) for each in messages if each["role"] == "tool"]
+
+
+@pytest.fixture(autouse=True)
+def logs(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give the scripted model a log of turns."""
+    monkeypatch.setenv("TEST_TURNS", str(tmp_path / "turns"))
+
+
+def test_question_is_answered_with_text_by_a_link() -> None:
+    async def scenario() -> None:
+        desk = Desk("seat")
+        wait = await desk.wait()
+        page = await desk.send("GET", f"/d/{desk.links.token(wait)}")
+        assert "Which seat in A1?" in page.body
+        answer, deny = ParsedPage(page).forms
+        assert {"decision", "value"} == set(answer)
+        assert "deny" == deny["decision"]
+
+        assert 200 == (await desk.submit(wait, decision="answer", value="12")).status
+
+        assert ["12"] == await desk.results()
+
+    asyncio.run(scenario())
+
+
+def test_typed_question_is_answered_with_json_by_a_link() -> None:
+    """A text where the question has a number is refused, and the wait stays open."""
+
+    async def scenario() -> None:
+        desk = Desk("people")
+        wait = await desk.wait()
+        page = await desk.send("GET", f"/d/{desk.links.token(wait)}")
+        [form, _] = ParsedPage(page).forms
+        assert "json" == form["as"]
+
+        refused = await desk.submit(wait, **{**form, "value": '"twelve"'})
+        assert 422 == refused.status
+        assert 200 == (await desk.submit(wait, **{**form, "value": "12"})).status
+
+        assert ["12"] == await desk.results()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("body", "result"),
+    [
+        ({"decision": "answer", "value": {"pages": 7}}, '{"pages":7}'),
+        ({"decision": "fail", "error": "paper jam"}, "ERROR: paper jam"),
+    ],
+)
+def test_job_of_another_system_is_ended_by_json(body: Any, result: str) -> None:
+    async def scenario() -> None:
+        desk = Desk("scan")
+        wait = await desk.wait()
+        path = f"/waits/{wait.id}/decision"
+
+        response = await desk.send(
+            "POST", path, json.dumps(body).encode(), headers=JSON
+        )
+
+        assert 200 == response.status
+        assert [result] == await desk.results()
+
+    asyncio.run(scenario())
+
+
+def test_job_that_failed_is_reported_by_the_form_of_a_link() -> None:
+    async def scenario() -> None:
+        desk = Desk("scan")
+        wait = await desk.wait()
+
+        page = await desk.submit(wait, decision="fail", error="paper jam")
+
+        assert "Failed" in page.body
+        assert ["ERROR: paper jam"] == await desk.results()
+
+    asyncio.run(scenario())
+
+
+def test_facts_name_the_question_the_job_and_the_type_of_the_answer() -> None:
+    async def scenario() -> None:
+        question = await Desk("people").wait()
+        job = await Desk("scan").wait()
+
+        facts = wait_facts(question)
+        assert "How many people are in A1?" == facts["Question"]
+        assert "JSON of type integer" == facts["Answer"]
+        assert "scan of A1" == wait_facts(job)["Job"]
+        text = mail.body_text(question, None, with_arguments=False)
+        assert "Question:   How many people are in A1?" in text.splitlines()
+
+    asyncio.run(scenario())
