@@ -1,4 +1,4 @@
-"""The commands that send a request to a run: send, cancel."""
+"""The commands that send a request to a run: send, signal, cancel."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from continuations.cli import FAILED, json_output
 from continuations.cli.application import runner_without_agents
 from continuations.cli.decision_input import (
     check_run_id,
+    parse_json_value,
     resolve_actor,
     write_actor_note,
 )
@@ -45,6 +46,48 @@ def send(
     name = escape_invisible(run)
     write_lines([f"{name}: message {number} is recorded"])
     write_lines([f"next: continuations resume {name}"])
+
+
+def signal(
+    run: RunId,
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="The name that wait_for() has.")
+    ],
+    *,
+    data: Annotated[
+        str, typer.Option(metavar="JSON", help="The data, as JSON.")
+    ] = "null",
+    signal_id: Annotated[
+        str | None,
+        typer.Option(
+            "--id",
+            metavar="ID",
+            help="Your id of the signal: a repeated command sends one signal.",
+        ),
+    ] = None,
+    by: By = None,
+    json: Json = False,
+    app: App = None,
+    store: StoreUrl = None,
+) -> None:
+    """Send a signal to a run: it ends a wait for an event. Needs no agent code.
+
+    The oldest wait of this name takes the signal at the next resume or sweep. Without
+    such a wait, the signal is kept.
+    """
+    check_run_id(run, command="signal")
+    value = parse_json_value(data, name="--data", hint="Write a text in quotes.")
+    actor = resolve_actor(by)
+    number = runner_without_agents(app, store).signal(
+        run, name, value, by=actor.name, id=signal_id
+    )
+    write_actor_note(actor)
+    if json:
+        write_json({"run_id": run, "number": number})
+        return
+    shown = escape_invisible(run)
+    write_lines([f"{shown}: signal {number} is recorded"])
+    write_lines([f"next: continuations resume {shown}"])
 
 
 def cancel(

@@ -120,6 +120,7 @@ class Decision:
             other kinds.
         marker: Key of the marker object that was created for the decision, so that a
             sweep resumes the run.
+        signal: Number of the signal whose data is the value, or 0.
     """
 
     id: str
@@ -132,6 +133,7 @@ class Decision:
     arguments: str | None = None
     value: str | None = None
     marker: str | None = None
+    signal: int = 0
 
     def is_repeat_of(self, other: Decision) -> bool:
         """Tell whether both are the same decision, delivered twice.

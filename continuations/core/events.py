@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from continuations.core.decisions import Decision
     from continuations.core.messages import Message
-    from continuations.core.run import Failure
+    from continuations.core.run import Failure, KeptSignal
     from continuations.core.usage import Usage
     from continuations.core.waits import Wait
 
@@ -48,6 +48,14 @@ class ModelFailed:
     """A model gave no usable reply, and its responses cost something."""
 
     usage: Usage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class SignalsKept:
+    """The run took signals in up to a number; no wait has taken the `kept` ones."""
+
+    last_number: int
+    kept: tuple[KeptSignal, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -282,6 +290,7 @@ Event: TypeAlias = (
     | ModelFailed
     | ReplyConfirmed
     | UserMessageAdded
+    | SignalsKept
     | FrameAbandoned
     | RunStopped
     | CallEvent

@@ -43,6 +43,7 @@ from continuations.core.events import (
     Reopened,
     ReplyConfirmed,
     RunStopped,
+    SignalsKept,
     SubAgentStarted,
     UserMessageAdded,
 )
@@ -78,6 +79,8 @@ def advance(state: RunState, event: Event) -> RunState:
             _confirm_reply(draft, event)
         case UserMessageAdded():
             _add_user_message(draft, event)
+        case SignalsKept():
+            _keep_signals(draft, event)
         case FrameAbandoned():
             _abandon_frame(draft, event)
         case RunStopped():
@@ -174,6 +177,17 @@ def _add_user_message(draft: Draft, event: UserMessageAdded) -> None:
         raise illegal_transition(why, event)
     draft.put_run(replace(draft.run, last_inbox_number=event.number))
     draft.append(ROOT_FRAME_ID, event.message)
+
+
+def _keep_signals(draft: Draft, event: SignalsKept) -> None:
+    run = draft.run
+    old = {signal.number for signal in run.signals}
+    new = range(run.last_signal_number + 1, event.last_number + 1)
+    numbers = [signal.number for signal in event.kept]
+    if not old.union(new).issuperset(numbers) or numbers != sorted({*numbers}):
+        raise illegal_transition("a signal was taken before", event)
+    last = max(run.last_signal_number, event.last_number)
+    draft.put_run(replace(run, last_signal_number=last, signals=event.kept))
 
 
 def _abandon_frame(draft: Draft, event: FrameAbandoned) -> None:

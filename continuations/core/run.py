@@ -79,6 +79,17 @@ class Budget:
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class KeptSignal:
+    """A signal that the run has taken in, and that no wait has taken yet.
+
+    Its data stays in the object of the signal.
+    """
+
+    number: int
+    name: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRow:
     """The row of a run.
@@ -104,6 +115,8 @@ class RunRow:
         title: The subject of the run, for people.
         labels: Names and values by which the run is found, sorted by name.
         requester: The person or program that asked for the run.
+        last_signal_number: Number of the last signal that the run has taken in.
+        signals: The signals that no wait has taken yet, in the order of their numbers.
     """
 
     id: str
@@ -123,3 +136,5 @@ class RunRow:
     title: str | None = None
     labels: tuple[tuple[str, str], ...] = ()
     requester: str | None = None
+    last_signal_number: int = 0
+    signals: tuple[KeptSignal, ...] = ()

@@ -41,6 +41,7 @@ class WaitRules:
         asks_person: Whether a person is asked. `waiting()` lists these waits.
         has_object: Whether the wait has an object of its own in the store. A wait that
             only the clock ends is a row of its run and a marker.
+        has_known_id: Whether another system has the id before the wait is opened.
         on_deadline: The consequence of the deadline if the tool names none; `None`: the
             call ends as expired.
         may_have_run: Whether the call may have run before the wait was opened. Then
@@ -62,6 +63,7 @@ class WaitRules:
     ended_by: str = "a decision"
     asks_person: bool = True
     has_object: bool = True
+    has_known_id: bool = False
     on_deadline: Answer | Fail | None = None
     may_have_run: bool = False
     allows_edits: bool = False
@@ -173,6 +175,7 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
         },
         ended_by="the callback of the other system, or its result as an Answer",
         asks_person=False,
+        has_known_id=True,
         on_deadline=Fail("the other system did not report a result in time."),
         title="This call waits for another system",
         question="{tool} waits for another system",

@@ -90,6 +90,9 @@ def adopted_state(
         input_digest=source_digest(source),
         status="running",
         last_inbox_number=0,
+        # The data of kept signals is in the store of the other run.
+        last_signal_number=0,
+        signals=(),
         claim=None,
     )
     return _Adoption(source, stack_binding, ports, now).adopt(replace(source, run=run))

@@ -36,6 +36,7 @@ from continuations.engine.call_waits import (
     new_wait,
 )
 from continuations.engine.parked_calls import ParkedCalls
+from continuations.engine.signal_delivery import without_signal
 from continuations.ledger import early_answers, layout
 
 if TYPE_CHECKING:
@@ -75,7 +76,10 @@ class ArrivalReducer:
         decided = [wait for wait in state.waits.values() if wait.id in decisions]
         for wait in sorted(decided, key=Wait.sort_key):
             decision = decisions[wait.id]
-            for event in self._decision_events(state, wait, decision):
+            events = self._decision_events(state, wait, decision)
+            if decision.signal:
+                state = without_signal(state, decision.signal)
+            for event in events:
                 state = advance(state, event)
             stop = stop or _failure_from_decision(wait, decision)
         if stop is not None:
@@ -181,6 +185,7 @@ class ArrivalReducer:
         """Return the run without started calls: a worker died while they ran.
 
         A call whose job was answered already has run: it is parked and not repeated.
+        Only after a loss of versions a person is asked.
 
         Repeatable calls become ready again. The outcome of the others is unknown, and a
         wait is opened for each. Raises `AgentChanged` if a repeatable call was not
@@ -216,6 +221,9 @@ class ArrivalReducer:
         self, state: RunState, call: CallRow, decisions: Mapping[str, Decision]
     ) -> CallParked | None:
         if call.stage or not decisions:
+            return None
+        if state.run.history_lost and not call.repeatable:
+            # A lost version may have given the answer to the tool's function.
             return None
         ulid = external_wait_ulid(state.run, call)
         wait_id = layout.build_wait_id("external", ulid, state.run.id)

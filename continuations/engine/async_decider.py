@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from continuations.core.wait_rules import WAIT_KINDS
 from continuations.engine.batches import Flattened
@@ -247,6 +247,46 @@ class AsyncDecider(RunnerParts):
         """
         layout.check_run_id(run_id)
         return await self._run_requests(run_id).send(text, by=by)
+
+    async def signal(
+        self,
+        run_id: str,
+        name: str,
+        data: Any = None,
+        *,
+        by: str | None = None,
+        id: str | None = None,  # noqa: A002 - the name in the public API
+    ) -> int:
+        """Send a signal to a run: it ends a wait that `wait_for(name)` opened.
+
+        The oldest such wait takes the signal, whatever its key, at the next resume or
+        sweep. The data of the signal is the answer. A signal that comes before its wait
+        is kept. A signal never queues behind a message.
+
+        If the data does not fit the type of the wait, the wait is opened again, and its
+        note says why. The signal is then used up.
+
+        Args:
+            run_id: Id of the run.
+            name: Name of the event, 1 to 200 characters.
+            data: Any JSON value.
+            by: Name of the sender, for the record.
+            id: Your id of this signal. A repeated call with the same id, name and data
+                sends one signal. Such a call reads all signals of the run.
+
+        Returns:
+            The number of the signal, from 1.
+
+        Raises:
+            RunNotFound: The store has no such run.
+            InvalidInput: The run has ended, an argument is invalid, or no wait has
+                taken 100 signals of the run. Or the id names another signal.
+            StoreError: The store failed. The signal may be recorded: repeat the call
+                with an `id`.
+        """
+        layout.check_run_id(run_id)
+        requests = self._run_requests(run_id)
+        return await requests.signal(name, data, by=by, signal_id=id)
 
     async def cancel(
         self, run_id: str, *, reason: str | None = None, by: str | None = None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from continuations.authoring.errors import ArgumentsInvalid
-from continuations.core import deadline_actions, jsontext
+from continuations.core import consequences, jsontext
 from continuations.core.decisions import Answer, Deny, Fail
 from continuations.core.events import (
     Answered,
@@ -23,7 +23,8 @@ from continuations.engine.call_waits import (
     renewed_wait,
     with_parked_digest,
 )
-from continuations.errors import AgentChanged, InvalidInput
+from continuations.errors import AgentChanged, DecisionRefused, InvalidInput
+from continuations.ledger import verdict_checks
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -91,9 +92,19 @@ class ParkedCalls:
         Raises `AgentChanged` if a function of the tool must get the answer, and this
         process does not have it.
         """
-        match _effect(wait, decision):
+        problem = _problem_with_signal(state, wait, decision)
+        if problem is not None:
+            renewed = self._renewed(state, call, wait, problem, keeps_deadline=True)
+            return Reopened(call_id=call.id, wait=renewed)
+        match consequences.consequence(wait, decision):
             case Answer(value=value):
-                return self._answer_event(state, call, wait, jsontext.canonical(value))
+                return self._answer_event(
+                    state,
+                    call,
+                    wait,
+                    jsontext.canonical(value),
+                    by_signal=bool(decision.signal),
+                )
             case Fail(error=error):
                 return CallRaised(
                     call_id=call.id, code="failed", content=f"ERROR: {error}"
@@ -105,7 +116,13 @@ class ParkedCalls:
                 return Expired(call_id=call.id, decision=decision)
 
     def _answer_event(
-        self, state: RunState, call: CallRow, wait: Wait, answer_json: str
+        self,
+        state: RunState,
+        call: CallRow,
+        wait: Wait,
+        answer_json: str,
+        *,
+        by_signal: bool,
     ) -> CallEvent:
         if not wait.continues:
             value = jsontext.parse(answer_json)
@@ -123,29 +140,36 @@ class ParkedCalls:
             tool.check_answer(answer_json)
         except ArgumentsInvalid as error:
             note = f"The tool rejected the answer: {error}"
-            return Reopened(
-                call_id=call.id, wait=self._renewed(state, call, wait, note)
-            )
+            renewed = self._renewed(state, call, wait, note, keeps_deadline=by_signal)
+            return Reopened(call_id=call.id, wait=renewed)
         return AnswerReceived(call_id=call.id, answer=answer_json)
 
-    def _renewed(self, state: RunState, call: CallRow, wait: Wait, note: str) -> Wait:
+    def _renewed(
+        self,
+        state: RunState,
+        call: CallRow,
+        wait: Wait,
+        note: str,
+        *,
+        keeps_deadline: bool = False,
+    ) -> Wait:
         now = self.ports.clock.now()
         renewed = renewed_wait(wait, now, self.ports.ids.new_ulid(now), note)
+        if keeps_deadline:
+            renewed = replace(renewed, deadline=wait.deadline)
         return with_parked_digest(state, call, renewed)
 
 
-def _effect(wait: Wait, decision: Decision) -> Answer | Deny | Fail | None:
-    """Return what a decision means for a parked call; `None` for a plain expiry."""
-    match decision.kind:
-        case "answer":
-            return Answer(jsontext.parse(decision.value or "null"))
-        case "fail":
-            return Fail(str(jsontext.parse(decision.value or '""')))
-        case "expire":
-            return _effect_of_deadline(wait)
-        case _:
-            return Deny(reason=decision.reason)
-
-
-def _effect_of_deadline(wait: Wait) -> Answer | Deny | Fail | None:
-    return deadline_actions.parse(wait.on_deadline_json) or wait.rules.on_deadline
+def _problem_with_signal(state: RunState, wait: Wait, decision: Decision) -> str | None:
+    """Return why the signal of a decision does not end its wait, or `None`."""
+    number = decision.signal
+    if not number:
+        return None
+    if all(signal.number != number for signal in state.run.signals):
+        return f"Signal {number} went to another wait."
+    try:
+        value = jsontext.parse(decision.value or "null")
+        verdict_checks.check_values(wait, Answer(value))
+    except DecisionRefused as error:
+        return f"Signal {number} does not fit: {error}"
+    return None

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from continuations.core.calls import Started
 from continuations.core.plan import plan
 from continuations.core.run import ENDED_STATUSES
+from continuations.core.signal_matching import awaited_signals
 from continuations.engine.inbox_messages import with_inbox_messages
+from continuations.engine.signal_delivery import with_signals
 
 if TYPE_CHECKING:
     from continuations.core.state import RunState
@@ -15,12 +17,15 @@ if TYPE_CHECKING:
 
 
 def arrivals_unblock(state: RunState, arrived: Arrivals) -> bool:
-    """Return whether decisions, messages or a cancel request let the run progress."""
+    """Return whether arrivals, or signals that are kept, let the run progress."""
     if state.run.status in ENDED_STATUSES:
         return False
     decided = state.waits.keys() & arrived.decisions.keys()
+    signalled = with_signals(state, arrived.signals) is not state
+    signalled = signalled or bool(awaited_signals(state))
     reads = with_inbox_messages(state, arrived.inbox_messages) is not state
-    return bool(decided) or reads or arrived.cancel_request is not None
+    is_cancelled = arrived.cancel_request is not None
+    return bool(decided) or signalled or reads or is_cancelled
 
 
 def is_runnable(state: RunState) -> bool:

@@ -1,4 +1,4 @@
-"""Requests to one run from outside: user messages and cancellation.
+"""Requests to one run from outside: user messages, signals and cancellation.
 
 They need no agents: a process that cannot resume a run can send to it and cancel it.
 """
@@ -9,19 +9,21 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from continuations.core import jsontext
 from continuations.core.run import ENDED_STATUSES
 from continuations.engine.journal import StoreJournal
 from continuations.engine.new_run import parse_user_message
 from continuations.engine.publishing import Publisher
 from continuations.engine.run_ending import RunEnder
 from continuations.errors import InvalidInput, StaleRun, StoreDenied
-from continuations.ledger import inbox
+from continuations.ledger import inbox, run_signals
 from continuations.ledger.arrivals import Arrivals, read_cancel_request
 from continuations.ledger.versions import Versions
 from continuations.wire.continuation import Continuation
-from continuations.wire.records import CancelRequest, InboxMessage
+from continuations.wire.records import CancelRequest, InboxMessage, Signal
 
 if TYPE_CHECKING:
+    from continuations.core.run import RunRow
     from continuations.engine.ports import Ports
     from continuations.engine.worker_options import WorkerOptions
     from continuations.ledger.objects import Objects
@@ -67,11 +69,41 @@ class RunRequests:
         if run.status in ENDED_STATUSES and (
             message_number == 0 or run.last_inbox_number < message_number
         ):
-            msg = (
-                f"run {run.id} is {run.status} and does not accept messages. "
-                "Start a new run."
-            )
-            raise InvalidInput(msg, run_id=run.id)
+            raise _ended_error(run, "messages")
+
+    async def signal(
+        self, name: str, data: object, *, by: str | None, signal_id: str | None
+    ) -> int:
+        """Record a signal and return its number.
+
+        Raises `InvalidInput` if the run has ended, or keeps too many signals.
+        """
+        checked_name, data_json = _signal_name(name), _json_text(data)
+        by, signal_id = _optional_text("by", by), _optional_text("id", signal_id)
+        run = await self._run_that_accepts_signals(0)
+        now = self.ports.clock.now()
+        ulid = self.ports.ids.new_ulid(now)
+        signal = Signal(
+            id=ulid if signal_id is None else f"{_OWN_ID}{signal_id}",
+            number=0,
+            at=now,
+            name=checked_name,
+            data=data_json,
+            by=by,
+        )
+        posted = await run_signals.post(
+            self.objects, run, signal, nonce=ulid, may_repeat=signal_id is not None
+        )
+        await self._run_that_accepts_signals(posted.number)
+        return posted.number
+
+    async def _run_that_accepts_signals(self, signal_number: int) -> RunRow:
+        run = (await self._versions.load_newest()).state.run
+        if run.status in ENDED_STATUSES and (
+            signal_number == 0 or run.last_signal_number < signal_number
+        ):
+            raise _ended_error(run, "signals")
+        return run
 
     async def cancel(self, *, by: str | None, reason: str | None) -> Continuation:
         """Record a cancel request and end the run, unless another process holds it.
@@ -122,6 +154,34 @@ class RunRequests:
             journal, loaded.state, state, Arrivals(cancel_request=request)
         )
         return Continuation(state, journal.version_number)
+
+
+# Ids of callers begin with this, so none is equal to an id that we made.
+_OWN_ID = "id:"
+_MAX_NAME_CHARS = 200
+
+
+def _ended_error(run: RunRow, what: str) -> InvalidInput:
+    msg = f"run {run.id} is {run.status} and does not accept {what}. Start a new run."
+    return InvalidInput(msg, run_id=run.id)
+
+
+def _signal_name(name: object) -> str:
+    if isinstance(name, str) and name.strip() and len(name) <= _MAX_NAME_CHARS:
+        return name
+    msg = (
+        f"name must be a text of 1 to {_MAX_NAME_CHARS} characters, got "
+        f"{str(name)[:60]!r}. Pass the name that wait_for() has."
+    )
+    raise InvalidInput(msg)
+
+
+def _json_text(data: object) -> str:
+    try:
+        return jsontext.canonical(data)
+    except jsontext.NotJson as error:
+        msg = f"data is not a JSON value: {error}. Pass values that JSON has."
+        raise InvalidInput(msg) from None
 
 
 def _optional_text(name: str, value: object) -> str | None:

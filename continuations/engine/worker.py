@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from continuations.core.plan import plan
 from continuations.core.run import ENDED_STATUSES
+from continuations.core.signal_matching import awaited_signals
 from continuations.core.state import ROOT_FRAME_ID
-from continuations.engine import deadlines
+from continuations.engine import deadlines, signal_delivery
 from continuations.engine.arrival_reducer import ArrivalReducer
 from continuations.engine.code_changes import find_code_changes, with_current_manifest
 from continuations.engine.context_check import check_context
@@ -187,7 +188,7 @@ class Worker:
             # Not before: making the schemas of unused tools takes time.
             changes = find_code_changes(before, self.agent_registry)
             state = with_current_manifest(state, self.agent_registry, changes)
-            if paused:
+            if paused or awaited_signals(state):
                 await journal.make_release_marker()
             arrived = await finish_if_cancelled(
                 self._publisher.commit_and_publish(journal, before, state, arrived)
@@ -221,18 +222,21 @@ class Worker:
                 # waits, not one that finds the run's worker alive after all.
                 await journal.commit(state, progressed=False)
                 return await self._ender.end_after_attempts(state, attempt - 1)
-        after = reducer.with_decisions(
-            reducer.with_interrupted_calls(state, arrived.decisions),
-            arrived.decisions,
-        )
+        after = reducer.with_interrupted_calls(state, arrived.decisions)
+        after = signal_delivery.with_signals(after, arrived.signals)
+        after = reducer.with_decisions(after, arrived.decisions)
         after = with_inbox_messages(after, arrived.inbox_messages)
         after = with_confirmed_reply(after)
         now = self._store_clock.now()
         late = deadlines.has_late_wait(after, now)
-        if after is state and not late:
+        if after is state and not late and not awaited_signals(after):
             return state
         # After everything that can raise: the next steps write to the store.
         await journal.ensure_guarded()
+        taken = await signal_delivery.end_waits(
+            self.objects, after, arrived.signals, self.ports, now=now
+        )
+        after = reducer.with_decisions(after, taken)
         expired = await deadlines.expire_waits(self.objects, after, self.ports, now=now)
         return await self._ender.close_waits_if_ended(
             state, reducer.with_decisions(after, expired)

@@ -1,4 +1,4 @@
-"""Arrivals: the decisions, inbox messages and cancel request of a run."""
+"""Arrivals: the decisions, signals, inbox messages and cancel request of a run."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from continuations.wire.records import (
     decode_cancel_request,
     decode_decision,
     decode_inbox_message,
+    decode_signal,
 )
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from continuations.core.decisions import Decision
     from continuations.core.state import RunState
     from continuations.ledger.objects import Objects
-    from continuations.wire.records import CancelRequest, InboxMessage
+    from continuations.wire.records import CancelRequest, InboxMessage, Signal
 
 # The page size of a look for late messages. Further ones are read in the turn after.
 _LATE_KEYS = 20
@@ -32,6 +33,7 @@ class Arrivals:
     """The arrivals that a run has not processed yet; decisions by wait id."""
 
     decisions: Mapping[str, Decision] = field(default_factory=dict[str, "Decision"])
+    signals: tuple[Signal, ...] = ()
     inbox_messages: tuple[InboxMessage, ...] = ()
     cancel_request: CancelRequest | None = None
 
@@ -39,6 +41,7 @@ class Arrivals:
     def marker_keys(self) -> tuple[str, ...]:
         """The keys of the markers of these arrivals."""
         keys = [decision.marker for decision in self.decisions.values()]
+        keys += [signal.marker for signal in self.signals]
         keys += [message.marker for message in self.inbox_messages]
         if self.cancel_request is not None:
             keys.append(self.cancel_request.marker)
@@ -48,6 +51,7 @@ class Arrivals:
         """Return these arrivals and later ones."""
         return Arrivals(
             decisions={**self.decisions, **late.decisions},
+            signals=(*self.signals, *late.signals),
             inbox_messages=(*self.inbox_messages, *late.inbox_messages),
             cancel_request=self.cancel_request or late.cancel_request,
         )
@@ -82,19 +86,33 @@ async def read_arrivals(
         if (number := layout.inbox_message_number(key)) is not None
         and number > run.last_inbox_number
     )
+    signal_numbers = sorted(
+        number
+        for key in keys
+        if (number := layout.signal_number(key)) is not None
+        and number > run.last_signal_number
+    )
     cancelled = layout.cancel_request_key(run.id) in keys
-    decisions, messages, cancel_request = await gather(
+    decisions, signals, messages, cancel_request = await gather(
         gather(
             *(
                 _read_matching_decision(objects, run.id, wait_id, accepted)
                 for wait_id, accepted in digests.items()
-            )
+                if wait_id in state.waits or not run.history_lost
+            ),
+            *(
+                _read_if_early(objects, wait_id, accepted)
+                for wait_id, accepted in digests.items()
+                if wait_id not in state.waits and run.history_lost
+            ),
         ),
+        gather(*(read_kept_signal(objects, run.id, n) for n in signal_numbers)),
         gather(*(_read_listed_message(objects, run.id, number) for number in numbers)),
         read_cancel_request(objects, run.id) if cancelled else _no_cancel_request(),
     )
     return Arrivals(
-        decisions={decision.wait_id: decision for decision in decisions},
+        decisions={each.wait_id: each for each in decisions if each is not None},
+        signals=tuple(signals),
         inbox_messages=tuple(messages),
         cancel_request=cancel_request,
     )
@@ -159,6 +177,17 @@ async def _read_matching_decision(
     return decision
 
 
+async def _read_if_early(
+    objects: Objects, wait_id: str, accepted: tuple[str, ...]
+) -> Decision | None:
+    """Return the early answer of a job, `None` if a lost version had its wait already.
+
+    Then the tool may be asked about, or it opens the wait again, and its answer counts.
+    """
+    decision = await read_decision(objects, wait_id)
+    return decision if decision is not None and decision.digest in accepted else None
+
+
 async def _read_listed_message(
     objects: Objects, run_id: str, number: int
 ) -> InboxMessage:
@@ -183,6 +212,29 @@ async def read_inbox_message(
         )
         raise Corrupt(msg, run_id=run_id)
     return message
+
+
+async def read_signal(objects: Objects, run_id: str, number: int) -> Signal:
+    """Return a signal; raises `NotFound` or `Corrupt`."""
+    key = layout.signal_key(run_id, number)
+    signal = decode_signal(await objects.read(key), key, run_id)
+    if signal.number != number:
+        msg = (
+            f"{key} is damaged: it contains signal {signal.number}. It was not "
+            "changed. Restore it from a backup."
+        )
+        raise Corrupt(msg, run_id=run_id)
+    return signal
+
+
+async def read_kept_signal(objects: Objects, run_id: str, number: int) -> Signal:
+    """Return a signal that exists; raises `Corrupt` if it is missing."""
+    try:
+        return await read_signal(objects, run_id, number)
+    except NotFound:
+        key = layout.signal_key(run_id, number)
+        msg = f"{key} is missing, although it was listed. Restore it from a backup."
+        raise Corrupt(msg, run_id=run_id) from None
 
 
 async def _no_cancel_request() -> None:

@@ -21,7 +21,12 @@ if TYPE_CHECKING:
     from continuations.errors import ContinuationsError
 
 NOT_DECIDED = "was not decided"
-_PARTICIPLES = {"approve": "approved", "deny": "denied", "answer": "answered"}
+_PARTICIPLES = {
+    "approve": "approved",
+    "deny": "denied",
+    "answer": "answered",
+    "fail": "ended with an error",
+}
 
 
 def check_in_time(wait: Wait, moment: datetime) -> None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from datetime import timedelta
+from typing import TYPE_CHECKING
 
-from continuations.core.calls import WAITING_STATES, Ready, Started, Unknown, Waiting
+from continuations.core.calls import WAITING_STATES
 from continuations.core.decisions import Decision
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.state import RunState
@@ -20,6 +21,7 @@ from continuations.ledger.arrivals import read_decision
 from continuations.ledger.claims import check_free, released
 from continuations.ledger.integrity import Finding, IntegrityReport, check_integrity
 from continuations.ledger.objects import AlreadyExists
+from continuations.ledger.repaired_calls import as_started
 from continuations.ledger.versions import LoadedVersion, Versions
 from continuations.wire.fields import from_milliseconds, to_milliseconds
 from continuations.wire.records import encode_decision
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from continuations.core.run import RunRow
     from continuations.core.waits import Wait
     from continuations.ledger.objects import Objects
+    from continuations.ledger.repaired_calls import PriorDecision
 
 __all__ = [
     "Finding",
@@ -46,14 +49,12 @@ __all__ = [
 # these ids. One object cannot hold this many rows, so no version used more ids.
 _MAX_IDS_PER_VERSION = 1 << 20
 
-# The recorded decision of a wait; "unreadable"; or "undecided". A wait whose old id an
-# earlier repair retired is undecided.
-PriorDecision: TypeAlias = "Decision | Literal['undecided', 'unreadable']"
-
 _LOST_NOTE = (
     "Versions of this run were lost, and this call may have been made in them. Check "
     "this before you decide. "
 )
+# The clock of the worker that let a timer fire may have been fast by less than this.
+_CLOCK_MARGIN = timedelta(seconds=30)
 _UNREADABLE_NOTE = "The decision that was recorded before cannot be read. "
 
 
@@ -142,10 +143,12 @@ def with_lost_versions(
     """Return the state after a number of later versions were lost.
 
     - A call that was ready, or approved and not repeatable, may have been started in
-      the lost versions. It becomes started.
+      the lost versions. It becomes started. So does the `on_answer` function of a call
+      that has its answer and is not repeatable.
     - Every other wait with a readable decision keeps its id, and the decision is valid.
     - A wait that is undecided, or whose decision is unreadable, gets a new id and a
-      note.
+      note. The undecided wait of another system's job keeps its id, which that system
+      has.
 
     Args:
         state: The state of the last good version.
@@ -155,7 +158,10 @@ def with_lost_versions(
     """
     if state.run.status in ENDED_STATUSES:
         return state
-    calls = {key: _as_started(row, prior_decisions) for key, row in state.calls.items()}
+    calls = {
+        key: as_started(row, state.waits, prior_decisions)
+        for key, row in state.calls.items()
+    }
     started = {key for key, row in calls.items() if row is not state.calls[key]}
     kept = {
         key: wait for key, wait in state.waits.items() if wait.call_id not in started
@@ -164,7 +170,7 @@ def with_lost_versions(
         key: _LOST_NOTE
         + (_UNREADABLE_NOTE if prior_decisions[key] == "unreadable" else "")
         for key in kept
-        if not isinstance(prior_decisions[key], Decision)
+        if prior_decisions[key] in ("undecided", "unreadable")
     }
     # One more, because a check cannot notice that the newest version is missing.
     next_id = state.run.next_id + _MAX_IDS_PER_VERSION * (lost_count + 1)
@@ -192,23 +198,6 @@ def with_new_wait_ids(
         assert isinstance(call.state, WAITING_STATES)  # noqa: S101 - it has a wait
         calls[call.id] = replace(call, state=type(call.state)(renamed.id))
     return _with_rows(state, state.run, calls, waits_by_id)
-
-
-def _as_started(call: CallRow, prior_decisions: Mapping[str, PriorDecision]) -> CallRow:
-    """Return the call as started if it may have been started."""
-    if isinstance(call.state, Ready):
-        return replace(call, state=Started())
-    if not isinstance(call.state, Waiting | Unknown) or call.repeatable:
-        # The call waits for nothing; or it may be repeated, and its decision is valid.
-        return call
-    prior = prior_decisions[call.state.wait_id]
-    if not isinstance(prior, Decision) or prior.kind != "approve":
-        return call
-    if prior.arguments is None:
-        return replace(call, state=Started())
-    original = call.original_arguments or call.arguments
-    edited = prior.arguments
-    return replace(call, state=Started(), arguments=edited, original_arguments=original)
 
 
 def _with_rows(
@@ -242,8 +231,14 @@ class _WaitRetirer:
     async def retire(self, wait: Wait) -> PriorDecision:
         """Record a cancel decision, so that the old id cannot be decided any more.
 
-        Returns the decision that was recorded before, if any.
+        Returns the decision that was recorded before, if any. Nothing is recorded for a
+        timer, which only the clock ends, and for a job, whose id another system has.
         """
+        if not wait.rules.has_object:
+            return self._expiry_of_timer(wait)
+        if wait.rules.has_known_id:
+            prior = await self._read_prior_decision(wait)
+            return prior or "kept"
         ours = Decision(
             id=self.new_ulid(),
             wait_id=wait.id,
@@ -257,8 +252,20 @@ class _WaitRetirer:
         try:
             await self.objects.create(key, encode_decision(ours, self.run_id))
         except AlreadyExists:
-            return await self._read_prior_decision(wait)
+            return await self._read_prior_decision(wait) or "undecided"
         return "undecided"
+
+    def _expiry_of_timer(self, wait: Wait) -> PriorDecision:
+        """Return the expiry of a timer that may have fired in a lost version."""
+        if wait.deadline is None or self.now + _CLOCK_MARGIN < wait.deadline:
+            return "undecided"
+        return Decision(
+            id=self.new_ulid(),
+            wait_id=wait.id,
+            kind="expire",
+            at=self.now,
+            digest=wait.digest,
+        )
 
     async def retire_orphans(self, wait_ids: Iterable[str]) -> None:
         """Retire waits that no version contains; damaged ones stay as they are."""
@@ -269,13 +276,15 @@ class _WaitRetirer:
                     await self.retire(wait)
                     await self.objects.delete(layout.wait_key(wait_id))
 
-    async def _read_prior_decision(self, wait: Wait) -> PriorDecision:
+    async def _read_prior_decision(self, wait: Wait) -> PriorDecision | None:
         try:
             recorded = await read_decision(self.objects, wait.id)
         except FormatError:
             return "unreadable"
         # An earlier repair, or the end of the run in a lost version, cancelled it.
-        if recorded is None or recorded.kind == "cancel":
+        if recorded is None:
+            return None
+        if recorded.kind == "cancel":
             return "undecided"
         return recorded if recorded.digest == wait.digest else "unreadable"
 

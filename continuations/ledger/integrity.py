@@ -18,6 +18,7 @@ from continuations.ledger.arrivals import (
     read_cancel_request,
     read_decision,
     read_inbox_message,
+    read_signal,
 )
 from continuations.ledger.objects import NotFound, Objects
 from continuations.ledger.versions import RebuiltVersion, Versions, tree_of
@@ -276,9 +277,11 @@ class _IntegrityScan:
     # Arrivals -----------------------------------------------------------------
 
     async def scan_arrivals(self, state: RunState | None) -> None:
-        """Check decisions, inbox messages and the cancel request, then open waits."""
+        """Check everything that arrived, then the open waits."""
         open_waits = {} if state is None else dict(state.waits)
         last_read = state.run.last_inbox_number if state else 0
+        kept_signals = {each.number for each in state.run.signals} if state else {0}
+        last_signal = state.run.last_signal_number if state else 0
         open_run = state is not None and state.run.status not in ENDED_STATUSES
         if state is None and not self._version_faults:
             await self._check_arrivals_without_versions()
@@ -293,6 +296,12 @@ class _IntegrityScan:
                 reading = read_inbox_message(self._objects, run_id, number)
                 await self._check_record(
                     key, reading, blocks=open_run and number > last_read
+                )
+            elif (signal := layout.signal_number(key)) is not None:
+                reading_signal = read_signal(self._objects, run_id, signal)
+                is_kept = signal > last_signal or signal in kept_signals
+                await self._check_record(
+                    key, reading_signal, blocks=open_run and is_kept
                 )
             elif key == layout.cancel_request_key(run_id):
                 reading_it = read_cancel_request(self._objects, run_id)

@@ -2,6 +2,7 @@
 
     runs/{run}/v/{9999999999 - number}               a version; the newest sorts first
     runs/{run}/in/d-{wait_kind}-{ulid}               the decision of a wait
+    runs/{run}/in/e-{number}                         a signal
     runs/{run}/in/m-{number}                         an inbox message
     runs/{run}/in/stop                               the cancel request of the run
     waits/{wait_kind}-{ulid}@{run}                   an open wait: `waits/` and its id
@@ -10,10 +11,12 @@
     index/ended/{day}/{run}                          a run that ended on this day
     index/label/{name}={value}/{run}                 a run with this label
 
-Decisions, inbox messages and the cancel request are the *arrivals* of a run. The byte
-order of a run's keys is: decisions, inbox messages, cancel request, versions. So one
-listing of a run shows all arrivals and the newest version. A listing of two keys that
-begins after `in/n` shows the cancel request, if any, and the newest version.
+Decisions, signals, inbox messages and the cancel request are the *arrivals* of a run.
+The byte order of a run's keys is: decisions, signals, inbox messages, cancel request,
+versions. So one listing of a run shows all arrivals and the newest version. A listing
+of two keys that begins after `in/n` shows the cancel request, if any, and the newest
+version. Signals sort after decisions: a listing that shows the decision of a wait by a
+signal also shows the signal.
 
 Due times are milliseconds since 1970 with 13 digits; 0 means *now*, on every clock.
 
@@ -56,7 +59,7 @@ NONCE_LENGTH = 8
 _MAX_FRUITLESS_LOOKS = 20
 _NUMBER = re.compile(r"[0-9]{10}\Z")
 _MARKER = re.compile(
-    r"([0-9]{13})-(?:([gmr])-([0-9]{1,10})|([dec])-([0-9a-z]{1,26}))-([0-9a-z]{1,26})\Z"
+    r"([0-9]{13})-(?:([gmrs])-([0-9]{1,10})|([dec])-([0-9a-z]{1,26}))-([0-9a-z]{1,26})\Z"
 )
 
 
@@ -147,6 +150,22 @@ def inbox_message_number(key: str) -> int | None:
     """Return the number of an inbox message's key, or `None` for another key."""
     prefix, _, number = key.rsplit("/", 1)[1].partition("-")
     return int(number) if prefix == "m" and _NUMBER.match(number) else None
+
+
+def signals_prefix(run_id: str) -> str:
+    """Return the prefix of the signals of a run."""
+    return f"{arrivals_prefix(run_id)}e-"
+
+
+def signal_key(run_id: str, number: int) -> str:
+    """Return the key of a signal."""
+    return f"{signals_prefix(run_id)}{number:010d}"
+
+
+def signal_number(key: str) -> int | None:
+    """Return the number of a signal's key, or `None` for another key."""
+    prefix, _, number = key.rsplit("/", 1)[1].partition("-")
+    return int(number) if prefix == "e" and _NUMBER.match(number) else None
 
 
 def cancel_request_key(run_id: str) -> str:
@@ -266,10 +285,11 @@ class Marker:
             - `d` (decision): the wait with the ULID `target` is decided.
             - `e` (expiry): the wait with the ULID `target` reaches its deadline.
             - `m` (message): inbox message number `target` arrives.
+            - `s` (signal): signal number `target` arrives.
             - `c` (cancel): a cancel request arrives; `target` is `0`.
             - `r` (ready): the run was released with version `target`, although it can
               continue: now after a pause, later after an error.
-        target: A version number, a message number, a ULID or `0`.
+        target: The number of a version, message or signal, a ULID or `0`.
         suffix: 8 random characters, then two digits of `fruitless_looks` if it is
             not 0.
         run_id: The run.

@@ -59,6 +59,11 @@ def for_inbox_message(run_id: str, number: int, nonce: str) -> Marker:
     return _new_marker(run_id, "m", str(number), None, nonce)
 
 
+def for_signal(run_id: str, number: int, nonce: str) -> Marker:
+    """Return the marker for a signal that will be posted; it is due now."""
+    return _new_marker(run_id, "s", str(number), None, nonce)
+
+
 def for_release(run_id: str, number: int, nonce: str) -> Marker:
     """Return the marker for a version that is released although it can continue.
 
@@ -183,8 +188,10 @@ def is_needed(marker: Marker, newest_number: int, state: RunState | None) -> boo
         case "d" | "e":
             names = (f"-{marker.target}@" in wait for wait in state.waits)
             return any(names) or _is_awaited(state, marker.target)
-        case "m":
-            return state.run.last_inbox_number < int(marker.target)
+        case "m" | "s":
+            run, is_signal = state.run, marker.reason == "s"
+            last = run.last_signal_number if is_signal else run.last_inbox_number
+            return last < int(marker.target)
         case _:
             return True
 

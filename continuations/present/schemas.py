@@ -233,6 +233,40 @@ def _request_definitions() -> Json:
     }
 
 
+def _signal_definitions() -> Json:
+    return {
+        "signal_request": object_form(
+            "A signal to a run.",
+            {
+                "run_id": {"type": "string", "pattern": f"^{RUN_ID_PATTERN}$"},
+                "name": {
+                    "type": "string",
+                    "minLength": 1,
+                    "maxLength": 200,
+                    "pattern": r"\S",
+                    "description": "The name of the event that a wait has.",
+                },
+            },
+            {
+                "data": described(_ANY_JSON, "The data of the event; by default null."),
+                "id": described(
+                    TEXT,
+                    "The client's id of the signal. A repeated request with the same "
+                    "id, name and data sends one signal.",
+                ),
+            },
+        ),
+        "sent_signal": object_form(
+            "A signal was sent to a run.",
+            {
+                "run_id": TEXT,
+                "number": described(COUNT, "Its number, from 1."),
+            },
+            {"woken": described(BOOLEAN, "HTTP: whether a worker was told at once.")},
+        ),
+    }
+
+
 _PROBLEM: Json = {
     "type": "object",
     "description": "Problem details (RFC 9457).",
@@ -260,6 +294,7 @@ def definitions() -> dict[str, Any]:
         **_stack_definitions(),
         **_report_definitions(),
         **_request_definitions(),
+        **_signal_definitions(),
         "problem": _PROBLEM,
         "health": object_form("The process answers.", {"status": {"const": "ok"}}),
     }

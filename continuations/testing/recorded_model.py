@@ -85,7 +85,8 @@ class RecordedModel:
     @property
     def name(self) -> str:
         """The name of the recorded model."""
-        return self._file.model or self._model.name
+        is_new = self._record and not self._file.exchanges
+        return self._model.name if is_new else self._file.model
 
     async def reply(self, request: ModelRequest) -> ModelReply:
         """Return the recorded reply to a request; see `Model.reply`."""

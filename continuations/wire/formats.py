@@ -22,8 +22,9 @@ The format is the newest one if that is not released yet, and a new one otherwis
 Then add golden files of the new shape (`tests/wire/golden/write_golden.py`).
 
 Kinds are `run`, `claim`, `usage`, `budget`, `failure`, `frame`, `log`, `call`, `wait`,
-`decision`, `cancellation`, `message` (of the inbox) and `version header`. `NEW_VALUES`
-also has `state` (of a call). A wait has the same fields in its object and in a version.
+`decision`, `cancellation`, `message` (of the inbox), `signal` and `version header`.
+`NEW_VALUES` also has `state` (of a call). A wait has the same fields in its object and
+in a version.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from continuations.core import deadline_actions, jsontext
+from continuations.core.run import KeptSignal
 from continuations.wire.fields import (
     FieldReader,
     invalid_object,
@@ -88,6 +90,18 @@ def _read_text_pairs(fields: FieldReader, name: str) -> tuple[tuple[str, str], .
     return pairs
 
 
+def _read_signals(fields: FieldReader, name: str) -> tuple[KeptSignal, ...]:
+    return tuple(fields.list_of(name, _read_signal))
+
+
+def _read_signal(value: object, where: str) -> KeptSignal:
+    match value:
+        case [int() as number, str() as name] if type(number) is int and number > 0:
+            return KeptSignal(number, name)
+        case _:
+            raise invalid_object(where, "it must be a signal's number and name")
+
+
 TEXT = Codec(_unchanged, FieldReader.text_or_none)
 TEXTS = Codec(list, FieldReader.texts)
 FLAG = Codec(_unchanged, FieldReader.flag)
@@ -98,6 +112,9 @@ TIME = Codec(to_milliseconds, FieldReader.timestamp_or_none)
 # The text of any JSON value, or of a JSON object.
 JSON_TEXT = Codec(_unchanged, FieldReader.json_or_none)
 JSON_OBJECT_TEXT = Codec(_unchanged, FieldReader.json_object_or_none)
+SIGNALS = Codec(
+    lambda kept: [[signal.number, signal.name] for signal in kept], _read_signals
+)
 DEADLINE_ACTION = Codec(_unchanged, _read_deadline_action)
 # Pairs of texts, sorted by the first one; stored as a mapping.
 TEXT_PAIRS = Codec(dict, _read_text_pairs)
@@ -156,7 +173,10 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "title", TEXT, constant=True),
         NewField(3, "labels", TEXT_PAIRS, constant=True),
         NewField(3, "requester", TEXT, constant=True),
+        NewField(3, "last_signal", NUMBER, attribute="last_signal_number"),
+        NewField(3, "signals", SIGNALS),
     ),
+    "decision": (NewField(3, "signal", NUMBER),),
     "call": (
         NewField(3, "stage", NUMBER),
         NewField(3, "answer", JSON_TEXT),
@@ -189,6 +209,8 @@ NEW_VALUES: dict[str, tuple[NewValue, ...]] = {
         NewValue(3, _decides_wait_of_tool),
     ),
     "wait": (NewValue(3, _has_wait_of_tool),),
+    # Earlier formats have no signals.
+    "signal": (NewValue(3, lambda _: True),),
     "state": (NewValue(3, lambda state: state.get("kind") == "parked"),),
 }
 

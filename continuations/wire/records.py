@@ -1,4 +1,4 @@
-"""Stored records of a run: waits, decisions, inbox messages, cancel requests."""
+"""Stored records of a run: waits, decisions, signals, messages, cancel requests."""
 
 from __future__ import annotations
 
@@ -53,6 +53,23 @@ class InboxMessage:
     number: int
     at: datetime
     message: Message
+    by: str | None = None
+    marker: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signal:
+    """One signal to a run; numbers start at 1 without gaps.
+
+    `data` is JSON text. `marker` is the key of the marker object that was created for
+    the signal.
+    """
+
+    id: str
+    number: int
+    at: datetime
+    name: str
+    data: str
     by: str | None = None
     marker: str | None = None
 
@@ -128,6 +145,26 @@ def encode_inbox_message(message: InboxMessage, run_id: str) -> bytes:
 def decode_inbox_message(data: bytes, name: str, run_id: str) -> InboxMessage:
     """Decode an inbox message of `run_id`; raises `FormatError` or `Corrupt`."""
     return _decode_record(data, name, "message", run_id, _read_inbox_message)
+
+
+def encode_signal(signal: Signal, run_id: str) -> bytes:
+    """Return the bytes of a signal."""
+    body = omit_empty(
+        id=signal.id,
+        number=signal.number,
+        at=to_milliseconds(signal.at),
+        name=signal.name,
+        data=signal.data,
+        by=signal.by,
+        marker=signal.marker,
+        **fields_of("signal", signal),
+    )
+    return encode_object({"kind": "signal", "run": run_id}, body)
+
+
+def decode_signal(data: bytes, name: str, run_id: str) -> Signal:
+    """Decode a signal to `run_id`; raises `FormatError` or `Corrupt`."""
+    return _decode_record(data, name, "signal", run_id, _read_signal)
 
 
 def _decode_record(
@@ -247,6 +284,22 @@ def _read_inbox_message(value: object, where: str) -> InboxMessage:
     )
     fields.check_all_read()
     return message
+
+
+def _read_signal(value: object, where: str) -> Signal:
+    fields = FieldReader(value, where)
+    signal = Signal(
+        id=fields.text("id"),
+        number=fields.number("number"),
+        at=fields.timestamp("at"),
+        name=fields.text("name"),
+        data=fields.json_or_none("data") or "null",
+        by=fields.text_or_none("by"),
+        marker=fields.text_or_none("marker"),
+        **read_fields("signal", fields),
+    )
+    fields.check_all_read()
+    return signal
 
 
 def _read_user_message(text: str, where: str) -> Message:

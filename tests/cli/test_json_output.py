@@ -65,15 +65,22 @@ def test_other_decisions_print_a_decision(
     assert kind == decided["kind"]
 
 
-def test_sweep_send_and_cancel_print_forms(cli: CommandLine, runner: Runner) -> None:
+def test_sweep_send_signal_and_cancel_print_forms(
+    cli: CommandLine, runner: Runner
+) -> None:
     runner.start("go", run_id="j1", work=False)
 
     swept = value_of(cli("sweep", "--app", APP, "--json"))
     sent = value_of(cli("send", "j1", "And Lee?", "--json"))
+    signal = ("signal", "j1", "receipt", "--data", '{"cents": 5}', "--id", "s1")
+    signalled = value_of(cli(*signal, "--json"))
+    assert signalled == value_of(cli(*signal, "--json"))
     cancelled = value_of(cli("cancel", "j1", "--json"))
 
     assert_matches_schema("sweep_result", swept)
     assert_matches_schema("sent_message", sent)
+    assert_matches_schema("sent_signal", signalled)
+    assert {"run_id": "j1", "number": 1} == signalled
     assert_matches_schema("run", cancelled)
     assert ("suspended", 1) == (swept["resumed"][0]["status"], sent["number"])
     assert "cancelled" == cancelled["status"]

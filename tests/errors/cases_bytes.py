@@ -391,6 +391,34 @@ STORED = Area(
             """,
         ),
         Case(
+            "signal-with-another-number",
+            Corrupt,
+            'runner.resume("jane-1")',
+            "store._bodies.update(kept); finished(runner.resume('jane-1'))",
+            setup="""
+                wait = start(); runner.decide(wait.id, Approve())
+                runner.signal("jane-1", "receipt"); runner.signal("jane-1", "receipt")
+                kept = dict(store._bodies)
+                first, second = sorted(key for key in kept if "/in/e-" in key)
+                store._bodies[first] = kept[second]
+            """,
+            names=("runs/jane-1/in/e-",),
+        ),
+        Case(
+            "signal-listed-and-gone",
+            Corrupt,
+            'runner.resume("jane-1")',
+            "finished(Runner(clerk(), store=good, clock=clock).resume('jane-1'))",
+            setup="""
+                wait = start(); runner.decide(wait.id, Approve())
+                runner.signal("jane-1", "receipt")
+                good = store
+                plan = faults.on("read", faults.refused(storage.NotFound), prefix="runs/jane-1/in/e-")
+                runner = Runner(clerk(), store=faults.FaultyStore(good, plan), clock=clock)
+            """,
+            names=("runs/jane-1/in/e-",),
+        ),
+        Case(
             "message-with-another-number",
             Corrupt,
             'runner.resume("jane-1")',

@@ -166,6 +166,14 @@ REQUESTS = Area(
             names=("run_id",),
         ),
         Case(
+            "http-signal-without-name",
+            _MALFORMED,
+            'http("POST", "/signals", {"run_id": "jane-1"})',
+            'http("POST", "/signals", {"run_id": "jane-1", "name": "receipt"})',
+            setup="start()",
+            names=("run_id", "name"),
+        ),
+        Case(
             "http-start-work",
             _MALFORMED,
             'http("POST", "/runs", {"input": TASK, "run_id": "jane-1", "work": 0})',

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from continuations.errors import FormatError, InvalidInput, RunExists
+from continuations.errors import (
+    ContinuationsError,
+    FormatError,
+    InvalidInput,
+    RunExists,
+)
 from tests.errors.case import Area, Case
 
 _PAUSED = """
@@ -116,6 +121,88 @@ ADOPTING = Area(
                 cli("adopt", str(folder / "run.bytes"), "--run-id", "jane-1")
             """,
             names=("FILE", "gone.bytes"),
+        ),
+    ),
+)
+
+_PROTOTYPE = """
+    from continuations.interop.agent_continuations import Agent as Old
+    from continuations.interop.agent_continuations import ContinuationAgent
+    from continuations.interop.agent_continuations import tool as old_tool
+    def pay_somebody(cents: int) -> str:
+        "Pay."
+        return f"paid {cents}"
+    payment = old_tool(need_approval=True)(pay_somebody)
+    call = {"name": "pay_somebody", "arguments": {"cents": 5}}
+    def serve(*replies):
+        server = scene.enter_context(ModelServer({"You pay": replies}))
+        os.environ.update(server.environment)
+    import os
+    from tests.model_server import ModelServer
+    serve({"tool_calls": [call]}, {"content": "done"})
+    prompt = {"prompt": TASK}
+"""
+
+PROTOTYPE = Area(
+    "Applications of SnapLogic's prototype",
+    (
+        Case(
+            "prototype-tool",
+            InvalidInput,
+            'Old("You pay", [pay_somebody])',
+            'Old("You pay", [payment])',
+            setup=_PROTOTYPE,
+            names=("tools", "pay_somebody"),
+        ),
+        Case(
+            "prototype-hook",
+            InvalidInput,
+            'type("Mine", (Old,), {"_call_tool": print})',
+            'Agent("mine")',
+            setup=_PROTOTYPE,
+            names=("Mine._call_tool",),
+        ),
+        Case(
+            "prototype-prompt",
+            InvalidInput,
+            'ContinuationAgent("You pay", [payment]).request({})',
+            'ContinuationAgent("You pay", [payment]).request(prompt)',
+            setup=_PROTOTYPE,
+            names=("prompt",),
+        ),
+        Case(
+            "prototype-pause",
+            InvalidInput,
+            'Old("You pay", [payment]).request(prompt)',
+            'ContinuationAgent("You pay", [payment]).request(prompt)',
+            setup=_PROTOTYPE,
+            names=("pay_somebody", "approval"),
+        ),
+        Case(
+            "prototype-agent-tool",
+            InvalidInput,
+            """
+                wrong = old_tool(is_agent=True)(lambda given: "paid")
+                ContinuationAgent("You pay", [wrong]).request(prompt)
+            """,
+            """
+                below = ContinuationAgent("You pay", [payment])
+                right = below.as_tool("payer", "Pays.")
+                ContinuationAgent("You pay", [right]).request(prompt)
+            """,
+            setup=_PROTOTYPE,
+            names=("is_agent", "request"),
+        ),
+        Case(
+            "prototype-failed",
+            ContinuationsError,
+            'Old("You pay", []).request(prompt)',
+            """
+                serve({"content": "done"})
+                Old("You pay", []).request(prompt)
+            """,
+            setup=_PROTOTYPE + '    serve({"content": "x", "finish_reason": "length"})',
+            names=("failed",),
         ),
     ),
 )

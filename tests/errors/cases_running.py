@@ -643,6 +643,50 @@ SENDING = Area(
             'start("jane-2"); runner.send("jane-2", "Hurry.")',
         ),
         Case(
+            "signal-name",
+            InvalidInput,
+            'runner.signal("jane-1", "")',
+            'runner.signal("jane-1", "receipt")',
+            setup="start()",
+            names=("name",),
+        ),
+        Case(
+            "signal-data",
+            InvalidInput,
+            'runner.signal("jane-1", "receipt", {1, 2})',
+            'runner.signal("jane-1", "receipt", [1, 2])',
+            setup="start()",
+            names=("data",),
+        ),
+        Case(
+            "signal-to-ended-run",
+            InvalidInput,
+            'runner.signal("jane-1", "receipt")',
+            'runner.start("Hurry.", run_id="jane-2")',
+            setup='start(); runner.cancel("jane-1")',
+            names=("jane-1", "cancelled", "signals"),
+        ),
+        Case(
+            "signal-with-a-used-id",
+            InvalidInput,
+            'runner.signal("jane-1", "receipt", 2, id="mail-7")',
+            'runner.signal("jane-1", "receipt", 2, id="mail-8")',
+            setup='start(); runner.signal("jane-1", "receipt", 1, id="mail-7")',
+            names=("jane-1", "signal 1"),
+        ),
+        Case(
+            "signal-too-many",
+            InvalidInput,
+            'runner.signal("jane-1", "receipt")',
+            'runner.resume("jane-1")',
+            setup="""
+                start()
+                for number in range(100):
+                    runner.signal("jane-1", "other", number)
+            """,
+            names=("jane-1", "100"),
+        ),
+        Case(
             "cancel-reason",
             InvalidInput,
             'runner.cancel("jane-1", reason=5)',

@@ -35,6 +35,7 @@ AREAS = (
     cases_deciding.STORELESS,
     cases_running.SENDING,
     cases_interop.ADOPTING,
+    cases_interop.PROTOTYPE,
     cases_stores.URLS,
     cases_stores.STORES,
     cases_stores.FAILING,

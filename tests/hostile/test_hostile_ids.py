@@ -87,6 +87,7 @@ RUN_OPERATIONS: dict[str, Callable[[Runner, Any], Any]] = {
     "look": lambda runner, name: runner.look(name),
     "cancel": lambda runner, name: runner.cancel(name),
     "send": lambda runner, name: runner.send(name, "hello"),
+    "signal": lambda runner, name: runner.signal(name, "receipt"),
 }
 WAIT_OPERATIONS: dict[str, Callable[[Runner, Any], Any]] = {
     "decide": lambda runner, name: runner.decide(name, Approve(by="kim")),
@@ -144,7 +145,7 @@ def test_any_text_as_id_raises_typed_error_and_creates_nothing(name: str) -> Non
     """Any text as an id raises a typed error and creates no object."""
     store = EditableStore()
     runner = Runner([], store=store)
-    for operation_name in ("resume", "look", "cancel", "send"):
+    for operation_name in ("resume", "look", "cancel", "send", "signal"):
         with pytest.raises(ContinuationsError):
             RUN_OPERATIONS[operation_name](runner, name)
     for operation in WAIT_OPERATIONS.values():
@@ -228,6 +229,8 @@ def test_foreign_keys_are_ignored(tmp_path: Path) -> None:
         "markers/0000000000000-g-99999999999-x@r-1",
         f"runs/{sample_store.RUN}/in/d-x",
         f"runs/{sample_store.RUN}/in/d-approval-{ULID}",
+        f"runs/{sample_store.RUN}/in/e-x",
+        f"runs/{sample_store.RUN}/in/e-0000000002.x",
         f"runs/{sample_store.RUN}/in/m-x",
         f"runs/{sample_store.RUN}/in/m-0000000002.x",
         f"runs/{sample_store.RUN}/in/zzz",

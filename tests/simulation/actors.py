@@ -18,6 +18,7 @@ from continuations import (
     Deny,
 )
 from continuations.core import jsontext
+from continuations.core.wait_rules import WAIT_KINDS
 from continuations.engine.sweeping import SweepResult
 from continuations.errors import (
     AgentChanged,
@@ -32,6 +33,7 @@ from tests.simulation.agents import deployed_root, find_tree
 from tests.simulation.sim_environment import DecideResult, Notification
 from tests.simulation.store_client import StoreClient
 from tests.simulation.tools import result_of
+from tests.simulation.waiting_tools import WAITING_TOOLS, draw_answer, final_result
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -252,7 +254,7 @@ async def act_as_decider(actor: Actor) -> None:
 
 async def _decide_listed(actor: Actor) -> None:
     rng = actor.rng
-    wait_ids = [summary.id async for summary in actor.runner.waiting()]
+    wait_ids = await list_wait_ids(actor)
     notified = [each.wait.id for each in actor.environment.notifications]
     source = rng.random()
     if notified and source < 0.3:
@@ -272,8 +274,14 @@ async def _decide_listed(actor: Actor) -> None:
             await decide_wait(actor, wait_id, verdict)
 
 
-async def decide_wait(actor: Actor, wait_id: str, verdict: Verdict) -> None:
-    """Decide a wait and record the result."""
+async def list_wait_ids(actor: Actor) -> list[str]:
+    """List the open waits that a person may decide; all of them where tools wait."""
+    kinds = WAIT_KINDS if actor.environment.tools_wait else None
+    return [summary.id async for summary in actor.runner.waiting(kinds=kinds)]
+
+
+async def decide_wait(actor: Actor, wait_id: str, verdict: Verdict) -> object:
+    """Decide a wait and record the result; returns it, or None if stopped."""
     result = await actor.perform(
         f"decide {wait_id}", lambda: actor.runner.decide(wait_id, verdict)
     )
@@ -282,9 +290,12 @@ async def decide_wait(actor: Actor, wait_id: str, verdict: Verdict) -> None:
         actor.environment.decide_results.append(
             DecideResult(actor.name, at, wait_id, verdict, result)
         )
+    return result
 
 
-def draw_verdict(actor: Actor, wait_id: str) -> Verdict:
+def draw_verdict(  # noqa: PLR0911 - one return for each kind of wait
+    actor: Actor, wait_id: str
+) -> Verdict:
     """Draw a verdict; for an unknown outcome, return the true one."""
     rng, by = actor.rng, actor.name
     draw = rng.random()
@@ -292,6 +303,9 @@ def draw_verdict(actor: Actor, wait_id: str) -> Verdict:
         return Deny(by=by) if draw < 0.5 else Answer(f"{by} did it", by=by)
     if wait_id.startswith("unknown"):
         return _true_verdict(actor, wait_id)
+    wait = known_wait(actor.environment, wait_id)
+    if wait is not None and wait.tool in WAITING_TOOLS and wait.kind != "approval":
+        return draw_answer(actor, result_of(wait.tool, wait.arguments["what"]))
     if not actor.environment.allow_denials or draw < 0.7:
         return Approve(by=by)
     if draw < 0.8:
@@ -314,10 +328,12 @@ def _true_verdict(actor: Actor, wait_id: str) -> Verdict:
     wait = known_wait(environment, wait_id)
     if wait is None:
         return Deny(by=by)
+    stage = (wait.run_id, wait.call_id, wait.stage)
     for effect in environment.effects:
-        if (effect.run_id, effect.call_id) == (wait.run_id, wait.call_id):
+        if (effect.run_id, effect.call_id, effect.stage) == stage:
             what = jsontext.parse(effect.arguments)["what"]
-            return Answer(result_of(effect.tool, what), by=by)
+            result = result_of(effect.tool, what)
+            return Answer(final_result(effect.tool, result), by=by)
     return Approve(by=by)
 
 

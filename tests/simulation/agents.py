@@ -235,6 +235,46 @@ TIMEOUT_TREES: dict[str, Tree] = {
 }
 
 
+# Trees whose tools wait: for an answer, a time, an event, a job of another system.
+WAITING_TREES: dict[str, Tree] = {
+    "ask": Tree("ask", {"go": [[("ask_only", "1"), ("act", "2")], "end"]}, {}),
+    "ask_then": Tree(
+        "ask_then", {"go": [[("ask_then", "1"), ("look", "2")], "end"]}, {}
+    ),
+    "ask_deep": Tree(
+        "ask_deep",
+        {
+            "go": [[("hr", "A"), ("ask_only", "1")], "end"],
+            "A": [[("clerk", "B")], "A end"],
+            "B": [[("ask_then", "2")], [("pay", "3")], "B end"],
+        },
+        {"hr": {"clerk": {}}},
+    ),
+    "deadlines": Tree(
+        "deadlines",
+        {
+            "go": [
+                [("ask_standard", "1"), ("ask_or_deny", "2"), ("ask_or_fail", "3")],
+                "end",
+            ]
+        },
+        {},
+    ),
+    "naps": Tree("naps", {"go": [[("nap", "1"), ("nap_only", "2")], "end"]}, {}),
+    "job": Tree("job", {"go": [[("job", "1")], "end"]}, {}),
+    "job_again": Tree("job_again", {"go": [[("job_again", "1")], "end"]}, {}),
+    "jobs": Tree(
+        "jobs",
+        {
+            "go": [[("left", "A"), ("right", "B"), ("event", "1")], "end"],
+            "A": [[("job", "2"), ("job_again", "3")], "A end"],
+            "B": [[("ask_standard", "1")], [("act", "2")], "B end"],
+        },
+        {"left": {}, "right": {}},
+    ),
+}
+
+
 def names_of_trees() -> list[str]:
     """Return the names of the trees that a schedule may draw."""
     return list(TREES)
@@ -242,7 +282,10 @@ def names_of_trees() -> list[str]:
 
 def find_tree(name: str) -> Tree:
     """Return a tree by its name."""
-    return (TREES | POISON_TREES | SHORT_APPROVAL_TREES | TIMEOUT_TREES)[name]
+    return _BY_NAME[name]
+
+
+_BY_NAME = TREES | POISON_TREES | SHORT_APPROVAL_TREES | TIMEOUT_TREES | WAITING_TREES
 
 
 @cache

@@ -13,6 +13,7 @@ from tests.simulation import (
     laws_of_endings,
     laws_of_index,
     laws_of_runs,
+    laws_of_waits,
 )
 
 if TYPE_CHECKING:
@@ -43,6 +44,10 @@ _LAW_FUNCTIONS: tuple[Law, ...] = (
     laws_of_effects.model_reads_committed_messages,
     laws_of_effects.transcripts_valid,
     laws_of_effects.nothing_starts_without_claim,
+    laws_of_waits.tool_before_a_wait_never_runs_again,
+    laws_of_waits.answered_by_its_wait_only,
+    laws_of_waits.early_answer_counts_as_start,
+    laws_of_waits.timers_end_in_time,
     laws_of_runs.versions_are_linear,
     laws_of_runs.notified_after_commit,
     laws_of_runs.each_message_once,

@@ -66,6 +66,8 @@ def ended_by_its_decision(evidence: Evidence) -> str | None:
     for history in evidence.runs.values():
         for before, after in pairwise(history.versions):
             for wait in before.state.waits.values():
+                if not wait.rules.has_object:
+                    continue  # see `timers_end_in_time`
                 if wait.id in after.state.waits or _may_be_verified(wait):
                     continue
                 decision, at = evidence.decisions.get(wait.id, (None, 0.0))
@@ -222,9 +224,13 @@ def refused_never_runs(evidence: Evidence) -> str | None:
         decision = record.decision
         if decision is None or decision.kind == "approve":
             continue
+        if record.wait.rules.call_state == "parked":
+            continue  # see `answered_by_its_wait_only`
         if decision.kind == "answer" and record.wait.kind == "unknown":
             continue
         for effect in effects_of(evidence, record):
+            if effect.stage != record.wait.stage:
+                continue
             began_before = record.wait.kind == "unknown" and (
                 effect.clock_sample.true_time <= record.decided_at
             )

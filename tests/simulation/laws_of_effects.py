@@ -29,8 +29,8 @@ def started_once(evidence: Evidence) -> str | None:
     that was taken back, because the call had not begun, does not count.
     """
     calls = effects_by_call(evidence.environment.effects)
-    for (run_id, call_id), effects in calls.items():
-        starts = dict(_committed_starts(evidence.runs[run_id], call_id))
+    for (run_id, call_id, stage), effects in calls.items():
+        starts = dict(_committed_starts(evidence.runs[run_id], call_id, stage))
         for effect in effects:
             start = starts.get(effect.attempt, effect.began_at)
             if start >= effect.clock_sample.true_time:
@@ -40,36 +40,44 @@ def started_once(evidence: Evidence) -> str | None:
         attempts = [effect.attempt for effect in effects]
         if len(set(attempts)) < len(attempts):
             return f"{effects[0]} had {len(attempts)} effects"
-        if len(attempts) > 1 + _allowed_repeats(evidence, run_id, call_id):
+        if len(attempts) > 1 + _allowed_repeats(evidence, (run_id, call_id, stage)):
             return f"{effects[0]} began {len(attempts)} times"
     return None
 
 
-def effects_by_call(effects: Sequence[Effect]) -> dict[tuple[str, str], list[Effect]]:
-    """Return the effects of each call (run id, call id), in their order."""
-    grouped: dict[tuple[str, str], list[Effect]] = {}
+def effects_by_call(
+    effects: Sequence[Effect],
+) -> dict[tuple[str, str, int], list[Effect]]:
+    """Return the effects of each stage (run id, call id, stage), in their order."""
+    grouped: dict[tuple[str, str, int], list[Effect]] = {}
     for effect in effects:
-        grouped.setdefault((effect.run_id, effect.call_id), []).append(effect)
+        stage = (effect.run_id, effect.call_id, effect.stage)
+        grouped.setdefault(stage, []).append(effect)
     return grouped
 
 
-def _committed_starts(history: RunHistory, call_id: str) -> Iterator[tuple[int, float]]:
-    """Yield each committed attempt of a call, and the time of its first version."""
+def _committed_starts(
+    history: RunHistory, call_id: str, stage: int
+) -> Iterator[tuple[int, float]]:
+    """Yield each committed attempt of a stage, and the time of its first version."""
     last_attempt = 0
     for version in history.versions:
         call = version.state.calls.get(call_id)
-        if call is not None and call.attempts > last_attempt:
+        if call is None or call.stage != stage:
+            continue
+        if call.attempts > last_attempt:
             last_attempt = call.attempts
             if isinstance(call.state, Started):
                 yield call.attempts, version.at
 
 
-def _allowed_repeats(evidence: Evidence, run_id: str, call_id: str) -> int:
+def _allowed_repeats(evidence: Evidence, stage: tuple[str, str, int]) -> int:
     """Return how often a person or `verify` may have said "it did not happen"."""
     allowed = 0
     for record in evidence.waits.values():
         wait = record.wait
-        if (wait.run_id, wait.call_id, wait.kind) == (run_id, call_id, "unknown"):
+        is_unknown = wait.kind == "unknown"
+        if is_unknown and (wait.run_id, wait.call_id, wait.stage) == stage:
             verifies = TOOLS[wait.tool].verify is not None
             decision = record.decision
             approved = decision is not None and decision.kind == "approve"
@@ -88,7 +96,7 @@ def timed_out_call_is_over_before_a_repeat(evidence: Evidence) -> str | None:
         if wait.approve_after is None:
             continue
         history = evidence.runs[wait.run_id]
-        allowed = [at for _, at in _committed_starts(history, wait.call_id)]
+        allowed = [at for _, at in _committed_starts(history, wait.call_id, wait.stage)]
         if decision is not None and decision.kind == "approve":
             allowed.append(record.decided_at)
         again = min((at for at in allowed if at > record.opened_at), default=None)
@@ -117,7 +125,7 @@ def idempotency_key_stable(evidence: Evidence) -> str | None:
 
     A fence rises with each attempt, and each attempt has at most one effect.
     """
-    call_of_key: dict[str, tuple[str, str]] = {}
+    call_of_key: dict[str, tuple[str, str, int]] = {}
     for call, effects in effects_by_call(evidence.environment.effects).items():
         if len({effect.idempotency_key for effect in effects}) > 1:
             return f"{effects[0]} had several idempotency keys"

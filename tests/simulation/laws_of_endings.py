@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.state import ROOT_FRAME_ID
 from continuations.ledger import layout
-from tests.simulation.agents import POISON_TREES, TIMEOUT_TREES, TREES, find_tree
+from tests.simulation.agents import (
+    POISON_TREES,
+    TIMEOUT_TREES,
+    TREES,
+    WAITING_TREES,
+    find_tree,
+)
 from tests.simulation.fault_schedule import LOST_REPLY_KINDS
 from tests.simulation.processes import wall_time
 from tests.simulation.tools import deployed_tools, results_without_errors
@@ -55,7 +61,7 @@ def _why_stranded(  # noqa: PLR0911 - one for each reason
             return f"has a decision of {wait.id}"
         if wait.deadline is not None and wait.deadline < now:
             return f"waits for {wait.id} after its deadline"
-        if f"waits/{wait.id}" not in bodies:
+        if wait.rules.has_object and f"waits/{wait.id}" not in bodies:
             return f"waits for {wait.id}, which is not listed"
     if layout.cancel_request_key(history.run_id) in bodies:
         return "was cancelled"
@@ -171,7 +177,9 @@ def open_waits_are_notified(evidence: Evidence) -> str | None:
     for history in evidence.runs.values():
         if not history.versions or history.ended:
             continue
-        for wait_id in history.newest_state.waits:
+        for wait_id, wait in history.newest_state.waits.items():
+            if not wait.rules.asks_person:
+                continue
             if wait_id not in notified and wait_id not in evidence.decisions:
                 return f"{wait_id} is open and was never notified"
     return None
@@ -203,7 +211,7 @@ def uninterrupted_end(tree: str) -> tuple[str, ...]:
 @cache
 def cache_uninterrupted_ends() -> None:
     """Compute all expected ends now: they must come from code without a mutant."""
-    for tree in (*TREES, *TIMEOUT_TREES):
+    for tree in (*TREES, *TIMEOUT_TREES, *WAITING_TREES):
         uninterrupted_end(tree)
 
 
@@ -227,6 +235,16 @@ def _was_influenced(evidence: Evidence, history: RunHistory) -> bool:
     if layout.cancel_request_key(history.run_id) in evidence.created:
         return True
     if any(key.startswith(messages) for key in evidence.created):
+        return True
+    return _was_decided_otherwise(evidence, history)
+
+
+def _was_decided_otherwise(evidence: Evidence, history: RunHistory) -> bool:
+    if any(
+        decision.kind == "fail"
+        for wait_id, (decision, _) in evidence.decisions.items()
+        if wait_id.endswith(f"@{history.run_id}")
+    ):
         return True
     true_answers = results_without_errors()
     for record in evidence.waits.values():

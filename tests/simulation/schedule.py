@@ -14,7 +14,12 @@ from continuations.ledger.fenwick import Tree
 from continuations.wire.fields import to_milliseconds
 from tests.simulation import actors
 from tests.simulation.actors import Actor
-from tests.simulation.agents import POISON_TREES, TIMEOUT_TREES, names_of_trees
+from tests.simulation.agents import (
+    POISON_TREES,
+    TIMEOUT_TREES,
+    WAITING_TREES,
+    names_of_trees,
+)
 from tests.simulation.decoding_cache import versions_decoded_once
 from tests.simulation.evidence import Evidence
 from tests.simulation.fault_schedule import FAULT_KINDS, CodeChange, FaultSchedule
@@ -29,6 +34,8 @@ if TYPE_CHECKING:
     Role = Callable[[Actor], Coroutine[Any, Any, None]]
 
 HORIZON_SECONDS = 240.0
+# How many schedules have a run whose tools wait.
+WAITING_PROBABILITY = 0.12
 # How long a deployment takes until all processes have the new code.
 ROLLOUT_SECONDS = 40.0
 _EPOCH_MS = to_milliseconds(EPOCH)
@@ -184,6 +191,12 @@ def draw_actors(environment: SimEnvironment, rng: random.Random) -> list[str]:
     slow = random.Random(f"{environment.seed}/slow")  # noqa: S311 - not for secrets
     if environment.faults.rate_of("tool_times_out") and slow.random() < 0.3:
         environment.tree_of_run["r0"] = slow.choice(list(TIMEOUT_TREES))
+    waits = random.Random(f"{environment.seed}/waits")  # noqa: S311 - not for secrets
+    if waits.random() < WAITING_PROBABILITY:
+        environment.tree_of_run["r0"] = waits.choice(list(WAITING_TREES))
+    environment.tools_wait = any(
+        tree in WAITING_TREES for tree in environment.tree_of_run.values()
+    )
     roles: list[tuple[str, Role]] = [("starter", actors.act_as_starter)]
     roles += [(f"worker{n}", actors.act_as_worker) for n in range(rng.randint(1, 3))]
     roles += [(f"decider{n}", actors.act_as_decider) for n in range(rng.randint(1, 3))]
@@ -246,6 +259,7 @@ def run_uninterrupted(tree: str) -> Evidence:
     """Run a tree of agents without faults, with every wait approved."""
     environment = SimEnvironment(0, FaultSchedule(0, frozenset(), frozenset()))
     environment.tree_of_run["r0"] = tree
+    environment.tools_wait = tree in WAITING_TREES
     environment.allow_denials, environment.decide_at_end = False, True
     environment.faults.stopped = True
     actor = Actor(environment, "starter")
@@ -294,7 +308,7 @@ def sweep_until_idle(
 async def _sweep_and_decide(actor: Actor) -> None:
     await actor.perform("sweep", actor.runner.sweep)
     if actor.environment.decide_at_end:
-        wait_ids = [summary.id async for summary in actor.runner.waiting()]
+        wait_ids = await actors.list_wait_ids(actor)
         for wait_id in wait_ids:
             await actors.decide_wait(
                 actor, wait_id, actors.draw_verdict(actor, wait_id)

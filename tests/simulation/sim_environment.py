@@ -47,6 +47,8 @@ class Effect:
         clock_sample: The clock reading on which its process relied.
         sent_at: The true time at which its process sent the call.
         began_at: The true time of the effect.
+        stage: 0 for the tool's function, 1 for its `on_answer` function.
+        answer: The answer that the `on_answer` function got, as canonical JSON.
     """
 
     process: str
@@ -60,6 +62,8 @@ class Effect:
     clock_sample: ClockSample
     sent_at: float
     began_at: float
+    stage: int = 0
+    answer: str | None = None
 
     @property
     def tool(self) -> str:
@@ -69,6 +73,8 @@ class Effect:
     def __str__(self) -> str:
         call = f"{self.run_id} {self.call_id}"
         attempt = f"attempt {self.attempt} fence {self.fence}"
+        if self.answer is not None:
+            attempt += f" answer {self.answer}"
         return f"{self.tool}({self.arguments}) of {call} {attempt} by {self.process}"
 
 
@@ -189,6 +195,8 @@ class SimEnvironment:
         time_scale: A factor for the pauses of actors.
         max_attempts: The limit of attempts of every runner.
         listings_tell_time: Whether listings tell the store's time; creates always do.
+        tools_wait: Whether the tools of a run wait.
+        jobs: The call (run id, call id) of each wait id that another system got.
         deployment: The change of a deployment, if there is one.
         deployed_at: When each process gets the new code; none has it before, and a
             process that is not named has it from the start.
@@ -215,6 +223,8 @@ class SimEnvironment:
     time_scale: float = 1.0
     max_attempts: int = 5
     listings_tell_time: bool = False
+    tools_wait: bool = False
+    jobs: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
     deployment: CodeChange | None = None
     deployed_at: dict[str, float] = field(default_factory=dict[str, float])
     log: list[tuple[Any, ...]] = field(default_factory=list[Any])

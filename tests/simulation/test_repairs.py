@@ -44,6 +44,9 @@ EXCUSED_LAWS = {
     "approved_call_runs_or_waits_again": "the turn of the call is lost",
     "executed_equals_approved": "a later wait is lost; see `unapproved_effects`",
     "refused_never_runs": "the end of the run is lost; see `effects_after_refusal`",
+    "tool_before_a_wait_never_runs_again": "the wait of a repeatable tool is lost",
+    "early_answer_counts_as_start": "the wait that the answer ended is lost",
+    "answered_by_its_wait_only": "a wait that only lost versions had is gone",
     "ended_by_its_decision": "a wait that only lost versions had is gone",
     "cancelled_with_its_run": "the doctor closes waits and opens new ones",
     "notified_after_commit": "the wait is lost while a process is about to notify",
@@ -79,6 +82,8 @@ def effects_after_refusal(evidence: Evidence) -> Iterator[Effect]:
     The refusal may be lost. Then the call may run after a later approval.
     """
     for record in evidence.waits.values():
+        if record.wait.rules.call_state == "parked":
+            continue  # its tool ran before
         if record.decision is not None and record.decision.kind in ("deny", "expire"):
             for effect in effects_of(evidence, record):
                 began_at = effect.clock_sample.true_time

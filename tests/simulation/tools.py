@@ -18,6 +18,11 @@ from tests.own_task import cancel_own_task
 from tests.simulation.processes import ProcessKilled, current_process
 from tests.simulation.sim_environment import Effect
 from tests.simulation.virtual_loop import NO_PROCESS
+from tests.simulation.waiting_tools import (
+    WAITING_TOOLS,
+    final_result,
+    make_waiting_tool,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,12 +40,18 @@ class SimCall:
         what: The argument of the tool.
         arguments: The effective arguments as canonical JSON.
         ctx: The context of the call.
+        stage: 0 for the tool's function, 1 for its `on_answer` function.
+        answer: The answer that the function got, as canonical JSON.
+        on_sent: Called when the first byte of the call was sent.
     """
 
     code: Tool[Any, Any]
     what: str
     arguments: str
     ctx: ToolContext
+    stage: int = 0
+    answer: str | None = None
+    on_sent: Callable[[], None] | None = None
 
     @property
     def result(self) -> str:
@@ -94,8 +105,12 @@ async def _send_call(call: SimCall) -> Callable[[], None]:
             clock_sample=sample,
             sent_at=sent_at,
             began_at=environment.next_timestamp,
+            stage=call.stage,
+            answer=call.answer,
         )
         environment.effects.append(effect)
+        if call.on_sent is not None:
+            call.on_sent()
         environment.log_event(
             process.name,
             "effect",
@@ -250,6 +265,10 @@ def _make_tool_with_note(name: str, declaration: _Declaration) -> Tool[Any, Any]
     return made
 
 
+async def _perform(call: SimCall, seconds: float) -> str:
+    return await perform_effect(call, seconds)
+
+
 @cache
 def deployed_tools(change: CodeChange | None) -> Mapping[str, Tool[Any, Any]]:
     """Return the tools by name, as they are after a deployment.
@@ -260,6 +279,8 @@ def deployed_tools(change: CodeChange | None) -> Mapping[str, Tool[Any, Any]]:
             are gone. With `approval`, all tools need approval.
     """
     tools: dict[str, Tool[Any, Any]] = {}
+    for name, waiting_tool in WAITING_TOOLS.items():
+        tools[name] = make_waiting_tool(name, waiting_tool, _perform, SimCall)
     for name, declaration in _DECLARATIONS.items():
         needs_approval = "approval" in declaration.options
         if change is None or name in _NEVER_CHANGED:
@@ -286,8 +307,9 @@ def results_without_errors() -> frozenset[str]:
 
 
 _RESULTS_WITHOUT_ERRORS = frozenset(
-    jsontext.canonical(result_of(name, what))
+    jsontext.canonical(result)
     for name in TOOLS
     if name != "fail"
     for what in ("1", "2", "3", "22", *TOOLS)
+    for result in (result_of(name, what), final_result(name, result_of(name, what)))
 )

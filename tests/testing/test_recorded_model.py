@@ -230,10 +230,12 @@ def test_error_of_the_provider_is_raised_and_not_recorded(tmp_path: Path) -> Non
 
 def test_empty_recording_says_so(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
-    path.write_text('{"format": 1, "model": "m", "exchanges": []}')
+    path.write_text('{"format": 1, "model": "", "exchanges": []}')
 
     with pytest.raises(ModelError, match="no request is recorded"):
         ask(RecordedModel(path), "Hi")
+    assert ask(RecordedModel(path, ScriptedModel(["Hi."]), record=True), "Hi")
+    assert "scripted" == RecordedModel(path).name
 
 
 def test_settings_that_are_no_json_are_refused(tmp_path: Path) -> None:

@@ -24,7 +24,14 @@ from continuations.core.calls import (
 from continuations.core.delta import Delta, LogDelta
 from continuations.core.frames import FrameRow
 from continuations.core.messages import tool_message, user_message
-from continuations.core.run import RUN_STATUSES, Budget, Claim, Failure, RunRow
+from continuations.core.run import (
+    RUN_STATUSES,
+    Budget,
+    Claim,
+    Failure,
+    KeptSignal,
+    RunRow,
+)
 from continuations.core.usage import Usage
 from continuations.core.wait_rules import WAIT_KINDS
 from continuations.core.waits import Wait
@@ -117,6 +124,10 @@ RUN = st.builds(
     output=OPTIONAL_TEXT,
     history_lost=st.booleans(),
     failure=st.none() | st.builds(Failure, code=TEXT, message=TEXT),
+    last_signal_number=COUNT,
+    signals=st.lists(st.builds(KeptSignal, st.integers(1, 9), TEXT), max_size=2).map(
+        tuple
+    ),
 )
 MESSAGE = st.builds(user_message, TEXT) | st.builds(tool_message, TEXT, TEXT)
 LOG = st.builds(

@@ -19,10 +19,12 @@ from continuations.wire.records import (
     decode_cancel_request,
     decode_decision,
     decode_inbox_message,
+    decode_signal,
     decode_wait,
     encode_cancel_request,
     encode_decision,
     encode_inbox_message,
+    encode_signal,
     encode_wait,
 )
 from continuations.wire.versions import decode_header, decode_version, encode_version
@@ -39,6 +41,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 GOLDEN = sorted(path.stem for path in FOLDER.glob("*.bin"))
+
+
+def load_posted(data: bytes) -> tuple[object, Callable[[], bytes]]:
+    """Do the same for a signal or a message."""
+    if decode_object_header(data, "golden")["kind"] == "signal":
+        signal = decode_signal(data, "golden", RUN)
+        return signal, lambda: encode_signal(signal, RUN)
+    message = decode_inbox_message(data, "golden", RUN)
+    return message, lambda: encode_inbox_message(message, RUN)
 
 
 def load_golden(data: bytes) -> tuple[object, Callable[[], bytes]]:
@@ -58,9 +69,8 @@ def load_golden(data: bytes) -> tuple[object, Callable[[], bytes]]:
         case "decision":
             decision = decode_decision(data, "golden", RUN)
             return decision, lambda: encode_decision(decision, RUN)
-        case "message":
-            message = decode_inbox_message(data, "golden", RUN)
-            return message, lambda: encode_inbox_message(message, RUN)
+        case "signal" | "message":
+            return load_posted(data)
         case kind:
             assert kind == "cancellation"
             request = decode_cancel_request(data, "golden", RUN)

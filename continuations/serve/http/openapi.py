@@ -282,6 +282,20 @@ def _run_paths() -> _Json:
     }
 
 
+def _signal_paths() -> _Json:
+    return {
+        "/signals": {
+            "post": _operation(
+                "signal",
+                "Send a signal to a run; it ends a wait for an event, or is kept",
+                {"200": _json_response("sent_signal", "The signal is recorded.")},
+                *(400, 404, 415, 503),
+                body=_request_body("application/json", "signal_request"),
+            )
+        },
+    }
+
+
 def _link_paths() -> _Json:
     show = _link_operation(
         "showLink",
@@ -334,7 +348,13 @@ def document() -> dict[str, Any]:
         # Relative to the URL of this document: the API may have any mount prefix.
         "servers": [{"url": "."}],
         "security": [{"identity": []}],
-        "paths": {**_wait_paths(), **_run_paths(), **_link_paths(), **_service_paths()},
+        "paths": {
+            **_wait_paths(),
+            **_run_paths(),
+            **_signal_paths(),
+            **_link_paths(),
+            **_service_paths(),
+        },
         "components": {
             "schemas": _component_schemas(),
             "securitySchemes": {"identity": _SECURITY_SCHEME},

@@ -200,6 +200,26 @@ async def cancel(context: RequestContext) -> Response:
     return await _run_response(context, run)
 
 
+async def signal(context: RequestContext) -> Response:
+    """Record a signal, then give its run to the dispatcher."""
+    fields = decision_bodies.parse_json_object(context.request)
+    names = frozenset({"run_id", "name", "data", "id"})
+    decision_bodies.refuse_unknown_fields(fields, names)
+    run_id = decision_bodies.optional_text(fields, "run_id")
+    name = decision_bodies.optional_text(fields, "name")
+    if run_id is None or name is None:
+        raise problems.malformed('The body needs "run_id" and "name".')
+    number = await context.runner.signal(
+        run_id,
+        name,
+        fields.get("data"),
+        by=context.identity,
+        id=decision_bodies.optional_text(fields, "id"),
+    )
+    woken = await context.wake(run_id)
+    return json_response({"run_id": run_id, "number": number, "woken": woken})
+
+
 async def sweep(context: RequestContext) -> Response:
     """Check every run that has a due marker."""
     return json_response(sweep_response(await context.runner.sweep()))
@@ -261,6 +281,7 @@ ROUTES = (
     Route(path="/runs/{run_id}", handlers={"GET": show_run}),
     Route(path="/runs/{run_id}/resume", handlers={"POST": resume}),
     Route(path="/runs/{run_id}/cancel", handlers={"POST": cancel}),
+    Route(path="/signals", handlers={"POST": signal}),
     Route(path="/sweep", handlers={"POST": sweep}),
     Route(
         path="/d/{token}",

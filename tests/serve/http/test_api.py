@@ -42,6 +42,7 @@ PROTECTED_ROUTES = [
     ("GET", "/runs/jane-1"),
     ("POST", "/runs/jane-1/resume"),
     ("POST", "/runs/jane-1/cancel"),
+    ("POST", "/signals"),
     ("POST", "/sweep"),
     ("GET", "/openapi.json"),
     ("OPTIONS", "/waits"),

@@ -49,11 +49,15 @@ APPROVE = {"decision": "approve"}
 # gateways and clients add their own.
 EXCLUDED_CHECKS = {
     "/runs": ["positive_data_acceptance"],
+    # Nor the runs that have ended, which accept no signal.
+    "/signals": ["positive_data_acceptance"],
     "/waits": ["negative_data_rejection"],
 }
 EMPTY_BODY: dict[str, object] = {}
 START = {"run_id": "j", "input": "pay Jane"}
+SIGNAL = {"run_id": "j", "name": "receipt"}
 REQUEST_BODIES = {
+    "/signals": SIGNAL,
     "/runs": START,
     "/runs/{run_id}/cancel": EMPTY_BODY,
     "/waits/{wait_id}/decision": APPROVE,
@@ -359,6 +363,11 @@ async def from_start_to_end(checker: ResponseChecker) -> None:
     assert 409 == await checker.request(fixture, "get", show, names=names)
     assert 409 == await checker.submit_form(fixture, link, "decision=approve")
     assert 200 == await checker.request(fixture, "get", "/runs/{run_id}", names=names)
+    sent = {**SIGNAL, "run_id": names["run_id"], "data": {"cents": 5}, "id": "s-1"}
+    assert 200 == await checker.request(fixture, "post", "/signals", sent)
+    assert 404 == await checker.request(fixture, "post", "/signals", SIGNAL)
+    assert 400 == await checker.request(fixture, "post", "/signals", {"run_id": "j"})
+    assert 415 == await checker.request(fixture, "post", "/signals")
     assert 200 == await checker.request(fixture, "post", "/sweep")
     assert 200 == await checker.request(
         fixture, "post", "/runs/{run_id}/resume", names=names

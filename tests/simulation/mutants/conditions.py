@@ -202,3 +202,12 @@ def approvals_are_short() -> Patches:
         return list(agents.SHORT_APPROVAL_TREES)
 
     yield patch(agents.names_of_trees, names_of_trees)
+
+
+def tools_wait() -> Patches:
+    """The tools of each run wait."""
+
+    def names_of_trees() -> list[str]:
+        return list(agents.WAITING_TREES)
+
+    yield patch(agents.names_of_trees, names_of_trees)

@@ -277,6 +277,7 @@ def valid_for_is_never_checked() -> Patches:
 @mutant(
     "`valid_for` is checked when the decision is applied, but not before the call.",
     breaks=(approval_not_too_old,),
+    condition=approvals_are_short,
 )
 def valid_for_is_not_checked_before_the_call() -> Patches:
     original = Admission.hold

@@ -17,6 +17,7 @@ from tests.simulation.mutants import (
     marker_mutants,
     publishing_mutants,
     version_mutants,
+    waiting_mutants,
 )
 from tests.simulation.mutants.mutant import unique_mutants
 
@@ -33,6 +34,7 @@ MUTANTS: tuple[Mutant, ...] = unique_mutants(
     drive_mutants.MUTANTS,
     code_mutants.MUTANTS,
     index_mutants.MUTANTS,
+    waiting_mutants.MUTANTS,
 )
 
 # Rules of the storage protocol that the documentation states, each with its mutant.
@@ -75,6 +77,10 @@ PROMISED_RULES: dict[str, Mutant] = {
     "a call that timed out is never repeated on a guess": (
         code_mutants.a_timed_out_call_is_repeated
     ),
+    "no code of a tool before its wait runs again": (
+        waiting_mutants.an_answer_runs_the_tool_again
+    ),
+    "an early answer is kept": waiting_mutants.an_early_answer_is_ignored_after_a_crash,
     "the version precedes its notifications": (
         publishing_mutants.notification_precedes_the_version
     ),

@@ -35,7 +35,7 @@ from continuations.core.events import (
 )
 from continuations.core.frames import FrameRow, MessageLog
 from continuations.core.messages import Message, system_message, user_message
-from continuations.core.run import Budget, Claim, Failure, RunRow
+from continuations.core.run import Budget, Claim, Failure, KeptSignal, RunRow
 from continuations.core.state import ROOT_FRAME_ID, RunState
 from continuations.core.usage import Usage
 from continuations.wire.continuation import Continuation
@@ -44,9 +44,11 @@ from continuations.wire.formats import NEW_FIELDS
 from continuations.wire.records import (
     CancelRequest,
     InboxMessage,
+    Signal,
     encode_cancel_request,
     encode_decision,
     encode_inbox_message,
+    encode_signal,
     encode_wait,
 )
 from continuations.wire.versions import VersionHeader, VersionObject, encode_version
@@ -341,6 +343,13 @@ def decision_of_kind(kind: DecisionKind) -> Decision:
     )
 
 
+def signalled() -> RunState:
+    """Return a run that keeps two of its three signals."""
+    state = parked()
+    kept = (KeptSignal(1, ODD_TEXT), KeptSignal(3, "receipt"))
+    return replace(state, run=replace(state.run, last_signal_number=3, signals=kept))
+
+
 # Objects ----------------------------------------------------------------------
 
 
@@ -348,7 +357,7 @@ def golden_objects() -> dict[str, GoldenObject]:
     """Return every golden object by its name."""
     objects: dict[str, GoldenObject] = {}
     runs = (running, waiting, unknown, edited, cancelled, finished, bounded)
-    for make in (*runs, parked, answered, described_run):
+    for make in (*runs, parked, answered, signalled, described_run):
         continuation = Continuation(make(), 12)
         objects[make.__name__] = GoldenObject(continuation.to_bytes(), continuation)
     for name, made_version in (
@@ -379,6 +388,18 @@ def golden_objects() -> dict[str, GoldenObject]:
     objects["decision-fail"] = GoldenObject(encode_decision(fail, RUN), fail)
     over = replace(make_wait("c3", kind="unknown"), approve_after=MOMENT)
     objects["wait-approve-after"] = GoldenObject(encode_wait(over), over)
+    taken = replace(decision_of_kind("answer"), wait_id=event_wait().id, signal=2)
+    objects["decision-by-signal"] = GoldenObject(encode_decision(taken, RUN), taken)
+    signal = Signal(
+        id="id:mail-7",
+        number=2,
+        at=MOMENT,
+        name="receipt",
+        data='{"cents":5}',
+        by="shop",
+        marker="due/1",
+    )
+    objects["signal"] = GoldenObject(encode_signal(signal, RUN), signal)
     message = InboxMessage(
         id="01letter",
         number=3,

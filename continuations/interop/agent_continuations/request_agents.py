@@ -1,0 +1,281 @@
+"""`Agent` and `ContinuationAgent` as the prototype has them."""
+
+from __future__ import annotations
+
+import functools
+from contextvars import ContextVar
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any
+
+import continuations
+from continuations.core import jsontext
+from continuations.errors import ContinuationsError, InvalidInput
+from continuations.interop import snaplogic
+from continuations.interop.agent_continuations import prototype_tools, responses
+from continuations.interop.agent_continuations.suspending_model import (
+    SuspendedByFunction,
+    SuspendingModel,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from continuations.authoring.tool_protocol import ToolProtocol
+
+_ROOT_NAME = "agent"
+_HOOKS = (
+    "_form_input",
+    "_call_model_and_check_status",
+    "_prepare_tools",
+    "_call_all_tools",
+    "_call_tool",
+    "_create_response",
+)
+
+
+class AgentExecutionStatus(Enum):
+    """The states of the prototype's loop. `request` tells them by `end_reason`."""
+
+    RUNNING = auto()
+    COMPLETED = auto()
+    SUSPENDED = auto()
+    REJECTED = auto()
+    ERROR = auto()
+
+
+@dataclass(frozen=True)
+class _Prompt:
+    prompt: str
+
+
+class _PromptAgent(continuations.Agent[str]):
+    """An agent that another one calls with one string, `prompt`."""
+
+    def first_user_message(self, arguments_json: str) -> str:
+        """Return the prompt."""
+        return str(jsontext.parse(arguments_json)["prompt"])
+
+
+class _Probe(BaseException):
+    """Raised by `request` of an agent that is looked for."""
+
+    def __init__(self, agent: Agent, given: object) -> None:
+        super().__init__()
+        self.agent = agent
+        self.given = given
+
+
+# Whether `request` is called only to find out whose it is.
+_probing: ContextVar[bool] = ContextVar("probing", default=False)
+
+
+class Agent:
+    """An agent of the prototype that cannot pause.
+
+    Args:
+        instruction: The instructions.
+        tools: Functions that `tool` declared, and agents made by `as_tool`.
+
+    Raises:
+        InvalidInput: An item of `tools` is no tool.
+    """
+
+    suspension_list: Sequence[Callable[[], bool]] = ()
+
+    def __init__(self, instruction: str, tools: Sequence[Callable[..., Any]]) -> None:
+        self.instruction = instruction
+        self.tools = tools
+        self.tool_map = {prototype_tools.tool_of(each).name: each for each in tools}
+
+    def __init_subclass__(cls) -> None:
+        """Refuse a subclass that overrides a step of the prototype's loop."""
+        for name in _HOOKS:
+            if name in vars(cls):
+                msg = (
+                    f"{cls.__name__}.{name} would never be called: the loop is another "
+                    "one here. Use continuations.Agent and its options."
+                )
+                raise InvalidInput(msg)
+
+    def request(self, input: Mapping[str, Any]) -> dict[str, Any]:  # noqa: A002 - the prototype's name
+        """Run the agent to its end.
+
+        Args:
+            input: `{"prompt": text}`.
+
+        Returns:
+            `result` and `messages`.
+
+        Raises:
+            InvalidInput: `input` has no prompt, or a call waits for an approval.
+            ModelError: The model did not reply.
+            ContinuationsError: The run failed.
+        """
+        response = self._respond(input, pauses=False)
+        del response["end_reason"]
+        return response
+
+    def as_tool(
+        self, name: str, description: str, need_approval: bool = False
+    ) -> Callable[..., Any]:
+        """Make a tool that calls this agent.
+
+        Args:
+            name: The name of the tool.
+            description: The description for the model.
+            need_approval: Whether each call waits for an approval.
+
+        Returns:
+            A tool for the `tools` of another agent.
+        """
+        declare = prototype_tools.tool(
+            name=name,
+            description=description,
+            need_approval=need_approval,
+            is_agent=True,
+        )
+        return declare(self.request)
+
+    def _respond(self, given: Mapping[str, Any], *, pauses: bool) -> dict[str, Any]:
+        if _probing.get():
+            raise _Probe(self, given)
+        agent = self.built(_ROOT_NAME)
+        for each in self._suspension_functions():
+            prototype_tools.reset(each)
+        try:
+            if "continuation" in given:
+                outcome = _resumed(given, agent)
+            else:
+                outcome = continuations.run(agent, self._messages(given))
+        except SuspendedByFunction as suspended:
+            return responses.paused(suspended.continuation, suspended.names)
+        if isinstance(outcome, continuations.Failed):
+            why = outcome.error.message.rstrip(".")
+            msg = f"run {outcome.run_id} failed: {why}. Send the prompt again."
+            raise ContinuationsError(msg, run_id=outcome.run_id)
+        if isinstance(outcome, continuations.Finished):
+            return responses.completed(outcome.continuation)
+        if not pauses:
+            msg = (
+                f"tool {outcome.waits[0].tool} needs an approval, and an Agent cannot "
+                "pause. The call did not run. Use ContinuationAgent."
+            )
+            raise InvalidInput(msg)
+        return responses.paused(outcome.continuation, [])
+
+    def _messages(self, given: Mapping[str, Any]) -> list[dict[str, Any]]:
+        prompt = given.get("prompt")
+        if not isinstance(prompt, str):
+            msg = 'input has no "prompt". Pass {"prompt": "..."} or a paused result.'
+            raise InvalidInput(msg)
+        return [
+            {"role": "developer", "content": self.instruction},
+            {"role": "user", "content": prompt},
+        ]
+
+    def _suspension_functions(self) -> Iterator[Callable[[], bool]]:
+        yield from self.suspension_list
+        for each in self.tool_map.values():
+            declared = prototype_tools.tool_of(each)
+            if declared.is_agent:
+                yield from _agent_of(declared)._suspension_functions()  # noqa: SLF001 - an agent like this one
+
+    @functools.cache  # noqa: B019 - agents live as long as the application
+    def built(self, name: str) -> continuations.Agent[str]:
+        """Return the agent of this library under a name."""
+        tools = [_built_tool(prototype_tools.tool_of(each)) for each in self.tools]
+        return _PromptAgent(
+            name,
+            instructions=self.instruction,
+            tools=tools,
+            model=SuspendingModel(self.suspension_list),
+            input_type=_Prompt,
+            settings={"parallel_tool_calls": True} if tools else None,
+        )
+
+
+class ContinuationAgent(Agent):
+    """An agent of the prototype that pauses for approvals and suspension functions.
+
+    Args:
+        instruction: The instructions.
+        tools: Functions that `tool` declared, and agents made by `as_tool`.
+        suspension_list: Functions that `suspend_function` declared.
+
+    Raises:
+        InvalidInput: An item of `tools` is no tool.
+    """
+
+    def __init__(
+        self,
+        instruction: str,
+        tools: Sequence[Callable[..., Any]],
+        suspension_list: Sequence[Callable[[], bool]] = (),
+    ) -> None:
+        super().__init__(instruction, tools)
+        self.suspension_list = suspension_list
+
+    def request(self, input: Mapping[str, Any]) -> dict[str, Any]:  # noqa: A002 - the prototype's name
+        """Run the agent until it ends or pauses, or resume a paused result.
+
+        In the `approval_info` of a paused result, set `approved` to `True` to approve
+        a call, and to `Deny(reason=...)` to deny it. `False` is no decision: the call
+        goes on waiting. A decision counts for the full path of ids.
+
+        Args:
+            input: `{"prompt": text}`, or a dict that `request` returned, also after
+                JSON. It is not changed.
+
+        Returns:
+            The result of the prototype. `end_reason` is `completed`,
+            `approval_required` or `suspended`. A denied call is reported to the model,
+            which goes on.
+
+        Raises:
+            InvalidInput: `input` has no prompt.
+            FormatError: The paused result is invalid or does not fit the agents.
+            ModelError: The model did not reply.
+            ContinuationsError: The run failed.
+        """
+        return self._respond(input, pauses=True)
+
+
+def _resumed(given: Mapping[str, Any], agent: continuations.Agent[str]) -> Any:
+    """Resume a paused result with its decisions."""
+    plain, denied = responses.without_denials(given)
+    paused = snaplogic.read(plain, agent)
+    waits = paused.continuation.waits
+    answers = paused.decisions(waits)
+    for wait in waits:
+        verdict = denied.get(paused.path_of(wait))
+        if verdict is not None:
+            answers[wait.id] = verdict
+    return continuations.resume(paused.continuation, agent, answers=answers)
+
+
+def _built_tool(declared: prototype_tools.Tool) -> ToolProtocol:
+    if not declared.is_agent:
+        return declared.function_tool
+    agent = _agent_of(declared).built(declared.name)
+    return agent.as_tool(
+        declared.name, declared.description, approval=declared.need_approval
+    )
+
+
+def _agent_of(declared: prototype_tools.Tool) -> Agent:
+    """Return the agent whose `request` a function calls; raises `InvalidInput`."""
+    given: dict[str, Any] = {"prompt": ""}
+    token = _probing.set(True)
+    try:
+        declared.func(given)
+    except _Probe as found:
+        if found.given is given:
+            return found.agent
+    finally:
+        _probing.reset(token)
+    msg = (
+        f"tool {declared.name} has is_agent=True, and does not pass on its input to "
+        "request() of an agent. Use agent.as_tool(name, description)."
+    )
+    raise InvalidInput(msg)

@@ -1,0 +1,98 @@
+"""Post signals to a run, in dense numbers of their own."""
+
+from __future__ import annotations
+
+from asyncio import gather
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from continuations.core.signal_matching import MAX_KEPT_SIGNALS
+from continuations.errors import FormatError, InvalidInput, RunNotFound
+from continuations.ledger import layout, markers
+from continuations.ledger.arrivals import read_kept_signal, read_signal
+from continuations.ledger.objects import AlreadyExists, NotFound
+from continuations.wire.fields import whole_milliseconds
+from continuations.wire.records import Signal, encode_signal
+
+if TYPE_CHECKING:
+    from continuations.core.run import RunRow
+    from continuations.ledger.objects import Objects
+
+
+async def post(
+    objects: Objects, run: RunRow, signal: Signal, *, nonce: str, may_repeat: bool
+) -> Signal:
+    """Create a signal under the next free number; return it with its number.
+
+    A crash leaves the signal posted, with a marker that is due, or not posted. With
+    `may_repeat`, the caller chose the id. Then all signals of the run are read first,
+    and a signal with this id is returned instead of a second one.
+
+    Raises:
+        InvalidInput: A signal with this id has another name or other data. Or no wait
+            has taken the last `MAX_KEPT_SIGNALS` signals of the run.
+        RunNotFound: The run was erased meanwhile.
+        Corrupt, FormatError: Another signal cannot be read.
+        StoreError: The signal may or may not be posted.
+    """
+    run_id = run.id
+    prefix = layout.signals_prefix(run_id)
+    listed = [layout.signal_number(key) async for key in objects.all_keys(prefix)]
+    numbers = [number for number in listed if number is not None]
+    if may_repeat:
+        reads = (read_kept_signal(objects, run_id, number) for number in numbers)
+        for existing in await gather(*reads):
+            if existing.id == signal.id:
+                return _checked_repeat(existing, signal, run_id)
+    number = max(numbers, default=0) + 1
+    not_taken = len(run.signals) + number - 1 - run.last_signal_number
+    if not_taken >= MAX_KEPT_SIGNALS:
+        msg = (
+            f"The signal was not sent: run {run_id} keeps {not_taken} signals that no "
+            "wait has taken. Resume the run, or correct the names of the signals."
+        )
+        raise InvalidInput(msg, run_id=run_id)
+    while True:
+        marker = markers.for_signal(run_id, number, nonce)
+        at = await markers.create(objects, marker) or signal.at
+        posted = replace(
+            signal, number=number, at=whole_milliseconds(at), marker=marker.key
+        )
+        try:
+            await objects.create(
+                layout.signal_key(run_id, number), encode_signal(posted, run_id)
+            )
+        except AlreadyExists:
+            existing = await _read_existing(objects, run_id, number, marker.key)
+            if existing.marker == marker.key:
+                return existing  # the reply to an earlier try of this create was lost
+            await objects.delete(marker.key)
+            if existing.id == signal.id:
+                return _checked_repeat(existing, signal, run_id)
+            number += 1
+        else:
+            return posted
+
+
+def _checked_repeat(existing: Signal, signal: Signal, run_id: str) -> Signal:
+    if (existing.name, existing.data) == (signal.name, signal.data):
+        return existing
+    msg = (
+        f"The signal was not sent to run {run_id}: its id names signal "
+        f"{existing.number}, which has another name or other data. Use a new id."
+    )
+    raise InvalidInput(msg, run_id=run_id)
+
+
+async def _read_existing(
+    objects: Objects, run_id: str, number: int, marker_key: str
+) -> Signal:
+    try:
+        return await read_signal(objects, run_id, number)
+    except NotFound:
+        await objects.delete(marker_key)
+        msg = f"The signal to run {run_id} was not sent: the run was erased meanwhile."
+        raise RunNotFound(msg, run_id=run_id) from None
+    except FormatError:
+        await objects.delete(marker_key)
+        raise

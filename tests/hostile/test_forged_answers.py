@@ -1,0 +1,111 @@
+"""Forged answers of jobs, and forged consequences of deadlines, are refused."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from continuations import (
+    Agent,
+    Corrupt,
+    FormatError,
+    Runner,
+    Suspended,
+    ToolContext,
+    ToolWait,
+    ask,
+    external,
+    tool,
+)
+from continuations.core.decisions import Decision, DecisionKind
+from continuations.ledger import layout
+from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations.wire.records import decode_wait, encode_decision, encode_wait
+from tests.hostile.editable_store import EditableStore
+
+
+def scripted_model() -> ScriptedModel:
+    """Return a model that calls the tool, and ends."""
+    return ScriptedModel([ToolCall("scan", {"document": "a"}), "end"])
+
+
+@pytest.mark.parametrize("kind", ["answer", "fail", "approve", "deny", "cancel"])
+@pytest.mark.parametrize("is_early", [True, False])
+def test_forged_answer_of_a_job_is_refused_and_runs_nothing(
+    kind: DecisionKind, is_early: bool
+) -> None:
+    """Its digest is neither that of the call nor that of the wait."""
+    ran: list[str] = []
+    store = EditableStore()
+
+    def forge(wait_id: str) -> None:
+        run_id = layout.parse_wait_id(wait_id).run_id
+        forged = Decision(
+            id="01q3dcbe9yjqhrycjhgj6axyw7",
+            wait_id=wait_id,
+            kind=kind,
+            at=datetime(2030, 1, 1, tzinfo=UTC),
+            digest="0" * 64,
+            value='"forged"' if kind in ("answer", "fail") else None,
+        )
+        body = encode_decision(forged, run_id)
+        asyncio.run(store.create(layout.decision_key(wait_id), body))
+
+    @tool
+    def scan(document: str, ctx: ToolContext) -> ToolWait[str]:
+        """Scan."""
+        ran.append(f"scan {document}")
+        if is_early:
+            forge(ctx.wait_id)
+        return external("scan", str)
+
+    @scan.on_answer
+    def scanned(answer: str) -> str:
+        ran.append(answer)
+        return answer
+
+    agent = Agent("boss", tools=[scan], model=scripted_model())
+    runner = Runner(agent, store=store)
+    if not is_early:
+        outcome = runner.start("go", run_id="r1")
+        assert isinstance(outcome, Suspended)
+        forge(outcome.waits[0].id)
+
+    with pytest.raises(Corrupt, match="it was made for another call"):
+        runner.start("go", run_id="r1")
+    with pytest.raises(Corrupt, match="it was made for another call"):
+        runner.resume("r1")
+
+    assert ["scan a"] == ran
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        "7",
+        "{",
+        '{"kind":"approve"}',
+        '{"kind":"answer"}',
+        '{"kind":"fail","error":7}',
+        '{"kind":"deny","reason":[]}',
+    ],
+)
+def test_forged_consequence_of_a_deadline_is_refused_when_it_is_read(
+    forged: str,
+) -> None:
+    @tool
+    def scan(document: str) -> ToolWait[str]:
+        """Scan."""
+        return ask(f"{document}?")
+
+    agent = Agent("boss", tools=[scan], model=scripted_model())
+    outcome = Runner(agent, store=EditableStore()).start("go", run_id="r1")
+    assert isinstance(outcome, Suspended)
+    [wait] = outcome.waits
+    body = encode_wait(replace(wait, on_deadline_json=forged))
+
+    with pytest.raises(FormatError):
+        decode_wait(body, wait.id, "r1")
