@@ -175,8 +175,8 @@ class DecisionRefused(ContinuationsError, ValueError):
 class WaitExpired(ContinuationsError):
     """The deadline of the wait has passed, so it cannot be decided.
 
-    The decision was not recorded and the call does not run. Call `resume`: the run
-    continues without the call, or ends if its approval policy says so.
+    The decision was not recorded. Call `resume`: the run continues as the tool or its
+    approval policy says for this case. A call that waited for an approval does not run.
     """
 
 

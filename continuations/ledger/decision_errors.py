@@ -79,8 +79,8 @@ def closed_wait_error(recorded: Decision, failure: str) -> ContinuationsError:
 
 def _expired_error(wait_id: str, failure: str) -> WaitExpired:
     msg = (
-        f"wait {wait_id} {failure}: its deadline has passed. The call does not "
-        "run. Resume the run; it continues without the call."
+        f"wait {wait_id} {failure}: its deadline has passed. Resume the run; it "
+        "continues as the tool or its policy says for this case."
     )
     run_id = layout.parse_wait_id(wait_id).run_id
     return WaitExpired(msg, run_id=run_id, wait_id=wait_id)
