@@ -112,6 +112,9 @@ class RunRow:
             model makes now may already have run in a lost version.
         output: Final text of a finished run.
         failure: Reason why the run failed or was cancelled.
+        title: The subject of the run, for people.
+        labels: Names and values by which the run is found, sorted by name.
+        requester: The person or program that asked for the run.
         last_signal_number: Number of the last signal that the run has taken in.
         signals: The signals that no wait has taken yet, in the order of their numbers.
     """
@@ -130,5 +133,8 @@ class RunRow:
     history_lost: bool = False
     output: str | None = None
     failure: Failure | None = None
+    title: str | None = None
+    labels: tuple[tuple[str, str], ...] = ()
+    requester: str | None = None
     last_signal_number: int = 0
     signals: tuple[KeptSignal, ...] = ()

@@ -37,9 +37,19 @@ from continuations.present.schema_parts import (
 
 # Runs ---------------------------------------------------------------------------
 
+_LABELS: Json = {"type": "object", "additionalProperties": TEXT}
+_DESCRIPTION: Json = {
+    "title": described(TEXT_OR_NULL, "The subject of the run."),
+    "labels": _LABELS,
+    "requester": described(
+        TEXT_OR_NULL, "The person or program that asked for the run."
+    ),
+}
+
 _RUN: Json = {
     "run_id": TEXT,
     "agent": described(TEXT, "The name of the root agent."),
+    **_DESCRIPTION,
     "version": COUNT,
     "status": enum(RUN_STATUSES),
     "created_at": TIME,
@@ -134,6 +144,33 @@ def _report_definitions() -> Json:
                 "what": TEXT,
             },
         ),
+        "run_summary": object_form(
+            "A run of the listing.",
+            {
+                "run_id": TEXT,
+                "status": described(
+                    enum(RUN_STATUSES | {"unreadable"}),
+                    "`unreadable`: the newest version cannot be read.",
+                ),
+                "agent": described(TEXT, "The root agent."),
+                **_DESCRIPTION,
+                "created_at": TIME_OR_NULL,
+                "updated_at": described(
+                    TIME_OR_NULL, "When the newest version was written."
+                ),
+                "version": described(COUNT, "The number of the newest version."),
+                "cursor": described(TEXT, "`after` for the runs that follow."),
+            },
+        ),
+        "run_page": object_form(
+            "One page of runs.",
+            {
+                "runs": array(ref("run_summary")),
+                "next": described(
+                    TEXT_OR_NULL, "`after` of the next page; null on the last page."
+                ),
+            },
+        ),
         "sweep_result": object_form(
             "The result of a sweep.",
             {
@@ -178,6 +215,10 @@ def _request_definitions() -> Json:
                     "False: only store the run. A resume or a sweep works on it. By "
                     "default true.",
                 ),
+                "labels": described(
+                    _LABELS, "Names and values by which the run is found."
+                ),
+                "title": described(TEXT, "The subject of the run, on one line."),
             },
         ),
         "cancel_request": object_form("A run to cancel.", {}, {"reason": REASON}),

@@ -199,6 +199,34 @@ STARTING = Area(
     "Starting a run",
     (
         Case(
+            "start-labels",
+            InvalidInput,
+            'runner.start(TASK, labels=["finance"])',
+            'runner.start(TASK, labels={"team": "finance"})',
+            names=("labels", "finance"),
+        ),
+        Case(
+            "start-label",
+            InvalidInput,
+            'runner.start(TASK, labels={"team": "human resources"})',
+            'runner.start(TASK, labels={"team": "hr"}, title="human resources")',
+            names=("label", "team", "title"),
+        ),
+        Case(
+            "start-too-many-labels",
+            InvalidInput,
+            'runner.start(TASK, labels={f"label{n}": "x" for n in range(17)})',
+            'runner.start(TASK, labels={f"label{n}": "x" for n in range(16)})',
+            names=("labels", "17", "16"),
+        ),
+        Case(
+            "start-title",
+            InvalidInput,
+            'runner.start(TASK, title="Pay\\nJane")',
+            'runner.start(TASK, title="Pay Jane")',
+            names=("title",),
+        ),
+        Case(
             "start-run-id",
             InvalidId,
             'runner.start(TASK, run_id="Jane Doe")',
@@ -555,6 +583,35 @@ RESUMING = Area(
 SENDING = Area(
     "Sending, cancelling, looking",
     (
+        Case(
+            "runs-agent",
+            InvalidInput,
+            "runner.runs(agent=clerk())",
+            'runner.runs(agent="clerk")',
+            names=("agent",),
+        ),
+        Case(
+            "runs-status",
+            InvalidInput,
+            'runner.runs(status="done")',
+            'runner.runs(status="finished")',
+            names=("status", "done", "finished"),
+        ),
+        Case(
+            "runs-label",
+            InvalidInput,
+            'runner.runs(label="finance")',
+            'runner.runs(label="team=finance")',
+            names=("label", "finance"),
+        ),
+        Case(
+            "runs-after",
+            InvalidInput,
+            'runner.runs(after="jane-1")',
+            "[row] = runner.runs(); runner.runs(after=row.cursor)",
+            setup='start("jane-1")',
+            names=("after", "jane-1", "cursor"),
+        ),
         Case(
             "send-empty-text",
             InvalidInput,

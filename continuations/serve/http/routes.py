@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from continuations.errors import WaitNotFound
 from continuations.ledger import layout
@@ -124,7 +124,7 @@ async def start(context: RequestContext) -> Response:
     """
     fields = decision_bodies.parse_json_object(context.request)
     decision_bodies.refuse_unknown_fields(
-        fields, frozenset({"run_id", "input", "agent", "work"})
+        fields, frozenset({"run_id", "input", "agent", "work", "labels", "title"})
     )
     # Only the limit of the body applies: the input may be a long document.
     text = decision_bodies.optional_text(
@@ -137,9 +137,37 @@ async def start(context: RequestContext) -> Response:
     from continuations.engine.outcomes import Suspended  # noqa: PLC0415 - see the module
 
     work = decision_bodies.optional_flag(fields, "work", default=True)
-    outcome = await context.runner.start(text, run_id=run_id, agent=agent, work=work)
+    outcome = await context.runner.start(
+        text,
+        run_id=run_id,
+        agent=agent,
+        work=work,
+        labels=fields.get("labels"),
+        title=decision_bodies.optional_text(fields, "title"),
+        by=context.identity,
+    )
     is_stored_only = not work and isinstance(outcome, Suspended) and outcome.paused
     return await _outcome_response(context, outcome, 202 if is_stored_only else 200)
+
+
+async def list_runs(context: RequestContext) -> Response:
+    """List runs, one page at a time; each row is read from the run."""
+    limit = _parse_limit(context.request)
+    query = context.request.query
+    summaries = context.runner.runs(
+        agent=query.get("agent"),
+        status=query.get("status"),
+        label=query.get("label"),
+        after=query.get("after", ""),
+    )
+    rows: list[dict[str, Any]] = []
+    next_after = None
+    async for summary in summaries:
+        if len(rows) == limit:
+            next_after = rows[-1]["cursor"]
+            break
+        rows.append(json_forms.run_summary_json(summary))
+    return json_response({"runs": rows, "next": next_after})
 
 
 async def show_run(context: RequestContext) -> Response:
@@ -249,7 +277,7 @@ ROUTES = (
     Route(path="/waits", handlers={"GET": list_waits}),
     Route(path="/waits/{wait_id}", handlers={"GET": show_wait}),
     Route(path="/waits/{wait_id}/decision", handlers={"POST": decide}),
-    Route(path="/runs", handlers={"POST": start}),
+    Route(path="/runs", handlers={"GET": list_runs, "POST": start}),
     Route(path="/runs/{run_id}", handlers={"GET": show_run}),
     Route(path="/runs/{run_id}/resume", handlers={"POST": resume}),
     Route(path="/runs/{run_id}/cancel", handlers={"POST": cancel}),
