@@ -94,6 +94,8 @@ def adopted_state(
         last_signal_number=0,
         signals=(),
         claim=None,
+        # A person who requested another run did not request this one.
+        requester=None,
     )
     return _Adoption(source, stack_binding, ports, now).adopt(replace(source, run=run))
 

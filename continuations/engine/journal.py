@@ -14,7 +14,7 @@ from continuations.errors import (
     StoreError,
     StoreUnavailable,
 )
-from continuations.ledger import claims, layout, markers, run_index
+from continuations.ledger import claims, layout, markers
 from continuations.ledger.arrivals import (
     Arrivals,
     read_cancel_request,
@@ -89,8 +89,6 @@ class StoreJournal:
         died = loaded is not None and loaded.state.run.status == "running"
         guards = filter(layout.is_guard_marker, loaded_keys)
         self.dead_guards = tuple(guards) if died else ()
-        # A worker that died may have left the run out of the index.
-        self.must_index = loaded is None or died
         self._made_progress = False
         self._worker_id = ports.ids.new_ulid(ports.clock.now())
 
@@ -154,9 +152,6 @@ class StoreJournal:
             raise
         self._check_clock(sent_at)
         if first:
-            if self.must_index:
-                await run_index.index_live(self._objects, state.run)
-                self.must_index = False
             cancel_request = await self._check_still_newest()
         self._lease = replace(lease, clock_uncertainty=self._clock_uncertainty)
         self._check_store_speed()
@@ -334,7 +329,6 @@ class StoreJournal:
         run_id = self.run_id
         progress = await read_progress(self._objects, run_id)
         if progress.newest_number != self.version_number:
-            await run_index.withdraw_if_ended(self._objects, run_id)
             raise self._versions.stale_error(self.version_number)
         return await self._read_cancel_request() if progress.may_be_cancelled else None
 

@@ -11,7 +11,7 @@ from continuations.authoring import callables
 from continuations.core.run import ENDED_STATUSES
 from continuations.engine.side_task import with_side_task
 from continuations.errors import ContinuationsError, StoreError
-from continuations.ledger import layout, markers, run_index, waits
+from continuations.ledger import layout, markers, waits
 from continuations.ledger.arrivals import (
     Arrivals,
     list_decided_wait_ids,
@@ -104,9 +104,9 @@ class Publisher:
         """Commit a state without a claim, then publish what follows from it.
 
         The order is: the version; the wait objects and deadline markers that it names;
-        the notifications; the keys of the index. Then come the deletion of ended waits,
-        a look at new arrivals, and the deletion of markers. A crash between two steps
-        leaves a due marker, and a sweep does the rest.
+        the notifications; the deletion of ended waits; a look at new arrivals; the
+        deletion of markers. A crash between two steps leaves a due marker, and a sweep
+        does the rest.
 
         Returns:
             The decisions, messages and cancel request that arrived in the meantime.
@@ -119,7 +119,6 @@ class Publisher:
         new, _ = _new_and_published_waits(before, state)
         await publish_waits(self.objects, new)
         await notify_waits(self.ports.notify, new)
-        indexed = await self._index(journal)
         closed = [wait for key, wait in before.waits.items() if key not in state.waits]
         arrived_since = Arrivals()
         if state.run.status not in ENDED_STATUSES:
@@ -134,7 +133,7 @@ class Publisher:
         listed = (wait.id for wait in closed if wait.rules.has_object)
         done = {*listed, *arrived_since.decisions}
         keys = [layout.wait_key(each) for each in sorted(done - {*arrived.decisions})]
-        if await self._delete(journal.run_id, keys) and cleaned and indexed:
+        if await self._delete(journal.run_id, keys) and cleaned:
             await self.delete_markers(journal, arrived, closed)
         return arrived_since
 
@@ -176,7 +175,6 @@ class Publisher:
         left = [key for page in listed for key in page]
         if not left or not loaded.state.waits:
             return
-        await run_index.mend(self.objects, loaded)
         await publish_again(self.objects, self.ports.notify, loaded.state)
         run_id = loaded.state.run.id
         decided = await list_decided_wait_ids(self.objects, run_id)
@@ -196,22 +194,6 @@ class Publisher:
             journal.guard_key or "",
         }
         await self._delete(journal.run_id, sorted(key for key in keys if key))
-
-    async def _index(self, journal: StoreJournal) -> bool:
-        """Write the keys by which the run is found; return whether all are written."""
-        version = journal.loaded
-        assert version is not None  # noqa: S101 - it was just committed
-        has_ended = version.state.run.status in ENDED_STATUSES
-        try:
-            if journal.must_index:
-                await run_index.mend(self.objects, version)
-            elif has_ended:
-                await run_index.index_ended(self.objects, version)
-        except StoreError as error:
-            # All markers stay, so a sweep writes the keys.
-            _log.warning("run %s is not in the index yet: %s", journal.run_id, error)
-            return False
-        return True
 
     async def _delete(self, run_id: str, keys: Sequence[str]) -> bool:
         """Delete objects that are done; return whether all are deleted.

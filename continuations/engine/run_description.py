@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
+from continuations.core.run import is_label
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
 MAX_LABELS = 16
 MAX_TITLE_CHARS = 200
-_LABEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}\Z")
-_LABEL_VALUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,62}\Z")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,12 +62,7 @@ def _check_labels(labels: object) -> tuple[tuple[str, str], ...]:
 
 
 def _check_label(name: object, value: object) -> None:
-    if (
-        isinstance(name, str)
-        and isinstance(value, str)
-        and _LABEL_NAME.match(name)
-        and _LABEL_VALUE.match(value)
-    ):
+    if is_label(name, value):
         return
     msg = (
         f"label {str(name)[:70]!r} with value {str(value)[:70]!r} is not valid: a name "

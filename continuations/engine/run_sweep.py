@@ -11,7 +11,7 @@ from continuations.engine.publishing import publish_again
 from continuations.engine.readiness import arrivals_unblock, needs_worker
 from continuations.engine.stack_binding import StackBinding
 from continuations.errors import AgentChanged, ContinuationsError, RunNotFound
-from continuations.ledger import layout, markers, run_index, waits
+from continuations.ledger import layout, markers, waits
 from continuations.ledger.arrivals import list_decided_wait_ids, read_arrivals
 from continuations.wire.fields import to_milliseconds
 
@@ -63,7 +63,6 @@ class RunSweep:
             return RunReport()
         if not self._is_published(due_markers, newest):
             notify = self.worker.ports.notify
-            await run_index.mend(self.objects, newest)
             await publish_again(self.objects, notify, newest.state)
         outcome = None
         if await self._can_progress(newest):

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from continuations.core.waits import Wait, WaitSummary
     from continuations.engine.async_runner import AsyncRunner
     from continuations.ledger.decisions import DigestCheck
-    from continuations.ledger.run_listing import RunSummary
     from continuations.wire.continuation import Continuation
 
 
@@ -98,40 +97,6 @@ class Decider:
             Corrupt: A wait is damaged; `waiting` and `wait` show the others.
         """
         return portal.iterate(self.async_runner.open_waits(after=after, kinds=kinds))
-
-    def runs(
-        self,
-        *,
-        agent: str | None = None,
-        status: str | None = None,
-        label: str | None = None,
-        after: str = "",
-    ) -> Iterator[RunSummary]:
-        """Iterate over the runs of the store: live ones by id, then ended ones by day.
-
-        The index has the keys of the runs. Each run that is listed costs a listing and
-        one or two reads more, in parallel. A run that an older release started is
-        listed from its end on.
-
-        Args:
-            agent: Return only runs of this root agent. The others are read too.
-            status: `live` or `ended`, or one status: `running`, `suspended`,
-                `finished`, `failed` or `cancelled`. A run whose worker died at its end
-                is listed under `ended` after the next sweep.
-            label: Return only runs with this label, as `team=finance`, sorted by id.
-                Only their keys are listed.
-            after: Return only runs after this cursor of the same listing.
-
-        Returns:
-            An iterator over a summary of each run.
-
-        Raises:
-            InvalidInput: An argument is invalid.
-            StoreError: The store failed; raised during the iteration.
-        """
-        return portal.iterate(
-            self.async_runner.runs(agent=agent, status=status, label=label, after=after)
-        )
 
     def wait(self, wait_id: str) -> Wait:
         """Return an open wait, with everything that a decider needs.

@@ -123,7 +123,7 @@ class Versions:
         bodies |= await self._read_chain(missing, allow_missing=False)
         chain = self._rebuild_chain([(n, bodies[n]) for n in reversed(numbers)], tree)
         state = chain[-1].state
-        loaded = LoadedVersion(number, tree, state, chain, header.at, header.markers)
+        loaded = LoadedVersion(number, tree, state, chain, header.markers)
         self._keep(loaded)
         return loaded
 
@@ -257,7 +257,7 @@ class Versions:
         small = _small_root(tree, number, body)
         new = RebuiltVersion(number, state, object_digest(body), small)
         created = LoadedVersion(
-            number, tree, state, (*chain, new), at, marker_keys, store_time
+            number, tree, state, (*chain, new), marker_keys, store_time
         )
         self._keep(created)
         return created

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from continuations.core.waits import Wait, WaitSummary
     from continuations.engine.outcomes import Outcome
     from continuations.engine.sweeping import SweepResult
-    from continuations.ledger.run_listing import RunSummary
     from continuations.wire.continuation import Continuation
 
 __all__ = [
@@ -30,7 +29,6 @@ __all__ = [
     "indented_json",
     "outcome_json",
     "run_json",
-    "run_summary_json",
     "sweep_result_json",
     "utc_text",
     "wait_json",
@@ -65,22 +63,6 @@ def wait_summary_json(summary: WaitSummary) -> dict[str, Any]:
         "kind": summary.kind,
         "created_at": utc_text(summary.created_at),
         "state": "expired" if summary.expired else "open",
-    }
-
-
-def run_summary_json(summary: RunSummary) -> dict[str, Any]:
-    """Return a run of the listing as JSON values (`run_summary`)."""
-    return {
-        "run_id": summary.run_id,
-        "status": summary.status,
-        "agent": summary.agent,
-        "title": summary.title,
-        "labels": dict(summary.labels),
-        "requester": summary.requester,
-        "created_at": report.optional_utc_text(summary.created_at),
-        "updated_at": report.optional_utc_text(summary.updated_at),
-        "version": summary.version,
-        "cursor": summary.cursor,
     }
 
 

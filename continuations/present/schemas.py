@@ -144,33 +144,6 @@ def _report_definitions() -> Json:
                 "what": TEXT,
             },
         ),
-        "run_summary": object_form(
-            "A run of the listing.",
-            {
-                "run_id": TEXT,
-                "status": described(
-                    enum(RUN_STATUSES | {"unreadable"}),
-                    "`unreadable`: the newest version cannot be read.",
-                ),
-                "agent": described(TEXT, "The root agent."),
-                **_DESCRIPTION,
-                "created_at": TIME_OR_NULL,
-                "updated_at": described(
-                    TIME_OR_NULL, "When the newest version was written."
-                ),
-                "version": described(COUNT, "The number of the newest version."),
-                "cursor": described(TEXT, "`after` for the runs that follow."),
-            },
-        ),
-        "run_page": object_form(
-            "One page of runs.",
-            {
-                "runs": array(ref("run_summary")),
-                "next": described(
-                    TEXT_OR_NULL, "`after` of the next page; null on the last page."
-                ),
-            },
-        ),
         "sweep_result": object_form(
             "The result of a sweep.",
             {

@@ -33,7 +33,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from continuations.core import deadline_actions, jsontext
-from continuations.core.run import KeptSignal
+from continuations.core.run import KeptSignal, is_label
 from continuations.wire.fields import (
     FieldReader,
     invalid_object,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 FORMATS = {
     1: "2026-11: the first",
     2: "2026-11: the fields and values below",
-    3: "2026-11: tools that wait, and how runs are found",
+    3: "2026-11: tools that wait, and how runs are described",
 }
 FIRST_FORMAT, NEWEST_FORMAT = min(FORMATS), max(FORMATS)
 
@@ -81,13 +81,12 @@ def _read_deadline_action(fields: FieldReader, name: str) -> str | None:
     return text
 
 
-def _read_text_pairs(fields: FieldReader, name: str) -> tuple[tuple[str, str], ...]:
-    stored = fields.mapping(name).items()
-    pairs = tuple((key, value) for key, value in stored if isinstance(value, str))
-    if len(pairs) < len(stored) or list(pairs) != sorted(pairs):
+def _read_labels(fields: FieldReader, name: str) -> tuple[tuple[str, str], ...]:
+    stored = fields.mapping(name)
+    if not all(is_label(*item) for item in stored.items()):
         where = f"{fields.where}.{name}"
-        raise invalid_object(where, "it must map sorted texts to texts")
-    return pairs
+        raise invalid_object(where, "it must map names to values of labels")
+    return tuple(sorted(cast("dict[str, str]", stored).items()))
 
 
 def _read_signals(fields: FieldReader, name: str) -> tuple[KeptSignal, ...]:
@@ -116,8 +115,7 @@ SIGNALS = Codec(
     lambda kept: [[signal.number, signal.name] for signal in kept], _read_signals
 )
 DEADLINE_ACTION = Codec(_unchanged, _read_deadline_action)
-# Pairs of texts, sorted by the first one; stored as a mapping.
-TEXT_PAIRS = Codec(dict, _read_text_pairs)
+LABELS = Codec(dict, _read_labels)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -171,7 +169,7 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
     ),
     "run": (
         NewField(3, "title", TEXT, constant=True),
-        NewField(3, "labels", TEXT_PAIRS, constant=True),
+        NewField(3, "labels", LABELS, constant=True),
         NewField(3, "requester", TEXT, constant=True),
         NewField(3, "last_signal", NUMBER, attribute="last_signal_number"),
         NewField(3, "signals", SIGNALS),

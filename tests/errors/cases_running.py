@@ -584,35 +584,6 @@ SENDING = Area(
     "Sending, cancelling, looking",
     (
         Case(
-            "runs-agent",
-            InvalidInput,
-            "runner.runs(agent=clerk())",
-            'runner.runs(agent="clerk")',
-            names=("agent",),
-        ),
-        Case(
-            "runs-status",
-            InvalidInput,
-            'runner.runs(status="done")',
-            'runner.runs(status="finished")',
-            names=("status", "done", "finished"),
-        ),
-        Case(
-            "runs-label",
-            InvalidInput,
-            'runner.runs(label="finance")',
-            'runner.runs(label="team=finance")',
-            names=("label", "finance"),
-        ),
-        Case(
-            "runs-after",
-            InvalidInput,
-            'runner.runs(after="jane-1")',
-            "[row] = runner.runs(); runner.runs(after=row.cursor)",
-            setup='start("jane-1")',
-            names=("after", "jane-1", "cursor"),
-        ),
-        Case(
             "send-empty-text",
             InvalidInput,
             'runner.send("jane-1", "")',

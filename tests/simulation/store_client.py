@@ -92,10 +92,6 @@ class StoreClient:
         environment, process = self._environment, self._process
         if environment.closed:
             raise ProcessKilled
-        if key.startswith("index/"):
-            # Without delays and faults: tests/engine/test_finding_runs.py crashes at
-            # each of these operations.
-            return self._apply(verb, key, apply)
         self._sent += 1
         if self._sent > MAX_OPERATIONS:
             msg = f"{process.name} made {MAX_OPERATIONS} store operations: a loop"

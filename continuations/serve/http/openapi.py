@@ -131,18 +131,6 @@ _AFTER_PARAMETER: _Json = {
 }
 
 
-def _query_parameter(name: str, description: str) -> _Json:
-    return {"name": name, "in": "query", "description": description, "schema": _TEXT}
-
-
-_RUN_FILTER_PARAMETERS = (
-    _query_parameter("agent", "Only runs of this root agent."),
-    _query_parameter("status", "`live`, `ended` or one status."),
-    _query_parameter("label", "Only runs with this label, as `team=finance`."),
-    _query_parameter("after", "The `next` of the previous page."),
-)
-
-
 def _operation(
     operation_id: str,
     summary: str,
@@ -228,20 +216,13 @@ def _run_paths() -> _Json:
     woken = {"202": _json_response("wake_response", "The dispatcher resumes the run.")}
     return {
         "/runs": {
-            "get": _operation(
-                "listRuns",
-                "List runs: live ones by id, then ended ones by day",
-                {"200": _json_response("run_page", "One page of runs.")},
-                *(400, 503),
-                parameters=(_LIMIT_PARAMETER, *_RUN_FILTER_PARAMETERS),
-            ),
             "post": _operation(
                 "start",
                 "Start a run and work on it until it ends or waits, or only store it",
                 {**outcome, **stored},
                 *(400, 409, 410, 415, 502, 503),
                 body=_request_body("application/json", "start_request"),
-            ),
+            )
         },
         "/runs/{run_id}": {
             "get": _operation(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from continuations.errors import WaitNotFound
 from continuations.ledger import layout
@@ -150,26 +150,6 @@ async def start(context: RequestContext) -> Response:
     return await _outcome_response(context, outcome, 202 if is_stored_only else 200)
 
 
-async def list_runs(context: RequestContext) -> Response:
-    """List runs, one page at a time; each row is read from the run."""
-    limit = _parse_limit(context.request)
-    query = context.request.query
-    summaries = context.runner.runs(
-        agent=query.get("agent"),
-        status=query.get("status"),
-        label=query.get("label"),
-        after=query.get("after", ""),
-    )
-    rows: list[dict[str, Any]] = []
-    next_after = None
-    async for summary in summaries:
-        if len(rows) == limit:
-            next_after = rows[-1]["cursor"]
-            break
-        rows.append(json_forms.run_summary_json(summary))
-    return json_response({"runs": rows, "next": next_after})
-
-
 async def show_run(context: RequestContext) -> Response:
     """Show a run."""
     run = await context.runner.look(context.path_params["run_id"])
@@ -277,7 +257,7 @@ ROUTES = (
     Route(path="/waits", handlers={"GET": list_waits}),
     Route(path="/waits/{wait_id}", handlers={"GET": show_wait}),
     Route(path="/waits/{wait_id}/decision", handlers={"POST": decide}),
-    Route(path="/runs", handlers={"GET": list_runs, "POST": start}),
+    Route(path="/runs", handlers={"POST": start}),
     Route(path="/runs/{run_id}", handlers={"GET": show_run}),
     Route(path="/runs/{run_id}/resume", handlers={"POST": resume}),
     Route(path="/runs/{run_id}/cancel", handlers={"POST": cancel}),
