@@ -173,7 +173,7 @@ async def cancel(context: RequestContext) -> Response:
     decision_bodies.refuse_unknown_fields(fields, frozenset({"reason"}))
     reason = decision_bodies.optional_text(fields, "reason")
     run = await context.runner.cancel(
-        context.path_params["run_id"], reason=reason, by=context.identity
+        context.path_params["run_id"], reason=reason, by=context.identity_name
     )
     if run.status == "suspended":
         await context.wake(run.run_id)
@@ -193,7 +193,7 @@ async def signal(context: RequestContext) -> Response:
         run_id,
         name,
         fields.get("data"),
-        by=context.identity,
+        by=context.identity_name,
         id=decision_bodies.optional_text(fields, "id"),
     )
     woken = await context.wake(run_id)

@@ -390,6 +390,8 @@ def golden_objects() -> dict[str, GoldenObject]:
     objects["wait-approve-after"] = GoldenObject(encode_wait(over), over)
     taken = replace(decision_of_kind("answer"), wait_id=event_wait().id, signal=2)
     objects["decision-by-signal"] = GoldenObject(encode_decision(taken, RUN), taken)
+    grouped = replace(decision_of_kind("deny"), groups=("finance", ODD_TEXT))
+    objects["decision-groups"] = GoldenObject(encode_decision(grouped, RUN), grouped)
     signal = Signal(
         id="id:mail-7",
         number=2,
