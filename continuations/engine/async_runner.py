@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from continuations.authoring.agent import Agent
+    from continuations.core.identity import Identity
     from continuations.core.run import Budget
     from continuations.engine.new_run import Input
     from continuations.engine.outcomes import Outcome
@@ -114,7 +115,7 @@ class AsyncRunner(AsyncDecider, Generic[Output]):
         work: bool = True,
         labels: Mapping[str, str] | None = None,
         title: str | None = None,
-        by: str | None = None,
+        by: str | Identity | None = None,
     ) -> Outcome[Output]:
         """Start a run and work on it until it ends or must wait.
 
@@ -135,7 +136,7 @@ class AsyncRunner(AsyncDecider, Generic[Output]):
             labels: At most 16 names and values by which `runs` finds the run: letters,
                 digits and `. _ -`, in a value also `@`. Each costs one more request.
             title: The subject of the run: one line, at most 200 characters.
-            by: The requester of the run, for the record.
+            by: The requester of the run: a name or an `Identity`, whose name is stored.
 
         Returns:
             `Finished`, `Suspended` or `Failed`.

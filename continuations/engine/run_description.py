@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
+from continuations.core.identity import MAX_NAME_BYTES, Identity
 from continuations.core.run import is_label
 from continuations.errors import InvalidInput
 
@@ -30,10 +31,11 @@ class RunDescription:
         cls, *, labels: object, title: object, by: object
     ) -> RunDescription:
         """Check the arguments of a start; raises `InvalidInput`."""
+        name = by.name if isinstance(by, Identity) else by
         return cls(
             labels=_check_labels(labels),
-            title=_check_line("title", title),
-            requester=_check_line("by", by),
+            title=_check_line("title", title, MAX_TITLE_CHARS),
+            requester=_check_line("by", name, MAX_NAME_BYTES),
         )
 
     def describe(self, state: RunState) -> RunState:
@@ -72,18 +74,18 @@ def _check_label(name: object, value: object) -> None:
     raise InvalidInput(msg)
 
 
-def _check_line(name: str, value: object) -> str | None:
+def _check_line(name: str, value: object, limit: int) -> str | None:
     if value is None:
         return None
     if (
         isinstance(value, str)
         and value.isprintable()
-        and 0 < len(value) <= MAX_TITLE_CHARS
+        and 0 < len(value) <= limit
     ):
         return value
     got = f"{len(value)} characters" if isinstance(value, str) else f"{value!r:.60}"
     msg = (
-        f"{name} must be one line of 1 to {MAX_TITLE_CHARS} printable characters or "
+        f"{name} must be one line of 1 to {limit} printable characters or "
         f"None, got {got}."
     )
     raise InvalidInput(msg)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import InvalidInput, Runner, tool
+from continuations import Identity, InvalidInput, Runner, tool
 from continuations.core.run import is_label
 from continuations.ledger import layout
 from continuations.wire.envelope import format_number
@@ -57,6 +57,12 @@ def test_description_survives_later_versions_and_is_stored_once(
     }
     # Later versions omit the fields.
     assert {number: 3 if number == 1 else 2 for number in formats} == formats
+
+
+def test_requester_may_be_an_identity(store: MemoryStore) -> None:
+    ann = Identity("ann", groups=["finance"])
+    make_runner(store).start("go", run_id="r1", by=ann, work=False)
+    assert "ann" == make_runner(store).look("r1").run_state.run.requester
 
 
 def test_repeated_start_keeps_the_first_description(store: MemoryStore) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from continuations.authoring.agent import Agent
+    from continuations.core.identity import Identity
     from continuations.core.run import Budget
     from continuations.engine.new_run import Input
     from continuations.engine.outcomes import Outcome
@@ -166,7 +167,7 @@ class LambdaRunner(AsyncRunner):
         work: bool = True,
         labels: Mapping[str, str] | None = None,
         title: str | None = None,
-        by: str | None = None,
+        by: str | Identity | None = None,
     ) -> Outcome:
         """Start a run; see `AsyncRunner.start`."""
         outcome = await super().start(

@@ -144,7 +144,7 @@ async def start(context: RequestContext) -> Response:
         work=work,
         labels=fields.get("labels"),
         title=decision_bodies.optional_text(fields, "title"),
-        by=context.identity,
+        by=context.identity_name,
     )
     is_stored_only = not work and isinstance(outcome, Suspended) and outcome.paused
     return await _outcome_response(context, outcome, 202 if is_stored_only else 200)
