@@ -77,11 +77,7 @@ def _check_label(name: object, value: object) -> None:
 def _check_line(name: str, value: object, limit: int) -> str | None:
     if value is None:
         return None
-    if (
-        isinstance(value, str)
-        and value.isprintable()
-        and 0 < len(value) <= limit
-    ):
+    if isinstance(value, str) and value.isprintable() and 0 < len(value) <= limit:
         return value
     got = f"{len(value)} characters" if isinstance(value, str) else f"{value!r:.60}"
     msg = (
