@@ -185,3 +185,8 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
         deadline_label="At the latest",
     ),
 }
+
+# The kind of the waits whose ids are known before they are opened.
+KNOWN_ID_KIND: WaitKind = next(
+    kind for kind, rules in WAIT_RULES.items() if rules.has_known_id
+)

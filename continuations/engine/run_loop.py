@@ -303,7 +303,7 @@ class RunLoop:
             else:
                 self._actions.gates.pop(action, None)
                 self._apply(event)
-        self.cancel_request = self.late_arrivals.cancel_request
+        self.cancel_request = self.cancel_request or self.late_arrivals.cancel_request
         # Last: the error of a commit must not lose the result of a call.
         if self._commit_task is not None and self._commit_task.done():
             commit, self._commit_task = self._commit_task, None
