@@ -124,6 +124,8 @@ class Decision:
             sweep resumes the run.
         signal: Number of the signal whose data is the value, or 0.
         groups: Groups of the person who decided, if `by` was an `Identity`.
+        shown: Digest of the wait that the person saw, if the door told it. It equals
+            `digest`.
     """
 
     id: str
@@ -138,6 +140,7 @@ class Decision:
     marker: str | None = None
     signal: int = 0
     groups: tuple[str, ...] = ()
+    shown: str | None = None
 
     def is_repeat_of(self, other: Decision) -> bool:
         """Tell whether both are the same decision, delivered twice.
@@ -147,7 +150,7 @@ class Decision:
 
         Returns:
             True if wait, kind, `by`, `reason`, arguments and value are equal. Id, time,
-            groups and marker are not compared.
+            groups, marker and `shown` are not compared.
         """
         mine = (self.kind, self.by, self.reason, self.arguments, self.value)
         theirs = (other.kind, other.by, other.reason, other.arguments, other.value)

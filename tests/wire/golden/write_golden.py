@@ -392,6 +392,8 @@ def golden_objects() -> dict[str, GoldenObject]:
     objects["decision-by-signal"] = GoldenObject(encode_decision(taken, RUN), taken)
     grouped = replace(decision_of_kind("deny"), groups=("finance", ODD_TEXT))
     objects["decision-groups"] = GoldenObject(encode_decision(grouped, RUN), grouped)
+    seen = replace(decision_of_kind("approve"), shown="d1")
+    objects["decision-shown"] = GoldenObject(encode_decision(seen, RUN), seen)
     signal = Signal(
         id="id:mail-7",
         number=2,
