@@ -33,7 +33,7 @@ from continuations.core.run import (
     RunRow,
 )
 from continuations.core.usage import Usage
-from continuations.core.wait_rules import WAIT_KINDS
+from continuations.core.wait_rules import WAIT_RULES
 from continuations.core.waits import Wait
 from tests.core.rows import MOMENT, make_wait, run_row
 
@@ -92,8 +92,12 @@ WAIT = st.builds(
     Wait,
     id=TEXT,
     run_id=TEXT,
-    call_id=TEXT,
-    kind=st.sampled_from(sorted(WAIT_KINDS)),
+    call_id=TEXT.filter(bool),
+    kind=st.sampled_from(
+        sorted(
+            kind for kind, rules in WAIT_RULES.items() if rules.subjects == ("call",)
+        )
+    ),
     path=st.lists(TEXT, max_size=3).map(tuple),
     tool=TEXT,
     arguments_json=OBJECT,
@@ -106,6 +110,12 @@ WAIT = st.builds(
     denial_stops=st.booleans(),
     expiry_stops=st.booleans(),
     note=OPTIONAL_TEXT,
+)
+# A wait of a frame has no call.
+WAIT = WAIT | st.builds(
+    lambda wait, frame: replace(wait, kind="model", call_id="", frame_id=frame),
+    WAIT,
+    TEXT.filter(bool),
 )
 USAGE = st.builds(Usage, **{field.name: COUNT for field in fields_of(Usage)})
 RUN = st.builds(
