@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         Fail,
         Verdict,
     )
+    from continuations.core.identity import Identity
     from continuations.core.run import Budget, Failure
     from continuations.core.usage import Usage
     from continuations.core.views import Call, Frame
@@ -99,6 +100,7 @@ _EXPORTS_BY_MODULE = {
         "Fail",
         "Verdict",
     ],
+    "continuations.core.identity": ["Identity"],
     "continuations.core.run": ["Budget", "Failure"],
     "continuations.core.usage": ["Usage"],
     "continuations.core.views": ["Call", "Frame"],
@@ -170,6 +172,7 @@ __all__ = [
     "Finished",
     "FormatError",
     "Frame",
+    "Identity",
     "IllegalTransition",
     "Inconclusive",
     "InvalidId",

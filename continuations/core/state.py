@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from continuations.core.calls import Proposed, Ready, Started, Unknown
 from continuations.core.run import ENDED_STATUSES
-from continuations.core.waits import external_wait_ulid
+from continuations.core.waits import known_wait_ulid
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -128,7 +128,7 @@ def early_wait_ulids(state: RunState) -> Mapping[str, CallRow]:
     Another system can answer such a wait before the tool has returned.
     """
     return {
-        external_wait_ulid(state.run, call): call
+        known_wait_ulid(state.run, call): call
         for call in state.calls.values()
         if isinstance(call.state, Started) and not call.stage
     }

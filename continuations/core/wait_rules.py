@@ -205,3 +205,8 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
         deadline_label="Next attempt",
     ),
 }
+
+# The kind of the waits whose ids are known before they are opened.
+KNOWN_ID_KIND: WaitKind = next(
+    kind for kind, rules in WAIT_RULES.items() if rules.has_known_id
+)

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from continuations.core.run import RunRow
     from continuations.core.wait_rules import SubjectKind, WaitKind, WaitRules
 
-# How the ids of waits begin whose answer may come before they are opened.
-EXTERNAL_PREFIX = "external-"
+# The schema of a plain text, the most frequent answer: it needs no validator.
+TEXT_SCHEMA = '{"type":"string"}'
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -250,7 +250,7 @@ def frame_digest(*, run_nonce: str, wait_id: str, frame_id: str) -> str:
     return jsontext.digest(run_nonce, frame_id, wait_id)
 
 
-def external_wait_ulid(run: RunRow, call: CallRow) -> str:
+def known_wait_ulid(run: RunRow, call: CallRow) -> str:
     """Return the ULID of the wait that a call opens for a job of another system.
 
     It is known before the tool runs, the same in each repeat of the tool, and cannot

@@ -29,7 +29,7 @@ from continuations.core.events import (
 from continuations.core.reducer import advance
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.state import RunState
-from continuations.core.waits import external_wait_ulid, frame_digest
+from continuations.core.waits import frame_digest
 from continuations.engine.call_waits import (
     approval_digest,
     new_wait,
@@ -94,6 +94,8 @@ def adopted_state(
         last_signal_number=0,
         signals=(),
         claim=None,
+        # A person who requested another run did not request this one.
+        requester=None,
     )
     return _Adoption(source, stack_binding, ports, now).adopt(replace(source, run=run))
 
@@ -150,12 +152,10 @@ class _Adoption:
 
     def _moved_wait(self, state: RunState, call: CallRow, wait: Wait) -> Wait:
         """Return a wait under an id of the adopted run, with its own digest."""
-        ulid, old, run = self._new_ulid(), self.source.run, state.run
-        # The id of a job's wait follows from the run.
-        job = external_wait_ulid(old, call)
-        if wait.id == layout.build_wait_id(wait.kind, job, old.id):
-            ulid = external_wait_ulid(run, call)
-        wait_id = layout.build_wait_id(wait.kind, ulid, run.id)
+        run = state.run
+        wait_id = layout.build_wait_id(wait.kind, self._new_ulid(), run.id)
+        if wait.id == layout.known_wait_id(self.source.run, call):
+            wait_id = layout.known_wait_id(run, call)
         moved = replace(wait, id=wait_id, run_id=run.id)
         if isinstance(call.state, Parked):
             return with_parked_digest(state, call, moved)

@@ -29,7 +29,7 @@ from continuations.core.events import (
 )
 from continuations.core.reducer import advance
 from continuations.core.run import ENDED_STATUSES, Failure
-from continuations.core.waits import Wait, external_wait_ulid
+from continuations.core.waits import Wait
 from continuations.engine.admission import Admission, examined_under
 from continuations.engine.call_waits import (
     approval_digest,
@@ -228,8 +228,7 @@ class ArrivalReducer:
         if state.run.history_lost and not call.repeatable:
             # A lost version may have given the answer to the tool's function.
             return None
-        ulid = external_wait_ulid(state.run, call)
-        wait_id = layout.build_wait_id("external", ulid, state.run.id)
+        wait_id = layout.known_wait_id(state.run, call)
         if wait_id not in decisions:
             return None
         tool = self.stack_binding.tool(state, call)

@@ -18,14 +18,13 @@ from continuations.core.events import (
     Expired,
     Reopened,
 )
-from continuations.core.waits import external_wait_ulid
 from continuations.engine.call_waits import (
     parked_wait,
     renewed_wait,
     with_parked_digest,
 )
 from continuations.errors import AgentChanged, DecisionRefused, InvalidInput
-from continuations.ledger import layout, verdict_checks
+from continuations.ledger import verdict_checks
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -48,11 +47,6 @@ def idempotency_key(run: RunRow, call: CallRow) -> str:
     """Return the key that names one stage of a call and nothing else."""
     key = f"{run.run_nonce}-{call.id}"
     return f"{key}-{call.stage}" if call.stage else key
-
-
-def external_wait_id(run: RunRow, call: CallRow) -> str:
-    """Return the id of the wait that a call opens for a job of another system."""
-    return layout.build_wait_id("external", external_wait_ulid(run, call), run.id)
 
 
 def park(

@@ -43,6 +43,7 @@ from continuations.engine.model_turn import ModelTurn, enabled_tools, is_enabled
 from continuations.engine.new_run import with_instructions
 from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
 from continuations.errors import AgentChanged
+from continuations.ledger import layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -280,7 +281,7 @@ class Performer:
             fence=fence,
             attempt=max(call.attempts, 1),
             deadline=deadline,
-            make_wait_id=partial(parked_calls.external_wait_id, state.run, call),
+            make_wait_id=partial(layout.known_wait_id, state.run, call),
             context=self.run_options.context,
         )
 

@@ -294,7 +294,7 @@ async def _decide_closed_wait(
     if check_digest is not None:
         check_digest(recorded.digest)
     proposed = None
-    if type(verdict) in VERDICT_KINDS:
+    if type(verdict) in VERDICT_KINDS and verdict_checks.has_valid_decider(verdict):
         with suppress(jsontext.NotJson):
             proposed = _decision_from_verdict(
                 wait_id, recorded.digest, verdict, now=now, decision_id=decision_id
@@ -306,7 +306,7 @@ def _decision_from_verdict(
     wait_id: str, digest: str, verdict: Verdict, *, now: datetime, decision_id: str
 ) -> Decision:
     """Return a verdict as a record; raises `NotJson`."""
-    arguments = value = None
+    by, arguments, value = verdict.by, None, None
     kind: DecisionKind = "approve" if isinstance(verdict, Approve) else "deny"
     if isinstance(verdict, Approve) and verdict.arguments is not None:
         arguments = jsontext.canonical(jsontext.normalize_integers(verdict.arguments))
@@ -320,10 +320,12 @@ def _decision_from_verdict(
         kind=kind,
         at=now,
         digest=digest,
-        by=verdict.by,
+        # The name of an `Identity`, without an import of its class.
+        by=by if by is None or isinstance(by, str) else by.name,
         reason=verdict.reason,
         arguments=arguments,
         value=value,
+        groups=getattr(by, "groups", ()),
     )
 
 

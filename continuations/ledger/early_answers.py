@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.state import early_wait_ulids, frame_path
-from continuations.core.waits import EXTERNAL_PREFIX, Wait, early_answer_digest
+from continuations.core.waits import Wait, early_answer_digest
 from continuations.ledger import layout
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def accepted_digests(
     for wait_id in decided_ids:
         wait = state.waits.get(wait_id)
         digests = () if wait is None else (wait.digest,)
-        if wait_id.startswith(EXTERNAL_PREFIX):
+        if layout.is_known_early(wait_id):
             early = early_wait_ulids(state) if early is None else early
             call = (
                 early.get(layout.parse_wait_id(wait_id).ulid)
@@ -52,7 +52,7 @@ def wait_of_started_call(state: RunState, wait_id: str) -> Wait | None:
 
     The tool has not returned, so the rest of its wait is not known.
     """
-    if not wait_id.startswith(EXTERNAL_PREFIX) or state.run.status in ENDED_STATUSES:
+    if not layout.is_known_early(wait_id) or state.run.status in ENDED_STATUSES:
         return None
     call = early_wait_ulids(state).get(layout.parse_wait_id(wait_id).ulid)
     return None if call is None else early_wait(state, call, wait_id)
@@ -64,7 +64,7 @@ def early_wait(state: RunState, call: CallRow, wait_id: str) -> Wait:
         id=wait_id,
         run_id=state.run.id,
         call_id=call.id,
-        kind="external",
+        kind=layout.parse_wait_id(wait_id).kind,
         path=(*frame_path(state, call.frame_id), call.tool),
         tool=call.tool,
         arguments_json=call.arguments or "{}",

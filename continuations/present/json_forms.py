@@ -90,8 +90,8 @@ def wait_notice_json(wait: Wait, *, with_arguments: bool) -> dict[str, Any]:
 def decision_json(decision: Decision) -> dict[str, Any]:
     """Return a decision as JSON values (`decision`).
 
-    `arguments` is present if the arguments were edited, `value` if the decision is an
-    answer.
+    `groups` is present if the groups of the person are known, `arguments` if the
+    arguments were edited, `value` if the decision is an answer.
     """
     form: dict[str, Any] = {
         "id": decision.id,
@@ -102,6 +102,8 @@ def decision_json(decision: Decision) -> dict[str, Any]:
         "reason": decision.reason,
         "digest": decision.digest,
     }
+    if decision.groups:
+        form["groups"] = list(decision.groups)
     for name in ("arguments", "value"):
         text: str | None = getattr(decision, name)
         if text is not None:

@@ -140,6 +140,7 @@ def decision_definitions() -> Json:
             "The one recorded decision of a wait.",
             _DECISION,
             {
+                "groups": described(array(TEXT), "The groups of the person."),
                 "arguments": described(OBJECT, "The edited arguments."),
                 "value": {"description": "The value of an answer."},
             },

@@ -33,7 +33,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from continuations.core import deadline_actions, jsontext
-from continuations.core.run import KeptSignal
+from continuations.core.run import KeptSignal, is_label
 from continuations.wire.fields import (
     FieldReader,
     invalid_object,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 FORMATS = {
     1: "2026-11: the first",
     2: "2026-11: the fields and values below",
-    3: "2026-11: tools that wait",
+    3: "2026-11: tools that wait, and how runs are described",
 }
 FIRST_FORMAT, NEWEST_FORMAT = min(FORMATS), max(FORMATS)
 
@@ -81,6 +81,14 @@ def _read_deadline_action(fields: FieldReader, name: str) -> str | None:
     return text
 
 
+def _read_labels(fields: FieldReader, name: str) -> tuple[tuple[str, str], ...]:
+    stored = fields.mapping(name)
+    if not all(is_label(*item) for item in stored.items()):
+        where = f"{fields.where}.{name}"
+        raise invalid_object(where, "it must map names to values of labels")
+    return tuple(sorted(cast("dict[str, str]", stored).items()))
+
+
 def _read_signals(fields: FieldReader, name: str) -> tuple[KeptSignal, ...]:
     return tuple(fields.list_of(name, _read_signal))
 
@@ -109,6 +117,7 @@ SIGNALS = Codec(
     lambda kept: [[signal.number, signal.name] for signal in kept], _read_signals
 )
 DEADLINE_ACTION = Codec(_unchanged, _read_deadline_action)
+LABELS = Codec(dict, _read_labels)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -120,12 +129,14 @@ class NewField:
         name: Name of the stored field.
         codec: How the field is stored.
         attribute: Name of the attribute of the dataclass, if it is not `name`.
+        constant: The field of a run never changes, so only full copies store it.
     """
 
     format: int
     name: str
     codec: Codec
     attribute: str = ""
+    constant: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -160,10 +171,13 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "frame", OPTIONAL_TEXT, attribute="frame_id"),
     ),
     "run": (
+        NewField(3, "title", TEXT, constant=True),
+        NewField(3, "labels", LABELS, constant=True),
+        NewField(3, "requester", TEXT, constant=True),
         NewField(3, "last_signal", NUMBER, attribute="last_signal_number"),
         NewField(3, "signals", SIGNALS),
     ),
-    "decision": (NewField(3, "signal", NUMBER),),
+    "decision": (NewField(3, "signal", NUMBER), NewField(3, "groups", TEXTS)),
     "call": (
         NewField(3, "stage", NUMBER),
         NewField(3, "answer", JSON_TEXT),
@@ -222,21 +236,32 @@ _INNER_KINDS = {
 _BODY_KINDS = {"version": "delta", "continuation": "delta"}
 
 
-def fields_of(kind: str, row: object) -> dict[str, object]:
+def fields_of(kind: str, row: object, *, full_copy: bool = True) -> dict[str, object]:
     """Return the stored form of the attributes that later formats introduced."""
     stored: dict[str, object] = {}
     for field in NEW_FIELDS.get(kind, ()):
+        if field.constant and not full_copy:
+            continue
         value = getattr(row, field.attribute or field.name)
         stored[field.name] = field.codec.write(value) if value else None
     return omit_empty(**stored)
 
 
-def read_fields(kind: str, fields: FieldReader) -> dict[str, Any]:
-    """Read the fields that later formats introduced; return the attributes by name."""
-    return {
-        field.attribute or field.name: field.codec.read(fields, field.name)
-        for field in NEW_FIELDS.get(kind, ())
-    }
+def read_fields(
+    kind: str, fields: FieldReader, base: object | None = None
+) -> dict[str, Any]:
+    """Read the fields that later formats introduced; return the attributes by name.
+
+    `base` is the row that a delta starts from. It has the fields that never change.
+    """
+    attributes: dict[str, Any] = {}
+    for field in NEW_FIELDS.get(kind, ()):
+        name = field.attribute or field.name
+        if field.constant and base is not None:
+            attributes[name] = getattr(base, name)
+        else:
+            attributes[name] = field.codec.read(fields, field.name)
+    return attributes
 
 
 def lowest_format(header: Mapping[str, object], body: object) -> int:

@@ -42,6 +42,9 @@ def run_json(state: RunState, version: int) -> dict[str, Any]:
     return {
         "run_id": run.id,
         "agent": run.agent,
+        "title": run.title,
+        "labels": dict(run.labels),
+        "requester": run.requester,
         "version": version,
         "status": run.status,
         "created_at": utc_text(run.created_at),

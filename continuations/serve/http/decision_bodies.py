@@ -20,6 +20,7 @@ from continuations.serve.http import problems
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from continuations.core.identity import Identity
     from continuations.serve.http.request_response import Request
 
 JSON_TYPE = "application/json"
@@ -53,7 +54,7 @@ def parse_json_object(request: Request) -> Mapping[str, Any]:
     return fields
 
 
-def verdict_from_json(request: Request, by: str) -> Verdict:
+def verdict_from_json(request: Request, by: str | Identity) -> Verdict:
     """Return the verdict in a JSON body; raise `RequestRefused` if it is invalid."""
     fields = parse_json_object(request)
     kind = _decision_kind(fields)

@@ -124,7 +124,7 @@ async def start(context: RequestContext) -> Response:
     """
     fields = decision_bodies.parse_json_object(context.request)
     decision_bodies.refuse_unknown_fields(
-        fields, frozenset({"run_id", "input", "agent", "work"})
+        fields, frozenset({"run_id", "input", "agent", "work", "labels", "title"})
     )
     # Only the limit of the body applies: the input may be a long document.
     text = decision_bodies.optional_text(
@@ -137,7 +137,15 @@ async def start(context: RequestContext) -> Response:
     from continuations.engine.outcomes import Suspended  # noqa: PLC0415 - see the module
 
     work = decision_bodies.optional_flag(fields, "work", default=True)
-    outcome = await context.runner.start(text, run_id=run_id, agent=agent, work=work)
+    outcome = await context.runner.start(
+        text,
+        run_id=run_id,
+        agent=agent,
+        work=work,
+        labels=fields.get("labels"),
+        title=decision_bodies.optional_text(fields, "title"),
+        by=context.identity_name,
+    )
     is_stored_only = not work and isinstance(outcome, Suspended) and outcome.paused
     return await _outcome_response(context, outcome, 202 if is_stored_only else 200)
 
@@ -165,7 +173,7 @@ async def cancel(context: RequestContext) -> Response:
     decision_bodies.refuse_unknown_fields(fields, frozenset({"reason"}))
     reason = decision_bodies.optional_text(fields, "reason")
     run = await context.runner.cancel(
-        context.path_params["run_id"], reason=reason, by=context.identity
+        context.path_params["run_id"], reason=reason, by=context.identity_name
     )
     if run.status == "suspended":
         await context.wake(run.run_id)
@@ -185,7 +193,7 @@ async def signal(context: RequestContext) -> Response:
         run_id,
         name,
         fields.get("data"),
-        by=context.identity,
+        by=context.identity_name,
         id=decision_bodies.optional_text(fields, "id"),
     )
     woken = await context.wake(run_id)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
-from continuations import ApprovalPolicy, AsyncRunner, Deny
+from continuations import ApprovalPolicy, AsyncRunner, Deny, Identity
 from continuations.ledger.arrivals import read_cancel_request
 from continuations.ledger.objects import Objects
 from continuations.serve.dispatch import InlineDispatcher
@@ -124,6 +124,30 @@ def test_decider_is_the_verified_identity() -> None:
 
         assert 400 == forged.status
         assert "kim" == json_body(decided)["decision"]["by"]
+
+    run_async(scenario())
+
+
+def test_groups_of_the_verified_identity_are_recorded() -> None:
+    """The verifier gives the groups; a body cannot."""
+
+    async def scenario() -> None:
+        async def verify(_: Request) -> Identity:
+            return Identity("kim", groups=["finance"])
+
+        fixture = ApiFixture(options={"verify": verify})
+        wait = await fixture.start_waiting_run()
+        forged = await fixture.decide(wait, {**APPROVE, "groups": ["board"]})
+        decided = await fixture.decide(wait, APPROVE)
+        cancelled = await fixture.request("POST", "/runs/jane-1/cancel", {})
+
+        assert 400 == forged.status
+        decision = json_body(decided)["decision"]
+        assert ("kim", ["finance"]) == (decision["by"], decision["groups"])
+        assert 200 == cancelled.status
+        request = await read_cancel_request(Objects(fixture.runner.store), "jane-1")
+        assert request is not None
+        assert "kim" == request.by
 
     run_async(scenario())
 

@@ -337,6 +337,9 @@ async def from_start_to_end(checker: ResponseChecker) -> None:
     stored = {"run_id": "stored", "input": "pay Jane", "work": False}
     assert 202 == await checker.request(fixture, "post", "/runs", stored)
     assert 400 == await checker.request(fixture, "post", "/runs", {"input": "pay"})
+    described = {**stored, "labels": {"team": "finance"}, "title": "Pay Jane"}
+    described["run_id"] = "described"
+    assert 202 == await checker.request(fixture, "post", "/runs", described)
     assert 415 == await checker.request(fixture, "post", "/runs")
     decision, show = "/waits/{wait_id}/decision", "/waits/{wait_id}"
     for path in ("/healthz", "/openapi.json", "/waits", show, "/runs/{run_id}"):

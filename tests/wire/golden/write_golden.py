@@ -240,6 +240,18 @@ def bounded() -> RunState:
     return replace(state, run=replace(state.run, budget=budget, usage=spent))
 
 
+def described_run() -> RunState:
+    """Return a run with a title, labels and a requester."""
+    state = new_state()
+    run = replace(
+        state.run,
+        title=ODD_TEXT,
+        labels=(("country", "de"), ("team", "finance")),
+        requester="ann@example.com",
+    )
+    return replace(state, run=run)
+
+
 def question_wait() -> Wait:
     """Return a wait of a tool with every field of format 3."""
     return replace(
@@ -355,11 +367,9 @@ def golden_objects() -> dict[str, GoldenObject]:
     """Return every golden object by its name."""
     objects: dict[str, GoldenObject] = {}
     runs = (running, waiting, unknown, edited, cancelled, finished, bounded)
-    for make in (*runs, parked, answered, signalled, suspended_frame):
+    for make in (*runs, parked, answered, signalled, described_run, suspended_frame):
         continuation = Continuation(make(), 12)
-        objects[make.__name__.replace("_", "-")] = GoldenObject(
-            continuation.to_bytes(), continuation
-        )
+        objects[make.__name__] = GoldenObject(continuation.to_bytes(), continuation)
     for name, made_version in (
         ("version-full", make_version(None, state_with_call_in(Started()))),
         ("version-delta", version_with_changed_logs()),
@@ -390,6 +400,8 @@ def golden_objects() -> dict[str, GoldenObject]:
     objects["wait-approve-after"] = GoldenObject(encode_wait(over), over)
     taken = replace(decision_of_kind("answer"), wait_id=event_wait().id, signal=2)
     objects["decision-by-signal"] = GoldenObject(encode_decision(taken, RUN), taken)
+    grouped = replace(decision_of_kind("deny"), groups=("finance", ODD_TEXT))
+    objects["decision-groups"] = GoldenObject(encode_decision(grouped, RUN), grouped)
     signal = Signal(
         id="id:mail-7",
         number=2,
