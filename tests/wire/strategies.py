@@ -88,7 +88,7 @@ FRAME = st.builds(
     max_turns=st.none() | COUNT,
     open_call_ids=st.lists(TEXT, max_size=3).map(tuple),
 )
-WAIT = st.builds(
+WAIT_OF_CALL = st.builds(
     Wait,
     id=TEXT,
     run_id=TEXT,
@@ -111,12 +111,13 @@ WAIT = st.builds(
     expiry_stops=st.booleans(),
     note=OPTIONAL_TEXT,
 )
-# A wait of a frame has no call.
-WAIT = WAIT | st.builds(
-    lambda wait, frame: replace(wait, kind="model", call_id="", frame_id=frame),
-    WAIT,
-    TEXT.filter(bool),
-)
+
+
+def _of_frame(wait: Wait) -> Wait:
+    return replace(wait, kind="model", call_id="", frame_id=wait.call_id)
+
+
+WAIT = WAIT_OF_CALL | WAIT_OF_CALL.map(_of_frame)
 USAGE = st.builds(Usage, **{field.name: COUNT for field in fields_of(Usage)})
 RUN = st.builds(
     RunRow,
