@@ -71,11 +71,11 @@ class AuditLine:
             kind=decision.wait_id.partition("-")[0],
             verdict=decision.kind,
             by=decision.by,
-            groups=getattr(decision, "groups", ()),
+            groups=decision.groups,
             authentication=decision.authentication,
             door="signal" if decision.signal else door,
             digest=decision.digest,
-            shown=getattr(decision, "shown", None),
+            shown=decision.shown,
             reason=decision.reason,
             rule=decision.rule,
         )

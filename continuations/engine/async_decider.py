@@ -37,6 +37,7 @@ class AsyncDecider(RunnerParts):
         wait_id: str,
         verdict: Verdict,
         *,
+        shown: str | None = None,
         check_digest: DigestCheck | None = None,
         door: Door = PYTHON,
     ) -> Decision:
@@ -47,8 +48,10 @@ class AsyncDecider(RunnerParts):
         Args:
             wait_id: Id of the wait.
             verdict: `Approve`, `Deny` or `Answer`.
+            shown: The digest of the wait that the person saw (`Wait.digest`). If the
+                wait has another one, nothing is recorded. `None`: not compared.
             check_digest: Called with the wait's digest before anything is recorded, to
-                compare it with what the person saw. Its exceptions are raised.
+                compare it in another way. Its exceptions are raised.
             door: The way by which the decision came, for the audit.
 
         Returns:
@@ -56,7 +59,8 @@ class AsyncDecider(RunnerParts):
 
         Raises:
             WaitNotFound: There is no such wait.
-            DecisionRefused: The verdict is invalid for the wait. Nothing was recorded.
+            DecisionRefused: The verdict is invalid for the wait, or the person saw
+                another wait. Nothing was recorded.
             AlreadyDecided: Another decision is recorded; the error contains it.
             WaitExpired: The deadline has passed.
             Cancelled: The run was cancelled, has failed or was repaired.
@@ -70,6 +74,7 @@ class AsyncDecider(RunnerParts):
             now=now,
             decision_id=self._ports.ids.new_ulid(now),
             check_digest=check_digest,
+            shown=shown,
             door=door,
         )
 

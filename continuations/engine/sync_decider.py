@@ -30,6 +30,7 @@ class Decider:
         wait_id: str,
         verdict: Verdict,
         *,
+        shown: str | None = None,
         check_digest: DigestCheck | None = None,
         door: Door = PYTHON,
     ) -> Decision:
@@ -40,8 +41,10 @@ class Decider:
         Args:
             wait_id: Id of the wait.
             verdict: `Approve`, `Deny` or `Answer`.
+            shown: The digest of the wait that the person saw (`Wait.digest`). If the
+                wait has another one, nothing is recorded. `None`: not compared.
             check_digest: Called with the wait's digest before anything is recorded, to
-                compare it with what the person saw. Its exceptions are raised.
+                compare it in another way. Its exceptions are raised.
             door: The way by which the decision came, for the audit.
 
         Returns:
@@ -49,7 +52,8 @@ class Decider:
 
         Raises:
             WaitNotFound: There is no such wait.
-            DecisionRefused: The verdict is invalid for the wait. Nothing was recorded.
+            DecisionRefused: The verdict is invalid for the wait, or the person saw
+                another wait. Nothing was recorded.
             AlreadyDecided: Another decision is recorded; the error contains it.
             WaitExpired: The deadline has passed.
             Cancelled: The run was cancelled, has failed or was repaired.
@@ -57,7 +61,7 @@ class Decider:
         """
         return portal.run_until_complete(
             self.async_runner.decide(
-                wait_id, verdict, check_digest=check_digest, door=door
+                wait_id, verdict, shown=shown, check_digest=check_digest, door=door
             )
         )
 
