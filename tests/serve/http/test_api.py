@@ -144,7 +144,7 @@ def test_audit_names_the_door_and_how_it_knew_the_person() -> None:
         [api] = json_body(await fixture.request("GET", "/runs/jane-1/audit"))["lines"]
         lines = json_body(await fixture.request("GET", "/runs/jane-2/audit"))["lines"]
 
-        kim = {"name": "kim", "groups": [], "authentication": "verifier"}
+        kim: Any = {"name": "kim", "groups": [], "authentication": "verifier"}
         assert ("http", kim) == (api["door"], api["identity"])
         assert by_api.digest == api["digest"]
         [linked] = [line for line in lines if line["door"] == "link"]
