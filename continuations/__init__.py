@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         Verdict,
     )
     from continuations.core.doors import Door
+    from continuations.core.grants import Grant, KeptGrant
     from continuations.core.identity import Identity
     from continuations.core.run import Budget, Failure
     from continuations.core.usage import Usage
@@ -104,6 +105,7 @@ _EXPORTS_BY_MODULE = {
     ],
     "continuations.core.audit": ["AuditLine"],
     "continuations.core.doors": ["Door"],
+    "continuations.core.grants": ["Grant", "KeptGrant"],
     "continuations.core.identity": ["Identity"],
     "continuations.core.run": ["Budget", "Failure"],
     "continuations.core.usage": ["Usage"],
@@ -178,11 +180,13 @@ __all__ = [
     "Finished",
     "FormatError",
     "Frame",
+    "Grant",
     "Identity",
     "IllegalTransition",
     "Inconclusive",
     "InvalidId",
     "InvalidInput",
+    "KeptGrant",
     "Model",
     "ModelError",
     "NewerFormat",

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from continuations.core.decisions import Decision
+    from continuations.core.grants import KeptGrant
     from continuations.core.messages import Message
     from continuations.core.run import Failure, KeptSignal
     from continuations.core.usage import Usage
@@ -56,6 +57,21 @@ class SignalsKept:
 
     last_number: int
     kept: tuple[KeptSignal, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class GrantGiven:
+    """An approval gave a grant for later calls."""
+
+    grant: KeptGrant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class GrantsRevoked:
+    """The run took revocations in up to a number; these grants cover nothing more."""
+
+    last_number: int
+    grant_ids: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -109,13 +125,20 @@ class RunStopped:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class CallAccepted:
-    """The call is valid and needs no approval."""
+    """The call is valid and needs no approval of a person.
+
+    If a grant approved it, `approved_digest` and `approved_until` are as in `Approved`,
+    and `grant` is its id.
+    """
 
     call_id: str
     arguments: str
     contract_digest: str
     repeatable: bool = False
     verifiable: bool = False
+    approved_digest: str | None = None
+    approved_until: datetime | None = None
+    grant: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -305,6 +328,8 @@ Event: TypeAlias = (
     | ReplyConfirmed
     | UserMessageAdded
     | SignalsKept
+    | GrantGiven
+    | GrantsRevoked
     | FrameAbandoned
     | SuspensionBegan
     | SuspensionEnded

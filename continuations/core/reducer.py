@@ -37,6 +37,8 @@ from continuations.core.events import (
     Denied,
     Expired,
     FrameAbandoned,
+    GrantGiven,
+    GrantsRevoked,
     ModelFailed,
     ModelReplied,
     OutcomeUnknown,
@@ -50,6 +52,7 @@ from continuations.core.events import (
     UserMessageAdded,
 )
 from continuations.core.frames import FrameRow, final_reply
+from continuations.core.grant_rows import after_event
 from continuations.core.messages import tool_message
 from continuations.core.run import ENDED_STATUSES, Failure
 from continuations.core.state import ROOT_FRAME_ID
@@ -64,7 +67,9 @@ if TYPE_CHECKING:
     from continuations.core.usage import Usage
 
 
-def advance(state: RunState, event: Event) -> RunState:
+def advance(  # noqa: C901 - one case for each kind of event
+    state: RunState, event: Event
+) -> RunState:
     """Return the state after an event.
 
     Raises `IllegalTransition` if the event is not possible in this state.
@@ -83,6 +88,8 @@ def advance(state: RunState, event: Event) -> RunState:
             _add_user_message(draft, event)
         case SignalsKept():
             _keep_signals(draft, event)
+        case GrantGiven() | GrantsRevoked():
+            draft.put_run(after_event(draft.run, event))
         case FrameAbandoned():
             _abandon_frame(draft, event)
         case SuspensionBegan() | SuspensionEnded():

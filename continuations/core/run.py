@@ -11,6 +11,8 @@ from continuations.core.usage import Usage
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from continuations.core.grants import KeptGrant
+
 RunStatus = Literal["running", "suspended", "finished", "failed", "cancelled"]
 RUN_STATUSES: frozenset[str] = frozenset(get_args(RunStatus))
 ENDED_STATUSES: frozenset[str] = frozenset({"finished", "failed", "cancelled"})
@@ -130,6 +132,9 @@ class RunRow:
         requester: The person or program that asked for the run.
         last_signal_number: Number of the last signal that the run has taken in.
         signals: The signals that no wait has taken yet, in the order of their numbers.
+        grants: The grants that are neither revoked nor replaced, the oldest first.
+        last_revocation_number: Number of the last revocation that the run has taken in.
+        revoked_grants: Ids of grants that were revoked before the run kept them.
     """
 
     id: str
@@ -151,3 +156,6 @@ class RunRow:
     requester: str | None = None
     last_signal_number: int = 0
     signals: tuple[KeptSignal, ...] = ()
+    grants: tuple[KeptGrant, ...] = ()
+    last_revocation_number: int = 0
+    revoked_grants: tuple[str, ...] = ()

@@ -256,7 +256,18 @@ def known_wait_ulid(run: RunRow, call: CallRow) -> str:
     It is known before the tool runs, the same in each repeat of the tool, and cannot
     be guessed, because the run's nonce is random. Its time is that of the run's start.
     """
-    text = jsontext.digest(run.run_nonce, call.id, str(call.stage), "external")
+    return _derived_ulid(run, call.id, str(call.stage), "external")
+
+
+def rule_wait_ulid(
+    run: RunRow, call: CallRow, rule: str, kind: str, digest: str
+) -> str:
+    """Return the ULID of the record of a rule that decided about a call."""
+    return _derived_ulid(run, call.id, str(call.stage), "rule", rule, kind, digest)
+
+
+def _derived_ulid(run: RunRow, *parts: str) -> str:
+    text = jsontext.digest(run.run_nonce, *parts)
     milliseconds = (run.created_at - _EPOCH) // timedelta(milliseconds=1)
     return encode_ulid(milliseconds, bytes.fromhex(text[: 2 * RANDOM_BYTES]))
 

@@ -20,9 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from continuations.core.decisions import Decision
+    from continuations.core.run import RunRow
     from continuations.core.state import RunState
     from continuations.ledger.objects import Objects
     from continuations.wire.records import CancelRequest, InboxMessage, Signal
+    from continuations.wire.revocations import Revocation
 
 # The page size of a look for late messages. Further ones are read in the turn after.
 _LATE_KEYS = 20
@@ -34,6 +36,7 @@ class Arrivals:
 
     decisions: Mapping[str, Decision] = field(default_factory=dict[str, "Decision"])
     signals: tuple[Signal, ...] = ()
+    revocations: tuple[Revocation, ...] = ()
     inbox_messages: tuple[InboxMessage, ...] = ()
     cancel_request: CancelRequest | None = None
 
@@ -52,6 +55,7 @@ class Arrivals:
         return Arrivals(
             decisions={**self.decisions, **late.decisions},
             signals=(*self.signals, *late.signals),
+            revocations=(*self.revocations, *late.revocations),
             inbox_messages=(*self.inbox_messages, *late.inbox_messages),
             cancel_request=self.cancel_request or late.cancel_request,
         )
@@ -113,9 +117,24 @@ async def read_arrivals(
     return Arrivals(
         decisions={each.wait_id: each for each in decisions if each is not None},
         signals=tuple(signals),
+        revocations=tuple(await _read_revocations(objects, run, keys)),
         inbox_messages=tuple(messages),
         cancel_request=cancel_request,
     )
+
+
+async def _read_revocations(
+    objects: Objects, run: RunRow, keys: tuple[str, ...]
+) -> list[Revocation]:
+    """Read the revocations of grants that a run has not taken in."""
+    numbers = [layout.revocation_number(key) for key in keys]
+    new = [each for each in numbers if each and each > run.last_revocation_number]
+    if not new:
+        return []
+    from continuations.ledger import revocation_records  # noqa: PLC0415 - rarely needed
+
+    reads = (revocation_records.read_listed(objects, run.id, each) for each in new)
+    return sorted(await gather(*reads), key=lambda each: each.number)
 
 
 async def read_late_arrivals(objects: Objects, state: RunState) -> Arrivals:

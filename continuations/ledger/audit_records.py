@@ -62,6 +62,9 @@ def _read_line(
     number = layout.signal_number(key)
     if number is not None:
         return _signal_line(objects, run_id, number)
+    revocation = layout.revocation_number(key)
+    if revocation is not None:
+        return _revocation_line(objects, run_id, revocation)
     if key == layout.cancel_request_key(run_id):
         return _cancel_line(objects, run_id)
     return None
@@ -85,6 +88,23 @@ async def _signal_line(objects: Objects, run_id: str, number: int) -> AuditLine:
         authentication=signal.authentication,
         door=signal.door,
         reason=signal.name,
+    )
+
+
+async def _revocation_line(objects: Objects, run_id: str, number: int) -> AuditLine:
+    from continuations.ledger import revocation_records  # noqa: PLC0415 - rarely needed
+
+    revocation = await revocation_records.read_listed(objects, run_id, number)
+    return AuditLine(
+        at=revocation.at,
+        run=run_id,
+        kind="grant",
+        verdict="revoke",
+        by=revocation.by,
+        authentication=revocation.authentication,
+        door=revocation.door,
+        reason=revocation.reason,
+        rule=f"grant {revocation.grant}",
     )
 
 

@@ -3,6 +3,7 @@
     runs/{run}/v/{9999999999 - number}               a version; the newest sorts first
     runs/{run}/in/d-{wait_kind}-{ulid}               the decision of a wait
     runs/{run}/in/e-{number}                         a signal
+    runs/{run}/in/g-{number}                         a revocation of a grant
     runs/{run}/in/m-{number}                         an inbox message
     runs/{run}/in/stop                               the cancel request of the run
     waits/{wait_kind}-{ulid}@{run}                   an open wait: `waits/` and its id
@@ -164,6 +165,22 @@ def signal_number(key: str) -> int | None:
     """Return the number of a signal's key, or `None` for another key."""
     prefix, _, number = key.rsplit("/", 1)[1].partition("-")
     return int(number) if prefix == "e" and _NUMBER.match(number) else None
+
+
+def revocations_prefix(run_id: str) -> str:
+    """Return the prefix of the revocations of grants of a run."""
+    return f"{arrivals_prefix(run_id)}g-"
+
+
+def revocation_key(run_id: str, number: int) -> str:
+    """Return the key of a revocation."""
+    return f"{revocations_prefix(run_id)}{number:010d}"
+
+
+def revocation_number(key: str) -> int | None:
+    """Return the number of a revocation's key, or `None` for another key."""
+    prefix, _, number = key.rsplit("/", 1)[1].partition("-")
+    return int(number) if prefix == "g" and _NUMBER.match(number) else None
 
 
 def cancel_request_key(run_id: str) -> str:

@@ -151,6 +151,7 @@ def decision_definitions() -> Json:
                 "shown": described(TEXT, "The digest that the person saw, if known."),
                 "arguments": described(OBJECT, "The edited arguments."),
                 "value": {"description": "The value of an answer."},
+                "grant": described(TEXT, "The id of the grant that it gives."),
             },
         ),
         "recorded_decision": object_form(
@@ -167,7 +168,9 @@ def decision_definitions() -> Json:
             "description": "A decision to record. The verified identity of the request "
             "decides; the body never names the decider.",
             "oneOf": [
-                _verdict("approve", {}, {"arguments": OBJECT}),
+                _verdict(
+                    "approve", {}, {"arguments": OBJECT, "remember": ref("grant")}
+                ),
                 _verdict("deny", {}, {"reason": REASON}),
                 _verdict("answer", {"value": {}}),
                 _verdict("fail", {"error": REASON}),

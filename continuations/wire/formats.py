@@ -22,7 +22,8 @@ The format is the newest one if that is not released yet, and a new one otherwis
 Then add golden files of the new shape (`tests/wire/golden/write_golden.py`).
 
 Kinds are `run`, `claim`, `usage`, `budget`, `failure`, `frame`, `log`, `call`, `wait`,
-`decision`, `cancellation`, `message` (of the inbox), `signal` and `version header`.
+`decision`, `cancellation`, `message` (of the inbox), `signal`, `revocation` and
+`version header`.
 `NEW_VALUES` also has `state` (of a call). A wait has the same fields in its object and
 in a version.
 """
@@ -43,6 +44,8 @@ from continuations.wire.fields import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+
+    from continuations.core.grants import KeptGrant
 
 FORMATS = {
     1: "2026-11: the first",
@@ -101,6 +104,34 @@ def _read_signal(value: object, where: str) -> KeptSignal:
             raise invalid_object(where, "it must be a signal's number and name")
 
 
+def _write_grants(grants: Any) -> object:
+    from continuations.wire import grant_fields  # noqa: PLC0415 - few runs have grants
+
+    return grant_fields.write_grants(grants)
+
+
+def _read_grants(fields: FieldReader, name: str) -> tuple[KeptGrant, ...]:
+    return tuple(fields.list_of(name, _read_grant))
+
+
+def _read_grant(value: object, where: str) -> KeptGrant:
+    from continuations.wire import grant_fields  # noqa: PLC0415 - few runs have grants
+
+    return grant_fields.read_grant(value, where)
+
+
+def _read_given_grant(fields: FieldReader, name: str) -> str | None:
+    text = fields.json_object_or_none(name)
+    if text is not None:
+        from continuations.core.grants import parse_grant_text  # noqa: PLC0415 - rarely given
+
+        try:
+            parse_grant_text(text)
+        except jsontext.NotJson as error:
+            raise invalid_object(f"{fields.where}.{name}", str(error)) from None
+    return text
+
+
 TEXT = Codec(_unchanged, FieldReader.text_or_none)
 # A missing text is empty.
 OPTIONAL_TEXT = Codec(_unchanged, lambda fields, name: fields.text_or_none(name) or "")
@@ -117,6 +148,8 @@ SIGNALS = Codec(
     lambda kept: [[signal.number, signal.name] for signal in kept], _read_signals
 )
 DEADLINE_ACTION = Codec(_unchanged, _read_deadline_action)
+GRANTS = Codec(_write_grants, _read_grants)
+GIVEN_GRANT = Codec(_unchanged, _read_given_grant)
 LABELS = Codec(dict, _read_labels)
 
 
@@ -176,6 +209,9 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "requester", TEXT, constant=True),
         NewField(3, "last_signal", NUMBER, attribute="last_signal_number"),
         NewField(3, "signals", SIGNALS),
+        NewField(3, "grants", GRANTS),
+        NewField(3, "last_revocation", NUMBER, attribute="last_revocation_number"),
+        NewField(3, "revoked_grants", TEXTS),
     ),
     "decision": (
         NewField(3, "signal", NUMBER),
@@ -184,6 +220,7 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "door", TEXT),
         NewField(3, "authentication", TEXT),
         NewField(3, "rule", TEXT),
+        NewField(3, "grant", GIVEN_GRANT, attribute="grant_json"),
     ),
     "cancellation": (
         NewField(3, "door", TEXT),
@@ -196,6 +233,7 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
     "call": (
         NewField(3, "stage", NUMBER),
         NewField(3, "answer", JSON_TEXT),
+        NewField(3, "grant", TEXT),
     ),
 }
 
@@ -225,8 +263,9 @@ NEW_VALUES: dict[str, tuple[NewValue, ...]] = {
         NewValue(3, _decides_new_kind),
     ),
     "wait": (NewValue(3, _has_new_kind),),
-    # Earlier formats have no signals.
+    # Earlier formats have no signals and no revocations.
     "signal": (NewValue(3, lambda _: True),),
+    "revocation": (NewValue(3, lambda _: True),),
     "state": (NewValue(3, lambda state: state.get("kind") == "parked"),),
 }
 

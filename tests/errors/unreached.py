@@ -57,6 +57,9 @@ UNREACHED: dict[str, str] = {
     "continuations/core/messages.py:_facts_of_text": _BYTES,
     "continuations/core/call_rows.py": _FAULT_OF_OURS,
     "continuations/core/reducer.py": _FAULT_OF_OURS,
+    "continuations/core/grant_rows.py": _FAULT_OF_OURS,
+    "continuations/core/grants.py:parse_grant_text": _BYTES,
+    "continuations/wire/formats.py:_read_given_grant": _BYTES,
     "continuations/core/transitions.py": _FAULT_OF_OURS,
     "continuations/engine/journal.py:StoreJournal._check_still_newest": (
         "another worker writes a version between the claim and the look after it"

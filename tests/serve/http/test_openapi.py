@@ -61,6 +61,7 @@ REQUEST_BODIES = {
     "/signals": SIGNAL,
     "/runs": START,
     "/runs/{run_id}/cancel": EMPTY_BODY,
+    "/runs/{run_id}/grants/{grant}/revoke": EMPTY_BODY,
     "/waits/{wait_id}/decision": APPROVE,
 }
 SECURED = [each for each in OPERATIONS if each[1] not in ("/healthz", "/d/{token}")]
@@ -172,7 +173,8 @@ class ResponseChecker:
         names: Mapping[str, str] | None = None,
     ) -> int:
         """Send a request, check the response, and return its status."""
-        where = path.format(**{"wait_id": "x", "run_id": "x", **(names or {})})
+        named = {"wait_id": "x", "run_id": "x", "grant": "0x", **(names or {})}
+        where = path.format(**named)
         response = await fixture.request(
             method.upper(), where, body, by=by, query=query
         )
@@ -305,6 +307,12 @@ class _RaisingRunner(AsyncRunner):
     async def audit(self, *_: Any, **__: Any) -> Any:
         raise self._error
 
+    async def grants(self, *_: Any, **__: Any) -> Any:
+        raise self._error
+
+    async def revoke(self, *_: Any, **__: Any) -> Any:
+        raise self._error
+
 
 async def with_a_run_that_cannot_continue(checker: ResponseChecker) -> None:
     for error in (RunErased("erased"), ModelError("down"), AgentChanged("changed")):
@@ -315,6 +323,9 @@ async def with_a_run_that_cannot_continue(checker: ResponseChecker) -> None:
         if isinstance(error, RunErased):
             await checker.request(fixture, "get", "/runs/{run_id}", names=J)
             await checker.request(fixture, "get", "/runs/{run_id}/audit", names=J)
+            await checker.request(fixture, "get", "/runs/{run_id}/grants", names=J)
+            revoke = "/runs/{run_id}/grants/{grant}/revoke"
+            await checker.request(fixture, "post", revoke, {}, names=J)
         if not isinstance(error, ModelError):
             await checker.request(fixture, "post", "/runs/{run_id}/cancel", {}, names=J)
 
@@ -362,7 +373,9 @@ async def from_start_to_end(checker: ResponseChecker) -> None:
         fixture, "post", "/runs/{run_id}/cancel", names=names
     )
     edited = {**APPROVE, "arguments": {"cents": 7, "note": "n"}}
+    edited["remember"] = {"tool": "pay", "arguments": {"maxProperties": 2}}
     assert 200 == await checker.request(fixture, "post", decision, edited, names=names)
+    await list_and_revoke_grants(checker, fixture, names)
     assert 409 == await checker.request(fixture, "post", decision, APPROVE, names=names)
     assert 409 == await checker.request(fixture, "get", show, names=names)
     assert 409 == await checker.submit_form(fixture, link, "decision=approve")
@@ -385,6 +398,21 @@ async def from_start_to_end(checker: ResponseChecker) -> None:
     assert 202 == await checker.request(
         fixture, "post", "/runs/{run_id}/resume", names=names
     )
+
+
+async def list_and_revoke_grants(
+    checker: ResponseChecker, fixture: ApiFixture, names: Mapping[str, str]
+) -> None:
+    grants, revoke = "/runs/{run_id}/grants", "/runs/{run_id}/grants/{grant}/revoke"
+    assert 200 == await checker.request(fixture, "get", grants, names=names)
+    assert 404 == await checker.request(fixture, "get", grants, names=J)
+    [given] = await fixture.runner.grants(names["run_id"])
+    of_run = {**names, "grant": given.id}
+    assert 400 == await checker.request(fixture, "post", revoke, {}, names=names)
+    assert 404 == await checker.request(fixture, "post", revoke, {}, names=J)
+    assert 415 == await checker.request(fixture, "post", revoke, names=of_run)
+    assert 200 == await checker.request(fixture, "post", revoke, {}, names=of_run)
+    assert 200 == await checker.request(fixture, "get", grants, names=names)
 
 
 async def with_a_cancelled_run(checker: ResponseChecker) -> None:

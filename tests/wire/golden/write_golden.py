@@ -16,7 +16,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from continuations.core.calls import CallRow, Nested, Started, Unknown, Waiting
+from continuations.core.calls import (
+    CallRow,
+    Nested,
+    Ready,
+    Started,
+    Unknown,
+    Waiting,
+)
 from continuations.core.decisions import Decision, DecisionKind
 from continuations.core.delta import Delta, LogDelta, diff
 from continuations.core.draft import Draft
@@ -28,6 +35,8 @@ from continuations.core.events import (
     CallReturned,
     CallStarted,
     Denied,
+    GrantGiven,
+    GrantsRevoked,
     ModelReplied,
     OutcomeUnknown,
     RunStopped,
@@ -35,6 +44,7 @@ from continuations.core.events import (
     UserMessageAdded,
 )
 from continuations.core.frames import FrameRow, MessageLog
+from continuations.core.grants import KeptGrant
 from continuations.core.messages import Message, system_message, user_message
 from continuations.core.run import Budget, Claim, Failure, KeptSignal, RunRow
 from continuations.core.state import ROOT_FRAME_ID, RunState
@@ -52,6 +62,7 @@ from continuations.wire.records import (
     encode_signal,
     encode_wait,
 )
+from continuations.wire.revocations import Revocation, encode_revocation
 from continuations.wire.versions import VersionHeader, VersionObject, encode_version
 from tests.core.rows import (
     MOMENT,
@@ -360,6 +371,32 @@ def signalled() -> RunState:
     return replace(state, run=replace(state.run, last_signal_number=3, signals=kept))
 
 
+def granted() -> RunState:
+    """Return a run with a grant, and a call that another grant approved."""
+    kept = KeptGrant(
+        id="01grant",
+        tool="pay",
+        path=("boss", "pay"),
+        contract="contract",
+        arguments_json='{"maxProperties":1}',
+        until=MOMENT,
+        by="kim",
+        at=MOMENT,
+        wait_id=make_wait("c3").id,
+    )
+    other = replace(kept, id="02grant", arguments_json=None, until=None, by=None)
+    state = apply_events(
+        state_with_call_in(Ready()),
+        GrantGiven(grant=kept),
+        GrantGiven(grant=other),
+        GrantsRevoked(last_number=1, grant_ids=("03grant",)),
+    )
+    draft = Draft(state)
+    call_id = next(iter(state.calls))
+    draft.put_call(replace(state.calls[call_id], grant="02grant"))
+    return draft.to_run_state()
+
+
 # Objects ----------------------------------------------------------------------
 
 
@@ -367,7 +404,8 @@ def golden_objects() -> dict[str, GoldenObject]:
     """Return every golden object by its name."""
     objects: dict[str, GoldenObject] = {}
     runs = (running, waiting, unknown, edited, cancelled, finished, bounded)
-    for make in (*runs, parked, answered, signalled, described_run, suspended_frame):
+    later = (parked, answered, signalled, described_run, suspended_frame, granted)
+    for make in (*runs, *later):
         continuation = Continuation(make(), 12)
         objects[make.__name__] = GoldenObject(continuation.to_bytes(), continuation)
     for name, made_version in (
@@ -411,6 +449,24 @@ def golden_objects() -> dict[str, GoldenObject]:
         encode_decision(through_door, RUN), through_door
     )
     ruled = replace(decision_of_kind("approve"), by=None, rule=f"small {ODD_TEXT}")
+    remembered = replace(
+        decision_of_kind("approve"),
+        grant_json='{"arguments":{"maxProperties":1},"tool":"pay","until":1800000}',
+    )
+    objects["decision-grant"] = GoldenObject(
+        encode_decision(remembered, RUN), remembered
+    )
+    revoked = Revocation(
+        id="01revoke",
+        number=2,
+        at=MOMENT,
+        grant="01grant",
+        by="kim",
+        reason=ODD_TEXT,
+        door="http",
+        authentication="verifier",
+    )
+    objects["revocation"] = GoldenObject(encode_revocation(revoked, RUN), revoked)
     objects["decision-rule"] = GoldenObject(encode_decision(ruled, RUN), ruled)
     signal = Signal(
         id="id:mail-7",
