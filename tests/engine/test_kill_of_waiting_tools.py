@@ -59,7 +59,7 @@ def recover(environment: RunEnvironment) -> dict[str, Any]:
 
 
 def assert_ended_well(environment: RunEnvironment, result: dict[str, Any]) -> None:
-    """No effect is doubled, none is lost unless a person was told, no key is left."""
+    """No effect is doubled, and no wait is left."""
     assert ("Finished", "all") == (result["kind"], result["output"])
     names = environment.effect_names()
     assert len(names) == len(set(names))
