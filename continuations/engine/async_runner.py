@@ -159,10 +159,13 @@ class AsyncRunner(AsyncDecider, Generic[Output]):
         await self._probe_once()
         worker = self._worker_factory.make_worker(state.run.id, run_options)
         try:
-            return await worker.start(state)
+            outcome = await worker.start(state)
         except StaleRun:
             await worker.check_same_input(state)
-        return await worker.resume()
+            return await worker.resume()
+        if not work:
+            self._objects.announce_work()
+        return outcome
 
     async def resume(
         self,
@@ -295,7 +298,7 @@ class AsyncRunner(AsyncDecider, Generic[Output]):
     async def serve_forever(
         self,
         *,
-        interval: float = 1.0,
+        interval: float = 10.0,
         max_concurrent_runs: int = 8,
         context: Any = None,
         stop: asyncio.Event | None = None,
@@ -309,7 +312,9 @@ class AsyncRunner(AsyncDecider, Generic[Output]):
         runs are logged.
 
         Args:
-            interval: Seconds between two looks for due runs.
+            interval: Longest time between two looks for due runs, in seconds. The loop
+                also looks when the next marker is due, and when this runner records a
+                decision, message or signal. After work it looks each second at first.
             max_concurrent_runs: Maximum number of runs at the same time, at least 1.
             context: Your object for the tools, `ctx.context`. It is never stored.
             stop: Set it to stop the loop.
