@@ -170,6 +170,11 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "continues", FLAG),
         NewField(3, "frame", OPTIONAL_TEXT, attribute="frame_id"),
     ),
+    "frame": (
+        NewField(3, "failed_requests", NUMBER),
+        NewField(3, "pending_reply", TEXT),
+        NewField(3, "polls", NUMBER),
+    ),
     "run": (
         NewField(3, "title", TEXT, constant=True),
         NewField(3, "labels", LABELS, constant=True),
