@@ -124,6 +124,12 @@ class Decision:
             sweep resumes the run.
         signal: Number of the signal whose data is the value, or 0.
         groups: Groups of the person who decided, if `by` was an `Identity`.
+        shown: Digest of the wait that the person saw, if the door told it. It equals
+            `digest`.
+        door: Door through which the decision came, such as `"http"`, or `None` if it is
+            not known.
+        authentication: How the door established `by`, or `None` if it did not.
+        rule: Name of the rule that decided instead of a person, or `None`.
     """
 
     id: str
@@ -138,6 +144,10 @@ class Decision:
     marker: str | None = None
     signal: int = 0
     groups: tuple[str, ...] = ()
+    shown: str | None = None
+    door: str | None = None
+    authentication: str | None = None
+    rule: str | None = None
 
     def is_repeat_of(self, other: Decision) -> bool:
         """Tell whether both are the same decision, delivered twice.
@@ -147,7 +157,7 @@ class Decision:
 
         Returns:
             True if wait, kind, `by`, `reason`, arguments and value are equal. Id, time,
-            groups and marker are not compared.
+            groups, marker and `shown` are not compared.
         """
         mine = (self.kind, self.by, self.reason, self.arguments, self.value)
         theirs = (other.kind, other.by, other.reason, other.arguments, other.value)

@@ -182,7 +182,22 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "last_signal", NUMBER, attribute="last_signal_number"),
         NewField(3, "signals", SIGNALS),
     ),
-    "decision": (NewField(3, "signal", NUMBER), NewField(3, "groups", TEXTS)),
+    "decision": (
+        NewField(3, "signal", NUMBER),
+        NewField(3, "groups", TEXTS),
+        NewField(3, "shown", TEXT),
+        NewField(3, "door", TEXT),
+        NewField(3, "authentication", TEXT),
+        NewField(3, "rule", TEXT),
+    ),
+    "cancellation": (
+        NewField(3, "door", TEXT),
+        NewField(3, "authentication", TEXT),
+    ),
+    "signal": (
+        NewField(3, "door", TEXT),
+        NewField(3, "authentication", TEXT),
+    ),
     "call": (
         NewField(3, "stage", NUMBER),
         NewField(3, "answer", JSON_TEXT),
