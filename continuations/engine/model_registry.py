@@ -202,11 +202,13 @@ def _is_pending(value: Any) -> TypeGuard[PendingReply]:
 
 
 def _is_lost(value: Any) -> TypeGuard[LostReply]:
-    if not isinstance(value, LostReply) or not _has_usage(value):
-        return False
-    reason: object = value.reason
-    return isinstance(reason, str)
+    is_lost = isinstance(value, LostReply) and _has_usage(value)
+    return is_lost and _is_text(value.reason)
 
 
 def _has_usage(value: Any) -> bool:
     return isinstance(value.usage, Usage)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)

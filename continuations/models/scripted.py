@@ -38,6 +38,12 @@ class ToolCall:
     id: str | None = None
 
 
+# A final text, calls, a whole message, a whole reply, or an exception to raise.
+ReadyReply: TypeAlias = (
+    str | ToolCall | Sequence[ToolCall] | Mapping[str, Any] | ModelReply | BaseException
+)
+
+
 @dataclass(frozen=True, slots=True)
 class LaterReply:
     """A reply in a script that is not ready at once, as in a batch.
@@ -51,17 +57,12 @@ class LaterReply:
         poll_after: The `poll_after` of each `PendingReply`.
     """
 
-    reply: ScriptedReply | LostReply
+    reply: ReadyReply | LostReply
     polls: int = 1
     poll_after: timedelta = timedelta(minutes=1)
 
 
-# A final text, calls, a whole message, a whole reply, a later reply, or an exception to
-# raise.
-ScriptedReply: TypeAlias = (
-    "str | ToolCall | Sequence[ToolCall] | Mapping[str, Any] | ModelReply | LaterReply"
-    " | BaseException"
-)
+ScriptedReply: TypeAlias = ReadyReply | LaterReply
 ReplyFunction: TypeAlias = (
     "Callable[[ModelRequest], ScriptedReply | Awaitable[ScriptedReply]]"
 )
