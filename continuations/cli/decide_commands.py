@@ -21,8 +21,10 @@ from continuations.cli.errors import UsageError
 from continuations.cli.json_output import write_json
 from continuations.cli.options import App, By, Json, Reason, StoreUrl, WaitId
 from continuations.cli.output import write_lines
+from continuations.core.decisions import Decision
 from continuations.core.wait_rules import WAIT_RULES
 from continuations.present.json_forms import decision_json
+from continuations.wire.report import vote_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -166,10 +168,16 @@ def _decide(
 ) -> None:
     actor = resolve_actor(by)
     check_wait_id(runner, wait_id)
-    decision = runner.decide(wait_id, make_verdict(actor.name))
+    result = runner.decide(wait_id, make_verdict(actor.name))
     write_actor_note(actor)
+    if not isinstance(result, Decision):
+        if as_json:
+            write_json(vote_json(result))
+        else:
+            write_lines(formatting.vote_lines(result))
+        return
     if as_json:
-        write_json(decision_json(decision))
+        write_json(decision_json(result))
         return
     run_id = wait_id.partition("@")[2]
-    write_lines(formatting.decision_lines(decision, run_id))
+    write_lines(formatting.decision_lines(result, run_id))

@@ -124,6 +124,8 @@ class Decision:
             sweep resumes the run.
         signal: Number of the signal whose data is the value, or 0.
         groups: Groups of the person who decided, if `by` was an `Identity`.
+        voters: All persons who gave this verdict, in their order, if it took several.
+            `by` is the last one.
     """
 
     id: str
@@ -138,6 +140,7 @@ class Decision:
     marker: str | None = None
     signal: int = 0
     groups: tuple[str, ...] = ()
+    voters: tuple[str, ...] = ()
 
     def is_repeat_of(self, other: Decision) -> bool:
         """Tell whether both are the same decision, delivered twice.
@@ -149,6 +152,13 @@ class Decision:
             True if wait, kind, `by`, `reason`, arguments and value are equal. Id, time,
             groups and marker are not compared.
         """
-        mine = (self.kind, self.by, self.reason, self.arguments, self.value)
-        theirs = (other.kind, other.by, other.reason, other.arguments, other.value)
-        return self.wait_id == other.wait_id and mine == theirs
+        mine = (self.kind, self.arguments, self.value)
+        if self.wait_id != other.wait_id or mine != (
+            other.kind,
+            other.arguments,
+            other.value,
+        ):
+            return False
+        if other.by is not None and other.by in self.voters[:-1]:
+            return True  # the vote of this person is part of the decision
+        return (self.by, self.reason) == (other.by, other.reason)
