@@ -19,7 +19,15 @@ from continuations.cli.decision_input import (
 )
 from continuations.cli.errors import UsageError
 from continuations.cli.json_output import write_json
-from continuations.cli.options import App, By, Json, Reason, StoreUrl, WaitId
+from continuations.cli.options import (
+    App,
+    By,
+    Json,
+    Reason,
+    Shown,
+    StoreUrl,
+    WaitId,
+)
 from continuations.cli.output import write_lines
 from continuations.core.decisions import Decision
 from continuations.core.wait_rules import WAIT_RULES
@@ -36,7 +44,7 @@ if TYPE_CHECKING:
 # ruff: noqa: TC001
 
 
-def approve(
+def approve(  # noqa: PLR0913 - one parameter for each option
     wait: WaitId,
     *,
     by: By = None,
@@ -55,6 +63,7 @@ def approve(
             help="For a call with an unknown outcome: it did not happen, run it now.",
         ),
     ] = False,
+    shown: Shown = None,
     json: Json = False,
     app: App = None,
     store: StoreUrl = None,
@@ -82,6 +91,7 @@ def approve(
         wait,
         by,
         lambda name: continuations.Approve(by=name, reason=reason, arguments=edited),
+        shown=shown,
         as_json=json,
     )
 
@@ -91,6 +101,7 @@ def deny(
     *,
     by: By = None,
     reason: Reason = None,
+    shown: Shown = None,
     json: Json = False,
     app: App = None,
     store: StoreUrl = None,
@@ -101,11 +112,12 @@ def deny(
         wait,
         by,
         lambda name: continuations.Deny(by=name, reason=reason),
+        shown=shown,
         as_json=json,
     )
 
 
-def answer(
+def answer(  # noqa: PLR0913 - one parameter for each option
     wait: WaitId,
     value: Annotated[str, typer.Argument(metavar="VALUE", help="The answer, as JSON.")],
     *,
@@ -114,6 +126,7 @@ def answer(
     ] = False,
     by: By = None,
     reason: Reason = None,
+    shown: Shown = None,
     json: Json = False,
     app: App = None,
     store: StoreUrl = None,
@@ -131,6 +144,7 @@ def answer(
         wait,
         by,
         lambda name: continuations.Answer(parsed, by=name, reason=reason),
+        shown=shown,
         as_json=json,
     )
 
@@ -141,6 +155,7 @@ def fail(
     *,
     by: By = None,
     reason: Reason = None,
+    shown: Shown = None,
     json: Json = False,
     app: App = None,
     store: StoreUrl = None,
@@ -154,6 +169,7 @@ def fail(
         wait,
         by,
         lambda name: continuations.Fail(error, by=name, reason=reason),
+        shown=shown,
         as_json=json,
     )
 
@@ -164,11 +180,12 @@ def _decide(
     by: str | None,
     make_verdict: Callable[[str], Verdict],
     *,
+    shown: str | None,
     as_json: bool,
 ) -> None:
     actor = resolve_actor(by)
     check_wait_id(runner, wait_id)
-    result = runner.decide(wait_id, make_verdict(actor.name))
+    result = runner.decide(wait_id, make_verdict(actor.name), shown=shown)
     write_actor_note(actor)
     if not isinstance(result, Decision):
         if as_json:

@@ -124,6 +124,8 @@ class Decision:
             sweep resumes the run.
         signal: Number of the signal whose data is the value, or 0.
         groups: Groups of the person who decided, if `by` was an `Identity`.
+        shown: Digest of the wait that the person saw, if the door told it. It equals
+            `digest`.
         voters: All persons who gave this verdict, in their order, if it took several.
             `by` is the last one.
     """
@@ -140,6 +142,7 @@ class Decision:
     marker: str | None = None
     signal: int = 0
     groups: tuple[str, ...] = ()
+    shown: str | None = None
     voters: tuple[str, ...] = ()
 
     def is_repeat_of(self, other: Decision) -> bool:
@@ -150,7 +153,7 @@ class Decision:
 
         Returns:
             True if wait, kind, `by`, `reason`, arguments and value are equal. Id, time,
-            groups and marker are not compared.
+            groups, marker and `shown` are not compared.
         """
         mine = (self.kind, self.arguments, self.value)
         if self.wait_id != other.wait_id or mine != (

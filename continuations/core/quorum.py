@@ -68,6 +68,7 @@ class Vote:
     """One vote for a wait that several persons decide.
 
     Attributes:
+        id: Unique id of the record.
         wait_id: The wait.
         by: The person who voted.
         kind: The verdict of the vote.
@@ -75,19 +76,24 @@ class Vote:
         votes_needed: How many persons must give the same verdict.
         still_needed: How many further persons must give the same verdict, counted after
             this vote.
+        digest: Digest of the wait that the vote is for.
         groups: The groups of the person at that time.
         reason: Reason, if the verdict gave one.
         arguments: Edited arguments as JSON text, or `None` for no edit.
         value: Value of an `Answer` as JSON text.
+        shown: Digest of the wait that the person saw, if the door told it.
     """
 
+    id: str
     wait_id: str
     by: str
     kind: VerdictKind
     at: datetime
     votes_needed: int
     still_needed: int
+    digest: str
     groups: tuple[str, ...] = ()
     reason: str | None = None
     arguments: str | None = None
     value: str | None = None
+    shown: str | None = None

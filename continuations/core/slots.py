@@ -145,16 +145,19 @@ def _after_vote(wait: Wait, cast_vote: Decision | None) -> Wait | Decision:
     if still_needed <= 0:
         return replace(cast_vote, voters=voters) if len(voters) > 1 else cast_vote
     vote = Vote(
+        id=cast_vote.id,
         wait_id=wait.id,
         by=cast_vote.by or "",
         kind=cast("VerdictKind", cast_vote.kind),
         at=cast_vote.at,
         votes_needed=wait.votes_needed,
         still_needed=still_needed,
+        digest=cast_vote.digest,
         groups=cast_vote.groups,
         reason=cast_vote.reason,
         arguments=cast_vote.arguments,
         value=cast_vote.value,
+        shown=cast_vote.shown,
     )
     return replace(wait, votes=(*wait.votes, vote))
 

@@ -34,7 +34,12 @@ class AsyncDecider(RunnerParts):
     """
 
     async def decide(
-        self, wait_id: str, verdict: Verdict, *, check_digest: DigestCheck | None = None
+        self,
+        wait_id: str,
+        verdict: Verdict,
+        *,
+        shown: str | None = None,
+        check_digest: DigestCheck | None = None,
     ) -> Decision | Vote:
         """Record the decision of a wait; the first decision wins.
 
@@ -45,8 +50,10 @@ class AsyncDecider(RunnerParts):
         Args:
             wait_id: Id of the wait.
             verdict: `Approve`, `Deny`, `Answer` or `Fail`.
+            shown: The digest of the wait that the person saw (`Wait.digest`). If the
+                wait has another one, nothing is recorded. `None`: not compared.
             check_digest: Called with the wait's digest before anything is recorded, to
-                compare it with what the person saw. Its exceptions are raised.
+                compare it in another way. Its exceptions are raised.
 
         Returns:
             The recorded decision, or the `Vote` if the wait is still open after it. A
@@ -54,9 +61,10 @@ class AsyncDecider(RunnerParts):
 
         Raises:
             WaitNotFound: There is no such wait.
-            DecisionRefused: The verdict is invalid for the wait, or the person may not
-                decide it or has voted otherwise. Nothing was recorded. Exceptions of
-                the runner's `groups` function are raised as they are.
+            DecisionRefused: The verdict is invalid for the wait, the person saw another
+                wait, or may not decide it, or has voted otherwise. Nothing was
+                recorded. Exceptions of the runner's `groups` function are raised as
+                they are.
             AlreadyDecided: Another decision is recorded; the error contains it.
             WaitExpired: The deadline has passed.
             Cancelled: The run was cancelled, has failed or was repaired.
@@ -70,6 +78,7 @@ class AsyncDecider(RunnerParts):
             now=now,
             decision_id=self._ports.ids.new_ulid(now),
             check_digest=check_digest,
+            shown=shown,
             groups_of=self._groups_of if self._ports.groups else None,
         )
 

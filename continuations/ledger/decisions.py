@@ -40,6 +40,7 @@ from continuations.ledger.decision_errors import (
     NOT_DECIDED,
     check_call_is_over,
     check_in_time,
+    check_shown,
     closed_wait_error,
     refused_error,
 )
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from continuations.core.decisions import DecisionKind
     from continuations.core.quorum import Vote
     from continuations.core.waits import Wait
+    from continuations.ledger.layout import Marker
     from continuations.ledger.objects import Objects
     from continuations.ledger.voting import GroupsOf
 
@@ -66,6 +68,7 @@ async def decide(
     now: datetime,
     decision_id: str,
     check_digest: DigestCheck | None = None,
+    shown: str | None = None,
     groups_of: GroupsOf | None = None,
 ) -> Decision | Vote:
     """Record a decision for a wait; return the recorded decision, or the vote.
@@ -74,7 +77,8 @@ async def decide(
     repeat a recorded decision is a success. A crash leaves the wait open, or the
     decision recorded; then the next resume or sweep finds it. `check_digest` is called
     with the digest of the wait before the decision is recorded or compared, and may
-    raise. `groups_of` returns the groups of a person, if an approver is a group.
+    raise. `shown` is the digest that the person saw, which must be that of the wait.
+    `groups_of` returns the groups of a person, if an approver is a group.
 
     Raises:
         WaitNotFound: The wait does not exist.
@@ -95,9 +99,11 @@ async def decide(
             now=now,
             decision_id=decision_id,
             check_digest=check_digest,
+            shown=shown,
         )
     if check_digest is not None:
         check_digest(wait.digest)
+    check_shown(wait_id, wait.digest, shown)
     if wait.has_slots:
         wait, ended = await _follow_slots(objects, wait)
         if ended:
@@ -106,6 +112,7 @@ async def decide(
             )
     try:
         proposed = _checked_decision(wait, verdict, now=now, decision_id=decision_id)
+        proposed = replace(proposed, shown=shown)
         if wait.quorum is not None:
             from continuations.ledger import voting  # noqa: PLC0415 - rarely needed
 
@@ -146,6 +153,13 @@ async def _follow_slots(objects: Objects, wait: Wait) -> tuple[Wait, bool]:
     return after, False
 
 
+async def _delete_marker(objects: Objects, marker: Marker | None) -> None:
+    """Delete a marker that is done; a sweep does it if the store cannot."""
+    if marker is not None:
+        with suppress(StoreError):
+            await objects.delete(marker.key)
+
+
 async def _vote(objects: Objects, wait: Wait, proposed: Decision) -> Decision | Vote:
     """Cast a vote whose marker exists; return it, or the decision that it made."""
     from continuations.ledger import voting  # noqa: PLC0415 - rarely needed
@@ -159,6 +173,8 @@ async def _vote(objects: Objects, wait: Wait, proposed: Decision) -> Decision | 
         await objects.delete(proposed.marker or "")
         return result
     recorded = await record_decision(objects, result)
+    # No version names the marker of a deadline that a slot set.
+    await _delete_marker(objects, markers.deadline_marker(wait))
     if recorded.marker != proposed.marker:
         await objects.delete(proposed.marker or "")
     return _recorded_or_raise(recorded, proposed)
@@ -323,6 +339,7 @@ async def _decide_closed_wait(
     now: datetime,
     decision_id: str,
     check_digest: DigestCheck | None = None,
+    shown: str | None = None,
 ) -> Decision:
     """Compare a verdict with the recorded decision of a wait."""
     recorded = await read_decision(objects, wait_id)
@@ -334,6 +351,7 @@ async def _decide_closed_wait(
         raise WaitNotFound(msg, wait_id=wait_id)
     if check_digest is not None:
         check_digest(recorded.digest)
+    check_shown(wait_id, recorded.digest, shown)
     proposed = None
     if type(verdict) in VERDICT_KINDS and verdict_checks.has_valid_decider(verdict):
         with suppress(jsontext.NotJson):

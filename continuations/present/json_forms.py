@@ -93,8 +93,8 @@ def decision_json(decision: Decision) -> dict[str, Any]:
     """Return a decision as JSON values (`decision`).
 
     `groups` is present if the groups of the person are known, `voters` if several
-    persons decided, `arguments` if the arguments were edited, `value` if the decision
-    is an answer.
+    persons decided, `shown` if the digest is known that the person saw, `arguments` if
+    the arguments were edited, and `value` if the decision is an answer.
     """
     form: dict[str, Any] = {
         "id": decision.id,
@@ -109,6 +109,8 @@ def decision_json(decision: Decision) -> dict[str, Any]:
         form["groups"] = list(decision.groups)
     if decision.voters:
         form["voters"] = list(decision.voters)
+    if decision.shown is not None:
+        form["shown"] = decision.shown
     for name in ("arguments", "value"):
         text: str | None = getattr(decision, name)
         if text is not None:

@@ -37,9 +37,19 @@ from continuations.present.schema_parts import (
 
 # Runs ---------------------------------------------------------------------------
 
+_LABELS: Json = {"type": "object", "additionalProperties": TEXT}
+_DESCRIPTION: Json = {
+    "title": described(TEXT_OR_NULL, "The subject of the run."),
+    "labels": _LABELS,
+    "requester": described(
+        TEXT_OR_NULL, "The person or program that asked for the run."
+    ),
+}
+
 _RUN: Json = {
     "run_id": TEXT,
     "agent": described(TEXT, "The name of the root agent."),
+    **_DESCRIPTION,
     "version": COUNT,
     "status": enum(RUN_STATUSES),
     "created_at": TIME,
@@ -178,6 +188,10 @@ def _request_definitions() -> Json:
                     "False: only store the run. A resume or a sweep works on it. By "
                     "default true.",
                 ),
+                "labels": described(
+                    _LABELS, "Names and values by which the run is found."
+                ),
+                "title": described(TEXT, "The subject of the run, on one line."),
             },
         ),
         "cancel_request": object_form("A run to cancel.", {}, {"reason": REASON}),

@@ -35,7 +35,12 @@ _ARGUMENTS: Json = described(
 )
 _WAIT: Json = {
     **_WAIT_NOTICE,
-    "call_id": TEXT,
+    "call_id": described(
+        TEXT_OR_NULL, "The call that waits; null if a frame or the run does."
+    ),
+    "frame_id": described(
+        TEXT_OR_NULL, "The frame that waits; null if a call or the run does."
+    ),
     "arguments": _ARGUMENTS,
     "schema": described(OBJECT, "The JSON Schema of the arguments."),
     "digest": described(TEXT, "The digest that a decision is bound to."),
@@ -91,11 +96,13 @@ _DECISION: Json = {
 
 
 _VOTE: Json = {
+    "id": TEXT,
     "wait_id": TEXT,
     "kind": enum(frozenset(VERDICT_KINDS.values())),
     "at": TIME,
     "by": TEXT,
     "reason": TEXT_OR_NULL,
+    "digest": described(TEXT, "The digest of the wait that the vote is for."),
     "votes_needed": COUNT,
     "still_needed": described(
         COUNT, "How many further persons must give the same verdict."
@@ -103,16 +110,22 @@ _VOTE: Json = {
 }
 _PERSON_AND_VALUES: Json = {
     "groups": described(array(TEXT), "The groups of the person."),
+    "shown": described(TEXT, "The digest that the person saw, if known."),
     "arguments": described(OBJECT, "The edited arguments."),
     "value": {"description": "The value of an answer."},
 }
+_SHOWN: Json = described(
+    TEXT,
+    "The digest of the wait that the person saw. If the wait has another digest, "
+    "nothing is recorded.",
+)
 
 
 def _verdict(kind: str, required: Json, optional: Json | None = None) -> Json:
     return object_form(
         f'A decision of kind "{kind}".',
         {"decision": {"const": kind}, **required},
-        optional,
+        {"shown": _SHOWN, **(optional or {})},
     )
 
 

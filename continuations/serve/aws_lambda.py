@@ -251,6 +251,9 @@ class Handler:
                     run_id=event.run_id or request_id,
                     agent=event.agent,
                     work=event.work,
+                    labels=event.labels,
+                    title=event.title,
+                    by=event.by,
                 )
                 return await self._outcome_response(outcome)
             case ResumeEvent():

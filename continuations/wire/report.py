@@ -43,6 +43,9 @@ def run_json(state: RunState, version: int) -> dict[str, Any]:
     return {
         "run_id": run.id,
         "agent": run.agent,
+        "title": run.title,
+        "labels": dict(run.labels),
+        "requester": run.requester,
         "version": version,
         "status": run.status,
         "created_at": utc_text(run.created_at),
@@ -58,7 +61,8 @@ def wait_json(wait: Wait) -> dict[str, Any]:
     return {
         "id": wait.id,
         "run_id": wait.run_id,
-        "call_id": wait.call_id,
+        "call_id": wait.call_id or None,
+        "frame_id": wait.frame_id or None,
         "kind": wait.kind,
         "path": list(wait.path),
         "tool": wait.tool,
@@ -89,20 +93,25 @@ def wait_json(wait: Wait) -> dict[str, Any]:
 def vote_json(vote: Vote) -> dict[str, Any]:
     """Return a vote as JSON values (`vote`).
 
-    `groups` is present if the groups of the person are known, `arguments` if the
-    arguments were edited, `value` if the verdict is an answer.
+    `groups` is present if the groups of the person are known, `shown` if the digest is
+    known that the person saw, `arguments` if the arguments were edited, and `value` if
+    the verdict is an answer.
     """
     form: dict[str, Any] = {
+        "id": vote.id,
         "wait_id": vote.wait_id,
         "kind": vote.kind,
         "at": utc_text(vote.at),
         "by": vote.by,
         "reason": vote.reason,
+        "digest": vote.digest,
         "votes_needed": vote.votes_needed,
         "still_needed": vote.still_needed,
     }
     if vote.groups:
         form["groups"] = list(vote.groups)
+    if vote.shown is not None:
+        form["shown"] = vote.shown
     for name in ("arguments", "value"):
         text: str | None = getattr(vote, name)
         if text is not None:

@@ -113,8 +113,8 @@ async def decide(context: RequestContext) -> Response:
     After a vote, the wait may still be open. Then no run is resumed.
     """
     wait_id = context.path_params["wait_id"]
-    verdict = decision_bodies.verdict_from_json(context.request, context.identity)
-    result = await context.runner.decide(wait_id, verdict)
+    posted = decision_bodies.decision_from_json(context.request, context.identity)
+    result = await context.runner.decide(wait_id, posted.verdict, shown=posted.shown)
     decided = isinstance(result, Decision)
     woken = decided and await context.wake(layout.parse_wait_id(wait_id).run_id)
     return json_response(json_forms.decide_json(result, woken=woken))
@@ -128,7 +128,7 @@ async def start(context: RequestContext) -> Response:
     """
     fields = decision_bodies.parse_json_object(context.request)
     decision_bodies.refuse_unknown_fields(
-        fields, frozenset({"run_id", "input", "agent", "work"})
+        fields, frozenset({"run_id", "input", "agent", "work", "labels", "title"})
     )
     # Only the limit of the body applies: the input may be a long document.
     text = decision_bodies.optional_text(
@@ -141,7 +141,15 @@ async def start(context: RequestContext) -> Response:
     from continuations.engine.outcomes import Suspended  # noqa: PLC0415 - see the module
 
     work = decision_bodies.optional_flag(fields, "work", default=True)
-    outcome = await context.runner.start(text, run_id=run_id, agent=agent, work=work)
+    outcome = await context.runner.start(
+        text,
+        run_id=run_id,
+        agent=agent,
+        work=work,
+        labels=fields.get("labels"),
+        title=decision_bodies.optional_text(fields, "title"),
+        by=context.identity_name,
+    )
     is_stored_only = not work and isinstance(outcome, Suspended) and outcome.paused
     return await _outcome_response(context, outcome, 202 if is_stored_only else 200)
 

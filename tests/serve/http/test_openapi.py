@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 import jsonschema_rs
 import pytest
@@ -181,7 +182,8 @@ class ResponseChecker:
         self, fixture: ApiFixture, link: str, text: str, **kind: str
     ) -> int:
         """Post a form, check the response, and return its status."""
-        request = form_request(link, text)
+        shown = urlencode({"shown": fixture.digest_of(link)})
+        request = form_request(link, f"{text}&{shown}")
         if kind:
             request = Request(method="POST", path=request.path, headers=kind)
         return self.check("post", "/d/{token}", await fixture.api.handle(request))
@@ -337,6 +339,9 @@ async def from_start_to_end(checker: ResponseChecker) -> None:
     stored = {"run_id": "stored", "input": "pay Jane", "work": False}
     assert 202 == await checker.request(fixture, "post", "/runs", stored)
     assert 400 == await checker.request(fixture, "post", "/runs", {"input": "pay"})
+    described = {**stored, "labels": {"team": "finance"}, "title": "Pay Jane"}
+    described["run_id"] = "described"
+    assert 202 == await checker.request(fixture, "post", "/runs", described)
     assert 415 == await checker.request(fixture, "post", "/runs")
     decision, show = "/waits/{wait_id}/decision", "/waits/{wait_id}"
     for path in ("/healthz", "/openapi.json", "/waits", show, "/runs/{run_id}"):
