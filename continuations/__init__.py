@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         sleep_until,
         wait_for,
     )
+    from continuations.core.audit import AuditLine
     from continuations.core.decisions import (
         Answer,
         Approve,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
         Fail,
         Verdict,
     )
+    from continuations.core.doors import Door
     from continuations.core.identity import Identity
     from continuations.core.quorum import Vote
     from continuations.core.run import Budget, Failure
@@ -103,6 +105,8 @@ _EXPORTS_BY_MODULE = {
         "Fail",
         "Verdict",
     ],
+    "continuations.core.audit": ["AuditLine"],
+    "continuations.core.doors": ["Door"],
     "continuations.core.identity": ["Identity"],
     "continuations.core.quorum": ["Vote"],
     "continuations.core.run": ["Budget", "Failure"],
@@ -160,6 +164,7 @@ __all__ = [
     "ApprovalPolicy",
     "Approve",
     "AsyncRunner",
+    "AuditLine",
     "Budget",
     "Call",
     "Cancelled",
@@ -170,6 +175,7 @@ __all__ = [
     "Decision",
     "DecisionRefused",
     "Deny",
+    "Door",
     "Fail",
     "Failed",
     "Failure",

@@ -185,7 +185,9 @@ def _decide(
 ) -> None:
     actor = resolve_actor(by)
     check_wait_id(runner, wait_id)
-    result = runner.decide(wait_id, make_verdict(actor.name), shown=shown)
+    result = runner.decide(
+        wait_id, make_verdict(actor.name), shown=shown, door=actor.door
+    )
     write_actor_note(actor)
     if not isinstance(result, Decision):
         if as_json:

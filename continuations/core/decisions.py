@@ -128,6 +128,10 @@ class Decision:
             `digest`.
         voters: All persons who gave this verdict, in their order, if it took several.
             `by` is the last one.
+        door: Door through which the decision came, such as `"http"`, or `None` if it is
+            not known.
+        authentication: How the door established `by`, or `None` if it did not.
+        rule: Name of the rule that decided instead of a person, or `None`.
     """
 
     id: str
@@ -144,6 +148,9 @@ class Decision:
     groups: tuple[str, ...] = ()
     shown: str | None = None
     voters: tuple[str, ...] = ()
+    door: str | None = None
+    authentication: str | None = None
+    rule: str | None = None
 
     def is_repeat_of(self, other: Decision) -> bool:
         """Tell whether both are the same decision, delivered twice.

@@ -33,7 +33,14 @@ class Quorum:
     requester: str | None = None
 
     def needs_groups_of(self, name: str) -> bool:
-        """Return whether only a group can make a person an approver."""
+        """Return whether only a group can make a person an approver.
+
+        Args:
+            name: The name of the person.
+
+        Returns:
+            True if the groups of the person must be known.
+        """
         listed = not self.approvers or name in self.approvers
         return not listed and any(
             each.startswith(GROUP_PREFIX) for each in self.approvers
@@ -45,6 +52,9 @@ class Quorum:
         Args:
             name: The name of the person, or `None` if it is unknown.
             groups: The groups of the person.
+
+        Returns:
+            The reason, without a full stop.
         """
         if not name:
             return "it needs the name of the person who decides, and by is missing"

@@ -51,16 +51,16 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from continuations.core.decisions import DecisionKind
+    from continuations.core.doors import Door
     from continuations.core.quorum import Vote
     from continuations.core.waits import Wait
-    from continuations.ledger.layout import Marker
     from continuations.ledger.objects import Objects
     from continuations.ledger.voting import GroupsOf
 
     DigestCheck = Callable[[str], None]
 
 
-async def decide(
+async def decide(  # noqa: PLR0913 - all by keyword
     objects: Objects,
     wait_id: str,
     verdict: Verdict,
@@ -70,6 +70,7 @@ async def decide(
     check_digest: DigestCheck | None = None,
     shown: str | None = None,
     groups_of: GroupsOf | None = None,
+    door: Door | None = None,
 ) -> Decision | Vote:
     """Record a decision for a wait; return the recorded decision, or the vote.
 
@@ -112,7 +113,7 @@ async def decide(
             )
     try:
         proposed = _checked_decision(wait, verdict, now=now, decision_id=decision_id)
-        proposed = replace(proposed, shown=shown)
+        proposed = replace(_through(door, proposed), shown=shown)
         if wait.quorum is not None:
             from continuations.ledger import voting  # noqa: PLC0415 - rarely needed
 
@@ -153,31 +154,23 @@ async def _follow_slots(objects: Objects, wait: Wait) -> tuple[Wait, bool]:
     return after, False
 
 
-async def _delete_marker(objects: Objects, marker: Marker | None) -> None:
-    """Delete a marker that is done; a sweep does it if the store cannot."""
-    if marker is not None:
-        with suppress(StoreError):
-            await objects.delete(marker.key)
-
-
 async def _vote(objects: Objects, wait: Wait, proposed: Decision) -> Decision | Vote:
     """Cast a vote whose marker exists; return it, or the decision that it made."""
     from continuations.ledger import voting  # noqa: PLC0415 - rarely needed
 
-    try:
-        result = await voting.cast_vote(objects, wait, proposed)
-    except DecisionRefused:
-        await objects.delete(proposed.marker or "")
-        raise
+    result = await voting.cast_vote(objects, wait, proposed)
     if not isinstance(result, Decision):
-        await objects.delete(proposed.marker or "")
         return result
     recorded = await record_decision(objects, result)
-    # No version names the marker of a deadline that a slot set.
-    await _delete_marker(objects, markers.deadline_marker(wait))
-    if recorded.marker != proposed.marker:
-        await objects.delete(proposed.marker or "")
+    await voting.delete_unneeded_markers(objects, wait, proposed, recorded)
     return _recorded_or_raise(recorded, proposed)
+
+
+def _through(door: Door | None, proposed: Decision) -> Decision:
+    """Return a decision with the door through which it came."""
+    if door is None:
+        return proposed
+    return replace(proposed, door=door.name, authentication=door.authentication)
 
 
 async def _with_marker(objects: Objects, wait: Wait, proposed: Decision) -> Decision:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from continuations.core.decisions import Decision
 from continuations.core.slots import Slot, find_repeated_vote, why_no_vote
-from continuations.errors import InvalidInput
-from continuations.ledger import wait_slots
+from continuations.errors import InvalidInput, StoreError
+from continuations.ledger import markers, wait_slots
 from continuations.ledger.decision_errors import refused_error
 
 if TYPE_CHECKING:
@@ -55,7 +56,8 @@ async def cast_vote(
 ) -> Decision | Vote:
     """Append a vote; return it, or the decision that the slots of the wait made.
 
-    The decision is not recorded yet. `wait` is what `wait_slots.follow` returned. To
+    The marker of the vote exists; it is deleted unless the vote ended the wait. The
+    decision is not recorded yet. `wait` is what `wait_slots.follow` returned. To
     repeat a vote returns the first one. A crash leaves the vote appended or not; if it
     ended the wait, its marker makes a sweep record the decision.
 
@@ -67,9 +69,11 @@ async def cast_vote(
     while not isinstance(current, Decision):
         counted = find_repeated_vote(current, proposed)
         if counted is not None:
+            await objects.delete(proposed.marker or "")
             return counted
         why = why_no_vote(current, proposed)
         if why is not None:
+            await objects.delete(proposed.marker or "")
             raise refused_error(wait, why)
         slot = Slot(
             id=proposed.id,
@@ -82,6 +86,23 @@ async def cast_vote(
         )
         current = await wait_slots.append(objects, current, slot)
     return current
+
+
+async def delete_unneeded_markers(
+    objects: Objects, wait: Wait, proposed: Decision, recorded: Decision
+) -> None:
+    """Delete the markers that a recorded decision makes unnecessary.
+
+    No version names the marker of a deadline that a slot set. A sweep deletes what the
+    store cannot delete now.
+    """
+    deadline = markers.deadline_marker(wait)
+    keys = [deadline.key] if deadline is not None else []
+    if proposed.marker is not None and recorded.marker != proposed.marker:
+        keys.append(proposed.marker)
+    for key in keys:
+        with suppress(StoreError):
+            await objects.delete(key)
 
 
 def checked_groups(found: object) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from datetime import datetime
 
+    from continuations.core.audit import AuditLine
     from continuations.core.quorum import Vote
     from continuations.core.waits import Wait, WaitSummary
     from continuations.engine.outcomes import Outcome
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MAX_TEXT_CHARS",
+    "audit_line_json",
     "decide_json",
     "decision_json",
     "indented_json",
@@ -123,6 +125,34 @@ def decide_json(result: Decision | Vote, *, woken: bool) -> dict[str, Any]:
     if isinstance(result, Decision):
         return {"decision": decision_json(result), "woken": woken}
     return {"vote": report.vote_json(result), "woken": woken}
+
+
+def audit_line_json(line: AuditLine) -> dict[str, Any]:
+    """Return a line of an audit as JSON values (`audit_line`).
+
+    `identity` is null if no door established who acted.
+    """
+    identity = None
+    if line.groups or line.authentication is not None:
+        identity = {
+            "name": line.by,
+            "groups": list(line.groups),
+            "authentication": line.authentication,
+        }
+    return {
+        "at": utc_text(line.at),
+        "run": line.run,
+        "wait": line.wait,
+        "kind": line.kind,
+        "verdict": line.verdict,
+        "by": line.by,
+        "identity": identity,
+        "door": line.door,
+        "digest": line.digest,
+        "shown": line.shown,
+        "reason": line.reason,
+        "rule": line.rule,
+    }
 
 
 def run_json(
