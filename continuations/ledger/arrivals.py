@@ -19,7 +19,7 @@ from continuations.wire.records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from continuations.core.state import RunState
     from continuations.core.waits import Wait
@@ -116,9 +116,7 @@ async def read_arrivals(
     decisions, signals, messages, cancel_request, waits = await gather(
         gather(
             *(
-                _read_matching_decision(
-                    objects, run.id, wait_id, accepted, state.waits.get(wait_id)
-                )
+                _read_matching_decision(objects, run.id, wait_id, accepted)
                 for wait_id, accepted in digests.items()
                 if wait_id in state.waits or not run.history_lost
             ),
@@ -138,6 +136,7 @@ async def read_arrivals(
             )
         ),
     )
+    _check_quorums(state, decisions)
     ended = [each for each in waits if isinstance(each, Decision)]
     return Arrivals(
         decisions={each.wait_id: each for each in (*decisions, *ended) if each},
@@ -146,6 +145,23 @@ async def read_arrivals(
         inbox_messages=tuple(messages),
         cancel_request=cancel_request,
     )
+
+
+def _check_quorums(state: RunState, decisions: Iterable[Decision | None]) -> None:
+    """Raise `Corrupt` if fewer persons made a decision than its wait needs."""
+    for decision in decisions:
+        wait = state.waits.get(decision.wait_id) if decision is not None else None
+        if decision is None or wait is None or wait.quorum is None:
+            continue
+        from continuations.core.slots import is_met_by  # noqa: PLC0415 - rarely needed
+
+        if not is_met_by(wait, decision):
+            msg = (
+                f"The decision of wait {wait.id} is not valid: fewer persons made it "
+                f"than the {wait.votes_needed} that the wait needs. No call was run. "
+                "Find out who wrote it; cancel the run if in doubt."
+            )
+            raise Corrupt(msg, run_id=wait.run_id, wait_id=wait.id)
 
 
 def _slot_keys(keys: tuple[str, ...], run_id: str) -> dict[str, list[str]]:
@@ -247,19 +263,8 @@ async def _read_matching_decision(
     run_id: str,
     wait_id: str,
     accepted: tuple[str, ...],
-    wait: Wait | None,
 ) -> Decision:
     decision = await read_decision(objects, wait_id)
-    if decision is not None and wait is not None and wait.quorum is not None:
-        from continuations.core.slots import is_met_by  # noqa: PLC0415 - rarely needed
-
-        if not is_met_by(wait, decision):
-            msg = (
-                f"The decision of wait {wait_id} is not valid: fewer persons made it "
-                f"than the {wait.votes_needed} that the wait needs. No call was run. "
-                "Find out who wrote it; cancel the run if in doubt."
-            )
-            raise Corrupt(msg, run_id=run_id, wait_id=wait_id)
     if decision is None or decision.digest not in accepted:
         msg = (
             f"The decision of wait {wait_id} is not valid: it was made for another "

@@ -110,12 +110,13 @@ def checked_groups(found: object) -> tuple[str, ...]:
 
     Raises `InvalidInput` for anything but a collection of texts.
     """
+    got = type(found).__name__
     if isinstance(found, list | tuple | set | frozenset):
         names = [*cast("Collection[object]", found)]
         if all(type(name) is str and name for name in names):
             return tuple(cast("list[str]", names))
     msg = (
         "the groups function must return a list of names of groups, got "
-        f"{type(found).__name__}. Return [] for a person without groups."
+        f"{got}. Return [] for a person without groups."
     )
     raise InvalidInput(msg)
