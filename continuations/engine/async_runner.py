@@ -166,7 +166,10 @@ class AsyncRunner(AsyncApprovals, Generic[Output]):
         )
         await self._probe_once()
         worker = self._worker_factory.make_worker(state.run.id, run_options)
-        return await worker.start_or_resume(state)
+        outcome = await worker.start_or_resume(state)
+        if not work:
+            self._objects.announce_work()
+        return outcome
 
     async def resume(
         self,
@@ -299,7 +302,7 @@ class AsyncRunner(AsyncApprovals, Generic[Output]):
     async def serve_forever(
         self,
         *,
-        interval: float = 1.0,
+        interval: float = 10.0,
         max_concurrent_runs: int = 8,
         context: Any = None,
         stop: asyncio.Event | None = None,
@@ -313,7 +316,9 @@ class AsyncRunner(AsyncApprovals, Generic[Output]):
         runs are logged.
 
         Args:
-            interval: Seconds between two looks for due runs.
+            interval: Longest time between two looks for due runs, in seconds. The loop
+                also looks when the next marker is due, and when this runner records a
+                decision, message or signal. After work it looks each second at first.
             max_concurrent_runs: Maximum number of runs at the same time, at least 1.
             context: Your object for the tools, `ctx.context`. It is never stored.
             stop: Set it to stop the loop.

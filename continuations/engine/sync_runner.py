@@ -294,7 +294,7 @@ class Runner(Approvals, Generic[Output]):
     def serve_forever(
         self,
         *,
-        interval: float = 1.0,
+        interval: float = 10.0,
         max_concurrent_runs: int = 8,
         context: Any = None,
         handle_signals: bool = True,
@@ -307,7 +307,9 @@ class Runner(Approvals, Generic[Output]):
         the store and of runs are logged. Do not call it where an event loop is running.
 
         Args:
-            interval: Seconds between two looks for due runs.
+            interval: Longest time between two looks for due runs, in seconds. The loop
+                also looks when the next marker is due, and when this runner records a
+                decision, message or signal. After work it looks each second at first.
             max_concurrent_runs: Maximum number of runs at the same time, at least 1.
             context: Your object for the tools, `ctx.context`. It is never stored.
             handle_signals: With False, no handlers are installed. Outside the main

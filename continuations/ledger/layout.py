@@ -122,6 +122,11 @@ def arrivals_prefix(run_id: str) -> str:
     return f"{run_prefix(run_id)}in/"
 
 
+def is_arrival_key(key: str) -> bool:
+    """Return whether a key is one of the arrivals of a run."""
+    return key.startswith("runs/") and "/in/" in key
+
+
 def decision_key(wait_id: str) -> str:
     """Return the key of the decision of a wait."""
     parts = parse_wait_id(wait_id)

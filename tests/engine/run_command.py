@@ -68,6 +68,7 @@ def wait_to_json(wait: Wait) -> dict[str, Any]:
         "tool": wait.tool,
         "arguments": wait.arguments,
         "note": wait.note,
+        "stage": wait.stage,
         "deadline": wait.deadline and wait.deadline.isoformat(),
     }
 
