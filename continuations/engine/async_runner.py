@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from continuations.core.run import Budget
     from continuations.engine.new_run import Input
     from continuations.engine.outcomes import Outcome
-    from continuations.engine.ports import IdGenerator, Notify
+    from continuations.engine.ports import Groups, IdGenerator, Notify
     from continuations.engine.run_options import ShouldPause
     from continuations.engine.sweeping import SweepResult
     from continuations.ledger.claims import Clock
@@ -69,6 +69,9 @@ class AsyncRunner(AsyncApprovals, Generic[Output]):
             another object raises `InvalidInput` before any work. Default: any object.
         notify: A function or coroutine function that is called with each new `Wait`
             once it is stored. Exceptions that it raises are logged.
+        groups: A function or coroutine function that returns the groups of a person,
+            `groups("kim")` -> `["finance"]`. It is called when somebody decides a wait
+            whose approvers are groups.
         clock: The clocks of this machine, for tests.
         ids: The source of new ids, for tests.
 
@@ -88,13 +91,14 @@ class AsyncRunner(AsyncApprovals, Generic[Output]):
         max_model_failures: int | None = DEFAULT_MODEL_FAILURES,
         context_type: Any = None,
         notify: Notify | None = None,
+        groups: Groups | None = None,
         clock: Clock | None = None,
         ids: IdGenerator | None = None,
     ) -> None:
         super().__init__(
             agents,
             Objects(to_store(store)),
-            Ports.with_defaults(clock=clock, ids=ids, notify=notify),
+            Ports.with_defaults(clock=clock, ids=ids, notify=notify, groups=groups),
             WorkerOptions.validate(
                 lease=lease,
                 max_attempts=max_attempts,
