@@ -25,7 +25,11 @@ from continuations.engine.ports import Ports
 from continuations.engine.run_loop import RunLoop
 from continuations.engine.run_options import RunOptions
 from continuations.engine.stack_binding import StackBinding
-from continuations.engine.worker_options import DEFAULT_PATIENCE, check_max_depth
+from continuations.engine.worker_options import (
+    DEFAULT_MODEL_FAILURES,
+    DEFAULT_PATIENCE,
+    check_max_depth,
+)
 from continuations.errors import InvalidInput, WaitNotFound
 from continuations.ledger import claims
 from continuations.ledger.decisions import build_decision
@@ -230,7 +234,7 @@ async def resume_async(
     if state.run.status not in ENDED_STATUSES:
         decided = {
             **decisions,
-            **deadlines.expiries_of(state, ports, ports.clock.now()),
+            **deadlines.expiries_of(state.waits.values(), ports, ports.clock.now()),
         }
         state = reducer.with_decisions(reducer.with_interrupted_calls(state), decided)
     if not plan(state):
@@ -280,7 +284,8 @@ async def _run_loop(
     changes: tuple[ManifestChange, ...],
 ) -> Outcome:
     stack_binding = StackBinding(AgentRegistry([agent]))
-    models = ModelRegistry(DEFAULT_PATIENCE.total_seconds(), ports.clock)
+    patience = DEFAULT_PATIENCE.total_seconds()
+    models = ModelRegistry(patience, ports.clock, DEFAULT_MODEL_FAILURES)
     performer = Performer(stack_binding, ports, models, run_options, max_depth)
     loop = RunLoop(state, performer, NoJournal())
     await loop.run()
