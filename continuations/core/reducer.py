@@ -26,6 +26,7 @@ from continuations.core.calls import (
     waiting_state,
 )
 from continuations.core.draft import Draft
+from continuations.core.event_matching import with_event
 from continuations.core.events import (
     Answered,
     ApprovalRequested,
@@ -35,6 +36,7 @@ from continuations.core.events import (
     CallRaised,
     CallReturned,
     Denied,
+    EventTaken,
     Expired,
     FrameAbandoned,
     ModelFailed,
@@ -81,6 +83,9 @@ def advance(state: RunState, event: Event) -> RunState:
             _add_user_message(draft, event)
         case SignalsKept():
             _keep_signals(draft, event)
+        case EventTaken():
+            taken = with_event(draft.run.events_taken, event.event_id)
+            draft.put_run(replace(draft.run, events_taken=taken))
         case FrameAbandoned():
             _abandon_frame(draft, event)
         case RunStopped():

@@ -65,6 +65,8 @@ class Wait:
         on_deadline_json: The consequence of the deadline, as JSON text; see
             `on_deadline`.
         continues: Whether a function of the tool gets the answer (`on_answer`).
+        events_taken: Ids of published events that the run took before the wait was
+            opened. The wait does not take them again.
     """
 
     id: str
@@ -91,6 +93,7 @@ class Wait:
     stage: int = 0
     on_deadline_json: str | None = None
     continues: bool = False
+    events_taken: tuple[str, ...] = ()
 
     def sort_key(self) -> tuple[datetime, int]:
         """Return the key that sorts waits by creation, then by call.
