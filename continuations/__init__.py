@@ -75,6 +75,7 @@ if TYPE_CHECKING:
         WaitNotFound,
     )
     from continuations.ledger.objects import open_store
+    from continuations.ledger.published_events import Publication
     from continuations.models.interface import Model
     from continuations.wire.continuation import Continuation
 
@@ -139,6 +140,7 @@ _EXPORTS_BY_MODULE = {
         "WaitNotFound",
     ],
     "continuations.ledger.objects": ["open_store"],
+    "continuations.ledger.published_events": ["Publication"],
     "continuations.models.interface": ["Model"],
     "continuations.wire.continuation": ["Continuation"],
 }
@@ -181,6 +183,7 @@ __all__ = [
     "ModelError",
     "NewerFormat",
     "Outcome",
+    "Publication",
     "RunBusy",
     "RunErased",
     "RunExists",

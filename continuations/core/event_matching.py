@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 from continuations.core.ulid import RANDOM_BYTES, encode_ulid, milliseconds_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
+
+    from continuations.core.waits import Wait
 
 # A wait takes an event that was published at most this long before it was opened.
 LOOK_BACK = timedelta(days=1)
@@ -37,3 +40,17 @@ def with_event(taken: tuple[str, ...], event_id: str) -> tuple[str, ...]:
 def is_in_time(event_at: datetime, deadline: datetime | None) -> bool:
     """Return whether an event was published before the deadline of a wait."""
     return deadline is None or event_at <= deadline
+
+
+def waits_for_events(waits: Iterable[Wait]) -> list[Wait]:
+    """Return the waits that a published event can end."""
+    return [wait for wait in waits if wait.event is not None]
+
+
+def opened_and_closed(
+    before: Mapping[str, Wait], after: Mapping[str, Wait]
+) -> tuple[list[Wait], list[Wait]]:
+    """Return the waits for events that a version opens, and those that it closes."""
+    opened = [wait for key, wait in after.items() if key not in before]
+    closed = [wait for key, wait in before.items() if key not in after]
+    return waits_for_events(opened), waits_for_events(closed)

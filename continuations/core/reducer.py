@@ -83,11 +83,8 @@ def advance(state: RunState, event: Event) -> RunState:
             _confirm_reply(draft, event)
         case UserMessageAdded():
             _add_user_message(draft, event)
-        case SignalsKept():
-            _keep_signals(draft, event)
-        case EventTaken():
-            taken = with_event(draft.run.events_taken, event.event_id)
-            draft.put_run(replace(draft.run, events_taken=taken))
+        case SignalsKept() | EventTaken():
+            _take_in(draft, event)
         case FrameAbandoned():
             _abandon_frame(draft, event)
         case SuspensionBegan() | SuspensionEnded():
@@ -188,8 +185,13 @@ def _add_user_message(draft: Draft, event: UserMessageAdded) -> None:
     draft.append(ROOT_FRAME_ID, event.message)
 
 
-def _keep_signals(draft: Draft, event: SignalsKept) -> None:
+def _take_in(draft: Draft, event: SignalsKept | EventTaken) -> None:
+    """Record which signals are left, or that an event was taken."""
     run = draft.run
+    if isinstance(event, EventTaken):
+        taken = with_event(run.events_taken, event.event_id)
+        draft.put_run(replace(run, events_taken=taken))
+        return
     old = {signal.number for signal in run.signals}
     new = range(run.last_signal_number + 1, event.last_number + 1)
     numbers = [signal.number for signal in event.kept]

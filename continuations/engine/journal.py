@@ -6,6 +6,7 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
+from continuations.core.event_matching import opened_and_closed
 from continuations.engine.side_task import with_side_task
 from continuations.errors import (
     ClockOff,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from continuations.core.state import RunState
+    from continuations.core.waits import Wait
     from continuations.engine.ports import Ports
     from continuations.ledger.layout import Marker
     from continuations.ledger.objects import Objects
@@ -190,8 +192,29 @@ class StoreJournal:
                 may_be_stored = True
                 raise
 
-        self.loaded = await self._retry_while_claimed(append)
+        before = self.loaded.state.waits if self.loaded else {}
+        opened, closed = opened_and_closed(before, state.waits)
+        if opened or closed:
+            await self._index_waits(opened, closed)
+        try:
+            self.loaded = await self._retry_while_claimed(append)
+        except StaleRun:
+            if opened:
+                await self._index_waits([], opened)
+            raise
         return sent_at
+
+    async def _index_waits(self, opened: list[Wait], closed: list[Wait]) -> None:
+        """Let publishers find the waits for events that a version opens, not others.
+
+        The waits that it closes have their decisions already.
+        """
+        from continuations.ledger import event_waiters  # noqa: PLC0415 - few tools wait
+
+        await event_waiters.delete_if_possible(self._objects, closed)
+        await self._retry_while_claimed(
+            lambda: event_waiters.create(self._objects, opened)
+        )
 
     async def read_late_arrivals(self, state: RunState) -> Arrivals:
         """Return unread messages and a cancel request, before the run may finish."""

@@ -20,7 +20,7 @@ from continuations.errors import (
     StaleRun,
     StoreError,
 )
-from continuations.ledger import markers
+from continuations.ledger import event_keys, layout, markers
 from continuations.ledger.misdated_markers import redate_misdated
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from continuations.engine.ports import Ports
     from continuations.engine.sweep_memory import SweepMemory
     from continuations.engine.worker import Worker
+    from continuations.ledger.event_keys import EventMarker
     from continuations.ledger.layout import Marker
     from continuations.ledger.objects import Objects
     from continuations.ledger.store_clock import StoreClock
@@ -118,12 +119,29 @@ class Sweeper:
         seed = self.ports.ids.new_ulid(self.ports.clock.now())
         if self.memory.should_check_dates():
             await redate_misdated(self.objects, self.clock, seed)
+        run_markers: list[Marker] = []
+        event_markers: list[EventMarker] = []
+        async for key in markers.list_due_keys(self.objects, self.clock):
+            if (marker := layout.parse_marker(key)) is not None:
+                run_markers.append(marker)
+            elif (event_marker := event_keys.parse_event_marker(key)) is not None:
+                event_markers.append(event_marker)
+        if event_markers:
+            run_markers += await self._process_events(event_markers)
         by_run: dict[str, list[Marker]] = {}
-        async for marker in markers.list_due(self.objects, self.clock):
+        for marker in run_markers:
             by_run.setdefault(marker.run_id, []).append(marker)
         due = [item for item in by_run.items() if self.memory.may_look_at(*item)]
         random.Random(seed).shuffle(due)  # noqa: S311 - not for secrets
         return dict(due)
+
+    async def _process_events(self, due: list[EventMarker]) -> list[Marker]:
+        """End waits by events whose publisher died; return the markers of the runs."""
+        from continuations.engine.event_sweep import EventSweep  # noqa: PLC0415 - rare
+
+        clock, ids = self.ports.clock, self.ports.ids
+        events = EventSweep(self.objects, self.clock, lambda: ids.new_ulid(clock.now()))
+        return await events.process(due)
 
     async def try_run(self, run_id: str, due_markers: list[Marker]) -> RunReport:
         """Look at one run; report everything that it raises.

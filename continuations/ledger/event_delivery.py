@@ -92,7 +92,7 @@ class EventDelivery:
             log = EventLog(self.objects, topic, limit)
             await self._deliver_to(log, wait, delivered)
 
-        await gather(*map(look_back_for, event_waiters.waits_for_events(waits)))
+        await gather(*map(look_back_for, event_matching.waits_for_events(waits)))
 
     async def _deliver_to_group(
         self, log: EventLog, keys: list[str], delivered: Delivered

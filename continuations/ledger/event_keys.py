@@ -12,7 +12,7 @@ key, and the events that a wait matches are found by one listing.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -121,6 +121,10 @@ class EventMarker:
         """The marker's key."""
         name = f"{self.due_ms:013d}-{self.reason}-{self.event_id}-{self.topic}"
         return f"{layout.MARKERS_PREFIX}{name}"
+
+    def with_due_time(self, due_ms: int) -> EventMarker:
+        """Return the marker with another due time."""
+        return replace(self, due_ms=due_ms)
 
     @property
     def published_at(self) -> datetime:

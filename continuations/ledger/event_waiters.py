@@ -7,33 +7,23 @@ deleted once the wait has its decision, before the version that closes the wait.
 
 from __future__ import annotations
 
+import logging
 from asyncio import gather
 from typing import TYPE_CHECKING
 
-from continuations.errors import Corrupt
+from continuations.core.event_matching import waits_for_events
+from continuations.errors import Corrupt, StoreError
 from continuations.ledger import event_keys, layout
 from continuations.ledger.objects import AlreadyExists, NotFound
 from continuations.wire.records import decode_wait, encode_wait
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Mapping
+    from collections.abc import AsyncIterator, Iterable
 
     from continuations.core.waits import Wait
     from continuations.ledger.objects import Objects
 
-
-def waits_for_events(waits: Iterable[Wait]) -> list[Wait]:
-    """Return the waits that a published event can end."""
-    return [wait for wait in waits if wait.event is not None]
-
-
-def opened_and_closed(
-    before: Mapping[str, Wait], after: Mapping[str, Wait]
-) -> tuple[list[Wait], list[Wait]]:
-    """Return the waits for events that a version opens, and those that it closes."""
-    opened = [wait for key, wait in after.items() if key not in before]
-    closed = [wait for key, wait in before.items() if key not in after]
-    return waits_for_events(opened), waits_for_events(closed)
+_log = logging.getLogger("continuations")
 
 
 async def create(objects: Objects, waits: Iterable[Wait]) -> None:
@@ -45,6 +35,14 @@ async def delete(objects: Objects, waits: Iterable[Wait]) -> None:
     """Let publishers find waits no more, because they have their decisions."""
     keys = map(event_keys.waiter_key, waits_for_events(waits))
     await gather(*(objects.delete(key) for key in keys))
+
+
+async def delete_if_possible(objects: Objects, waits: Iterable[Wait]) -> None:
+    """Delete as `delete` does; log an error, because the next publisher does it too."""
+    try:
+        await delete(objects, waits)
+    except StoreError as error:
+        _log.warning("decided waits are still listed for their events: %s", error)
 
 
 async def listed(objects: Objects, topic: str) -> AsyncIterator[str]:

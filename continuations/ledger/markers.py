@@ -89,8 +89,13 @@ async def create(objects: Objects, marker: Marker) -> datetime | None:
 
     A marker that exists is the same marker, because its body is empty.
     """
+    return await create_key(objects, marker.key)
+
+
+async def create_key(objects: Objects, key: str) -> datetime | None:
+    """Create the marker with a key; return the store's time, or `None`."""
     try:
-        return await objects.create(marker.key, b"")
+        return await objects.create(key, b"")
     except AlreadyExists:
         return None
 
@@ -106,15 +111,24 @@ async def create_with_time(objects: Objects, marker: Marker) -> datetime | None:
 
 
 async def list_due(objects: Objects, clock: StoreClock) -> AsyncIterator[Marker]:
-    """Iterate over the markers that are due by the store's time, the oldest first."""
+    """Iterate over the markers that are due by the store's time, the oldest first.
+
+    Markers of events, which belong to no run, are left out.
+    """
+    async for key in list_due_keys(objects, clock):
+        marker = layout.parse_marker(key)
+        if marker is not None:
+            yield marker
+
+
+async def list_due_keys(objects: Objects, clock: StoreClock) -> AsyncIterator[str]:
+    """Iterate over the keys of all due markers by the store's time, oldest first."""
     async for keys in clock.all_keys(objects, layout.MARKERS_PREFIX):
         last = layout.key_after_due_markers(to_milliseconds(clock.now()))
         for key in keys:
             if key > last:
                 return
-            marker = layout.parse_marker(key)
-            if marker is not None:
-                yield marker
+            yield key
 
 
 async def list_expired(objects: Objects, clock: StoreClock) -> set[str]:

@@ -44,8 +44,8 @@ class Publication:
 
     Attributes:
         id: Id of the event.
-        run_ids: The runs with a wait that this call ended, each once. They continue at
-            the next resume or sweep.
+        run_ids: The runs with a wait that this call ended, sorted. They continue at the
+            next resume or sweep.
     """
 
     id: str
@@ -61,7 +61,13 @@ class EventPublisher:
     new_ulid: NewUlid
 
     async def publish(
-        self, name: str, key: str | None, data: str, *, by: str | None, own_id: str | None
+        self,
+        name: str,
+        key: str | None,
+        data: str,
+        *,
+        by: str | None,
+        own_id: str | None,
     ) -> Publication:
         """Record an event, and end the waits that match it.
 
@@ -96,8 +102,8 @@ class EventPublisher:
             marker = event_keys.published_marker(topic, event.id)
             await self.objects.delete(marker.key)
         ended = [layout.parse_wait_id(each.wait_id) for each in delivered.decisions]
-        runs = dict.fromkeys(wait_id.run_id for wait_id in ended)
-        return Publication(id=event.id, run_ids=tuple(runs))
+        run_ids = sorted({wait_id.run_id for wait_id in ended})
+        return Publication(id=event.id, run_ids=tuple(run_ids))
 
     async def _create_marker(
         self, clock: StoreClock, topic: str, own_id: str | None
@@ -135,12 +141,15 @@ class EventPublisher:
             with suppress(NotFound):  # a sweep deleted it meanwhile: it was old
                 first = decode_event(await self.objects.read(key), key)
         own_marker = event_keys.published_marker(topic, event.id)
+        problem = _why_no_repeat(first, event)
         if first.id != event.id:
-            # The first call may have died before it created the event.
-            marker = event_keys.published_marker(topic, first.id)
-            await self._create(marker.key, b"")
+            if problem is None:
+                # The first call may have died before it created the event.
+                marker = event_keys.published_marker(topic, first.id)
+                await self._create(marker.key, b"")
             await self.objects.delete(own_marker.key)
-        _check_repeats(first, event)
+        if problem is not None:
+            raise problem
         return first
 
     async def _create(self, key: str, body: bytes) -> bool:
@@ -152,11 +161,11 @@ class EventPublisher:
         return True
 
 
-def _check_repeats(first: PublishedEvent, event: PublishedEvent) -> None:
+def _why_no_repeat(first: PublishedEvent, event: PublishedEvent) -> InvalidInput | None:
+    """Return the error for an own id that names another event, or `None`."""
     if replace(event, id=first.id, at=first.at, by=first.by) == first:
-        return
-    msg = (
+        return None
+    return InvalidInput(
         f"The event {event.name!r} was not published: its id names event {first.id}, "
         "which has other data. Use a new id."
     )
-    raise InvalidInput(msg)
