@@ -125,6 +125,8 @@ class Decision:
         signal: Number of the signal whose data is the value, or 0.
         event: Id of the published event whose data is the value, or `None`.
         groups: Groups of the person who decided, if `by` was an `Identity`.
+        shown: Digest of the wait that the person saw, if the door told it. It equals
+            `digest`.
     """
 
     id: str
@@ -140,6 +142,7 @@ class Decision:
     signal: int = 0
     event: str | None = None
     groups: tuple[str, ...] = ()
+    shown: str | None = None
 
     def is_repeat_of(self, other: Decision) -> bool:
         """Tell whether both are the same decision, delivered twice.
@@ -149,7 +152,7 @@ class Decision:
 
         Returns:
             True if wait, kind, `by`, `reason`, arguments and value are equal. Id, time,
-            groups and marker are not compared.
+            groups, marker and `shown` are not compared.
         """
         mine = (self.kind, self.by, self.reason, self.arguments, self.value)
         theirs = (other.kind, other.by, other.reason, other.arguments, other.value)

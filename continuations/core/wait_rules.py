@@ -29,10 +29,12 @@ class VerdictWords:
     Attributes:
         label: Text of its button.
         meaning: The statement of the person, and its consequence.
+        value_label: Label of the text field for the value of an `Answer`.
     """
 
     label: str
     meaning: str
+    value_label: str = "Result"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -133,7 +135,7 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
     "question": WaitRules(
         call_state="parked",
         verdicts={
-            "answer": VerdictWords("Answer", "The tool gets your answer:"),
+            "answer": VerdictWords("Answer", "The tool gets your answer:", "Answer"),
             "deny": VerdictWords(
                 "Decline", "The question stays unanswered. The agent gets your reason."
             ),
@@ -146,7 +148,7 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
     "event": WaitRules(
         call_state="parked",
         verdicts={
-            "answer": VerdictWords("Give the data", "The tool gets your data:"),
+            "answer": VerdictWords("Give the data", "The tool gets your data:", "Data"),
             "fail": VerdictWords(
                 "Fail", "The event does not come. The agent gets your error."
             ),

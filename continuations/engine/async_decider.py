@@ -33,7 +33,12 @@ class AsyncDecider(RunnerParts):
     """
 
     async def decide(
-        self, wait_id: str, verdict: Verdict, *, check_digest: DigestCheck | None = None
+        self,
+        wait_id: str,
+        verdict: Verdict,
+        *,
+        shown: str | None = None,
+        check_digest: DigestCheck | None = None,
     ) -> Decision:
         """Record the decision of a wait; the first decision wins.
 
@@ -42,15 +47,18 @@ class AsyncDecider(RunnerParts):
         Args:
             wait_id: Id of the wait.
             verdict: `Approve`, `Deny` or `Answer`.
+            shown: The digest of the wait that the person saw (`Wait.digest`). If the
+                wait has another one, nothing is recorded. `None`: not compared.
             check_digest: Called with the wait's digest before anything is recorded, to
-                compare it with what the person saw. Its exceptions are raised.
+                compare it in another way. Its exceptions are raised.
 
         Returns:
             The recorded decision. A second, equal call returns the same decision.
 
         Raises:
             WaitNotFound: There is no such wait.
-            DecisionRefused: The verdict is invalid for the wait. Nothing was recorded.
+            DecisionRefused: The verdict is invalid for the wait, or the person saw
+                another wait. Nothing was recorded.
             AlreadyDecided: Another decision is recorded; the error contains it.
             WaitExpired: The deadline has passed.
             Cancelled: The run was cancelled, has failed or was repaired.
@@ -64,6 +72,7 @@ class AsyncDecider(RunnerParts):
             now=now,
             decision_id=self._ports.ids.new_ulid(now),
             check_digest=check_digest,
+            shown=shown,
         )
 
     def waiting(

@@ -26,7 +26,12 @@ class Decider:
     async_runner: AsyncRunner
 
     def decide(
-        self, wait_id: str, verdict: Verdict, *, check_digest: DigestCheck | None = None
+        self,
+        wait_id: str,
+        verdict: Verdict,
+        *,
+        shown: str | None = None,
+        check_digest: DigestCheck | None = None,
     ) -> Decision:
         """Record the decision of a wait; the first decision wins.
 
@@ -35,22 +40,27 @@ class Decider:
         Args:
             wait_id: Id of the wait.
             verdict: `Approve`, `Deny` or `Answer`.
+            shown: The digest of the wait that the person saw (`Wait.digest`). If the
+                wait has another one, nothing is recorded. `None`: not compared.
             check_digest: Called with the wait's digest before anything is recorded, to
-                compare it with what the person saw. Its exceptions are raised.
+                compare it in another way. Its exceptions are raised.
 
         Returns:
             The recorded decision. A second, equal call returns the same decision.
 
         Raises:
             WaitNotFound: There is no such wait.
-            DecisionRefused: The verdict is invalid for the wait. Nothing was recorded.
+            DecisionRefused: The verdict is invalid for the wait, or the person saw
+                another wait. Nothing was recorded.
             AlreadyDecided: Another decision is recorded; the error contains it.
             WaitExpired: The deadline has passed.
             Cancelled: The run was cancelled, has failed or was repaired.
             StoreError: The store failed. Call again with the same verdict.
         """
         return portal.run_until_complete(
-            self.async_runner.decide(wait_id, verdict, check_digest=check_digest)
+            self.async_runner.decide(
+                wait_id, verdict, shown=shown, check_digest=check_digest
+            )
         )
 
     def waiting(

@@ -40,6 +40,7 @@ from continuations.ledger.decision_errors import (
     NOT_DECIDED,
     check_call_is_over,
     check_in_time,
+    check_shown,
     closed_wait_error,
     refused_error,
 )
@@ -65,13 +66,14 @@ async def decide(
     now: datetime,
     decision_id: str,
     check_digest: DigestCheck | None = None,
+    shown: str | None = None,
 ) -> Decision:
     """Record a decision for a wait; return the recorded decision.
 
     To repeat a recorded decision is a success. A crash leaves the wait open, or the
     decision recorded; then the next resume or sweep finds it. `check_digest` is called
     with the digest of the wait before the decision is recorded or compared, and may
-    raise.
+    raise. `shown` is the digest that the person saw, which must be that of the wait.
 
     Raises:
         WaitNotFound: The wait does not exist.
@@ -91,11 +93,14 @@ async def decide(
             now=now,
             decision_id=decision_id,
             check_digest=check_digest,
+            shown=shown,
         )
     if check_digest is not None:
         check_digest(wait.digest)
+    check_shown(wait_id, wait.digest, shown)
     try:
         proposed = _checked_decision(wait, verdict, now=now, decision_id=decision_id)
+        proposed = replace(proposed, shown=shown)
         proposed = await _with_marker(objects, wait, proposed)
     except (WaitExpired, DecisionRefused):
         # After a crash, a decided wait may still have its object. Then the recorded
@@ -282,6 +287,7 @@ async def _decide_closed_wait(
     now: datetime,
     decision_id: str,
     check_digest: DigestCheck | None = None,
+    shown: str | None = None,
 ) -> Decision:
     """Compare a verdict with the recorded decision of a wait."""
     recorded = await read_decision(objects, wait_id)
@@ -293,6 +299,7 @@ async def _decide_closed_wait(
         raise WaitNotFound(msg, wait_id=wait_id)
     if check_digest is not None:
         check_digest(recorded.digest)
+    check_shown(wait_id, recorded.digest, shown)
     proposed = None
     if type(verdict) in VERDICT_KINDS and verdict_checks.has_valid_decider(verdict):
         with suppress(jsontext.NotJson):

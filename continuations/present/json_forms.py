@@ -90,8 +90,9 @@ def wait_notice_json(wait: Wait, *, with_arguments: bool) -> dict[str, Any]:
 def decision_json(decision: Decision) -> dict[str, Any]:
     """Return a decision as JSON values (`decision`).
 
-    `groups` is present if the groups of the person are known, `arguments` if the
-    arguments were edited, `value` if the decision is an answer.
+    `groups` is present if the groups of the person are known, `shown` if the digest is
+    known that the person saw, `arguments` if the arguments were edited, and `value` if
+    the decision is an answer.
     """
     form: dict[str, Any] = {
         "id": decision.id,
@@ -104,6 +105,8 @@ def decision_json(decision: Decision) -> dict[str, Any]:
     }
     if decision.groups:
         form["groups"] = list(decision.groups)
+    if decision.shown is not None:
+        form["shown"] = decision.shown
     for name in ("arguments", "value"):
         text: str | None = getattr(decision, name)
         if text is not None:

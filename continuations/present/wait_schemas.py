@@ -83,11 +83,18 @@ _DECISION: Json = {
 }
 
 
+_SHOWN: Json = described(
+    TEXT,
+    "The digest of the wait that the person saw. If the wait has another digest, "
+    "nothing is recorded.",
+)
+
+
 def _verdict(kind: str, required: Json, optional: Json | None = None) -> Json:
     return object_form(
         f'A decision of kind "{kind}".',
         {"decision": {"const": kind}, **required},
-        optional,
+        {"shown": _SHOWN, **(optional or {})},
     )
 
 
@@ -141,6 +148,7 @@ def decision_definitions() -> Json:
             _DECISION,
             {
                 "groups": described(array(TEXT), "The groups of the person."),
+                "shown": described(TEXT, "The digest that the person saw, if known."),
                 "arguments": described(OBJECT, "The edited arguments."),
                 "value": {"description": "The value of an answer."},
             },

@@ -200,6 +200,7 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
     "decision": (
         NewField(3, "signal", NUMBER),
         NewField(3, "groups", TEXTS),
+        NewField(3, "shown", TEXT),
         NewField(3, "event", EVENT_ID),
     ),
     "call": (

@@ -15,6 +15,7 @@ from continuations.wire.envelope import (
     decode_object_header,
     format_number,
 )
+from continuations.wire.event_records import decode_event, encode_event
 from continuations.wire.records import (
     decode_cancel_request,
     decode_decision,
@@ -69,6 +70,9 @@ def load_golden(data: bytes) -> tuple[object, Callable[[], bytes]]:
         case "decision":
             decision = decode_decision(data, "golden", RUN)
             return decision, lambda: encode_decision(decision, RUN)
+        case "event":
+            event = decode_event(data, "golden")
+            return event, lambda: encode_event(event)
         case "signal" | "message":
             return load_posted(data)
         case kind:

@@ -61,14 +61,17 @@ async def decide(context: RequestContext) -> Response:
     Raises `LinkInvalid` for a bad link and `RequestRefused` for a bad form.
     """
     link = _read_link(context)
-    verdict = decision_bodies.verdict_from_form(
+    posted = decision_bodies.decision_from_form(
         context.request, link.actor or UNNAMED_LINK_HOLDER
     )
-    if _verdict_kind(verdict) not in link.allowed:
+    if _verdict_kind(posted.verdict) not in link.allowed:
         raise problems.link_forbids()
     try:
         decision = await context.runner.decide(
-            link.wait_id, verdict, check_digest=link.check_digest
+            link.wait_id,
+            posted.verdict,
+            shown=posted.shown,
+            check_digest=link.check_digest,
         )
     except WaitNotFound:
         raise LinkInvalid from None

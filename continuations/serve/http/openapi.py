@@ -34,11 +34,12 @@ _REQUIRED_FIELDS = {"answer": ["value"], "fail": ["error"]}
 
 
 def _form_body(kind: str, **fields: _Json) -> _Json:
-    properties: _Json = {"decision": {"const": kind}, **fields}
+    shown = {**_TEXT, "description": "The digest of the wait that the page showed."}
+    properties: _Json = {"decision": {"const": kind}, "shown": shown, **fields}
     return {
         "type": "object",
         "properties": properties,
-        "required": ["decision", *_REQUIRED_FIELDS.get(kind, [])],
+        "required": ["decision", "shown", *_REQUIRED_FIELDS.get(kind, [])],
         "additionalProperties": False,
     }
 

@@ -109,8 +109,8 @@ async def show_wait(context: RequestContext) -> Response:
 async def decide(context: RequestContext) -> Response:
     """Record a decision, then give the run to the dispatcher."""
     wait_id = context.path_params["wait_id"]
-    verdict = decision_bodies.verdict_from_json(context.request, context.identity)
-    decision = await context.runner.decide(wait_id, verdict)
+    posted = decision_bodies.decision_from_json(context.request, context.identity)
+    decision = await context.runner.decide(wait_id, posted.verdict, shown=posted.shown)
     woken = await context.wake(layout.parse_wait_id(wait_id).run_id)
     form = {"decision": json_forms.decision_json(decision), "woken": woken}
     return json_response(form)

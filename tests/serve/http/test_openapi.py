@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 import jsonschema_rs
 import pytest
@@ -181,7 +182,8 @@ class ResponseChecker:
         self, fixture: ApiFixture, link: str, text: str, **kind: str
     ) -> int:
         """Post a form, check the response, and return its status."""
-        request = form_request(link, text)
+        shown = urlencode({"shown": fixture.digest_of(link)})
+        request = form_request(link, f"{text}&{shown}")
         if kind:
             request = Request(method="POST", path=request.path, headers=kind)
         return self.check("post", "/d/{token}", await fixture.api.handle(request))

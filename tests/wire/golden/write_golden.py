@@ -42,6 +42,7 @@ from continuations.core.usage import Usage
 from continuations.wire.continuation import Continuation
 from continuations.wire.envelope import format_number
 from continuations.wire.formats import NEW_FIELDS
+from continuations.wire.event_records import PublishedEvent, encode_event
 from continuations.wire.records import (
     CancelRequest,
     InboxMessage,
@@ -360,6 +361,28 @@ def signalled() -> RunState:
     return replace(state, run=replace(state.run, last_signal_number=3, signals=kept))
 
 
+EVENT_IDS = ("01m7z8mgzx2yn0x7x9gkpfj8nc", "01m7z8mgzx2yn0x7x9gkpfj8nd")
+
+
+def took_events() -> RunState:
+    """Return a run that took two published events."""
+    state = parked()
+    return replace(state, run=replace(state.run, events_taken=EVENT_IDS))
+
+
+def published_event() -> PublishedEvent:
+    """Return an event with all fields."""
+    return PublishedEvent(
+        id=EVENT_IDS[0],
+        name="receipt",
+        key=ODD_TEXT,
+        at=MOMENT,
+        data='{"cents":5}',
+        by="shop",
+        own_id="mail-7",
+    )
+
+
 # Objects ----------------------------------------------------------------------
 
 
@@ -367,7 +390,7 @@ def golden_objects() -> dict[str, GoldenObject]:
     """Return every golden object by its name."""
     objects: dict[str, GoldenObject] = {}
     runs = (running, waiting, unknown, edited, cancelled, finished, bounded)
-    for make in (*runs, parked, answered, signalled, described_run, suspended_frame):
+    for make in (*runs, parked, answered, signalled, took_events, described_run, suspended_frame):
         continuation = Continuation(make(), 12)
         objects[make.__name__] = GoldenObject(continuation.to_bytes(), continuation)
     for name, made_version in (
@@ -383,6 +406,7 @@ def golden_objects() -> dict[str, GoldenObject]:
         ("wait-bare", make_wait("c3")),
         ("wait-question", question_wait()),
         ("wait-event", event_wait()),
+        ("wait-second-event", replace(event_wait(), events_taken=EVENT_IDS[:1])),
         ("wait-external", make_wait("c3", kind="external")),
     ):
         objects[name] = GoldenObject(encode_wait(wait), wait)
@@ -402,6 +426,16 @@ def golden_objects() -> dict[str, GoldenObject]:
     objects["decision-by-signal"] = GoldenObject(encode_decision(taken, RUN), taken)
     grouped = replace(decision_of_kind("deny"), groups=("finance", ODD_TEXT))
     objects["decision-groups"] = GoldenObject(encode_decision(grouped, RUN), grouped)
+    seen = replace(decision_of_kind("approve"), shown="d1")
+    objects["decision-shown"] = GoldenObject(encode_decision(seen, RUN), seen)
+    by_event = replace(
+        decision_of_kind("answer"), wait_id=event_wait().id, event=EVENT_IDS[0]
+    )
+    objects["decision-by-event"] = GoldenObject(encode_decision(by_event, RUN), by_event)
+    event = published_event()
+    objects["event"] = GoldenObject(encode_event(event), event)
+    bare = replace(event, key=None, data="null", by=None, own_id=None)
+    objects["event-bare"] = GoldenObject(encode_event(bare), bare)
     signal = Signal(
         id="id:mail-7",
         number=2,
