@@ -26,7 +26,7 @@ from continuations.ledger.run_overview import read_progress
 from continuations.ledger.store_clock import StoreClock
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
     from datetime import datetime
 
     from continuations.core.state import RunState
@@ -192,19 +192,29 @@ class StoreJournal:
                 may_be_stored = True
                 raise
 
-        before = self.loaded.state.waits if self.loaded else {}
-        opened, closed = opened_and_closed(before, state.waits)
+        opened, closed = self._opened_and_closed_waits(state)
         if opened or closed:
             await self._index_waits(opened, closed)
         try:
             self.loaded = await self._retry_while_claimed(append)
         except StaleRun:
             if opened:
-                await self._index_waits([], opened)
+                await self._index_waits((), opened)
             raise
         return sent_at
 
-    async def _index_waits(self, opened: list[Wait], closed: list[Wait]) -> None:
+    def _opened_and_closed_waits(
+        self, state: RunState
+    ) -> tuple[Sequence[Wait], Sequence[Wait]]:
+        """Return the waits for events that the next version opens and closes."""
+        before = self.loaded.state.waits if self.loaded else {}
+        if not before and not state.waits:
+            return (), ()
+        return opened_and_closed(before, state.waits)
+
+    async def _index_waits(
+        self, opened: Sequence[Wait], closed: Sequence[Wait]
+    ) -> None:
         """Let publishers find the waits for events that a version opens, not others.
 
         The waits that it closes have their decisions already.

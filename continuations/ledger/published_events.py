@@ -1,4 +1,4 @@
-"""Publish an event: record it once, and give it to all runs that wait for it.
+"""Publish an event: record the event once, and give it to all waiting runs.
 
 The order is: the marker, the event, then the waits. After a crash between two of these
 steps the marker is left, and a sweep does the rest.

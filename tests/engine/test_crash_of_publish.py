@@ -70,7 +70,7 @@ class Market:
         assert isinstance(outcome, Finished)
         return list(root_tool_results(outcome))
 
-    def keys(self) -> list[str]:
+    def left(self) -> list[str]:
         """Return the keys that do not belong to the history of a run."""
         keys = asyncio.run(self.inner.keys(""))
         return [key for key in keys if not key.startswith(("runs/", "probe/"))]
@@ -121,7 +121,7 @@ def test_a_crash_at_every_operation_loses_and_doubles_no_event(
         assert ["1", "2"] == market.prices("early"), where
         assert ["1", "2"] == market.prices("late"), where
         market.let_time_pass()
-        assert [] == market.keys(), where
+        assert [] == market.left(), where
     assert deaths > count // 3
 
 
@@ -146,12 +146,12 @@ def test_a_sweep_finishes_what_a_dead_publisher_began(
         versions = [market.runner.look(run_id).run_state for run_id in ("a", "b")]
         taken = [state.run.events_taken for state in versions]
         assert taken[0] == taken[1], where
-        exists = [key for key in market.keys() if "/e-" in key]
+        exists = [key for key in market.left() if "/e-" in key]
         assert len(exists) == len(taken[0]), where
         market.runner.cancel("a")
         market.runner.cancel("b")
         market.let_time_pass()
-        assert [] == market.keys(), where
+        assert [] == market.left(), where
         if not dying.has_crashed:
             assert number > 15
             return
@@ -181,7 +181,7 @@ def test_a_sweep_that_dies_loses_no_event(moment: Literal["before", "after"]) ->
         assert 1 == len(market.runner.look("a").run_state.run.events_taken), where
         market.runner.cancel("a")
         market.let_time_pass()
-        assert [] == market.keys(), where
+        assert [] == market.left(), where
         if not sweeping.has_crashed:
             assert number > 15
             return
@@ -198,7 +198,7 @@ def test_a_dead_sweep_of_old_events_is_repeated() -> None:
         with suppress(Crash):
             Market(market.inner, sweeping, market.clock).runner.sweep()
         market.runner.sweep()
-        assert [] == market.keys()
+        assert [] == market.left()
         if not sweeping.has_crashed:
             assert number > 3
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +17,17 @@ from continuations import (
     Suspended,
     Tool,
     ToolWait,
+    ask,
     tool,
     wait_for,
 )
+from continuations.engine import event_sweep
+from continuations.ledger import event_waiters
+from continuations.ledger.objects import Objects
+from continuations.wire.records import decode_wait
 from continuations_storage import MemoryStore
+from continuations_storage.faults import FaultyStore
+from continuations_storage.forwarding import ForwardingStore
 from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss, root_tool_results
@@ -45,7 +53,9 @@ def make_price(type_: Any = None, **options: Any) -> Tool[..., Any]:
 
 def script(*turns: list[str]) -> Any:
     """Return a script with the articles whose price each turn asks for."""
-    return {"go": [*([call("price", article=a) for a in turn] for turn in turns), "end"]}
+    return {
+        "go": [*([call("price", article=a) for a in turn] for turn in turns), "end"]
+    }
 
 
 ONE = script(["tea"])
@@ -134,7 +144,7 @@ def test_one_event_ends_two_waits_of_one_run(shop: Shop) -> None:
 
 
 def test_a_wait_without_a_key_takes_events_without_a_key(shop: Shop) -> None:
-    """A key is compared as a whole; an event without a key has none."""
+    """A key is compared as a whole, also with no key."""
     runner = shop.runner(script([""]))
     runner.start("go", run_id="r")
     assert () == runner.publish("price", 1, key="tea").run_ids
@@ -227,3 +237,110 @@ def test_a_cancelled_run_is_found_by_no_publisher(shop: Shop) -> None:
     runner.cancel("r")
     assert [] == shop.keys("events/")
     assert () == runner.publish("price", 1, key="tea").run_ids
+
+
+def request_counts(store: FaultyStore) -> dict[str, int]:
+    """Return how often each verb was asked; deletes are free, so they do not count."""
+    verbs = [operation.verb for operation in store.operations]
+    return {verb: verbs.count(verb) for verb in ("create", "read", "keys")}
+
+
+def test_a_wait_for_an_event_costs_a_create_and_a_listing(shop: Shop) -> None:
+    """The documented requests of a waiter, beyond those of a question."""
+
+    @tool(idempotent=True)
+    def price(article: str) -> ToolWait[Any]:
+        """Ask a person for a price."""
+        return ask(article)
+
+    asking, waiting, finding = (FaultyStore(shop.store) for _ in range(3))
+    shop.runner(ONE, price, asking).start("go", run_id="asks")
+    shop.runner(store=waiting).start("go", run_id="waits")
+    shop.runner().publish("price", 1, key="tea")
+    shop.runner(store=finding).start("go", run_id="finds")
+    asked, waited = request_counts(asking), request_counts(waiting)
+
+    assert {"create": 1, "read": 0, "keys": 1} == {
+        verb: waited[verb] - asked[verb] for verb in asked
+    }
+    found = [each for each in finding.operations if "/e-" in each.key]
+    assert ["keys", "read"] == [each.verb for each in found]
+    decided = [each for each in finding.operations if "/d-event" in each.key]
+    assert ["create", "read"] == [each.verb for each in decided]
+
+
+def test_a_publisher_makes_the_documented_requests(shop: Shop) -> None:
+    """Three creates and a listing; then a read and two creates for each wait."""
+    for number in range(3):
+        shop.runner().start("go", run_id=f"r{number}")
+    alone, for_waits, with_id = (FaultyStore(shop.store) for _ in range(3))
+    shop.runner(store=for_waits).publish("price", 1, key="tea")
+    shop.runner(store=alone).publish("price", 1, key="milk")
+    shop.runner(store=with_id).publish("price", 1, key="milk", id="m-1")
+    assert {"create": 3, "read": 0, "keys": 1} == request_counts(alone)
+    assert {"create": 4, "read": 0, "keys": 1} == request_counts(with_id)
+    expected = {"create": 3 + 2 * 3, "read": 1 * 3 + 1, "keys": 2}
+    assert expected == request_counts(for_waits)
+
+
+def test_a_thousand_waits_are_ended_with_bounded_concurrency(shop: Shop) -> None:
+    """One listing of the waits for a thousand; at most 50 requests at a time."""
+    runner = shop.runner()
+    runner.start("go", run_id="r")
+    [key] = [each for each in shop.keys("events/") if "/w-" in each]
+    wait = decode_wait(asyncio.run(shop.store.read(key)), key, "r")
+
+    async def add_waits() -> None:
+        for number in range(1000):
+            wait_id = wait.id.replace("@r", f"@r{number}")
+            copy = replace(wait, id=wait_id, run_id=f"r{number}")
+            await event_waiters.create(Objects(shop.store), [copy])
+
+    asyncio.run(add_waits())
+    counting = _CountingStore(shop.store)
+    published = shop.runner(store=counting).publish("price", 1, key="tea")
+    assert 1001 == len(published.run_ids)
+    assert 1 < counting.most <= 50
+
+
+class _CountingStore(ForwardingStore):
+    """Counts the creates that are in progress at the same time."""
+
+    def __init__(self, inner: MemoryStore) -> None:
+        super().__init__(inner)
+        self.in_progress = self.most = 0
+
+    async def create(self, key: str, body: bytes) -> Any:
+        self.in_progress += 1
+        self.most = max(self.most, self.in_progress)
+        try:
+            await asyncio.sleep(0)
+            return await super().create(key, body)
+        finally:
+            self.in_progress -= 1
+
+
+def test_a_sweep_deletes_a_bounded_number_of_old_events(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Later sweeps delete the rest, the oldest first."""
+    monkeypatch.setattr(event_sweep, "MAX_DELETED_EVENTS", 2)
+    runner = shop.runner()
+    for number in range(5):
+        runner.publish("price", number, key="tea")
+        shop.clock.seconds += 1
+    shop.clock.seconds += 3 * DAY
+    left: list[int] = []
+    for _ in range(3):
+        runner.sweep()
+        left.append(len(shop.keys("events/")))
+    assert [3, 1, 0] == left
+
+
+def test_a_wrong_clock_of_a_publisher_does_not_matter(shop: Shop) -> None:
+    """The time of the store counts."""
+    wrong = ManualClock()
+    wrong.seconds = shop.clock.seconds - 40 * DAY
+    Runner([], store=shop.store, clock=wrong).publish("price", 1, key="tea")
+    assert isinstance(shop.runner().start("go", run_id="r"), Finished)
+    assert 1 == len(shop.keys("markers/"))

@@ -45,8 +45,12 @@ GOLDEN = sorted(path.stem for path in FOLDER.glob("*.bin"))
 
 
 def load_posted(data: bytes) -> tuple[object, Callable[[], bytes]]:
-    """Do the same for a signal or a message."""
-    if decode_object_header(data, "golden")["kind"] == "signal":
+    """Do the same for a signal, an event or a message."""
+    kind = decode_object_header(data, "golden")["kind"]
+    if kind == "event":
+        event = decode_event(data, "golden")
+        return event, lambda: encode_event(event)
+    if kind == "signal":
         signal = decode_signal(data, "golden", RUN)
         return signal, lambda: encode_signal(signal, RUN)
     message = decode_inbox_message(data, "golden", RUN)
@@ -70,10 +74,7 @@ def load_golden(data: bytes) -> tuple[object, Callable[[], bytes]]:
         case "decision":
             decision = decode_decision(data, "golden", RUN)
             return decision, lambda: encode_decision(decision, RUN)
-        case "event":
-            event = decode_event(data, "golden")
-            return event, lambda: encode_event(event)
-        case "signal" | "message":
+        case "signal" | "message" | "event":
             return load_posted(data)
         case kind:
             assert kind == "cancellation"

@@ -41,8 +41,8 @@ from continuations.core.state import ROOT_FRAME_ID, RunState
 from continuations.core.usage import Usage
 from continuations.wire.continuation import Continuation
 from continuations.wire.envelope import format_number
-from continuations.wire.formats import NEW_FIELDS
 from continuations.wire.event_records import PublishedEvent, encode_event
+from continuations.wire.formats import NEW_FIELDS
 from continuations.wire.records import (
     CancelRequest,
     InboxMessage,
@@ -390,7 +390,15 @@ def golden_objects() -> dict[str, GoldenObject]:
     """Return every golden object by its name."""
     objects: dict[str, GoldenObject] = {}
     runs = (running, waiting, unknown, edited, cancelled, finished, bounded)
-    for make in (*runs, parked, answered, signalled, took_events, described_run, suspended_frame):
+    for make in (
+        *runs,
+        parked,
+        answered,
+        signalled,
+        took_events,
+        described_run,
+        suspended_frame,
+    ):
         continuation = Continuation(make(), 12)
         objects[make.__name__] = GoldenObject(continuation.to_bytes(), continuation)
     for name, made_version in (
@@ -431,7 +439,9 @@ def golden_objects() -> dict[str, GoldenObject]:
     by_event = replace(
         decision_of_kind("answer"), wait_id=event_wait().id, event=EVENT_IDS[0]
     )
-    objects["decision-by-event"] = GoldenObject(encode_decision(by_event, RUN), by_event)
+    objects["decision-by-event"] = GoldenObject(
+        encode_decision(by_event, RUN), by_event
+    )
     event = published_event()
     objects["event"] = GoldenObject(encode_event(event), event)
     bare = replace(event, key=None, data="null", by=None, own_id=None)
