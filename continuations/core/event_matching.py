@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 # A wait takes an event that was published at most this long before it was opened.
 LOOK_BACK = timedelta(days=1)
 # Longer than `LOOK_BACK`: a worker may die after it has stored a wait, and before it
-# has looked back. A later process then looks back for it.
+# has looked back. A later process then looks back.
 KEPT_FOR = timedelta(days=2)
 _MILLISECOND = timedelta(milliseconds=1)
 

@@ -446,6 +446,14 @@ def golden_objects() -> dict[str, GoldenObject]:
     objects["event"] = GoldenObject(encode_event(event), event)
     bare = replace(event, key=None, data="null", by=None, own_id=None)
     objects["event-bare"] = GoldenObject(encode_event(bare), bare)
+    through_door = replace(
+        decision_of_kind("approve"), door="http", authentication="verifier"
+    )
+    objects["decision-door"] = GoldenObject(
+        encode_decision(through_door, RUN), through_door
+    )
+    ruled = replace(decision_of_kind("approve"), by=None, rule=f"small {ODD_TEXT}")
+    objects["decision-rule"] = GoldenObject(encode_decision(ruled, RUN), ruled)
     signal = Signal(
         id="id:mail-7",
         number=2,
@@ -469,6 +477,12 @@ def golden_objects() -> dict[str, GoldenObject]:
         id="01wish", at=MOMENT, by="kim", reason="no more", marker="due/1"
     )
     objects["cancellation"] = GoldenObject(encode_cancel_request(request, RUN), request)
+    by_link = replace(request, door="http", authentication="verifier")
+    objects["cancellation-door"] = GoldenObject(
+        encode_cancel_request(by_link, RUN), by_link
+    )
+    sent = replace(signal, door="cli", authentication="login")
+    objects["signal-door"] = GoldenObject(encode_signal(sent, RUN), sent)
     return objects
 
 
