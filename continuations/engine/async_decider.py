@@ -274,6 +274,7 @@ class AsyncDecider(RunnerParts):
         key: str | None = None,
         by: str | None = None,
         id: str | None = None,  # noqa: A002 - the name in the public API
+        door: Door = PYTHON,
     ) -> Publication:
         """Publish an event for all runs that wait for it with `wait_for(name, key=…)`.
 
@@ -294,6 +295,7 @@ class AsyncDecider(RunnerParts):
             by: Name of the publisher, for the record.
             id: Your id of this event. A repeated call with the same id, name, key and
                 data records one event, as long as the first one is kept.
+            door: The way by which the event came, for the audit.
 
         Returns:
             The id of the event, and the runs whose waits this call ended. They continue
@@ -318,6 +320,7 @@ class AsyncDecider(RunnerParts):
             request_checks.json_text(data),
             by=request_checks.optional_text("by", by),
             own_id=request_checks.optional_text("id", id),
+            door=door,
         )
 
     async def cancel(

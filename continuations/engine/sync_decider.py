@@ -239,6 +239,7 @@ class Decider:
         key: str | None = None,
         by: str | None = None,
         id: str | None = None,  # noqa: A002 - the name in the public API
+        door: Door = PYTHON,
     ) -> Publication:
         """Publish an event for all runs that wait for it with `wait_for(name, key=…)`.
 
@@ -259,6 +260,7 @@ class Decider:
             by: Name of the publisher, for the record.
             id: Your id of this event. A repeated call with the same id, name, key and
                 data records one event, as long as the first one is kept.
+            door: The way by which the event came, for the audit.
 
         Returns:
             The id of the event, and the runs whose waits this call ended. They continue
@@ -270,7 +272,7 @@ class Decider:
                 with an `id`.
         """
         return portal.run_until_complete(
-            self.async_runner.publish(name, data, key=key, by=by, id=id)
+            self.async_runner.publish(name, data, key=key, by=by, id=id, door=door)
         )
 
     def cancel(

@@ -132,6 +132,8 @@ class EventDelivery:
             at=whole_milliseconds(told or self.clock.now()),
             digest=wait.digest,
             by=event.by,
+            door=event.door,
+            authentication=event.authentication,
             value=event.data,
             marker=marker.key,
             event=event.id,

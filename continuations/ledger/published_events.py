@@ -7,7 +7,7 @@ steps the marker is left, and a sweep does the rest.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
+    from continuations.core.doors import Door
     from continuations.ledger.claims import Clock
     from continuations.ledger.objects import Objects
 
@@ -68,6 +69,7 @@ class EventPublisher:
         *,
         by: str | None,
         own_id: str | None,
+        door: Door,
     ) -> Publication:
         """Record an event, and end the waits that match it.
 
@@ -89,6 +91,8 @@ class EventPublisher:
             data=data,
             by=by,
             own_id=own_id,
+            door=door.name,
+            authentication=door.authentication,
         )
         if own_id is not None:
             event = await self._first_with_own_id(topic, event)
@@ -163,7 +167,8 @@ class EventPublisher:
 
 def _why_no_repeat(first: PublishedEvent, event: PublishedEvent) -> InvalidInput | None:
     """Return the error for an own id that names another event, or `None`."""
-    if replace(event, id=first.id, at=first.at, by=first.by) == first:
+    same = (first.name, first.key, first.data, first.own_id)
+    if same == (event.name, event.key, event.data, event.own_id):
         return None
     return InvalidInput(
         f"The event {event.name!r} was not published: its id names event {first.id}, "

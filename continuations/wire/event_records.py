@@ -25,6 +25,8 @@ class PublishedEvent:
         data: The data, as JSON text.
         by: The publisher.
         own_id: The publisher's own id of the event, or `None`.
+        door: The way by which the event came, or `None`.
+        authentication: How the name of the publisher was established, or `None`.
     """
 
     id: str
@@ -34,6 +36,8 @@ class PublishedEvent:
     data: str
     by: str | None = None
     own_id: str | None = None
+    door: str | None = None
+    authentication: str | None = None
 
 
 def encode_event(event: PublishedEvent) -> bytes:
@@ -46,6 +50,8 @@ def encode_event(event: PublishedEvent) -> bytes:
         data=event.data,
         by=event.by,
         own_id=event.own_id,
+        door=event.door,
+        authentication=event.authentication,
         **fields_of("event", event),
     )
     return encode_object({"kind": "event"}, body)
@@ -66,6 +72,8 @@ def decode_event(data: bytes, name: str) -> PublishedEvent:
         data=fields.json_or_none("data") or "null",
         by=fields.text_or_none("by"),
         own_id=fields.text_or_none("own_id"),
+        door=fields.text_or_none("door"),
+        authentication=fields.text_or_none("authentication"),
         **read_fields("event", fields),
     )
     fields.check_all_read()

@@ -380,6 +380,8 @@ def published_event() -> PublishedEvent:
         data='{"cents":5}',
         by="shop",
         own_id="mail-7",
+        door="http",
+        authentication="verifier",
     )
 
 
@@ -445,6 +447,7 @@ def golden_objects() -> dict[str, GoldenObject]:
     event = published_event()
     objects["event"] = GoldenObject(encode_event(event), event)
     bare = replace(event, key=None, data="null", by=None, own_id=None)
+    bare = replace(bare, door=None, authentication=None)
     objects["event-bare"] = GoldenObject(encode_event(bare), bare)
     through_door = replace(
         decision_of_kind("approve"), door="http", authentication="verifier"
