@@ -20,11 +20,11 @@ from continuations.errors import (
     StaleRun,
     StoreError,
 )
-from continuations.ledger import event_keys, layout, markers
+from continuations.ledger import markers
 from continuations.ledger.misdated_markers import redate_misdated
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Coroutine, Sequence
     from typing import Any
 
     from continuations.engine.outcomes import Outcome
@@ -70,6 +70,14 @@ class SweepResult:
 
 
 @dataclass(frozen=True, slots=True)
+class DueRuns:
+    """The due markers of each run, and the time until the next marker is due."""
+
+    markers_by_run: dict[str, list[Marker]]
+    seconds_to_next: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Sweeper:
     """Finds the due runs of a store and looks at each of them."""
 
@@ -92,7 +100,7 @@ class Sweeper:
             finally:
                 free_slots.release()
 
-        due = await self.due_runs()
+        due = (await self.due_runs()).markers_by_run
         try:
             async with asyncio.TaskGroup() as group:
                 for run_id, run_markers in due.items():
@@ -110,8 +118,8 @@ class Sweeper:
             },
         )
 
-    async def due_runs(self) -> dict[str, list[Marker]]:
-        """Return the due markers of each run that this process does not leave alone.
+    async def due_runs(self) -> DueRuns:
+        """Return the due runs that this process does not leave alone.
 
         The order is random: no run always comes after all others, also if a process
         has time for only a few of them.
@@ -119,23 +127,18 @@ class Sweeper:
         seed = self.ports.ids.new_ulid(self.ports.clock.now())
         if self.memory.should_check_dates():
             await redate_misdated(self.objects, self.clock, seed)
-        run_markers: list[Marker] = []
-        event_markers: list[EventMarker] = []
-        async for key in markers.list_due_keys(self.objects, self.clock):
-            if (marker := layout.parse_marker(key)) is not None:
-                run_markers.append(marker)
-            elif (event_marker := event_keys.parse_event_marker(key)) is not None:
-                event_markers.append(event_marker)
-        if event_markers:
-            run_markers += await self._process_events(event_markers)
+        found = await markers.read_due(self.objects, self.clock)
+        run_markers = [*found.due]
+        if found.due_events:
+            run_markers += await self._process_events(found.due_events)
         by_run: dict[str, list[Marker]] = {}
         for marker in run_markers:
             by_run.setdefault(marker.run_id, []).append(marker)
         due = [item for item in by_run.items() if self.memory.may_look_at(*item)]
         random.Random(seed).shuffle(due)  # noqa: S311 - not for secrets
-        return dict(due)
+        return DueRuns(dict(due), found.seconds_to_next)
 
-    async def _process_events(self, due: list[EventMarker]) -> list[Marker]:
+    async def _process_events(self, due: Sequence[EventMarker]) -> list[Marker]:
         """End waits by events whose publisher died; return the markers of the runs."""
         from continuations.engine.event_sweep import EventSweep  # noqa: PLC0415 - rare
 

@@ -22,8 +22,8 @@ The format is the newest one if that is not released yet, and a new one otherwis
 Then add golden files of the new shape (`tests/wire/golden/write_golden.py`).
 
 Kinds are `run`, `claim`, `usage`, `budget`, `failure`, `frame`, `log`, `call`, `wait`,
-`decision`, `cancellation`, `message` (of the inbox), `signal`, `event` and `version
-header`.
+`decision`, `cancellation`, `message` (of the inbox), `signal`, `event`, `slot` and
+`version header`.
 `NEW_VALUES` also has `state` (of a call). A wait has the same fields in its object and
 in a version.
 """
@@ -45,6 +45,8 @@ from continuations.wire.fields import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+
+    from continuations.core.quorum import Quorum
 
 FORMATS = {
     1: "2026-11: the first",
@@ -81,6 +83,35 @@ def _read_deadline_action(fields: FieldReader, name: str) -> str | None:
     except jsontext.NotJson as error:
         raise invalid_object(f"{fields.where}.{name}", str(error)) from None
     return text
+
+
+def _write_quorum(quorum: Quorum) -> object:
+    return omit_empty(
+        approvers=list(quorum.approvers),
+        votes=quorum.votes,
+        not_requester=quorum.not_requester,
+        requester=quorum.requester,
+    )
+
+
+def _read_quorum(fields: FieldReader, name: str) -> Quorum | None:
+    return fields.nested_or_none(name, _read_quorum_fields)
+
+
+def _read_quorum_fields(value: object, where: str) -> Quorum:
+    from continuations.core.quorum import Quorum  # noqa: PLC0415 - rarely needed
+
+    fields = FieldReader(value, where)
+    quorum = Quorum(
+        approvers=fields.texts("approvers"),
+        votes=fields.number("votes"),
+        not_requester=fields.flag("not_requester"),
+        requester=fields.text_or_none("requester"),
+    )
+    fields.check_all_read()
+    if quorum.votes < 1:
+        raise invalid_object(where, "it must need a vote")
+    return quorum
 
 
 def _read_labels(fields: FieldReader, name: str) -> tuple[tuple[str, str], ...]:
@@ -132,6 +163,7 @@ JSON_OBJECT_TEXT = Codec(_unchanged, FieldReader.json_object_or_none)
 SIGNALS = Codec(
     lambda kept: [[signal.number, signal.name] for signal in kept], _read_signals
 )
+QUORUM = Codec(_write_quorum, _read_quorum)
 DEADLINE_ACTION = Codec(_unchanged, _read_deadline_action)
 LABELS = Codec(dict, _read_labels)
 EVENT_ID = Codec(_unchanged, _read_event_id)
@@ -188,6 +220,8 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "continues", FLAG),
         NewField(3, "events_taken", EVENT_IDS),
         NewField(3, "frame", OPTIONAL_TEXT, attribute="frame_id"),
+        NewField(3, "quorum", QUORUM),
+        NewField(3, "remind_after", NUMBER),
     ),
     "run": (
         NewField(3, "title", TEXT, constant=True),
@@ -202,6 +236,7 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "groups", TEXTS),
         NewField(3, "shown", TEXT),
         NewField(3, "event", EVENT_ID),
+        NewField(3, "voters", TEXTS),
         NewField(3, "door", TEXT),
         NewField(3, "authentication", TEXT),
         NewField(3, "rule", TEXT),
@@ -217,6 +252,7 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
     "call": (
         NewField(3, "stage", NUMBER),
         NewField(3, "answer", JSON_TEXT),
+        NewField(3, "quorum", QUORUM),
     ),
 }
 
@@ -246,9 +282,10 @@ NEW_VALUES: dict[str, tuple[NewValue, ...]] = {
         NewValue(3, _decides_new_kind),
     ),
     "wait": (NewValue(3, _has_new_kind),),
-    # Earlier formats have no signals and no published events.
-    "signal": (NewValue(3, lambda _: True),),
+    # Earlier formats have no signals, no published events and no slots.
     "event": (NewValue(3, lambda _: True),),
+    "signal": (NewValue(3, lambda _: True),),
+    "slot": (NewValue(3, lambda _: True),),
     "state": (NewValue(3, lambda state: state.get("kind") == "parked"),),
 }
 

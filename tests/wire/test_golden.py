@@ -28,6 +28,7 @@ from continuations.wire.records import (
     encode_signal,
     encode_wait,
 )
+from continuations.wire.slot_records import decode_slot, encode_slot
 from continuations.wire.versions import decode_header, decode_version, encode_version
 from tests.core.rows import RUN, run_row
 from tests.wire.golden.write_golden import (
@@ -45,11 +46,14 @@ GOLDEN = sorted(path.stem for path in FOLDER.glob("*.bin"))
 
 
 def load_posted(data: bytes) -> tuple[object, Callable[[], bytes]]:
-    """Do the same for a signal, an event or a message."""
+    """Do the same for a signal, an event, a message or a slot."""
     kind = decode_object_header(data, "golden")["kind"]
     if kind == "event":
         event = decode_event(data, "golden")
         return event, lambda: encode_event(event)
+    if kind == "slot":
+        slot = decode_slot(data, "golden", RUN)
+        return slot, lambda: encode_slot(slot, RUN)
     if kind == "signal":
         signal = decode_signal(data, "golden", RUN)
         return signal, lambda: encode_signal(signal, RUN)
@@ -74,7 +78,7 @@ def load_golden(data: bytes) -> tuple[object, Callable[[], bytes]]:
         case "decision":
             decision = decode_decision(data, "golden", RUN)
             return decision, lambda: encode_decision(decision, RUN)
-        case "signal" | "message" | "event":
+        case "signal" | "message" | "event" | "slot":
             return load_posted(data)
         case kind:
             assert kind == "cancellation"
