@@ -147,10 +147,9 @@ class _Adoption:
 
     def _moved_wait(self, state: RunState, call: CallRow, wait: Wait) -> Wait:
         """Return a wait under an id of the adopted run, with its own digest."""
-        ulid, old, run = self._new_ulid(), self.source.run, state.run
-        # The id of a job's wait follows from the run.
-        job = external_wait_ulid(old, call)
-        if wait.id == layout.build_wait_id(wait.kind, job, old.id):
+        ulid, run = self._new_ulid(), state.run
+        if wait.rules.has_known_id:
+            # It follows from the run, and is new in this one.
             ulid = external_wait_ulid(run, call)
         wait_id = layout.build_wait_id(wait.kind, ulid, run.id)
         moved = replace(wait, id=wait_id, run_id=run.id)

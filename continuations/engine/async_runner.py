@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from continuations.core.run import Budget
     from continuations.engine.new_run import Input
     from continuations.engine.outcomes import Outcome
-    from continuations.engine.ports import IdGenerator, Notify
+    from continuations.engine.ports import CallbackUrl, IdGenerator, Notify
     from continuations.engine.run_options import ShouldPause
     from continuations.engine.sweeping import SweepResult
     from continuations.ledger.claims import Clock
@@ -64,6 +64,9 @@ class AsyncRunner(AsyncDecider, Generic[Output]):
             another object raises `InvalidInput` before any work. Default: any object.
         notify: A function or coroutine function that is called with each new `Wait`
             once it is stored. Exceptions that it raises are logged.
+        callback_url: A function that returns the URL of a wait, to which another
+            system sends the result of its job: `Links(...).callback_url`. Tools get
+            the URL as `ctx.callback_url`.
         clock: The clocks of this machine, for tests.
         ids: The source of new ids, for tests.
 
@@ -82,13 +85,16 @@ class AsyncRunner(AsyncDecider, Generic[Output]):
         patience: timedelta | float = DEFAULT_PATIENCE,
         context_type: Any = None,
         notify: Notify | None = None,
+        callback_url: CallbackUrl | None = None,
         clock: Clock | None = None,
         ids: IdGenerator | None = None,
     ) -> None:
         super().__init__(
             agents,
             Objects(to_store(store)),
-            Ports.with_defaults(clock=clock, ids=ids, notify=notify),
+            Ports.with_defaults(
+                clock=clock, ids=ids, notify=notify, callback_url=callback_url
+            ),
             WorkerOptions.validate(
                 lease=lease,
                 max_attempts=max_attempts,

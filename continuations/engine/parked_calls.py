@@ -18,7 +18,7 @@ from continuations.core.events import (
     Expired,
     Reopened,
 )
-from continuations.core.waits import external_wait_ulid
+from continuations.core.waits import external_wait_ulid, next_external_wait_ulid
 from continuations.engine.call_waits import (
     parked_wait,
     renewed_wait,
@@ -160,7 +160,11 @@ class ParkedCalls:
         keeps_deadline: bool = False,
     ) -> Wait:
         now = self.ports.clock.now()
-        renewed = renewed_wait(wait, now, self.ports.ids.new_ulid(now), note)
+        ulid = self.ports.ids.new_ulid(now)
+        if wait.rules.has_known_id:
+            last = layout.parse_wait_id(wait.id).ulid
+            ulid = next_external_wait_ulid(state.run, last)
+        renewed = renewed_wait(wait, now, ulid, note)
         if keeps_deadline:
             renewed = replace(renewed, deadline=wait.deadline)
         return with_parked_digest(state, call, renewed)

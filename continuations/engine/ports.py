@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     Notify = Callable[[Wait], Awaitable[None] | None]
     Sleep = Callable[[float], Awaitable[None]]
+    CallbackUrl = Callable[[str], str]
 
 # CLOCK_BOOTTIME includes the time in which the machine sleeps. macOS does not have it;
 # there CLOCK_MONOTONIC includes that time.
@@ -75,16 +76,24 @@ class Ports:
         notify: Called with each new wait once it is stored, or `None`.
         sleep: Waits for a number of seconds. A clock with a method `sleep` brings its
             own, so that a test does not wait.
+        callback_url: Returns the URL to which another system sends the result of a
+            wait, or `None`.
     """
 
     clock: Clock = field(default_factory=SystemClock)
     ids: IdGenerator = field(default_factory=SystemIdGenerator)
     notify: Notify | None = None
     sleep: Sleep = asyncio.sleep
+    callback_url: CallbackUrl | None = None
 
     @classmethod
     def with_defaults(
-        cls, *, clock: Clock | None, ids: IdGenerator | None, notify: Notify | None
+        cls,
+        *,
+        clock: Clock | None,
+        ids: IdGenerator | None,
+        notify: Notify | None,
+        callback_url: CallbackUrl | None = None,
     ) -> Ports:
         """Return ports, with the machine's for each `None`; raises `InvalidInput`."""
         for name, port, methods in (
@@ -104,9 +113,16 @@ class Ports:
                 f"got {type(notify).__name__}."
             )
             raise InvalidInput(msg)
+        if callback_url is not None and not callable(callback_url):
+            msg = (
+                "callback_url must be a function that returns the URL for a wait id, "
+                f"got {type(callback_url).__name__}. Pass Links(...).callback_url."
+            )
+            raise InvalidInput(msg)
         return cls(
             clock=clock or SystemClock(),
             ids=ids or SystemIdGenerator(),
             notify=notify,
             sleep=getattr(clock, "sleep", asyncio.sleep),
+            callback_url=callback_url,
         )

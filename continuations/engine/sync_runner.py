@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from continuations.core.run import Budget
     from continuations.engine.new_run import Input
     from continuations.engine.outcomes import Outcome
-    from continuations.engine.ports import IdGenerator, Notify
+    from continuations.engine.ports import CallbackUrl, IdGenerator, Notify
     from continuations.engine.run_options import ShouldPause
     from continuations.engine.sweeping import SweepResult
     from continuations.ledger.claims import Clock
@@ -55,6 +55,9 @@ class Runner(Decider, Generic[Output]):
             another object raises `InvalidInput` before any work. Default: any object.
         notify: A function or coroutine function that is called with each new `Wait`
             once it is stored. Exceptions that it raises are logged.
+        callback_url: A function that returns the URL of a wait, to which another
+            system sends the result of its job: `Links(...).callback_url`. Tools get
+            the URL as `ctx.callback_url`.
         clock: The clocks of this machine, for tests.
         ids: The source of new ids, for tests.
 
@@ -76,6 +79,7 @@ class Runner(Decider, Generic[Output]):
         patience: timedelta | float = DEFAULT_PATIENCE,
         context_type: Any = None,
         notify: Notify | None = None,
+        callback_url: CallbackUrl | None = None,
         clock: Clock | None = None,
         ids: IdGenerator | None = None,
     ) -> None:
@@ -88,6 +92,7 @@ class Runner(Decider, Generic[Output]):
             patience=patience,
             context_type=context_type,
             notify=notify,
+            callback_url=callback_url,
             clock=clock,
             ids=ids,
         )

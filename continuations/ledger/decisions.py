@@ -21,7 +21,9 @@ from continuations.core.decisions import (
     Fail,
     Verdict,
 )
+from continuations.core.waits import EXTERNAL_PREFIX
 from continuations.errors import (
+    AlreadyDecided,
     DecisionRefused,
     FormatError,
     RunNotFound,
@@ -68,10 +70,11 @@ async def decide(
 ) -> Decision:
     """Record a decision for a wait; return the recorded decision.
 
-    To repeat a recorded decision is a success. A crash leaves the wait open, or the
-    decision recorded; then the next resume or sweep finds it. `check_digest` is called
-    with the digest of the wait before the decision is recorded or compared, and may
-    raise.
+    If the tool rejected the answer of a job, its id stands for the wait that was opened
+    again. To repeat a recorded decision is a success. A crash leaves the wait open, or
+    the decision recorded; then the next resume or sweep finds it. `check_digest` is
+    called with the digest of the wait before the decision is recorded or compared, and
+    may raise.
 
     Raises:
         WaitNotFound: The wait does not exist.
@@ -82,6 +85,37 @@ async def decide(
         Corrupt: The wait or its decision is damaged.
         StoreError: The decision may or may not be recorded.
     """
+    while True:
+        try:
+            return await _decide(
+                objects,
+                wait_id,
+                verdict,
+                check_digest,
+                now=now,
+                decision_id=decision_id,
+            )
+        except AlreadyDecided:
+            # With a digest, the decider saw this wait and no other one.
+            if check_digest is not None or not wait_id.startswith(EXTERNAL_PREFIX):
+                raise
+            from continuations.ledger import reopened_jobs  # noqa: PLC0415 - rarely needed
+
+            next_id = await reopened_jobs.find_next_wait_id(objects, wait_id)
+            if next_id is None:
+                raise
+            wait_id = next_id
+
+
+async def _decide(
+    objects: Objects,
+    wait_id: str,
+    verdict: Verdict,
+    check_digest: DigestCheck | None,
+    *,
+    now: datetime,
+    decision_id: str,
+) -> Decision:
     wait = await find_open_wait(objects, wait_id)
     if wait is None:
         return await _decide_closed_wait(
