@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         sleep_until,
         wait_for,
     )
+    from continuations.core.audit import AuditLine
     from continuations.core.decisions import (
         Answer,
         Approve,
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
         Fail,
         Verdict,
     )
+    from continuations.core.doors import Door
+    from continuations.core.identity import Identity
     from continuations.core.run import Budget, Failure
     from continuations.core.usage import Usage
     from continuations.core.views import Call, Frame
@@ -99,6 +102,9 @@ _EXPORTS_BY_MODULE = {
         "Fail",
         "Verdict",
     ],
+    "continuations.core.audit": ["AuditLine"],
+    "continuations.core.doors": ["Door"],
+    "continuations.core.identity": ["Identity"],
     "continuations.core.run": ["Budget", "Failure"],
     "continuations.core.usage": ["Usage"],
     "continuations.core.views": ["Call", "Frame"],
@@ -154,6 +160,7 @@ __all__ = [
     "ApprovalPolicy",
     "Approve",
     "AsyncRunner",
+    "AuditLine",
     "Budget",
     "Call",
     "Cancelled",
@@ -164,12 +171,14 @@ __all__ = [
     "Decision",
     "DecisionRefused",
     "Deny",
+    "Door",
     "Fail",
     "Failed",
     "Failure",
     "Finished",
     "FormatError",
     "Frame",
+    "Identity",
     "IllegalTransition",
     "Inconclusive",
     "InvalidId",

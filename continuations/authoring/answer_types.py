@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 from continuations.authoring.errors import ArgumentsInvalid
 from continuations.core import deadline_actions, jsontext
 from continuations.core.decisions import Answer
+from continuations.core.waits import TEXT_SCHEMA
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
     from continuations.authoring.tool_waits import DeadlineAction
-
-_TEXT_SCHEMA = '{"type":"string"}'
 
 
 def schema_json_of(answer_type: Any) -> str | None:
@@ -26,7 +25,7 @@ def schema_json_of(answer_type: Any) -> str | None:
     if answer_type is None:
         return None
     if answer_type is str:
-        return _TEXT_SCHEMA
+        return TEXT_SCHEMA
     from continuations.authoring import arguments, input_spec  # noqa: PLC0415 - slow to import
 
     adapter = input_spec.make_type_adapter(answer_type)

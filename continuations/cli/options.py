@@ -42,6 +42,14 @@ Reason = Annotated[
         help="Why. It is recorded; the model sees the reason of a denial.",
     ),
 ]
+Shown = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DIGEST",
+        help="The digest that `show` printed. If the wait has another one, nothing is "
+        "recorded.",
+    ),
+]
 WaitIfBusy = Annotated[
     bool,
     typer.Option(
@@ -75,3 +83,32 @@ Context = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Labels = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--label",
+        metavar="NAME=VALUE",
+        help="A label by which `runs` finds the run. Repeat it for more labels.",
+    ),
+]
+Title = Annotated[
+    str | None, typer.Option(metavar="TEXT", help="The subject of the run.")
+]
+Requester = Annotated[
+    str | None,
+    typer.Option("--by", metavar="NAME", help="The person who asks for the run."),
+]
+NewRunId = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ID",
+        help="The id of the run. A repeated start with the same id and input continues "
+        "the same run. Default: a new id.",
+    ),
+]
+RootAgent = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help="The root agent, if the runner has more than one."
+    ),
+]

@@ -22,11 +22,16 @@ from continuations.cli.options import (
     App,
     Context,
     Json,
+    Labels,
     MaxRequests,
     MaxTokens,
+    NewRunId,
+    Requester,
+    RootAgent,
     RunId,
     StoreUrl,
     Timeout,
+    Title,
     WaitIfBusy,
 )
 from continuations.cli.output import write_lines, write_note
@@ -49,20 +54,11 @@ def start(  # noqa: PLR0913 - one parameter for each option
         str, typer.Argument(metavar="INPUT", help="The task for the agent.")
     ],
     *,
-    run_id: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ID",
-            help="The id of the run. A repeated start with the same id and input "
-            "continues the same run. Default: a new id.",
-        ),
-    ] = None,
-    agent: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="The root agent, if the runner has more than one."
-        ),
-    ] = None,
+    run_id: NewRunId = None,
+    agent: RootAgent = None,
+    label: Labels = None,
+    title: Title = None,
+    by: Requester = None,
     no_work: Annotated[
         bool,
         typer.Option(
@@ -92,6 +88,9 @@ def start(  # noqa: PLR0913 - one parameter for each option
         "context": load_context(context),
         "budget": budget,
         "work": not no_work,
+        "labels": _parse_labels(label or []),
+        "title": title,
+        "by": by,
     }
 
     def attempt(should_pause: Any) -> Any:
@@ -100,6 +99,20 @@ def start(  # noqa: PLR0913 - one parameter for each option
     _Advance(runner, name, options["context"], as_json=json).run(
         attempt, wait_if_busy=wait_if_busy, timeout=timeout
     )
+
+
+def _parse_labels(options: list[str]) -> dict[str, str]:
+    labels: dict[str, str] = {}
+    for option in options:
+        name, equals, value = option.partition("=")
+        if not equals or name in labels:
+            msg = (
+                f"--label {option!r} is not valid: it must be NAME=VALUE, with another "
+                "name for each label. Pass for example --label team=finance."
+            )
+            raise UsageError(msg)
+        labels[name] = value
+    return labels
 
 
 def resume(

@@ -53,9 +53,14 @@ def header_lines(continuation: Continuation) -> Iterator[Line]:
     run = continuation.run_state.run
     text = f"{run.id}: {run.status}, version {continuation.version}"
     yield Line("", escape_invisible(text), "head")
-    yield Line(
-        "", f"started {readable_time(run.created_at)}; {usage_text(continuation.usage)}"
-    )
+    by = f" by {escape_invisible(run.requester)}" if run.requester else ""
+    started = f"started {readable_time(run.created_at)}{by}"
+    yield Line("", f"{started}; {usage_text(continuation.usage)}")
+    if run.title:
+        yield Line("", f"title: {escape_invisible(run.title)}")
+    if run.labels:
+        labels = " ".join(f"{name}={value}" for name, value in run.labels)
+        yield Line("", f"labels: {labels}")
     if run.claim is not None:
         claim = f"claimed by {run.claim.worker} until {readable_time(run.claim.until)}"
         yield Line("", escape_invisible(claim), "busy")

@@ -1,4 +1,4 @@
-"""The consequence of a deadline: one of the verdicts, as the tool chose it."""
+"""The consequence of a deadline: the `Answer`, `Deny` or `Fail` of the tool."""
 
 from __future__ import annotations
 

@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
+    from continuations.core.identity import Identity
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approve:
@@ -18,14 +20,14 @@ class Approve:
     to run again. Such a wait takes no edited arguments.
 
     Attributes:
-        by: Person or program that decides, as your application names it. It is
-            recorded and not checked.
+        by: Person or program that decides, as your application names it, or an
+            `Identity` with groups. It is recorded and not checked.
         reason: Reason, for the record.
         arguments: Arguments to run the call with instead of those of the wait, or
             `None` for no edit. They must match the wait's schema.
     """
 
-    by: str | None = None
+    by: str | Identity | None = None
     reason: str | None = None
     arguments: Mapping[str, Any] | None = None
 
@@ -38,12 +40,12 @@ class Deny:
     to run again.
 
     Attributes:
-        by: Person or program that decides, as your application names it. It is
-            recorded and not checked.
+        by: Person or program that decides, as your application names it, or an
+            `Identity` with groups. It is recorded and not checked.
         reason: Reason, for the record and for the model.
     """
 
-    by: str | None = None
+    by: str | Identity | None = None
     reason: str | None = None
 
 
@@ -61,13 +63,13 @@ class Answer:
     Attributes:
         value: Any JSON value, also `None` and `""`. The model reads a string as it
             is and every other value as JSON text.
-        by: Person or program that decides, as your application names it. It is
-            recorded and not checked.
+        by: Person or program that decides, as your application names it, or an
+            `Identity` with groups. It is recorded and not checked.
         reason: Reason, for the record.
     """
 
     value: Any
-    by: str | None = None
+    by: str | Identity | None = None
     reason: str | None = None
 
 
@@ -77,13 +79,13 @@ class Fail:
 
     Attributes:
         error: The reason of the failure. The model reads it.
-        by: Person or program that decides, as your application names it. It is
-            recorded and not checked.
+        by: Person or program that decides, as your application names it, or an
+            `Identity` with groups. It is recorded and not checked.
         reason: Reason, for the record.
     """
 
     error: str
-    by: str | None = None
+    by: str | Identity | None = None
     reason: str | None = None
 
 
@@ -121,6 +123,13 @@ class Decision:
         marker: Key of the marker object that was created for the decision, so that a
             sweep resumes the run.
         signal: Number of the signal whose data is the value, or 0.
+        groups: Groups of the person who decided, if `by` was an `Identity`.
+        shown: Digest of the wait that the person saw, if the door told it. It equals
+            `digest`.
+        door: Door through which the decision came, such as `"http"`, or `None` if it is
+            not known.
+        authentication: How the door established `by`, or `None` if it did not.
+        rule: Name of the rule that decided instead of a person, or `None`.
     """
 
     id: str
@@ -134,6 +143,11 @@ class Decision:
     value: str | None = None
     marker: str | None = None
     signal: int = 0
+    groups: tuple[str, ...] = ()
+    shown: str | None = None
+    door: str | None = None
+    authentication: str | None = None
+    rule: str | None = None
 
     def is_repeat_of(self, other: Decision) -> bool:
         """Tell whether both are the same decision, delivered twice.
@@ -142,8 +156,8 @@ class Decision:
             other: Decision to compare with.
 
         Returns:
-            True if wait, kind, `by`, `reason`, arguments and value are equal. Id, time
-            and marker are not compared.
+            True if wait, kind, `by`, `reason`, arguments and value are equal. Id, time,
+            groups, marker and `shown` are not compared.
         """
         mine = (self.kind, self.by, self.reason, self.arguments, self.value)
         theirs = (other.kind, other.by, other.reason, other.arguments, other.value)

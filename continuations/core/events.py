@@ -84,6 +84,20 @@ class FrameAbandoned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class SuspensionBegan:
+    """A wait suspends a frame without open calls, or the run."""
+
+    wait: Wait
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class SuspensionEnded:
+    """The wait of a frame or of the run has ended."""
+
+    wait_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class RunStopped:
     """The run ends at once, whatever states its calls have."""
 
@@ -292,6 +306,8 @@ Event: TypeAlias = (
     | UserMessageAdded
     | SignalsKept
     | FrameAbandoned
+    | SuspensionBegan
+    | SuspensionEnded
     | RunStopped
     | CallEvent
 )

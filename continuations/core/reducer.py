@@ -45,6 +45,8 @@ from continuations.core.events import (
     RunStopped,
     SignalsKept,
     SubAgentStarted,
+    SuspensionBegan,
+    SuspensionEnded,
     UserMessageAdded,
 )
 from continuations.core.frames import FrameRow, final_reply
@@ -83,6 +85,8 @@ def advance(state: RunState, event: Event) -> RunState:
             _keep_signals(draft, event)
         case FrameAbandoned():
             _abandon_frame(draft, event)
+        case SuspensionBegan() | SuspensionEnded():
+            _apply_suspension(draft, event)
         case RunStopped():
             _stop_run(draft, event.failure)
         case _:
@@ -195,6 +199,27 @@ def _abandon_frame(draft: Draft, event: FrameAbandoned) -> None:
     if frame.open_call_ids:
         raise illegal_transition(f"frame {frame.id} has open calls", event)
     _end_frame(draft, frame.id, Errored(event.code, event.content))
+
+
+def _apply_suspension(draft: Draft, event: SuspensionBegan | SuspensionEnded) -> None:
+    if isinstance(event, SuspensionBegan):
+        _suspend(draft, event)
+        return
+    wait = draft.waits.get(event.wait_id)
+    if wait is None or wait.call_id:
+        raise illegal_transition("the wait suspends no frame and not the run", event)
+    draft.drop_wait(wait.id)
+
+
+def _suspend(draft: Draft, event: SuspensionBegan) -> None:
+    wait = event.wait
+    if wait.subject not in wait.rules.subjects or wait.call_id:
+        raise illegal_transition(f"wait {wait.id} has another subject", event)
+    if wait.frame_id in draft.suspending:
+        raise illegal_transition("another wait suspends the frame or run", event)
+    if wait.frame_id and draft.frame(wait.frame_id).open_call_ids:
+        raise illegal_transition(f"frame {wait.frame_id} has open calls", event)
+    draft.put_wait(wait)
 
 
 def _end_frame(draft: Draft, frame_id: str, end: Returned | Errored) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -13,6 +14,18 @@ if TYPE_CHECKING:
 RunStatus = Literal["running", "suspended", "finished", "failed", "cancelled"]
 RUN_STATUSES: frozenset[str] = frozenset(get_args(RunStatus))
 ENDED_STATUSES: frozenset[str] = frozenset({"finished", "failed", "cancelled"})
+_LABEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}\Z")
+_LABEL_VALUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,62}\Z")
+
+
+def is_label(name: object, value: object) -> bool:
+    """Return whether a name and a value are a label; keys of the store contain both."""
+    return (
+        isinstance(name, str)
+        and isinstance(value, str)
+        and _LABEL_NAME.match(name) is not None
+        and _LABEL_VALUE.match(value) is not None
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +125,9 @@ class RunRow:
             model makes now may already have run in a lost version.
         output: Final text of a finished run.
         failure: Reason why the run failed or was cancelled.
+        title: The subject of the run, for people.
+        labels: Names and values by which the run is found, sorted by name.
+        requester: The person or program that asked for the run.
         last_signal_number: Number of the last signal that the run has taken in.
         signals: The signals that no wait has taken yet, in the order of their numbers.
     """
@@ -130,5 +146,8 @@ class RunRow:
     history_lost: bool = False
     output: str | None = None
     failure: Failure | None = None
+    title: str | None = None
+    labels: tuple[tuple[str, str], ...] = ()
+    requester: str | None = None
     last_signal_number: int = 0
     signals: tuple[KeptSignal, ...] = ()

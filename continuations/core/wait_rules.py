@@ -12,8 +12,13 @@ if TYPE_CHECKING:
 
     from continuations.core.decisions import VerdictKind
 
-WaitKind = Literal["approval", "unknown", "question", "event", "timer", "external"]
+WaitKind = Literal[
+    "approval", "unknown", "question", "event", "timer", "external", "model"
+]
 WAIT_KINDS: frozenset[str] = frozenset(get_args(WaitKind))
+# What a wait suspends: one call, one frame (no turn of its model begins), or the run
+# (nothing begins).
+SubjectKind = Literal["call", "frame", "run"]
 
 
 # Without __eq__ and __repr__ the classes are created faster in a cold process.
@@ -24,10 +29,12 @@ class VerdictWords:
     Attributes:
         label: Text of its button.
         meaning: The statement of the person, and its consequence.
+        value_label: Label of the text field for the value of an `Answer`.
     """
 
     label: str
     meaning: str
+    value_label: str = "Result"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -35,7 +42,9 @@ class WaitRules:
     """The rules of one kind of wait, and its words for people.
 
     Attributes:
-        call_state: Name of the state that the waiting call has (`calls.STATE_TYPES`).
+        subjects: What a wait of this kind may suspend.
+        call_state: Name of the state that the waiting call has (`calls.STATE_TYPES`);
+            empty if no call waits.
         verdicts: Verdicts that end the wait, in the order in which they are offered.
         ended_by: The end of the wait in words, for an error about a wrong verdict.
         asks_person: Whether a person is asked. `waiting()` lists these waits.
@@ -58,7 +67,8 @@ class WaitRules:
         deadline_label: The label of the deadline.
     """
 
-    call_state: str
+    subjects: tuple[SubjectKind, ...] = ("call",)
+    call_state: str = ""
     verdicts: Mapping[VerdictKind, VerdictWords]
     ended_by: str = "a decision"
     asks_person: bool = True
@@ -125,7 +135,7 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
     "question": WaitRules(
         call_state="parked",
         verdicts={
-            "answer": VerdictWords("Answer", "The tool gets your answer:"),
+            "answer": VerdictWords("Answer", "The tool gets your answer:", "Answer"),
             "deny": VerdictWords(
                 "Decline", "The question stays unanswered. The agent gets your reason."
             ),
@@ -138,7 +148,7 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
     "event": WaitRules(
         call_state="parked",
         verdicts={
-            "answer": VerdictWords("Give the data", "The tool gets your data:"),
+            "answer": VerdictWords("Give the data", "The tool gets your data:", "Data"),
             "fail": VerdictWords(
                 "Fail", "The event does not come. The agent gets your error."
             ),
@@ -184,4 +194,21 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
         question_label="Job",
         deadline_label="At the latest",
     ),
+    "model": WaitRules(
+        subjects=("frame",),
+        verdicts={},
+        ended_by="the clock",
+        asks_person=False,
+        has_object=False,
+        title="This agent waits for its model",
+        question="{tool} waits for its model",
+        explanation="A model is limited, cannot be reached, or is not ready.",
+        awaited="its model",
+        deadline_label="Next attempt",
+    ),
 }
+
+# The kind of the waits whose ids are known before they are opened.
+KNOWN_ID_KIND: WaitKind = next(
+    kind for kind, rules in WAIT_RULES.items() if rules.has_known_id
+)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+from continuations.core.doors import PYTHON, Door
 from continuations.core.wait_rules import WAIT_KINDS
 from continuations.engine.batches import Flattened
 from continuations.engine.runner_parts import RunnerParts
-from continuations.errors import InvalidInput
+from continuations.errors import AlreadyDecided, InvalidInput
 from continuations.ledger import decision_errors, decisions, layout, waits
 from continuations.ledger.arrivals import read_decision
 from continuations.ledger.store_clock import StoreClock
@@ -32,38 +34,68 @@ class AsyncDecider(RunnerParts):
     """
 
     async def decide(
-        self, wait_id: str, verdict: Verdict, *, check_digest: DigestCheck | None = None
+        self,
+        wait_id: str,
+        verdict: Verdict,
+        *,
+        shown: str | None = None,
+        check_digest: DigestCheck | None = None,
+        door: Door = PYTHON,
     ) -> Decision:
         """Record the decision of a wait; the first decision wins.
 
-        The run does not continue before the next `resume` or `sweep`.
+        The run does not continue before the next `resume` or `sweep`. If the tool
+        rejected the answer of a job, the id that the job knows stands for the wait
+        that was opened again.
 
         Args:
             wait_id: Id of the wait.
-            verdict: `Approve`, `Deny` or `Answer`.
+            verdict: `Approve`, `Deny`, `Answer` or `Fail`.
+            shown: The digest of the wait that the person saw (`Wait.digest`). If the
+                wait has another one, nothing is recorded. `None`: not compared.
             check_digest: Called with the wait's digest before anything is recorded, to
-                compare it with what the person saw. Its exceptions are raised.
+                compare it in another way. Its exceptions are raised.
+            door: The way by which the decision came, for the audit.
 
         Returns:
             The recorded decision. A second, equal call returns the same decision.
 
         Raises:
             WaitNotFound: There is no such wait.
-            DecisionRefused: The verdict is invalid for the wait. Nothing was recorded.
+            DecisionRefused: The verdict is invalid for the wait, or the person saw
+                another wait. Nothing was recorded.
             AlreadyDecided: Another decision is recorded; the error contains it.
             WaitExpired: The deadline has passed.
             Cancelled: The run was cancelled, has failed or was repaired.
             StoreError: The store failed. Call again with the same verdict.
         """
         now = self._ports.clock.now()
-        return await decisions.decide(
+        decide = partial(
+            decisions.decide,
             self._objects,
-            wait_id,
-            verdict,
+            verdict=verdict,
             now=now,
             decision_id=self._ports.ids.new_ulid(now),
             check_digest=check_digest,
+            shown=shown,
+            door=door,
         )
+        while True:
+            try:
+                return await decide(wait_id)
+            except AlreadyDecided:
+                # A person who saw the digest of a wait decides no other wait.
+                next_id = None
+                if check_digest is None and shown is None:
+                    next_id = await self._next_wait_of_job(wait_id)
+                if next_id is None:
+                    raise
+                wait_id = next_id
+
+    async def _next_wait_of_job(self, wait_id: str) -> str | None:
+        from continuations.ledger import reopened_jobs
+
+        return await reopened_jobs.find_next_wait_id(self._objects, wait_id)
 
     def waiting(
         self, *, after: str = "", kinds: Collection[str] | None = None
@@ -218,6 +250,7 @@ class AsyncDecider(RunnerParts):
         *,
         by: str | None = None,
         id: str | None = None,  # noqa: A002 - the name in the public API
+        door: Door = PYTHON,
     ) -> int:
         """Send a signal to a run: it ends a wait that `wait_for(name)` opened.
 
@@ -235,6 +268,7 @@ class AsyncDecider(RunnerParts):
             by: Name of the sender, for the record.
             id: Your id of this signal. A repeated call with the same id, name and data
                 sends one signal. Such a call reads all signals of the run.
+            door: The way by which the signal came, for the audit.
 
         Returns:
             The number of the signal, from 1.
@@ -248,10 +282,15 @@ class AsyncDecider(RunnerParts):
         """
         layout.check_run_id(run_id)
         requests = self._run_requests(run_id)
-        return await requests.signal(name, data, by=by, signal_id=id)
+        return await requests.signal(name, data, by=by, signal_id=id, door=door)
 
     async def cancel(
-        self, run_id: str, *, reason: str | None = None, by: str | None = None
+        self,
+        run_id: str,
+        *,
+        reason: str | None = None,
+        by: str | None = None,
+        door: Door = PYTHON,
     ) -> Continuation:
         """End a run and close its open waits; idempotent.
 
@@ -264,6 +303,7 @@ class AsyncDecider(RunnerParts):
             run_id: Id of the run.
             reason: Why, for the record and for later deciders.
             by: Name of the person who cancels, for the record.
+            door: The way by which the request came, for the audit.
 
         Returns:
             The newest state: cancelled, running in another process, or ended before.
@@ -274,7 +314,8 @@ class AsyncDecider(RunnerParts):
             StoreError: The store failed.
         """
         layout.check_run_id(run_id)
-        return await self._run_requests(run_id).cancel(by=by, reason=reason)
+        requests = self._run_requests(run_id)
+        return await requests.cancel(by=by, reason=reason, door=door)
 
 
 def wait_kinds(kinds: object) -> frozenset[str]:

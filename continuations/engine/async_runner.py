@@ -7,23 +7,23 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Generic
 
 from continuations.core.output_type import Output
-from continuations.engine.async_decider import AsyncDecider
+from continuations.engine.async_approvals import AsyncApprovals
 from continuations.engine.ports import Ports
 from continuations.engine.worker_options import (
     DEFAULT_PATIENCE,
     WorkerOptions,
     check_concurrency,
 )
-from continuations.errors import StaleRun
 from continuations.ledger import layout
 from continuations.ledger.objects import Objects, to_store
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import timedelta
     from os import PathLike
 
     from continuations.authoring.agent import Agent
+    from continuations.core.identity import Identity
     from continuations.core.run import Budget
     from continuations.engine.new_run import Input
     from continuations.engine.outcomes import Outcome
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 # ruff: noqa: PLC0415
 
 
-class AsyncRunner(AsyncDecider, Generic[Output]):
+class AsyncRunner(AsyncApprovals, Generic[Output]):
     """Runs of some agents, kept in a store; every method is a coroutine.
 
     Any number of runners in any number of processes may share a store.
@@ -109,7 +109,7 @@ class AsyncRunner(AsyncDecider, Generic[Output]):
         """The store of the runs."""
         return self._objects.store
 
-    async def start(
+    async def start(  # noqa: PLR0913 - what a start may say, all by keyword
         self,
         input: Input,  # noqa: A002 - the best name for the caller
         *,
@@ -119,6 +119,9 @@ class AsyncRunner(AsyncDecider, Generic[Output]):
         budget: Budget | None = None,
         should_pause: ShouldPause | None = None,
         work: bool = True,
+        labels: Mapping[str, str] | None = None,
+        title: str | None = None,
+        by: str | Identity | None = None,
     ) -> Outcome[Output]:
         """Start a run and work on it until it ends or must wait.
 
@@ -136,6 +139,10 @@ class AsyncRunner(AsyncDecider, Generic[Output]):
                 True, calls in progress are completed. Then the run is `Suspended`.
             work: With False, only store the run, and return it with `paused=True`. A
                 `resume` or `sweep` works on it. A run that exists is not changed.
+            labels: At most 16 names and values by which `runs` finds the run: letters,
+                digits and `. _ -`, in a value also `@`. Each costs one more request.
+            title: The subject of the run: one line, at most 200 characters.
+            by: The requester of the run: a name or an `Identity`, whose name is stored.
 
         Returns:
             `Finished`, `Suspended` or `Failed`.
@@ -144,16 +151,12 @@ class AsyncRunner(AsyncDecider, Generic[Output]):
             InvalidId: `run_id` is invalid.
             InvalidInput: An argument is invalid, or the instructions function raised.
             RunExists: `run_id` belongs to a run with another input or agent.
-            RunBusy: Another process works on the run.
-            StaleRun: Another process took the run over in the meantime.
-            AgentChanged: As for `resume`, if the run exists.
-            ModelError: A model did not reply. The run can be resumed.
-            ClockOff: This machine's clock is wrong. Nothing ran.
-            Corrupt: The run exists, and a stored object is damaged.
-            StoreError: The store failed. The run can be resumed if it was stored.
+            RunBusy, StaleRun, AgentChanged, ClockOff, Corrupt: As for `resume`.
+            ModelError, StoreError: The run can be resumed, if it was stored.
         """
         if run_id is not None:
             layout.check_run_id(run_id)
+        description = self._run_description(labels=labels, title=title, by=by)
         run_options = self._run_options(context, should_pause if work else _at_once)
         state = await self._worker_factory.initial_state(
             input,
@@ -161,14 +164,11 @@ class AsyncRunner(AsyncDecider, Generic[Output]):
             agent=agent,
             budget=budget,
             context=run_options.context,
+            description=description,
         )
         await self._probe_once()
         worker = self._worker_factory.make_worker(state.run.id, run_options)
-        try:
-            return await worker.start(state)
-        except StaleRun:
-            await worker.check_same_input(state)
-        return await worker.resume()
+        return await worker.start_or_resume(state)
 
     async def resume(
         self,

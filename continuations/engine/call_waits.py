@@ -11,7 +11,6 @@ from continuations.core.wait_rules import WAIT_RULES
 from continuations.core.waits import (
     Wait,
     call_digest,
-    external_wait_ulid,
     parked_digest,
 )
 from continuations.ledger import layout
@@ -120,18 +119,19 @@ def parked_wait(
 ) -> Wait:
     """Return the wait that a tool opened.
 
-    `ulid` is a new ULID; a job of another system has its own, which the tool knew.
+    `ulid` is a new ULID. It is not used if the tool knew the id before.
     Raises `InvalidInput` if the tool asked for an answer or action that is invalid.
     """
     from continuations.authoring import answer_types  # noqa: PLC0415 - few tools wait
 
-    if asked.kind == "external":
-        ulid = external_wait_ulid(state.run, call)
+    wait_id = layout.build_wait_id(asked.kind, ulid, state.run.id)
+    if WAIT_RULES[asked.kind].has_known_id:
+        wait_id = layout.known_wait_id(state.run, call)
     deadline = asked.until
     if asked.within is not None:
         deadline = now + asked.within
     wait = Wait(
-        id=layout.build_wait_id(asked.kind, ulid, state.run.id),
+        id=wait_id,
         run_id=state.run.id,
         call_id=call.id,
         kind=asked.kind,

@@ -18,7 +18,7 @@ from continuations.core.events import (
     Expired,
     Reopened,
 )
-from continuations.core.waits import external_wait_ulid, next_external_wait_ulid
+from continuations.core.waits import next_known_wait_ulid
 from continuations.engine.call_waits import (
     parked_wait,
     renewed_wait,
@@ -48,11 +48,6 @@ def idempotency_key(run: RunRow, call: CallRow) -> str:
     """Return the key that names one stage of a call and nothing else."""
     key = f"{run.run_nonce}-{call.id}"
     return f"{key}-{call.stage}" if call.stage else key
-
-
-def external_wait_id(run: RunRow, call: CallRow) -> str:
-    """Return the id of the wait that a call opens for a job of another system."""
-    return layout.build_wait_id("external", external_wait_ulid(run, call), run.id)
 
 
 def park(
@@ -163,7 +158,7 @@ class ParkedCalls:
         ulid = self.ports.ids.new_ulid(now)
         if wait.rules.has_known_id:
             last = layout.parse_wait_id(wait.id).ulid
-            ulid = next_external_wait_ulid(state.run, last)
+            ulid = next_known_wait_ulid(state.run, last)
         renewed = renewed_wait(wait, now, ulid, note)
         if keeps_deadline:
             renewed = replace(renewed, deadline=wait.deadline)

@@ -43,6 +43,7 @@ from continuations.engine.model_turn import ModelTurn, enabled_tools, is_enabled
 from continuations.engine.new_run import with_instructions
 from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
 from continuations.errors import AgentChanged
+from continuations.ledger import layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -273,7 +274,7 @@ class Performer:
         deadline = None
         if tool.timeout is not None:
             deadline = self.ports.clock.now() + timedelta(seconds=tool.timeout)
-        make_wait_id = partial(parked_calls.external_wait_id, state.run, call)
+        make_wait_id = partial(layout.known_wait_id, state.run, call)
         context = ToolContext(
             run_id=state.run.id,
             call_id=call.id,

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from continuations.authoring.agent import Agent
     from continuations.engine.ports import Ports
+    from continuations.engine.run_description import RunDescription
     from continuations.engine.run_options import RunOptions, ShouldPause
     from continuations.engine.run_requests import RunRequests
     from continuations.engine.sweep_memory import SweepMemory
@@ -79,6 +80,11 @@ class RunnerParts:
         from continuations.engine.run_options import RunOptions
 
         return RunOptions.from_arguments(context=context, should_pause=should_pause)
+
+    def _run_description(self, **arguments: object) -> RunDescription:
+        from continuations.engine.run_description import RunDescription
+
+        return RunDescription.from_arguments(**arguments)
 
     def _run_requests(self, run_id: str) -> RunRequests:
         from continuations.engine.run_requests import RunRequests

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any, Generic
 from continuations.core.output_type import Output
 from continuations.engine import portal
 from continuations.engine.async_runner import AsyncRunner
-from continuations.engine.sync_decider import Decider
+from continuations.engine.sync_approvals import Approvals
 from continuations.engine.worker_options import DEFAULT_PATIENCE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import timedelta
     from os import PathLike
 
     from continuations.authoring.agent import Agent
+    from continuations.core.identity import Identity
     from continuations.core.run import Budget
     from continuations.engine.new_run import Input
     from continuations.engine.outcomes import Outcome
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from continuations_storage import Store
 
 
-class Runner(Decider, Generic[Output]):
+class Runner(Approvals, Generic[Output]):
     """Runs of some agents, kept in a store.
 
     Its methods may be called from any thread, also from one in which an event loop is
@@ -102,7 +103,7 @@ class Runner(Decider, Generic[Output]):
         """The store of the runs."""
         return self.async_runner.store
 
-    def start(
+    def start(  # noqa: PLR0913 - what a start may say, all by keyword
         self,
         input: Input,  # noqa: A002 - the best name for the caller
         *,
@@ -112,6 +113,9 @@ class Runner(Decider, Generic[Output]):
         budget: Budget | None = None,
         should_pause: ShouldPause | None = None,
         work: bool = True,
+        labels: Mapping[str, str] | None = None,
+        title: str | None = None,
+        by: str | Identity | None = None,
     ) -> Outcome[Output]:
         """Start a run and work on it until it ends or must wait.
 
@@ -129,6 +133,10 @@ class Runner(Decider, Generic[Output]):
                 True, calls in progress are completed. Then the run is `Suspended`.
             work: With False, only store the run, and return it with `paused=True`. A
                 `resume` or `sweep` works on it. A run that exists is not changed.
+            labels: At most 16 names and values by which `runs` finds the run: letters,
+                digits and `. _ -`, in a value also `@`. Each costs one more request.
+            title: The subject of the run: one line, at most 200 characters.
+            by: The requester of the run: a name or an `Identity`, whose name is stored.
 
         Returns:
             `Finished`, `Suspended` or `Failed`.
@@ -137,13 +145,8 @@ class Runner(Decider, Generic[Output]):
             InvalidId: `run_id` is invalid.
             InvalidInput: An argument is invalid, or the instructions function raised.
             RunExists: `run_id` belongs to a run with another input or agent.
-            RunBusy: Another process works on the run.
-            StaleRun: Another process took the run over in the meantime.
-            AgentChanged: As for `resume`, if the run exists.
-            ModelError: A model did not reply. The run can be resumed.
-            ClockOff: This machine's clock is wrong. Nothing ran.
-            Corrupt: The run exists, and a stored object is damaged.
-            StoreError: The store failed. The run can be resumed if it was stored.
+            RunBusy, StaleRun, AgentChanged, ClockOff, Corrupt: As for `resume`.
+            ModelError, StoreError: The run can be resumed, if it was stored.
         """
         return portal.run_until_complete(
             self.async_runner.start(
@@ -154,6 +157,9 @@ class Runner(Decider, Generic[Output]):
                 budget=budget,
                 should_pause=should_pause,
                 work=work,
+                labels=labels,
+                title=title,
+                by=by,
             )
         )
 

@@ -93,6 +93,14 @@ class Worker:
         """Create the run and work on it; raises `StaleRun` if its id is taken."""
         return await self._work(None, state, Arrivals())
 
+    async def start_or_resume(self, state: RunState) -> Outcome:
+        """Create the run, or resume it if it began with the same input."""
+        try:
+            return await self.start(state)
+        except StaleRun:
+            await self.check_same_input(state)
+        return await self.resume()
+
     async def resume(self) -> Outcome:
         """Work on the run if it can progress, and return its outcome."""
         clock = self.ports.clock

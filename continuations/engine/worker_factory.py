@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from continuations.engine.adopter import Adopter
     from continuations.engine.new_run import Input
     from continuations.engine.ports import Ports
+    from continuations.engine.run_description import RunDescription
     from continuations.engine.worker_options import WorkerOptions
     from continuations.ledger.objects import Objects
 
@@ -51,6 +52,7 @@ class WorkerFactory:
         agent: str | None,
         budget: Budget | None,
         context: Any,
+        description: RunDescription,
     ) -> RunState:
         """Return the first state of a new run; raises `InvalidInput`."""
         root = self.root_agent(agent)
@@ -59,7 +61,7 @@ class WorkerFactory:
         instructions = await new_run.root_instructions(root, agent_input, context)
         now = self._ports.clock.now()
         run_nonce = self._ports.ids.new_ulid(now)
-        return new_run.initial_state(
+        state = new_run.initial_state(
             root,
             messages,
             instructions,
@@ -69,6 +71,7 @@ class WorkerFactory:
             now=now,
             budget=budget,
         )
+        return description.describe(state)
 
     def check_context(self, context: object) -> None:
         """Raise `InvalidInput` if no root agent takes the object.

@@ -69,7 +69,7 @@ class ForeignFrame:
     def walk(
         self, above: tuple[str, ...] = ()
     ) -> Iterator[tuple[tuple[str, ...], ForeignCall]]:
-        """Return every call with the ids of the calls down to it."""
+        """Return every call, each with the ids of the calls above it and its own."""
         for call in self.calls:
             path = (*above, call.tool_call_id)
             yield path, call

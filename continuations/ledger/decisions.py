@@ -21,9 +21,7 @@ from continuations.core.decisions import (
     Fail,
     Verdict,
 )
-from continuations.core.waits import EXTERNAL_PREFIX
 from continuations.errors import (
-    AlreadyDecided,
     DecisionRefused,
     FormatError,
     RunNotFound,
@@ -42,6 +40,7 @@ from continuations.ledger.decision_errors import (
     NOT_DECIDED,
     check_call_is_over,
     check_in_time,
+    check_shown,
     closed_wait_error,
     refused_error,
 )
@@ -53,6 +52,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from continuations.core.decisions import DecisionKind
+    from continuations.core.doors import Door
     from continuations.core.waits import Wait
     from continuations.ledger.objects import Objects
 
@@ -67,14 +67,15 @@ async def decide(
     now: datetime,
     decision_id: str,
     check_digest: DigestCheck | None = None,
+    shown: str | None = None,
+    door: Door | None = None,
 ) -> Decision:
     """Record a decision for a wait; return the recorded decision.
 
-    If the tool rejected the answer of a job, its id stands for the wait that was opened
-    again. To repeat a recorded decision is a success. A crash leaves the wait open, or
-    the decision recorded; then the next resume or sweep finds it. `check_digest` is
-    called with the digest of the wait before the decision is recorded or compared, and
-    may raise.
+    To repeat a recorded decision is a success. A crash leaves the wait open, or the
+    decision recorded; then the next resume or sweep finds it. `check_digest` is called
+    with the digest of the wait before the decision is recorded or compared, and may
+    raise. `shown` is the digest that the person saw, which must be that of the wait.
 
     Raises:
         WaitNotFound: The wait does not exist.
@@ -85,37 +86,6 @@ async def decide(
         Corrupt: The wait or its decision is damaged.
         StoreError: The decision may or may not be recorded.
     """
-    while True:
-        try:
-            return await _decide(
-                objects,
-                wait_id,
-                verdict,
-                check_digest,
-                now=now,
-                decision_id=decision_id,
-            )
-        except AlreadyDecided:
-            # With a digest, the decider saw this wait and no other one.
-            if check_digest is not None or not wait_id.startswith(EXTERNAL_PREFIX):
-                raise
-            from continuations.ledger import reopened_jobs  # noqa: PLC0415 - rarely needed
-
-            next_id = await reopened_jobs.find_next_wait_id(objects, wait_id)
-            if next_id is None:
-                raise
-            wait_id = next_id
-
-
-async def _decide(
-    objects: Objects,
-    wait_id: str,
-    verdict: Verdict,
-    check_digest: DigestCheck | None,
-    *,
-    now: datetime,
-    decision_id: str,
-) -> Decision:
     wait = await find_open_wait(objects, wait_id)
     if wait is None:
         return await _decide_closed_wait(
@@ -125,11 +95,14 @@ async def _decide(
             now=now,
             decision_id=decision_id,
             check_digest=check_digest,
+            shown=shown,
         )
     if check_digest is not None:
         check_digest(wait.digest)
+    check_shown(wait_id, wait.digest, shown)
     try:
         proposed = _checked_decision(wait, verdict, now=now, decision_id=decision_id)
+        proposed = replace(_through(door, proposed), shown=shown)
         proposed = await _with_marker(objects, wait, proposed)
     except (WaitExpired, DecisionRefused):
         # After a crash, a decided wait may still have its object. Then the recorded
@@ -144,6 +117,13 @@ async def _decide(
     if recorded.id != proposed.id and proposed.marker is not None:
         await objects.delete(proposed.marker)
     return _recorded_or_raise(recorded, proposed)
+
+
+def _through(door: Door | None, proposed: Decision) -> Decision:
+    """Return a decision with the door through which it came."""
+    if door is None:
+        return proposed
+    return replace(proposed, door=door.name, authentication=door.authentication)
 
 
 async def _with_marker(objects: Objects, wait: Wait, proposed: Decision) -> Decision:
@@ -316,6 +296,7 @@ async def _decide_closed_wait(
     now: datetime,
     decision_id: str,
     check_digest: DigestCheck | None = None,
+    shown: str | None = None,
 ) -> Decision:
     """Compare a verdict with the recorded decision of a wait."""
     recorded = await read_decision(objects, wait_id)
@@ -327,8 +308,9 @@ async def _decide_closed_wait(
         raise WaitNotFound(msg, wait_id=wait_id)
     if check_digest is not None:
         check_digest(recorded.digest)
+    check_shown(wait_id, recorded.digest, shown)
     proposed = None
-    if type(verdict) in VERDICT_KINDS:
+    if type(verdict) in VERDICT_KINDS and verdict_checks.has_valid_decider(verdict):
         with suppress(jsontext.NotJson):
             proposed = _decision_from_verdict(
                 wait_id, recorded.digest, verdict, now=now, decision_id=decision_id
@@ -340,7 +322,7 @@ def _decision_from_verdict(
     wait_id: str, digest: str, verdict: Verdict, *, now: datetime, decision_id: str
 ) -> Decision:
     """Return a verdict as a record; raises `NotJson`."""
-    arguments = value = None
+    by, arguments, value = verdict.by, None, None
     kind: DecisionKind = "approve" if isinstance(verdict, Approve) else "deny"
     if isinstance(verdict, Approve) and verdict.arguments is not None:
         arguments = jsontext.canonical(jsontext.normalize_integers(verdict.arguments))
@@ -354,10 +336,12 @@ def _decision_from_verdict(
         kind=kind,
         at=now,
         digest=digest,
-        by=verdict.by,
+        # The name of an `Identity`, without an import of its class.
+        by=by if by is None or isinstance(by, str) else by.name,
         reason=verdict.reason,
         arguments=arguments,
         value=value,
+        groups=getattr(by, "groups", ()),
     )
 
 

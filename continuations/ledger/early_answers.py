@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from continuations.core.calls import open_wait_id
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.state import early_wait_ulids, frame_path
-from continuations.core.waits import EXTERNAL_PREFIX, Wait, early_answer_digest
+from continuations.core.waits import Wait, early_answer_digest
 from continuations.ledger import layout
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def accepted_digests(
     for wait_id in decided_ids:
         wait = state.waits.get(wait_id)
         digests = () if wait is None else (wait.digest,)
-        if wait_id.startswith(EXTERNAL_PREFIX):
+        if layout.is_known_early(wait_id):
             early = early_wait_ulids(state) if early is None else early
             call = (
                 early.get(layout.parse_wait_id(wait_id).ulid)
@@ -55,11 +55,11 @@ def answered_calls(state: RunState, decided_ids: Collection[str]) -> dict[str, C
     versions, an answer may belong to a stage that was lost: then a person is asked.
     """
     unknown = [wait_id for wait_id in decided_ids if wait_id not in state.waits]
-    if not any(wait_id.startswith(EXTERNAL_PREFIX) for wait_id in unknown):
+    if not any(map(layout.is_known_early, unknown)):
         return {}
     answered: dict[str, CallRow] = {}
-    for ulid, call in early_wait_ulids(state).items():
-        wait_id = layout.build_wait_id("external", ulid, state.run.id)
+    for call in early_wait_ulids(state).values():
+        wait_id = layout.known_wait_id(state.run, call)
         is_lost = state.run.history_lost and not call.repeatable
         is_decided = open_wait_id(call.state) in decided_ids
         if wait_id in unknown and not is_lost and not is_decided:
@@ -72,7 +72,7 @@ def wait_of_started_call(state: RunState, wait_id: str) -> Wait | None:
 
     The tool has not returned, so the rest of its wait is not known.
     """
-    if not wait_id.startswith(EXTERNAL_PREFIX) or state.run.status in ENDED_STATUSES:
+    if not layout.is_known_early(wait_id) or state.run.status in ENDED_STATUSES:
         return None
     call = early_wait_ulids(state).get(layout.parse_wait_id(wait_id).ulid)
     return None if call is None else early_wait(state, call, wait_id)
@@ -84,7 +84,7 @@ def early_wait(state: RunState, call: CallRow, wait_id: str) -> Wait:
         id=wait_id,
         run_id=state.run.id,
         call_id=call.id,
-        kind="external",
+        kind=layout.parse_wait_id(wait_id).kind,
         path=(*frame_path(state, call.frame_id), call.tool),
         tool=call.tool,
         arguments_json=call.arguments or "{}",

@@ -30,12 +30,15 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
 from continuations.core.ulid import NotUlid, milliseconds_of
-from continuations.core.wait_rules import WAIT_KINDS
+from continuations.core.wait_rules import KNOWN_ID_KIND, WAIT_KINDS, WAIT_RULES
+from continuations.core.waits import known_wait_ulid
 from continuations.errors import Corrupt, InvalidId, WaitNotFound
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from continuations.core.calls import CallRow
+    from continuations.core.run import RunRow
     from continuations.core.wait_rules import WaitKind
 
 MAX_VERSIONS = 9_999_999_999
@@ -193,6 +196,19 @@ class ParsedWaitId:
 def build_wait_id(kind: str, ulid: str, run_id: str) -> str:
     """Return the id of a new wait."""
     return f"{kind}-{ulid}@{run_id}"
+
+
+def known_wait_id(run: RunRow, call: CallRow) -> str:
+    """Return the id that a call's wait has if the tool may know it before.
+
+    The tool gives it to another system, before the wait is opened.
+    """
+    return build_wait_id(KNOWN_ID_KIND, known_wait_ulid(run, call), run.id)
+
+
+def is_known_early(wait_id: str) -> bool:
+    """Return whether another system may have the id before its wait is opened."""
+    return WAIT_RULES[parse_wait_id(wait_id).kind].has_known_id
 
 
 def parse_wait_id(wait_id: object) -> ParsedWaitId:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.core.waits import EXTERNAL_PREFIX, next_external_wait_ulid
+from continuations.core.waits import next_known_wait_ulid
 from continuations.errors import RunNotFound
 from continuations.ledger import layout
 from continuations.ledger.arrivals import read_decision
@@ -23,15 +23,15 @@ async def find_next_wait_id(objects: Objects, wait_id: str) -> str | None:
 
     Only jobs have such waits. The run is loaded: call this for a wait that is decided.
     """
-    if not wait_id.startswith(EXTERNAL_PREFIX):
+    if not layout.is_known_early(wait_id):
         return None
     name = layout.parse_wait_id(wait_id)
     try:
         state = (await Versions(objects, name.run_id).load_newest()).state
     except RunNotFound:
         return None
-    ulid = next_external_wait_ulid(state.run, name.ulid)
-    next_id = layout.build_wait_id("external", ulid, name.run_id)
+    ulid = next_known_wait_ulid(state.run, name.ulid)
+    next_id = layout.build_wait_id(name.kind, ulid, name.run_id)
     if next_id in state.waits or await read_decision(objects, next_id) is not None:
         return next_id
     return None

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from continuations.core.decisions import VERDICT_KINDS, Answer, Approve, Fail
+from continuations.core.waits import TEXT_SCHEMA
 from continuations.ledger.decision_errors import refused_error
 
 if TYPE_CHECKING:
     from continuations.core.decisions import Verdict
     from continuations.core.waits import Wait
-
-# The schema of a plain text, the most frequent answer: it needs no validator.
-_TEXT_SCHEMA = '{"type":"string"}'
 
 
 def check_values(wait: Wait, verdict: Verdict) -> None:
@@ -32,9 +30,11 @@ def check_kind(wait: Wait, verdict: object) -> None:
             "verdict must be an Approve, Deny, Answer or Fail, got "
             f"{type(verdict).__name__}",
         )
-    by, reason = getattr(verdict, "by", None), getattr(verdict, "reason", None)
-    if not all(text is None or type(text) is str for text in (by, reason)):
-        raise refused_error(wait, "by and reason must be a str or None")
+    reason = getattr(verdict, "reason", None)
+    if not (reason is None or type(reason) is str):
+        raise refused_error(wait, "reason must be a str or None")
+    if not has_valid_decider(verdict):
+        raise refused_error(wait, "by must be a str, an Identity or None")
     if isinstance(verdict, Fail) and type(verdict.error) is not str:
         raise refused_error(wait, "error must be a str")
     if kind not in wait.rules.verdicts:
@@ -49,6 +49,16 @@ def check_kind(wait: Wait, verdict: object) -> None:
         )
 
 
+def has_valid_decider(verdict: object) -> bool:
+    """Tell whether the `by` of a verdict is a name, an `Identity` or `None`."""
+    by = getattr(verdict, "by", None)
+    if by is None or type(by) is str:
+        return True
+    from continuations.core.identity import Identity  # noqa: PLC0415 - rarely needed
+
+    return type(by) is Identity
+
+
 def _check_edited_arguments(wait: Wait, edited_arguments: object) -> None:
     from continuations.ledger import edits  # noqa: PLC0415 - rarely needed
 
@@ -58,7 +68,7 @@ def _check_edited_arguments(wait: Wait, edited_arguments: object) -> None:
 
 
 def _check_answer(wait: Wait, value: object) -> None:
-    if wait.answer_schema_json == _TEXT_SCHEMA:
+    if wait.answer_schema_json == TEXT_SCHEMA:
         if type(value) is not str:
             got = type(value).__name__
             raise refused_error(wait, f"the value must be a text, got {got}")

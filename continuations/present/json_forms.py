@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from datetime import datetime
 
+    from continuations.core.audit import AuditLine
     from continuations.core.decisions import Decision
     from continuations.core.waits import Wait, WaitSummary
     from continuations.engine.outcomes import Outcome
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MAX_TEXT_CHARS",
+    "audit_line_json",
     "decision_json",
     "indented_json",
     "outcome_json",
@@ -90,8 +92,9 @@ def wait_notice_json(wait: Wait, *, with_arguments: bool) -> dict[str, Any]:
 def decision_json(decision: Decision) -> dict[str, Any]:
     """Return a decision as JSON values (`decision`).
 
-    `arguments` is present if the arguments were edited, `value` if the decision is an
-    answer.
+    `groups` is present if the groups of the person are known, `shown` if the digest is
+    known that the person saw, `arguments` if the arguments were edited, and `value` if
+    the decision is an answer.
     """
     form: dict[str, Any] = {
         "id": decision.id,
@@ -102,11 +105,43 @@ def decision_json(decision: Decision) -> dict[str, Any]:
         "reason": decision.reason,
         "digest": decision.digest,
     }
+    if decision.groups:
+        form["groups"] = list(decision.groups)
+    if decision.shown is not None:
+        form["shown"] = decision.shown
     for name in ("arguments", "value"):
         text: str | None = getattr(decision, name)
         if text is not None:
             form[name] = jsontext.parse(text)
     return form
+
+
+def audit_line_json(line: AuditLine) -> dict[str, Any]:
+    """Return a line of an audit as JSON values (`audit_line`).
+
+    `identity` is null if no door established who acted.
+    """
+    identity = None
+    if line.groups or line.authentication is not None:
+        identity = {
+            "name": line.by,
+            "groups": list(line.groups),
+            "authentication": line.authentication,
+        }
+    return {
+        "at": utc_text(line.at),
+        "run": line.run,
+        "wait": line.wait,
+        "kind": line.kind,
+        "verdict": line.verdict,
+        "by": line.by,
+        "identity": identity,
+        "door": line.door,
+        "digest": line.digest,
+        "shown": line.shown,
+        "reason": line.reason,
+        "rule": line.rule,
+    }
 
 
 def run_json(

@@ -15,7 +15,7 @@ from typing import Any
 from continuations.core.calls import STATE_TYPES
 from continuations.core.run import RUN_STATUSES
 from continuations.core.usage import Usage
-from continuations.present import wait_schemas
+from continuations.present import audit_schemas, wait_schemas
 from continuations.present.problems import TYPE_PREFIX
 from continuations.present.schema_parts import (
     BOOLEAN,
@@ -37,9 +37,19 @@ from continuations.present.schema_parts import (
 
 # Runs ---------------------------------------------------------------------------
 
+_LABELS: Json = {"type": "object", "additionalProperties": TEXT}
+_DESCRIPTION: Json = {
+    "title": described(TEXT_OR_NULL, "The subject of the run."),
+    "labels": _LABELS,
+    "requester": described(
+        TEXT_OR_NULL, "The person or program that asked for the run."
+    ),
+}
+
 _RUN: Json = {
     "run_id": TEXT,
     "agent": described(TEXT, "The name of the root agent."),
+    **_DESCRIPTION,
     "version": COUNT,
     "status": enum(RUN_STATUSES),
     "created_at": TIME,
@@ -178,6 +188,10 @@ def _request_definitions() -> Json:
                     "False: only store the run. A resume or a sweep works on it. By "
                     "default true.",
                 ),
+                "labels": described(
+                    _LABELS, "Names and values by which the run is found."
+                ),
+                "title": described(TEXT, "The subject of the run, on one line."),
             },
         ),
         "cancel_request": object_form("A run to cancel.", {}, {"reason": REASON}),
@@ -270,6 +284,7 @@ def definitions() -> dict[str, Any]:
     return {
         **wait_schemas.wait_definitions(),
         **wait_schemas.decision_definitions(),
+        **audit_schemas.audit_definitions(),
         **_run_definitions(),
         **_stack_definitions(),
         **_report_definitions(),

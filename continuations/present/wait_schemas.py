@@ -35,7 +35,12 @@ _ARGUMENTS: Json = described(
 )
 _WAIT: Json = {
     **_WAIT_NOTICE,
-    "call_id": TEXT,
+    "call_id": described(
+        TEXT_OR_NULL, "The call that waits; null if a frame or the run does."
+    ),
+    "frame_id": described(
+        TEXT_OR_NULL, "The frame that waits; null if a call or the run does."
+    ),
     "arguments": _ARGUMENTS,
     "schema": described(OBJECT, "The JSON Schema of the arguments."),
     "digest": described(TEXT, "The digest that a decision is bound to."),
@@ -78,11 +83,18 @@ _DECISION: Json = {
 }
 
 
+_SHOWN: Json = described(
+    TEXT,
+    "The digest of the wait that the person saw. If the wait has another digest, "
+    "nothing is recorded.",
+)
+
+
 def _verdict(kind: str, required: Json, optional: Json | None = None) -> Json:
     return object_form(
         f'A decision of kind "{kind}".',
         {"decision": {"const": kind}, **required},
-        optional,
+        {"shown": _SHOWN, **(optional or {})},
     )
 
 
@@ -135,6 +147,8 @@ def decision_definitions() -> Json:
             "The one recorded decision of a wait.",
             _DECISION,
             {
+                "groups": described(array(TEXT), "The groups of the person."),
+                "shown": described(TEXT, "The digest that the person saw, if known."),
                 "arguments": described(OBJECT, "The edited arguments."),
                 "value": {"description": "The value of an answer."},
             },

@@ -33,7 +33,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from continuations.core import deadline_actions, jsontext
-from continuations.core.run import KeptSignal
+from continuations.core.run import KeptSignal, is_label
 from continuations.wire.fields import (
     FieldReader,
     invalid_object,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 FORMATS = {
     1: "2026-11: the first",
     2: "2026-11: the fields and values below",
-    3: "2026-11: tools that wait",
+    3: "2026-11: tools that wait, and how runs are described",
 }
 FIRST_FORMAT, NEWEST_FORMAT = min(FORMATS), max(FORMATS)
 
@@ -81,6 +81,14 @@ def _read_deadline_action(fields: FieldReader, name: str) -> str | None:
     return text
 
 
+def _read_labels(fields: FieldReader, name: str) -> tuple[tuple[str, str], ...]:
+    stored = fields.mapping(name)
+    if not all(is_label(*item) for item in stored.items()):
+        where = f"{fields.where}.{name}"
+        raise invalid_object(where, "it must map names to values of labels")
+    return tuple(sorted(cast("dict[str, str]", stored).items()))
+
+
 def _read_signals(fields: FieldReader, name: str) -> tuple[KeptSignal, ...]:
     return tuple(fields.list_of(name, _read_signal))
 
@@ -94,6 +102,8 @@ def _read_signal(value: object, where: str) -> KeptSignal:
 
 
 TEXT = Codec(_unchanged, FieldReader.text_or_none)
+# A missing text is empty.
+OPTIONAL_TEXT = Codec(_unchanged, lambda fields, name: fields.text_or_none(name) or "")
 TEXTS = Codec(list, FieldReader.texts)
 FLAG = Codec(_unchanged, FieldReader.flag)
 # A missing number is 0.
@@ -107,6 +117,7 @@ SIGNALS = Codec(
     lambda kept: [[signal.number, signal.name] for signal in kept], _read_signals
 )
 DEADLINE_ACTION = Codec(_unchanged, _read_deadline_action)
+LABELS = Codec(dict, _read_labels)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -118,12 +129,14 @@ class NewField:
         name: Name of the stored field.
         codec: How the field is stored.
         attribute: Name of the attribute of the dataclass, if it is not `name`.
+        constant: The field of a run never changes, so only full copies store it.
     """
 
     format: int
     name: str
     codec: Codec
     attribute: str = ""
+    constant: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -155,12 +168,31 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "stage", NUMBER),
         NewField(3, "on_deadline", DEADLINE_ACTION, attribute="on_deadline_json"),
         NewField(3, "continues", FLAG),
+        NewField(3, "frame", OPTIONAL_TEXT, attribute="frame_id"),
     ),
     "run": (
+        NewField(3, "title", TEXT, constant=True),
+        NewField(3, "labels", LABELS, constant=True),
+        NewField(3, "requester", TEXT, constant=True),
         NewField(3, "last_signal", NUMBER, attribute="last_signal_number"),
         NewField(3, "signals", SIGNALS),
     ),
-    "decision": (NewField(3, "signal", NUMBER),),
+    "decision": (
+        NewField(3, "signal", NUMBER),
+        NewField(3, "groups", TEXTS),
+        NewField(3, "shown", TEXT),
+        NewField(3, "door", TEXT),
+        NewField(3, "authentication", TEXT),
+        NewField(3, "rule", TEXT),
+    ),
+    "cancellation": (
+        NewField(3, "door", TEXT),
+        NewField(3, "authentication", TEXT),
+    ),
+    "signal": (
+        NewField(3, "door", TEXT),
+        NewField(3, "authentication", TEXT),
+    ),
     "call": (
         NewField(3, "stage", NUMBER),
         NewField(3, "answer", JSON_TEXT),
@@ -176,23 +208,23 @@ def _answers_an_approval(decision: Mapping[str, object]) -> bool:
 
 
 # The kinds of waits that format 3 introduced.
-_WAITS_OF_TOOLS = ("event", "external", "question", "timer")
+_NEW_KINDS = ("event", "external", "question", "timer", "model")
 
 
-def _has_wait_of_tool(wait: Mapping[str, object]) -> bool:
-    return wait.get("kind") in _WAITS_OF_TOOLS
+def _has_new_kind(wait: Mapping[str, object]) -> bool:
+    return wait.get("kind") in _NEW_KINDS
 
 
-def _decides_wait_of_tool(decision: Mapping[str, object]) -> bool:
-    return str(decision.get("wait")).partition("-")[0] in _WAITS_OF_TOOLS
+def _decides_new_kind(decision: Mapping[str, object]) -> bool:
+    return str(decision.get("wait")).partition("-")[0] in _NEW_KINDS
 
 
 NEW_VALUES: dict[str, tuple[NewValue, ...]] = {
     "decision": (
         NewValue(2, _answers_an_approval),
-        NewValue(3, _decides_wait_of_tool),
+        NewValue(3, _decides_new_kind),
     ),
-    "wait": (NewValue(3, _has_wait_of_tool),),
+    "wait": (NewValue(3, _has_new_kind),),
     # Earlier formats have no signals.
     "signal": (NewValue(3, lambda _: True),),
     "state": (NewValue(3, lambda state: state.get("kind") == "parked"),),
@@ -219,21 +251,32 @@ _INNER_KINDS = {
 _BODY_KINDS = {"version": "delta", "continuation": "delta"}
 
 
-def fields_of(kind: str, row: object) -> dict[str, object]:
+def fields_of(kind: str, row: object, *, full_copy: bool = True) -> dict[str, object]:
     """Return the stored form of the attributes that later formats introduced."""
     stored: dict[str, object] = {}
     for field in NEW_FIELDS.get(kind, ()):
+        if field.constant and not full_copy:
+            continue
         value = getattr(row, field.attribute or field.name)
         stored[field.name] = field.codec.write(value) if value else None
     return omit_empty(**stored)
 
 
-def read_fields(kind: str, fields: FieldReader) -> dict[str, Any]:
-    """Read the fields that later formats introduced; return the attributes by name."""
-    return {
-        field.attribute or field.name: field.codec.read(fields, field.name)
-        for field in NEW_FIELDS.get(kind, ())
-    }
+def read_fields(
+    kind: str, fields: FieldReader, base: object | None = None
+) -> dict[str, Any]:
+    """Read the fields that later formats introduced; return the attributes by name.
+
+    `base` is the row that a delta starts from. It has the fields that never change.
+    """
+    attributes: dict[str, Any] = {}
+    for field in NEW_FIELDS.get(kind, ()):
+        name = field.attribute or field.name
+        if field.constant and base is not None:
+            attributes[name] = getattr(base, name)
+        else:
+            attributes[name] = field.codec.read(fields, field.name)
+    return attributes
 
 
 def lowest_format(header: Mapping[str, object], body: object) -> int:

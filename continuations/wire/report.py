@@ -42,6 +42,9 @@ def run_json(state: RunState, version: int) -> dict[str, Any]:
     return {
         "run_id": run.id,
         "agent": run.agent,
+        "title": run.title,
+        "labels": dict(run.labels),
+        "requester": run.requester,
         "version": version,
         "status": run.status,
         "created_at": utc_text(run.created_at),
@@ -57,7 +60,8 @@ def wait_json(wait: Wait) -> dict[str, Any]:
     return {
         "id": wait.id,
         "run_id": wait.run_id,
-        "call_id": wait.call_id,
+        "call_id": wait.call_id or None,
+        "frame_id": wait.frame_id or None,
         "kind": wait.kind,
         "path": list(wait.path),
         "tool": wait.tool,

@@ -107,7 +107,7 @@ def _run_fields(row: RunRow, *, full_copy: bool) -> dict[str, object]:
         doubtful=row.history_lost,
         output=row.output,
         failure=_failure_fields(row.failure),
-        **fields_of("run", row),
+        **fields_of("run", row, full_copy=full_copy),
     )
 
 
@@ -128,7 +128,7 @@ def _read_run(value: object, where: str, base: RunRow | None) -> RunRow:
         history_lost=fields.flag("doubtful"),
         output=fields.text_or_none("output"),
         failure=fields.nested_or_none("failure", _read_failure),
-        **read_fields("run", fields),
+        **read_fields("run", fields, base),
     )
     fields.check_all_read()
     return row

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -29,6 +30,31 @@ def test_start_without_work_stores_the_run_for_a_sweep(cli: CommandLine) -> None
     assert (0, "Suspended") == (stored.exit_code, stored.lines[0])
     assert "next: continuations resume j1" in stored.lines
     assert "Finished" in swept.lines
+
+
+def test_start_records_labels_title_and_requester(
+    cli: CommandLine, runner: Runner
+) -> None:
+    described = ("--label", "team=finance", "--label", "country=de")
+    cli.start(TELLING, *described, "--title", "Pay Jane", "--by", "ann", "--no-work")
+
+    lines = cli("show", "j1").lines
+    assert " by ann; " in lines[1]
+    assert ["title: Pay Jane", "labels: country=de team=finance"] == lines[2:4]
+    shown = json.loads(cli("show", "j1", "--json").out)
+    assert {"country": "de", "team": "finance"} == shown["labels"]
+    assert ("Pay Jane", "ann") == (shown["title"], shown["requester"])
+    assert "ann" == runner.look("j1").run_state.run.requester
+
+
+@pytest.mark.parametrize("labels", [("team",), ("team=a", "team=b")])
+def test_label_without_value_or_twice_is_a_usage_error(
+    cli: CommandLine, labels: tuple[str, ...]
+) -> None:
+    done = cli.start(TELLING, *(f"--label={label}" for label in labels))
+
+    assert (2, "") == (done.exit_code, done.out)
+    assert done.err.startswith("Error: --label 'team")
 
 
 @pytest.mark.parametrize(

@@ -330,7 +330,10 @@ def scenario(runner: Runner, clock: ManualClock, *, sweeps: bool) -> Outcome | N
 def test_a_crash_at_every_operation_loses_and_doubles_no_signal(
     script: Any, moment: Literal["before", "after"], *, sweeps: bool
 ) -> None:
-    """Each wait takes one signal, in order, and no key is left behind."""
+    """Each wait takes one signal, in order, and no key is left behind.
+
+    Parallel calls that run again after a crash may open their waits in either order.
+    """
 
     def agent() -> Agent:
         return make_boss(script, make_receipt())
@@ -353,7 +356,8 @@ def test_a_crash_at_every_operation_loses_and_doubles_no_signal(
         end = _ended(scenario(runner, clock, sweeps=sweeps))
 
         where = f"{moment} {number}: {dying.operations[-1]}"
-        assert ["1", "2"] == results(end), where
+        taken = results(end)
+        assert ["1", "2"] == (sorted(taken) if script is TWO_AT_ONCE else taken), where
         for _ in range(3):
             clock.seconds += 3600
             runner.sweep()

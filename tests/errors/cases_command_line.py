@@ -53,6 +53,14 @@ USAGE = Area(
             names=("--context", "payroll.py"),
         ),
         Case(
+            "cli-label",
+            _USAGE,
+            'cli("start", TASK, "--app", "payroll:agent", "--label", "finance")',
+            'cli("start", TASK, "--app", "payroll:agent", "--label", "team=finance")',
+            setup=_APP,
+            names=("--label", "finance", "team=finance"),
+        ),
+        Case(
             "cli-without-store",
             _USAGE,
             'cli("waiting", store=False)',

@@ -199,6 +199,34 @@ STARTING = Area(
     "Starting a run",
     (
         Case(
+            "start-labels",
+            InvalidInput,
+            'runner.start(TASK, labels=["finance"])',
+            'runner.start(TASK, labels={"team": "finance"})',
+            names=("labels", "finance"),
+        ),
+        Case(
+            "start-label",
+            InvalidInput,
+            'runner.start(TASK, labels={"team": "human resources"})',
+            'runner.start(TASK, labels={"team": "hr"}, title="human resources")',
+            names=("label", "team", "title"),
+        ),
+        Case(
+            "start-too-many-labels",
+            InvalidInput,
+            'runner.start(TASK, labels={f"label{n}": "x" for n in range(17)})',
+            'runner.start(TASK, labels={f"label{n}": "x" for n in range(16)})',
+            names=("labels", "17", "16"),
+        ),
+        Case(
+            "start-title",
+            InvalidInput,
+            'runner.start(TASK, title="Pay\\nJane")',
+            'runner.start(TASK, title="Pay Jane")',
+            names=("title",),
+        ),
+        Case(
             "start-run-id",
             InvalidId,
             'runner.start(TASK, run_id="Jane Doe")',

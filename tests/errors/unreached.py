@@ -40,6 +40,7 @@ UNREACHED: dict[str, str] = {
     ),
     "continuations/core/deadline_actions.py": _BYTES,
     "continuations/wire/formats.py:_read_deadline_action": _BYTES,
+    "continuations/wire/formats.py:_read_labels": _BYTES,
     "continuations/wire/formats.py:_read_signal": _BYTES,
     "continuations/cli/interruption.py": "stops a command; see test_interruption.py",
     "continuations/cli/serve_command.py": (

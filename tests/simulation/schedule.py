@@ -6,7 +6,7 @@ import gc
 import random
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, get_args
 from unittest import mock
 
 from continuations.ledger import versions
@@ -22,6 +22,7 @@ from tests.simulation.agents import (
 )
 from tests.simulation.decoding_cache import versions_decoded_once
 from tests.simulation.evidence import Evidence
+from tests.simulation.families import family_of
 from tests.simulation.fault_schedule import FAULT_KINDS, CodeChange, FaultSchedule
 from tests.simulation.laws import broken_laws
 from tests.simulation.processes import EPOCH
@@ -29,9 +30,9 @@ from tests.simulation.sim_environment import SimEnvironment
 from tests.simulation.virtual_loop import NO_PROCESS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Generator
+    from collections.abc import Generator
 
-    Role = Callable[[Actor], Coroutine[Any, Any, None]]
+    from tests.simulation.families import Role
 
 HORIZON_SECONDS = 240.0
 # How many schedules have a run whose tools wait.
@@ -194,6 +195,7 @@ def draw_actors(environment: SimEnvironment, rng: random.Random) -> list[str]:
     waits = random.Random(f"{environment.seed}/waits")  # noqa: S311 - not for secrets
     if waits.random() < WAITING_PROBABILITY:
         environment.tree_of_run["r0"] = waits.choice(list(WAITING_TREES))
+    extra_roles = family_of(environment.seed).draw(environment)
     environment.tools_wait = any(
         tree in WAITING_TREES for tree in environment.tree_of_run.values()
     )
@@ -204,6 +206,7 @@ def draw_actors(environment: SimEnvironment, rng: random.Random) -> list[str]:
     roles += [("canceller", actors.act_as_canceller)] * (rng.random() < 0.15)
     roles += [("sender", actors.act_as_sender)] * (rng.random() < 0.2)
     roles += [("repairer", actors.act_as_repairer)] * (extra.random() < 0.15)
+    roles += extra_roles
     _plan_deployment(environment, [name for name, _ in roles])
     present: list[str] = []
     for name, role in roles:

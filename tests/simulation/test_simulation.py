@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.simulation.families import FAMILIES
 from tests.simulation.laws import LAWS
 from tests.simulation.schedule import run, run_uninterrupted, shrunk_text
 from tests.simulation.simulate import main
@@ -21,13 +22,27 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SEEDS = int(os.environ.get("SIMULATE_SEEDS", "5000"))
+# The schedules of each family but the general one.
+FAMILY_SEEDS = max(1, SEEDS // 20)
 CHUNKS = 50
+_LATER = [name for name, family in FAMILIES.items() if family.number]
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_no_schedule_breaks_a_law(chunk: int) -> None:
     """Promises 1 to 4: same end, one decision, one worker, crash anywhere."""
     for seed in range(chunk, SEEDS, CHUNKS):
+        report = run(seed)
+
+        assert {} == report.broken, shrunk_text(report)
+
+
+@pytest.mark.parametrize("chunk", range(5))
+@pytest.mark.parametrize("name", _LATER)
+def test_no_schedule_of_a_family_breaks_a_law(name: str, chunk: int) -> None:
+    """Promises 1 to 4 hold for every capability with schedules of its own."""
+    first = FAMILIES[name].first_seed
+    for seed in range(first + chunk, first + FAMILY_SEEDS, 5):
         report = run(seed)
 
         assert {} == report.broken, shrunk_text(report)

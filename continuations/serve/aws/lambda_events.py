@@ -74,12 +74,15 @@ class QueueEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartEvent:
-    """`{"start": {"input": ...}}`; `run_id`, `agent` and `work` may be added."""
+    """`{"start": {"input": ...}}`; every other field of this class may be added."""
 
     input: Any = field(repr=False)
     run_id: str | None = None
     agent: str | None = None
     work: bool = True
+    labels: dict[str, str] | None = None
+    title: str | None = None
+    by: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +150,9 @@ _START_FIELDS = {
     "run_id": (False, str),
     "agent": (False, str),
     "work": (False, bool),
+    "labels": (False, dict),
+    "title": (False, str),
+    "by": (False, str),
 }
 _CANCEL_FIELDS = {"run_id": (True, str), "reason": (False, str), "by": (False, str)}
 

@@ -18,11 +18,12 @@ from continuations.errors import ContinuationsError, InvalidInput
 from continuations.serve.option_checks import check_callable, check_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from os import PathLike
     from typing import TypeAlias
 
     from continuations.authoring.agent import Agent
+    from continuations.core.identity import Identity
     from continuations.core.run import Budget
     from continuations.engine.new_run import Input
     from continuations.engine.outcomes import Outcome
@@ -155,7 +156,7 @@ class LambdaRunner(AsyncRunner):
             should_pause or self._time_left.is_short,
         )
 
-    async def start(
+    async def start(  # noqa: PLR0913 - as in AsyncRunner
         self,
         input: Input,  # noqa: A002 - as in AsyncRunner
         *,
@@ -165,6 +166,9 @@ class LambdaRunner(AsyncRunner):
         budget: Budget | None = None,
         should_pause: ShouldPause | None = None,
         work: bool = True,
+        labels: Mapping[str, str] | None = None,
+        title: str | None = None,
+        by: str | Identity | None = None,
     ) -> Outcome:
         """Start a run; see `AsyncRunner.start`."""
         outcome = await super().start(
@@ -175,6 +179,9 @@ class LambdaRunner(AsyncRunner):
             context=context,
             should_pause=should_pause,
             work=work,
+            labels=labels,
+            title=title,
+            by=by,
         )
         await self._dispatch_if_paused(outcome)
         return outcome

@@ -39,16 +39,19 @@ from continuations.serve.option_checks import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from continuations.core.identity import Identity
     from continuations.engine.async_runner import AsyncRunner
     from continuations.ledger.claims import Clock
     from continuations.serve.dispatch import Dispatcher
 
 __all__ = ["MAX_BODY_BYTES", "HttpApi", "Request", "Response", "Verifier"]
 
-Verifier: TypeAlias = Callable[[Request], "str | Awaitable[str | None] | None"]
+Verifier: TypeAlias = Callable[
+    [Request], "str | Identity | Awaitable[str | Identity | None] | None"
+]
 """A function or coroutine function that returns who sends a request, or `None`.
 
-Decisions are recorded under the name that it returns.
+Decisions are recorded under the name that it returns, with the groups of an `Identity`.
 """
 
 MAX_BODY_BYTES = 1 << 20
@@ -59,8 +62,9 @@ class HttpApi:
 
     Args:
         runner: The runner whose runs are shown, decided, started and resumed.
-        verify: Returns the identity of a request; decisions are recorded under it. It
-            may be async. `None` refuses the request with status 401; an exception
+        verify: Returns the identity of a request, a name or an `Identity` with groups;
+            decisions are recorded under it. It may be async. `None` refuses the request
+            with status 401; an exception
             gives status 500. Every identity may use every route, so check
             `request.method` and `request.path` if that is too much. A verifier that
             trusts cookies must also check that no other site sent the request.
@@ -197,20 +201,24 @@ class HttpApi:
             "HttpApi."
         )
 
-    async def _identify(self, request: Request) -> str | None:
+    async def _identify(self, request: Request) -> str | Identity | None:
         if self._verify is None:
             return None
         identity: Any = self._verify(request)
         if inspect.isawaitable(identity):
             identity = await identity
-        if identity is not None and type(identity) is not str:
+        if identity is None or type(identity) is str:
+            return identity or None
+        from continuations.core.identity import Identity  # noqa: PLC0415 - few need it
+
+        if type(identity) is not Identity:
             # `True` must not become a name: a verifier says who, not whether.
             msg = (
-                f"verify must return a name or None, got {type(identity).__name__}. "
-                "Return the name of the identity."
+                "verify must return a name, an Identity or None, got "
+                f"{type(identity).__name__}. Return the name of the identity."
             )
             raise TypeError(msg)
-        return identity or None
+        return identity
 
     def _path_below_base(self, path: str) -> str:
         if self._base_path and f"{path}/".startswith(f"{self._base_path}/"):

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from continuations.core.decisions import Answer, Fail
+from continuations.core.doors import Door
 from continuations.errors import AlreadyDecided
 from continuations.ledger import layout
 from continuations.serve.http import decision_bodies, problems
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
     from continuations.serve.http.request_context import RequestContext
     from continuations.serve.http.request_response import Request, Response
 
-# The decider's name of every result that comes to a callback URL.
-CALLBACK = "callback"
+CALLBACK = Door("callback", "signed URL")
 
 
 async def report(context: RequestContext) -> Response:
@@ -33,7 +33,7 @@ async def report(context: RequestContext) -> Response:
     wait_id = read_token(context)
     verdict = _verdict(context.request)
     try:
-        decision = await context.runner.decide(wait_id, verdict)
+        decision = await context.runner.decide(wait_id, verdict, door=CALLBACK)
     except AlreadyDecided:
         raise problems.callback_too_late() from None
     woken = await context.wake(layout.parse_wait_id(decision.wait_id).run_id)
@@ -54,5 +54,5 @@ def _verdict(request: Request) -> Answer | Fail:
         raise problems.malformed('The body needs "value" or "error", and not both.')
     error = decision_bodies.optional_text(fields, "error")
     if error is not None:
-        return Fail(error, by=CALLBACK)
-    return Answer(fields["value"], by=CALLBACK)
+        return Fail(error, by=CALLBACK.name)
+    return Answer(fields["value"], by=CALLBACK.name)

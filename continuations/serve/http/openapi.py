@@ -34,11 +34,12 @@ _REQUIRED_FIELDS = {"answer": ["value"], "fail": ["error"]}
 
 
 def _form_body(kind: str, **fields: _Json) -> _Json:
-    properties: _Json = {"decision": {"const": kind}, **fields}
+    shown = {**_TEXT, "description": "The digest of the wait that the page showed."}
+    properties: _Json = {"decision": {"const": kind}, "shown": shown, **fields}
     return {
         "type": "object",
         "properties": properties,
-        "required": ["decision", *_REQUIRED_FIELDS.get(kind, [])],
+        "required": ["decision", "shown", *_REQUIRED_FIELDS.get(kind, [])],
         "additionalProperties": False,
     }
 
@@ -266,6 +267,20 @@ def _run_paths() -> _Json:
     }
 
 
+def _approval_paths() -> _Json:
+    return {
+        "/runs/{run_id}/audit": {
+            "get": _operation(
+                "auditRun",
+                "Show who decided what about a run, how and when",
+                {"200": _json_response("audit", "The recorded decisions.")},
+                *(400, 404, 410, 503),
+                parameters=(_RUN_ID_PARAMETER,),
+            )
+        },
+    }
+
+
 def _signal_paths() -> _Json:
     return {
         "/signals": {
@@ -348,6 +363,7 @@ def document() -> dict[str, Any]:
         "paths": {
             **_wait_paths(),
             **_run_paths(),
+            **_approval_paths(),
             **_signal_paths(),
             **_callback_paths(),
             **_link_paths(),

@@ -55,17 +55,9 @@ _HEADERS: Mapping[str, str] = {
 _FORM_FIELDS: Mapping[str, str] = {
     "deny": '<label>Reason (optional)<textarea name="reason" '
     'maxlength="4000" rows="2"></textarea></label>',
-    "answer": '<label>Result<textarea name="value" maxlength="4000" rows="3">'
-    "</textarea></label>",
     "fail": '<label>Error<textarea name="error" maxlength="4000" rows="2">'
     "</textarea></label>",
 }
-# The answer of a question that has a type other than text.
-_JSON_FIELD = (
-    '<input type="hidden" name="as" value="json">'
-    '<label>Answer, as JSON<textarea name="value" maxlength="4000" rows="3">'
-    "</textarea></label>"
-)
 
 
 def decision_form(wait: Wait, verdict_kinds: Iterable[VerdictKind]) -> Response:
@@ -133,14 +125,25 @@ def _form_html(wait: Wait, verdict_kind: VerdictKind) -> str:
     if verdict_kind == "deny" and wait.denial_stops:
         explanation = "The call does not run, and the run stops."
     fields = _FORM_FIELDS.get(verdict_kind, "")
-    if verdict_kind == "answer" and wait.answer_type_name not in (None, "string"):
-        fields = _JSON_FIELD
+    if verdict_kind == "answer":
+        as_json = wait.answer_type_name not in (None, "string")
+        fields = _value_field(words.value_label, as_json=as_json)
     # A form without an action posts to its own URL, under every mount prefix.
     return (
         '<form method="post">'
         f'<input type="hidden" name="decision" value="{verdict_kind}">'
+        f'<input type="hidden" name="shown" value="{_html_text(wait.digest)}">'
         f"<p>{escape(explanation)}</p>{fields}"
         f"<p><button>{escape(words.label)}</button></p></form>"
+    )
+
+
+def _value_field(label: str, *, as_json: bool) -> str:
+    note = '<input type="hidden" name="as" value="json">' if as_json else ""
+    label = f"{label}, as JSON" if as_json else label
+    return (
+        f'{note}<label>{escape(label)}<textarea name="value" maxlength="4000" '
+        'rows="3"></textarea></label>'
     )
 
 

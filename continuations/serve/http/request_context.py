@@ -11,6 +11,7 @@ from continuations.errors import RunBusy, StaleRun
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from continuations.core.identity import Identity
     from continuations.engine.async_runner import AsyncRunner
     from continuations.ledger.claims import Clock
     from continuations.serve.dispatch import Dispatcher
@@ -27,7 +28,7 @@ class RequestContext:
     Attributes:
         request: The request.
         path_params: The values of the route's path parameters.
-        identity: The verified identity; empty on a public route.
+        identity: The verified identity; an empty text on a public route.
         runner: The runner.
         links: Reads signed links, if the API has any.
         dispatcher: Resumes runs, if the API has one.
@@ -36,11 +37,16 @@ class RequestContext:
 
     request: Request
     path_params: Mapping[str, str]
-    identity: str
+    identity: str | Identity
     runner: AsyncRunner
     links: Links | None
     dispatcher: Dispatcher | None
     clock: Clock
+
+    @property
+    def identity_name(self) -> str:
+        """The name of the verified identity; empty on a public route."""
+        return self.identity if isinstance(self.identity, str) else self.identity.name
 
     async def wake(self, run_id: str) -> bool:
         """Give a run to the dispatcher; return whether that worked.

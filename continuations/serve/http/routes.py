@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from continuations.core.doors import Door
 from continuations.errors import WaitNotFound
 from continuations.ledger import layout
 from continuations.present import json_forms
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 MAX_PAGE_SIZE = 1000
 DEFAULT_PAGE_SIZE = 100
+# The verifier of the API has identified the sender of every request.
+HTTP = Door("http", "verifier")
 
 RouteHandler: TypeAlias = Callable[[RequestContext], Awaitable[Response]]
 
@@ -109,8 +112,10 @@ async def show_wait(context: RequestContext) -> Response:
 async def decide(context: RequestContext) -> Response:
     """Record a decision, then give the run to the dispatcher."""
     wait_id = context.path_params["wait_id"]
-    verdict = decision_bodies.verdict_from_json(context.request, context.identity)
-    decision = await context.runner.decide(wait_id, verdict)
+    posted = decision_bodies.decision_from_json(context.request, context.identity)
+    decision = await context.runner.decide(
+        wait_id, posted.verdict, shown=posted.shown, door=HTTP
+    )
     woken = await context.wake(layout.parse_wait_id(wait_id).run_id)
     form = {"decision": json_forms.decision_json(decision), "woken": woken}
     return json_response(form)
@@ -124,7 +129,7 @@ async def start(context: RequestContext) -> Response:
     """
     fields = decision_bodies.parse_json_object(context.request)
     decision_bodies.refuse_unknown_fields(
-        fields, frozenset({"run_id", "input", "agent", "work"})
+        fields, frozenset({"run_id", "input", "agent", "work", "labels", "title"})
     )
     # Only the limit of the body applies: the input may be a long document.
     text = decision_bodies.optional_text(
@@ -137,9 +142,25 @@ async def start(context: RequestContext) -> Response:
     from continuations.engine.outcomes import Suspended  # noqa: PLC0415 - see the module
 
     work = decision_bodies.optional_flag(fields, "work", default=True)
-    outcome = await context.runner.start(text, run_id=run_id, agent=agent, work=work)
+    outcome = await context.runner.start(
+        text,
+        run_id=run_id,
+        agent=agent,
+        work=work,
+        labels=fields.get("labels"),
+        title=decision_bodies.optional_text(fields, "title"),
+        by=context.identity_name,
+    )
     is_stored_only = not work and isinstance(outcome, Suspended) and outcome.paused
     return await _outcome_response(context, outcome, 202 if is_stored_only else 200)
+
+
+async def audit(context: RequestContext) -> Response:
+    """Show what was decided about a run."""
+    run_id = context.path_params["run_id"]
+    lines = await context.runner.audit(run_id)
+    shown = [json_forms.audit_line_json(line) for line in lines]
+    return json_response({"run_id": run_id, "lines": shown})
 
 
 async def show_run(context: RequestContext) -> Response:
@@ -165,7 +186,10 @@ async def cancel(context: RequestContext) -> Response:
     decision_bodies.refuse_unknown_fields(fields, frozenset({"reason"}))
     reason = decision_bodies.optional_text(fields, "reason")
     run = await context.runner.cancel(
-        context.path_params["run_id"], reason=reason, by=context.identity
+        context.path_params["run_id"],
+        reason=reason,
+        by=context.identity_name,
+        door=HTTP,
     )
     if run.status == "suspended":
         await context.wake(run.run_id)
@@ -185,8 +209,9 @@ async def signal(context: RequestContext) -> Response:
         run_id,
         name,
         fields.get("data"),
-        by=context.identity,
+        by=context.identity_name,
         id=decision_bodies.optional_text(fields, "id"),
+        door=HTTP,
     )
     woken = await context.wake(run_id)
     return json_response({"run_id": run_id, "number": number, "woken": woken})
@@ -258,6 +283,7 @@ ROUTES = (
     Route(path="/waits/{wait_id}/decision", handlers={"POST": decide}),
     Route(path="/runs", handlers={"POST": start}),
     Route(path="/runs/{run_id}", handlers={"GET": show_run}),
+    Route(path="/runs/{run_id}/audit", handlers={"GET": audit}),
     Route(path="/runs/{run_id}/resume", handlers={"POST": resume}),
     Route(path="/runs/{run_id}/cancel", handlers={"POST": cancel}),
     Route(path="/signals", handlers={"POST": signal}),

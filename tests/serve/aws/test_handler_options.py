@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import Agent
+from continuations import Agent, Runner
 from continuations.engine.loading import load_or_call
 from continuations.errors import InvalidInput
 from continuations.models.scripted import ScriptedModel
@@ -149,6 +149,21 @@ def test_start_without_work_only_stores_the_run_and_wakes_it(tmp_path: Path) -> 
     assert 1 == len(asked)
     for handle in handlers:
         handle.close()
+
+
+def test_start_event_describes_the_run(tmp_path: Path) -> None:
+    agent = Agent("boss", model=ScriptedModel(["done"]))
+    handle = handler(
+        store=f"file:{tmp_path}", agents=lambda: agent, wake=RecordingDispatcher()
+    )
+    described = {"labels": {"team": "finance"}, "title": "Pay Jane", "by": "ann"}
+
+    handle({"start": {"input": "go", "run_id": "r-1", **described}}, Context())
+    handle.close()
+
+    run = Runner([], store=f"file:{tmp_path}").look("r-1").run_state.run
+    assert ("Pay Jane", "ann") == (run.title, run.requester)
+    assert (("team", "finance"),) == run.labels
 
 
 def test_stored_run_is_resumed_by_a_sweep_if_the_wake_up_is_lost(

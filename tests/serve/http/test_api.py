@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
-from continuations import ApprovalPolicy, AsyncRunner, Deny
+from continuations import ApprovalPolicy, AsyncRunner, Deny, Identity
 from continuations.ledger.arrivals import read_cancel_request
 from continuations.ledger.objects import Objects
 from continuations.serve.dispatch import InlineDispatcher
@@ -40,6 +40,7 @@ PROTECTED_ROUTES = [
     ("POST", "/waits/x/decision"),
     ("POST", "/runs"),
     ("GET", "/runs/jane-1"),
+    ("GET", "/runs/jane-1/audit"),
     ("POST", "/runs/jane-1/resume"),
     ("POST", "/runs/jane-1/cancel"),
     ("POST", "/signals"),
@@ -124,6 +125,61 @@ def test_decider_is_the_verified_identity() -> None:
 
         assert 400 == forged.status
         assert "kim" == json_body(decided)["decision"]["by"]
+
+    run_async(scenario())
+
+
+def test_audit_names_the_door_and_how_it_knew_the_person() -> None:
+    """A signed link, an API request, and the reason of a cancellation."""
+
+    async def scenario() -> None:
+        fixture = ApiFixture()
+        by_api = await fixture.start_waiting_run()
+        by_link = await fixture.start_waiting_run("jane-2")
+        link = fixture.links.link(by_link, actor="lee")
+        await fixture.decide(by_api, APPROVE)
+        await fixture.submit_form(link, decision="approve")
+        await fixture.request("POST", "/runs/jane-2/cancel", {"reason": "late"})
+
+        [api] = json_body(await fixture.request("GET", "/runs/jane-1/audit"))["lines"]
+        lines = json_body(await fixture.request("GET", "/runs/jane-2/audit"))["lines"]
+
+        kim: Any = {"name": "kim", "groups": [], "authentication": "verifier"}
+        assert ("http", kim) == (api["door"], api["identity"])
+        assert by_api.digest == api["digest"]
+        [linked] = [line for line in lines if line["door"] == "link"]
+        assert "lee" == linked["by"]
+        assert "signed link" == linked["identity"]["authentication"]
+        [request] = [line for line in lines if line["kind"] == "run"]
+        assert ("cancel", "late", kim) == (
+            request["verdict"],
+            request["reason"],
+            request["identity"],
+        )
+
+    run_async(scenario())
+
+
+def test_groups_of_the_verified_identity_are_recorded() -> None:
+    """The verifier gives the groups; a body cannot."""
+
+    async def scenario() -> None:
+        async def verify(_: Request) -> Identity:
+            return Identity("kim", groups=["finance"])
+
+        fixture = ApiFixture(options={"verify": verify})
+        wait = await fixture.start_waiting_run()
+        forged = await fixture.decide(wait, {**APPROVE, "groups": ["board"]})
+        decided = await fixture.decide(wait, APPROVE)
+        cancelled = await fixture.request("POST", "/runs/jane-1/cancel", {})
+
+        assert 400 == forged.status
+        decision = json_body(decided)["decision"]
+        assert ("kim", ["finance"]) == (decision["by"], decision["groups"])
+        assert 200 == cancelled.status
+        request = await read_cancel_request(Objects(fixture.runner.store), "jane-1")
+        assert request is not None
+        assert "kim" == request.by
 
     run_async(scenario())
 

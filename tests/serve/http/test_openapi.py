@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 import jsonschema_rs
 import pytest
@@ -186,7 +187,8 @@ class ResponseChecker:
         self, fixture: ApiFixture, link: str, text: str, **kind: str
     ) -> int:
         """Post a form, check the response, and return its status."""
-        request = form_request(link, text)
+        shown = urlencode({"shown": fixture.digest_of(link)})
+        request = form_request(link, f"{text}&{shown}")
         if kind:
             request = Request(method="POST", path=request.path, headers=kind)
         return self.check("post", "/d/{token}", await fixture.api.handle(request))
@@ -316,6 +318,9 @@ class _RaisingRunner(AsyncRunner):
     async def cancel(self, *_: Any, **__: Any) -> Any:
         raise self._error
 
+    async def audit(self, *_: Any, **__: Any) -> Any:
+        raise self._error
+
 
 async def with_a_run_that_cannot_continue(checker: ResponseChecker) -> None:
     for error in (RunErased("erased"), ModelError("down"), AgentChanged("changed")):
@@ -325,6 +330,7 @@ async def with_a_run_that_cannot_continue(checker: ResponseChecker) -> None:
         await checker.request(fixture, "post", "/runs", START)
         if isinstance(error, RunErased):
             await checker.request(fixture, "get", "/runs/{run_id}", names=J)
+            await checker.request(fixture, "get", "/runs/{run_id}/audit", names=J)
         if not isinstance(error, ModelError):
             await checker.request(fixture, "post", "/runs/{run_id}/cancel", {}, names=J)
 
@@ -353,6 +359,9 @@ async def from_start_to_end(checker: ResponseChecker) -> None:
     stored = {"run_id": "stored", "input": "pay Jane", "work": False}
     assert 202 == await checker.request(fixture, "post", "/runs", stored)
     assert 400 == await checker.request(fixture, "post", "/runs", {"input": "pay"})
+    described = {**stored, "labels": {"team": "finance"}, "title": "Pay Jane"}
+    described["run_id"] = "described"
+    assert 202 == await checker.request(fixture, "post", "/runs", described)
     assert 415 == await checker.request(fixture, "post", "/runs")
     decision, show = "/waits/{wait_id}/decision", "/waits/{wait_id}"
     for path in ("/healthz", "/openapi.json", "/waits", show, "/runs/{run_id}"):
@@ -374,6 +383,9 @@ async def from_start_to_end(checker: ResponseChecker) -> None:
     assert 409 == await checker.request(fixture, "get", show, names=names)
     assert 409 == await checker.submit_form(fixture, link, "decision=approve")
     assert 200 == await checker.request(fixture, "get", "/runs/{run_id}", names=names)
+    audit = "/runs/{run_id}/audit"
+    assert 200 == await checker.request(fixture, "get", audit, names=names)
+    assert 404 == await checker.request(fixture, "get", audit, names=J)
     sent = {**SIGNAL, "run_id": names["run_id"], "data": {"cents": 5}, "id": "s-1"}
     assert 200 == await checker.request(fixture, "post", "/signals", sent)
     assert 404 == await checker.request(fixture, "post", "/signals", SIGNAL)

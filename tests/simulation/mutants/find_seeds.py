@@ -2,8 +2,8 @@
 
     python -m tests.simulation.mutants.find_seeds --find [MUTANT ...]
 
-tries the seeds from 0 on for all mutants, or for those that are named, and writes the
-results to `seeds.py`. Run it after a change that alters the random draws of schedules.
+tries the seeds of its family for each mutant, or for those that are named, and writes
+the results to `seeds.py`. Run it after a change that alters the draws of schedules.
 `MUTANT_SEEDS` in the environment is the number of seeds to try (5,000 by default).
 """
 
@@ -59,7 +59,8 @@ def laws_broken_without(mutant: Mutant, seed: int) -> frozenset[str]:
 
 def find_seed(mutant: Mutant, max_seeds: int = MAX_SEEDS) -> tuple[int, str] | None:
     """Return the first seed with which a mutant breaks an expected law, and the law."""
-    for seed in range(max_seeds):
+    first = mutant.family.first_seed
+    for seed in range(first, first + max_seeds):
         broken = _laws_broken_in_time(mutant, seed)
         law = next((name for name in mutant.law_names if name in broken), None)
         if law is not None and not laws_broken_without(mutant, seed):

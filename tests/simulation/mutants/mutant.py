@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, overload
 from unittest import mock
 
+from tests.simulation.families import GENERAL, Family
 from tests.simulation.laws import LAWS
 
 if TYPE_CHECKING:
@@ -183,6 +184,7 @@ class Mutant:
         patches: Makes the patches, anew for each use.
         condition: Makes patches that create a situation which no schedule has by
             itself. Code without the mutant keeps all laws in that situation.
+        family: The family of schedules that notice it.
     """
 
     name: str
@@ -190,6 +192,7 @@ class Mutant:
     breaks: tuple[Law, ...]
     patches: Callable[[], Patches]
     condition: Callable[[], Patches] = _no_patches
+    family: Family = GENERAL
 
     @property
     def law_names(self) -> tuple[str, ...]:
@@ -245,6 +248,7 @@ def mutant(
     *,
     breaks: tuple[Law, ...],
     condition: Callable[[], Patches] = _no_patches,
+    family: Family = GENERAL,
 ) -> Callable[[Callable[[], Patches]], Mutant]:
     """Make a checked mutant of a generator of patches, with the generator's name.
 
@@ -260,6 +264,7 @@ def mutant(
             breaks=breaks,
             patches=patches,
             condition=condition,
+            family=family,
         )
         made.check()
         return made

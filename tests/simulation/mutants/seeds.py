@@ -60,7 +60,7 @@ SEEDS: dict[str, tuple[int, str]] = {
     "waits_are_listed_before_their_version": (173, "listed_waits_are_open"),
     "notification_precedes_the_version": (0, "notified_after_commit"),
     "wait_object_is_not_deleted": (0, "listed_waits_are_open"),
-    "a_decided_wait_is_announced_again": (268, "listed_waits_are_open"),
+    "a_decided_wait_is_announced_again": (156, "listed_waits_are_open"),
     "missing_wait_objects_are_not_recreated": (103, "no_run_stranded"),
     "waits_of_a_dead_worker_are_not_notified": (206, "open_waits_are_notified"),
     "waits_of_an_ended_run_stay_open": (18, "ended_by_its_decision"),

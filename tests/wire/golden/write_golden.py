@@ -31,6 +31,7 @@ from continuations.core.events import (
     ModelReplied,
     OutcomeUnknown,
     RunStopped,
+    SuspensionBegan,
     UserMessageAdded,
 )
 from continuations.core.frames import FrameRow, MessageLog
@@ -60,6 +61,7 @@ from tests.core.rows import (
     approval_requested_event,
     deepest_frame,
     make_decision,
+    make_frame_wait,
     make_wait,
     nested_agents,
     new_state,
@@ -238,6 +240,18 @@ def bounded() -> RunState:
     return replace(state, run=replace(state.run, budget=budget, usage=spent))
 
 
+def described_run() -> RunState:
+    """Return a run with a title, labels and a requester."""
+    state = new_state()
+    run = replace(
+        state.run,
+        title=ODD_TEXT,
+        labels=(("country", "de"), ("team", "finance")),
+        requester="ann@example.com",
+    )
+    return replace(state, run=run)
+
+
 def question_wait() -> Wait:
     """Return a wait of a tool with every field of format 3."""
     return replace(
@@ -269,6 +283,14 @@ def answered() -> RunState:
     """Return a run whose tool got its answer."""
     received = AnswerReceived(call_id="c3", answer='"blue"')
     return apply_events(parked(), received)
+
+
+def suspended_frame() -> RunState:
+    """Return a suspended run whose frame waits for its model."""
+    state = apply_events(
+        new_state(), SuspensionBegan(wait=make_frame_wait(ROOT_FRAME_ID))
+    )
+    return replace(state, run=replace(state.run, status="suspended"))
 
 
 def version_with_changed_logs() -> VersionObject:
@@ -345,7 +367,7 @@ def golden_objects() -> dict[str, GoldenObject]:
     """Return every golden object by its name."""
     objects: dict[str, GoldenObject] = {}
     runs = (running, waiting, unknown, edited, cancelled, finished, bounded)
-    for make in (*runs, parked, answered, signalled):
+    for make in (*runs, parked, answered, signalled, described_run, suspended_frame):
         continuation = Continuation(make(), 12)
         objects[make.__name__] = GoldenObject(continuation.to_bytes(), continuation)
     for name, made_version in (
@@ -378,6 +400,18 @@ def golden_objects() -> dict[str, GoldenObject]:
     objects["wait-approve-after"] = GoldenObject(encode_wait(over), over)
     taken = replace(decision_of_kind("answer"), wait_id=event_wait().id, signal=2)
     objects["decision-by-signal"] = GoldenObject(encode_decision(taken, RUN), taken)
+    grouped = replace(decision_of_kind("deny"), groups=("finance", ODD_TEXT))
+    objects["decision-groups"] = GoldenObject(encode_decision(grouped, RUN), grouped)
+    seen = replace(decision_of_kind("approve"), shown="d1")
+    objects["decision-shown"] = GoldenObject(encode_decision(seen, RUN), seen)
+    through_door = replace(
+        decision_of_kind("approve"), door="http", authentication="verifier"
+    )
+    objects["decision-door"] = GoldenObject(
+        encode_decision(through_door, RUN), through_door
+    )
+    ruled = replace(decision_of_kind("approve"), by=None, rule=f"small {ODD_TEXT}")
+    objects["decision-rule"] = GoldenObject(encode_decision(ruled, RUN), ruled)
     signal = Signal(
         id="id:mail-7",
         number=2,
@@ -401,6 +435,12 @@ def golden_objects() -> dict[str, GoldenObject]:
         id="01wish", at=MOMENT, by="kim", reason="no more", marker="due/1"
     )
     objects["cancellation"] = GoldenObject(encode_cancel_request(request, RUN), request)
+    by_link = replace(request, door="http", authentication="verifier")
+    objects["cancellation-door"] = GoldenObject(
+        encode_cancel_request(by_link, RUN), by_link
+    )
+    sent = replace(signal, door="cli", authentication="login")
+    objects["signal-door"] = GoldenObject(encode_signal(sent, RUN), sent)
     return objects
 
 
@@ -410,7 +450,7 @@ def golden_objects() -> dict[str, GoldenObject]:
 # follows from the other fields or from the bytes. Classes and fields that are not in
 # this table have the same name there as in the code.
 FORMAT_1_NAMES: dict[type, tuple[str, dict[str, str | None]]] = {
-    RunState: ("Table", {"runnable": None}),
+    RunState: ("Table", {"runnable": None, "suspending": None}),
     RunRow: (
         "RunRow",
         {

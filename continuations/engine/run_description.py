@@ -1,0 +1,87 @@
+"""The labels, the title and the requester of a new run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, cast
+
+from continuations.core.identity import MAX_NAME_BYTES, Identity
+from continuations.core.run import is_label
+from continuations.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from continuations.core.state import RunState
+
+MAX_LABELS = 16
+MAX_TITLE_CHARS = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunDescription:
+    """The labels, title and requester of a run, as its first version stores them."""
+
+    labels: tuple[tuple[str, str], ...]
+    title: str | None
+    requester: str | None
+
+    @classmethod
+    def from_arguments(
+        cls, *, labels: object, title: object, by: object
+    ) -> RunDescription:
+        """Check the arguments of a start; raises `InvalidInput`."""
+        name = by.name if isinstance(by, Identity) else by
+        return cls(
+            labels=_check_labels(labels),
+            title=_check_line("title", title, MAX_TITLE_CHARS),
+            requester=_check_line("by", name, MAX_NAME_BYTES),
+        )
+
+    def describe(self, state: RunState) -> RunState:
+        """Return the first state of a run, described."""
+        run = replace(
+            state.run, labels=self.labels, title=self.title, requester=self.requester
+        )
+        return replace(state, run=run)
+
+
+def _check_labels(labels: object) -> tuple[tuple[str, str], ...]:
+    if labels is None:
+        return ()
+    if not isinstance(labels, dict):
+        msg = (
+            f"labels must be a dict such as {{'team': 'finance'}}, got {labels!r:.60}."
+        )
+        raise InvalidInput(msg)
+    pairs = cast("Mapping[object, object]", labels).items()
+    for name, value in pairs:
+        _check_label(name, value)
+    if len(pairs) > MAX_LABELS:
+        msg = f"labels has {len(pairs)} labels. Pass at most {MAX_LABELS}."
+        raise InvalidInput(msg)
+    return tuple(sorted(cast("Mapping[str, str]", labels).items()))
+
+
+def _check_label(name: object, value: object) -> None:
+    if is_label(name, value):
+        return
+    msg = (
+        f"label {str(name)[:70]!r} with value {str(value)[:70]!r} is not valid: a name "
+        "and a value have 1 to 63 characters of A-Z a-z 0-9 . _ -, begin with a letter "
+        "or digit, and a value may contain @. Pass such texts, or use title=."
+    )
+    raise InvalidInput(msg)
+
+
+def _check_line(name: str, value: object, limit: int) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, str) and value.isprintable() and 0 < len(value) <= limit:
+        return value
+    got = f"{len(value)} characters" if isinstance(value, str) else f"{value!r:.60}"
+    msg = (
+        f"{name} must be one line of 1 to {limit} printable characters or "
+        f"None, got {got}."
+    )
+    raise InvalidInput(msg)

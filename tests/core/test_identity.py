@@ -1,0 +1,91 @@
+"""`Identity`: a bounded name with groups, recorded with the decision."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from continuations import Agent, Answer, Approve, Deny, Identity, Runner, tool
+from continuations.errors import AlreadyDecided, DecisionRefused, InvalidInput
+from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations.present.json_forms import decision_json
+from continuations_storage import MemoryStore
+
+
+@tool(approval=True)
+def pay(cents: int) -> str:
+    """Pay a person."""
+    return f"paid {cents}"
+
+
+def waiting_runner() -> tuple[Runner, str]:
+    """Return a runner with one open approval."""
+    model = ScriptedModel([ToolCall("pay", {"cents": 5}), "done"])
+    runner = Runner(Agent("clerk", tools=[pay], model=model), store=MemoryStore())
+    runner.start("Pay Jane", run_id="jane-1")
+    (wait,) = runner.waiting()
+    return runner, wait.id
+
+
+def test_identity_sorts_groups_and_removes_repeats() -> None:
+    identity = Identity("kim", groups=["legal", "finance", "legal"])
+
+    assert "kim" == identity.name
+    assert ("finance", "legal") == identity.groups
+    assert Identity("kim", ("finance", "legal")) == identity
+
+
+def test_identity_cannot_be_changed() -> None:
+    identity = Identity("kim")
+
+    with pytest.raises(AttributeError):
+        identity.name = "lee"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("name", ["", "k" * 256, "é" * 128, "\ud800", None, 5, b"kim"])
+def test_identity_name_is_bounded_text(name: Any) -> None:
+    with pytest.raises(InvalidInput):
+        Identity(name)
+    with pytest.raises(InvalidInput):
+        Identity("kim", groups=[name])
+
+
+@pytest.mark.parametrize("groups", ["finance", 5, [f"g{n}" for n in range(101)]])
+def test_identity_groups_are_a_bounded_list(groups: Any) -> None:
+    """A string would be a list of its letters."""
+    with pytest.raises(InvalidInput):
+        Identity("kim", groups=groups)
+
+
+def test_decision_records_name_and_groups_of_an_identity() -> None:
+    runner, wait_id = waiting_runner()
+    kim = Identity("kim", groups=["finance"])
+
+    runner.decide(wait_id, Approve(by=kim))
+    repeated = runner.decide(wait_id, Approve(by="kim"))
+
+    assert ("kim", ("finance",)) == (repeated.by, repeated.groups)
+    assert ["finance"] == decision_json(repeated)["groups"]
+
+
+def test_decision_by_a_name_has_no_groups() -> None:
+    runner, wait_id = waiting_runner()
+
+    decision = runner.decide(wait_id, Deny(by="kim"))
+
+    assert ("kim", ()) == (decision.by, decision.groups)
+    assert "groups" not in decision_json(decision)
+
+
+@pytest.mark.parametrize("by", [5, ["kim"], {"name": "kim"}, Identity])
+def test_by_of_another_type_is_refused(by: Any) -> None:
+    """Only the exact type counts, not a similar object."""
+    runner, wait_id = waiting_runner()
+
+    with pytest.raises(DecisionRefused, match="by must be a str, an Identity or None"):
+        runner.decide(wait_id, Answer("paid", by=by))
+
+    runner.decide(wait_id, Answer("paid"))
+    with pytest.raises(AlreadyDecided):
+        runner.decide(wait_id, Answer("paid", by=by))

@@ -1,0 +1,68 @@
+"""Families of schedules: a capability has schedules, trees and actors of its own.
+
+The number of a schedule's family is its seed divided by `SEEDS_PER_FAMILY`. So a new
+family changes no schedule of another one, and no seed of a mutant. Seed 3,000,007 is
+schedule 7 of family 3.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from tests.simulation.actors import Actor
+    from tests.simulation.sim_environment import SimEnvironment
+
+Role: TypeAlias = "Callable[[Actor], Coroutine[Any, Any, None]]"
+SEEDS_PER_FAMILY = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """Trees and actors that only the schedules of a family have.
+
+    Attributes:
+        number: The number of the family.
+        trees: Names of trees (`agents.py`). Run `r0` gets one of them.
+        roles: Draws the actors that only this family has, each with a name. It may
+            set options of the environment.
+    """
+
+    number: int
+    trees: tuple[str, ...]
+    roles: Callable[[SimEnvironment, random.Random], list[tuple[str, Role]]]
+
+    @property
+    def first_seed(self) -> int:
+        """The seed of the family's first schedule."""
+        return self.number * SEEDS_PER_FAMILY
+
+    def draw(self, environment: SimEnvironment) -> list[tuple[str, Role]]:
+        """Draw the tree of run `r0` and the actors of a schedule."""
+        rng = random.Random(f"{environment.seed}/family")  # noqa: S311 - not for secrets
+        if self.trees:
+            environment.tree_of_run["r0"] = rng.choice(self.trees)
+        return self.roles(environment, rng)
+
+
+def _no_roles(
+    environment: SimEnvironment, rng: random.Random
+) -> list[tuple[str, Role]]:
+    del environment, rng
+    return []
+
+
+# Everything that has no family of its own.
+GENERAL = Family(number=0, trees=(), roles=_no_roles)
+
+FAMILIES: dict[str, Family] = {"general": GENERAL}
+
+
+def family_of(seed: int) -> Family:
+    """Return the family of a schedule."""
+    number = seed // SEEDS_PER_FAMILY
+    return next(each for each in FAMILIES.values() if each.number == number)
