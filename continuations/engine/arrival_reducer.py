@@ -12,8 +12,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from continuations.authoring.errors import ArgumentsInvalid
-from continuations.core import jsontext
+from continuations.core import consequences, jsontext
 from continuations.core.calls import Parked, Proposed, Ready, Started
+from continuations.core.decisions import Answer, Deny
 from continuations.core.events import (
     Answered,
     Approved,
@@ -104,7 +105,7 @@ class ArrivalReducer:
                 text = value if isinstance(value, str) else decision.value or ""
                 return (Answered(call_id=call.id, content=text),)
             case "expire":
-                return (Expired(call_id=call.id, decision=decision),)
+                return (_expiry_event(call, wait, decision),)
             case _:
                 return (Denied(call_id=call.id, decision=decision),)
 
@@ -225,6 +226,20 @@ class ArrivalReducer:
         wait = early_answers.early_wait(state, call, wait_id)
         wait = replace(wait, continues=tool is not None and tool.continues)
         return CallParked(call_id=call.id, wait=wait)
+
+
+def _expiry_event(call: CallRow, wait: Wait, decision: Decision) -> CallEvent:
+    """Return what the deadline of an approval does; it never lets the call run."""
+    action = wait.on_deadline_json and consequences.consequence_of_deadline(wait)
+    match action:
+        case Answer(value=value):
+            text = value if isinstance(value, str) else jsontext.canonical(value)
+            return Answered(call_id=call.id, content=text)
+        case Deny(reason=reason):
+            denied = replace(decision, kind="deny", reason=reason)
+            return Denied(call_id=call.id, decision=denied)
+        case _:
+            return Expired(call_id=call.id, decision=decision)
 
 
 _NOT_AGAIN_NOTE = " So the call cannot be repeated as it was. Deny it, or answer it."

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+from continuations.core.decisions import Decision
 from continuations.core.doors import PYTHON, Door
 from continuations.core.wait_rules import WAIT_KINDS
 from continuations.engine.batches import Flattened
@@ -17,7 +18,8 @@ from continuations.ledger.store_clock import StoreClock
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection
 
-    from continuations.core.decisions import Decision, Verdict
+    from continuations.core.decisions import Verdict
+    from continuations.core.quorum import Vote
     from continuations.core.waits import Wait, WaitSummary
     from continuations.ledger.decisions import DigestCheck
     from continuations.wire.continuation import Continuation
@@ -41,12 +43,13 @@ class AsyncDecider(RunnerParts):
         shown: str | None = None,
         check_digest: DigestCheck | None = None,
         door: Door = PYTHON,
-    ) -> Decision:
+    ) -> Decision | Vote:
         """Record the decision of a wait; the first decision wins.
 
-        The run does not continue before the next `resume` or `sweep`. If the tool
-        rejected the answer of a job, the id that the job knows stands for the wait
-        that was opened again.
+        The run does not continue before the next `resume` or `sweep`. If several
+        persons must agree, each verdict is a vote, and one `Deny` ends the wait. The
+        first vote of a person counts. If the tool rejected the answer of a job, the id
+        that the job knows stands for the wait that was opened again.
 
         Args:
             wait_id: Id of the wait.
@@ -58,12 +61,15 @@ class AsyncDecider(RunnerParts):
             door: The way by which the decision came, for the audit.
 
         Returns:
-            The recorded decision. A second, equal call returns the same decision.
+            The recorded decision, or the `Vote` if the wait is still open after it. A
+            second, equal call returns the same.
 
         Raises:
             WaitNotFound: There is no such wait.
-            DecisionRefused: The verdict is invalid for the wait, or the person saw
-                another wait. Nothing was recorded.
+            DecisionRefused: The verdict is invalid for the wait, the person saw another
+                wait, or may not decide it, or has voted otherwise. Nothing was
+                recorded. Exceptions of the runner's `groups` function are raised as
+                they are.
             AlreadyDecided: Another decision is recorded; the error contains it.
             WaitExpired: The deadline has passed.
             Cancelled: The run was cancelled, has failed or was repaired.
@@ -79,6 +85,7 @@ class AsyncDecider(RunnerParts):
             check_digest=check_digest,
             shown=shown,
             door=door,
+            groups_of=self._groups_of if self._ports.groups else None,
         )
         while True:
             try:
@@ -96,6 +103,14 @@ class AsyncDecider(RunnerParts):
         from continuations.ledger import reopened_jobs
 
         return await reopened_jobs.find_next_wait_id(self._objects, wait_id)
+
+    async def _groups_of(self, name: str) -> tuple[str, ...]:
+        """Return the groups of a person, from the application's function."""
+        from continuations.authoring import callables
+        from continuations.ledger.voting import checked_groups
+
+        assert self._ports.groups is not None  # noqa: S101 - asked before
+        return checked_groups(await callables.call(self._ports.groups, name))
 
     def waiting(
         self, *, after: str = "", kinds: Collection[str] | None = None
@@ -148,13 +163,14 @@ class AsyncDecider(RunnerParts):
     async def wait(self, wait_id: str) -> Wait:
         """Return an open wait, with everything that a decider needs.
 
-        A wait whose deadline has passed is returned until its expiry is recorded.
+        A wait whose deadline has passed is returned until its expiry is recorded. If a
+        wait can have votes, or a later deadline, they are read too.
 
         Args:
             wait_id: Id of the wait.
 
         Returns:
-            The wait, with its arguments, schema, deadline and note.
+            The wait, with its arguments, schema, deadline, note and votes.
 
         Raises:
             WaitNotFound: There is no such wait.
@@ -165,6 +181,14 @@ class AsyncDecider(RunnerParts):
         """
         wait = await decisions.find_open_wait(self._objects, wait_id)
         recorded = await read_decision(self._objects, wait_id)
+        if recorded is None and wait is not None and wait.has_slots:
+            from continuations.ledger import wait_slots
+
+            after = await wait_slots.follow(self._objects, wait)
+            if isinstance(after, Decision):
+                recorded = await decisions.record_decision(self._objects, after)
+            else:
+                wait = after
         if recorded is not None:
             raise decision_errors.not_open_error(recorded)
         assert wait is not None  # noqa: S101 - it is open or decided

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from continuations.core.run import Budget
     from continuations.engine.new_run import Input
     from continuations.engine.outcomes import Outcome
-    from continuations.engine.ports import CallbackUrl, IdGenerator, Notify
+    from continuations.engine.ports import CallbackUrl, Groups, IdGenerator, Notify
     from continuations.engine.run_options import ShouldPause
     from continuations.engine.sweeping import SweepResult
     from continuations.ledger.claims import Clock
@@ -67,6 +67,9 @@ class AsyncRunner(AsyncApprovals, Generic[Output]):
         callback_url: A function that returns the URL of a wait, to which another
             system sends the result of its job: `Links(...).callback_url`. Tools get
             the URL as `ctx.callback_url`.
+        groups: A function or coroutine function that returns the groups of a person,
+            `groups("kim")` -> `["finance"]`. It is called when somebody decides a wait
+            whose approvers are groups.
         clock: The clocks of this machine, for tests.
         ids: The source of new ids, for tests.
 
@@ -86,6 +89,7 @@ class AsyncRunner(AsyncApprovals, Generic[Output]):
         context_type: Any = None,
         notify: Notify | None = None,
         callback_url: CallbackUrl | None = None,
+        groups: Groups | None = None,
         clock: Clock | None = None,
         ids: IdGenerator | None = None,
     ) -> None:
@@ -93,7 +97,11 @@ class AsyncRunner(AsyncApprovals, Generic[Output]):
             agents,
             Objects(to_store(store)),
             Ports.with_defaults(
-                clock=clock, ids=ids, notify=notify, callback_url=callback_url
+                clock=clock,
+                ids=ids,
+                notify=notify,
+                callback_url=callback_url,
+                groups=groups,
             ),
             WorkerOptions.validate(
                 lease=lease,
@@ -168,7 +176,10 @@ class AsyncRunner(AsyncApprovals, Generic[Output]):
         )
         await self._probe_once()
         worker = self._worker_factory.make_worker(state.run.id, run_options)
-        return await worker.start_or_resume(state)
+        outcome = await worker.start_or_resume(state)
+        if not work:
+            self._objects.announce_work()
+        return outcome
 
     async def resume(
         self,
@@ -301,7 +312,7 @@ class AsyncRunner(AsyncApprovals, Generic[Output]):
     async def serve_forever(
         self,
         *,
-        interval: float = 1.0,
+        interval: float = 10.0,
         max_concurrent_runs: int = 8,
         context: Any = None,
         stop: asyncio.Event | None = None,
@@ -315,7 +326,9 @@ class AsyncRunner(AsyncApprovals, Generic[Output]):
         runs are logged.
 
         Args:
-            interval: Seconds between two looks for due runs.
+            interval: Longest time between two looks for due runs, in seconds. The loop
+                also looks when the next marker is due, and when this runner records a
+                decision, message or signal. After work it looks each second at first.
             max_concurrent_runs: Maximum number of runs at the same time, at least 1.
             context: Your object for the tools, `ctx.context`. It is never stored.
             stop: Set it to stop the loop.

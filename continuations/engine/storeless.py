@@ -207,7 +207,7 @@ async def resume_async(
     if state.run.status not in ENDED_STATUSES:
         decided = {
             **decisions,
-            **deadlines.expiries_of(state, ports, ports.clock.now()),
+            **deadlines.expiries_of(state.waits.values(), ports, ports.clock.now()),
         }
         state = reducer.with_decisions(reducer.with_interrupted_calls(state), decided)
     if not plan(state):

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from continuations.core.decisions import Decision, Verdict
+    from continuations.core.quorum import Vote
     from continuations.core.waits import Wait, WaitSummary
     from continuations.engine.async_runner import AsyncRunner
     from continuations.ledger.decisions import DigestCheck
@@ -33,12 +34,13 @@ class Decider:
         shown: str | None = None,
         check_digest: DigestCheck | None = None,
         door: Door = PYTHON,
-    ) -> Decision:
+    ) -> Decision | Vote:
         """Record the decision of a wait; the first decision wins.
 
-        The run does not continue before the next `resume` or `sweep`. If the tool
-        rejected the answer of a job, the id that the job knows stands for the wait
-        that was opened again.
+        The run does not continue before the next `resume` or `sweep`. If several
+        persons must agree, each verdict is a vote, and one `Deny` ends the wait. The
+        first vote of a person counts. If the tool rejected the answer of a job, the id
+        that the job knows stands for the wait that was opened again.
 
         Args:
             wait_id: Id of the wait.
@@ -50,12 +52,15 @@ class Decider:
             door: The way by which the decision came, for the audit.
 
         Returns:
-            The recorded decision. A second, equal call returns the same decision.
+            The recorded decision, or the `Vote` if the wait is still open after it. A
+            second, equal call returns the same.
 
         Raises:
             WaitNotFound: There is no such wait.
-            DecisionRefused: The verdict is invalid for the wait, or the person saw
-                another wait. Nothing was recorded.
+            DecisionRefused: The verdict is invalid for the wait, the person saw another
+                wait, or may not decide it, or has voted otherwise. Nothing was
+                recorded. Exceptions of the runner's `groups` function are raised as
+                they are.
             AlreadyDecided: Another decision is recorded; the error contains it.
             WaitExpired: The deadline has passed.
             Cancelled: The run was cancelled, has failed or was repaired.
@@ -116,13 +121,14 @@ class Decider:
     def wait(self, wait_id: str) -> Wait:
         """Return an open wait, with everything that a decider needs.
 
-        A wait whose deadline has passed is returned until its expiry is recorded.
+        A wait whose deadline has passed is returned until its expiry is recorded. If a
+        wait can have votes, or a later deadline, they are read too.
 
         Args:
             wait_id: Id of the wait.
 
         Returns:
-            The wait, with its arguments, schema, deadline and note.
+            The wait, with its arguments, schema, deadline, note and votes.
 
         Raises:
             WaitNotFound: There is no such wait.

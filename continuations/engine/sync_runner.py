@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from continuations.core.run import Budget
     from continuations.engine.new_run import Input
     from continuations.engine.outcomes import Outcome
-    from continuations.engine.ports import CallbackUrl, IdGenerator, Notify
+    from continuations.engine.ports import CallbackUrl, Groups, IdGenerator, Notify
     from continuations.engine.run_options import ShouldPause
     from continuations.engine.sweeping import SweepResult
     from continuations.ledger.claims import Clock
@@ -59,6 +59,9 @@ class Runner(Approvals, Generic[Output]):
         callback_url: A function that returns the URL of a wait, to which another
             system sends the result of its job: `Links(...).callback_url`. Tools get
             the URL as `ctx.callback_url`.
+        groups: A function or coroutine function that returns the groups of a person,
+            `groups("kim")` -> `["finance"]`. It is called when somebody decides a wait
+            whose approvers are groups.
         clock: The clocks of this machine, for tests.
         ids: The source of new ids, for tests.
 
@@ -81,6 +84,7 @@ class Runner(Approvals, Generic[Output]):
         context_type: Any = None,
         notify: Notify | None = None,
         callback_url: CallbackUrl | None = None,
+        groups: Groups | None = None,
         clock: Clock | None = None,
         ids: IdGenerator | None = None,
     ) -> None:
@@ -94,6 +98,7 @@ class Runner(Approvals, Generic[Output]):
             context_type=context_type,
             notify=notify,
             callback_url=callback_url,
+            groups=groups,
             clock=clock,
             ids=ids,
         )
@@ -294,7 +299,7 @@ class Runner(Approvals, Generic[Output]):
     def serve_forever(
         self,
         *,
-        interval: float = 1.0,
+        interval: float = 10.0,
         max_concurrent_runs: int = 8,
         context: Any = None,
         handle_signals: bool = True,
@@ -307,7 +312,9 @@ class Runner(Approvals, Generic[Output]):
         the store and of runs are logged. Do not call it where an event loop is running.
 
         Args:
-            interval: Seconds between two looks for due runs.
+            interval: Longest time between two looks for due runs, in seconds. The loop
+                also looks when the next marker is due, and when this runner records a
+                decision, message or signal. After work it looks each second at first.
             max_concurrent_runs: Maximum number of runs at the same time, at least 1.
             context: Your object for the tools, `ctx.context`. It is never stored.
             handle_signals: With False, no handlers are installed. Outside the main

@@ -201,7 +201,7 @@ def _wait_paths() -> _Json:
                 "Decide a wait; the first decision is recorded",
                 {
                     "200": _json_response(
-                        "recorded_decision",
+                        "decide_response",
                         "The decision is recorded, now or by an equal earlier request.",
                     )
                 },

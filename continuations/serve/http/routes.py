@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from continuations.core.decisions import Decision
 from continuations.core.doors import Door
 from continuations.errors import WaitNotFound
 from continuations.ledger import layout
@@ -110,15 +111,18 @@ async def show_wait(context: RequestContext) -> Response:
 
 
 async def decide(context: RequestContext) -> Response:
-    """Record a decision, then give the run to the dispatcher."""
+    """Record a decision, then give the run to the dispatcher.
+
+    After a vote, the wait may still be open. Then no run is resumed.
+    """
     wait_id = context.path_params["wait_id"]
     posted = decision_bodies.decision_from_json(context.request, context.identity)
-    decision = await context.runner.decide(
+    result = await context.runner.decide(
         wait_id, posted.verdict, shown=posted.shown, door=HTTP
     )
-    woken = await context.wake(layout.parse_wait_id(wait_id).run_id)
-    form = {"decision": json_forms.decision_json(decision), "woken": woken}
-    return json_response(form)
+    decided = isinstance(result, Decision)
+    woken = decided and await context.wake(layout.parse_wait_id(wait_id).run_id)
+    return json_response(json_forms.decide_json(result, woken=woken))
 
 
 async def start(context: RequestContext) -> Response:

@@ -14,7 +14,7 @@ import sys
 from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from continuations.core.calls import CallRow, Nested, Started, Unknown, Waiting
 from continuations.core.decisions import Decision, DecisionKind
@@ -36,9 +36,12 @@ from continuations.core.events import (
 )
 from continuations.core.frames import FrameRow, MessageLog
 from continuations.core.messages import Message, system_message, user_message
+from continuations.core.quorum import Quorum
 from continuations.core.run import Budget, Claim, Failure, KeptSignal, RunRow
+from continuations.core.slots import Slot
 from continuations.core.state import ROOT_FRAME_ID, RunState
 from continuations.core.usage import Usage
+from continuations.core.waits import Wait
 from continuations.wire.continuation import Continuation
 from continuations.wire.envelope import format_number
 from continuations.wire.formats import NEW_FIELDS
@@ -52,6 +55,7 @@ from continuations.wire.records import (
     encode_signal,
     encode_wait,
 )
+from continuations.wire.slot_records import encode_slot
 from continuations.wire.versions import VersionHeader, VersionObject, encode_version
 from tests.core.rows import (
     MOMENT,
@@ -70,9 +74,6 @@ from tests.core.rows import (
     state_with_call_in,
     sub_agent_started_event,
 )
-
-if TYPE_CHECKING:
-    from continuations.core.waits import Wait
 
 FOLDER = Path(__file__).parent
 QUESTION = f"question-01m80nr0fwsrkkpz0zrq4c329p@{RUN}"
@@ -264,6 +265,53 @@ def question_wait() -> Wait:
     )
 
 
+def quorum_wait() -> Wait:
+    """Return a wait that two persons decide, with an escalation and reminders."""
+    quorum = Quorum(
+        approvers=("kim@example.com", "group:finance"),
+        votes=2,
+        not_requester=True,
+        requester=ODD_TEXT,
+    )
+    return replace(
+        make_wait("c3"),
+        deadline=MOMENT + timedelta(hours=72),
+        on_deadline_json='{"kind":"escalate","to":["cfo"],"votes":1,"within":3600}',
+        quorum=quorum,
+        remind_after=86_400,
+    )
+
+
+def golden_slots() -> list[Slot]:
+    """Return a slot of each kind."""
+    vote = replace(decision_of_kind("approve"), groups=("finance",))
+    slot = Slot(
+        id="01slot",
+        wait_id="w1",
+        number=1,
+        kind="vote",
+        at=MOMENT,
+        digest="d1",
+        vote=vote,
+    )
+    later = MOMENT + timedelta(hours=1)
+    plain = replace(slot, vote=None)
+    return [
+        slot,
+        replace(plain, number=2, kind="extend", deadline=later, by="shop"),
+        replace(plain, number=3, kind="escalate", deadline=later),
+        replace(plain, number=4, kind="expire"),
+    ]
+
+
+def approved_by_two() -> RunState:
+    """Return a run whose call keeps the rule of its approval."""
+    event = replace(
+        approval_requested_event("c3"), wait=replace(quorum_wait(), id="w1")
+    )
+    return apply_events(new_state(), reply_with_calls("free"), event)
+
+
 def event_wait() -> Wait:
     """Return a wait for an event, opened at stage 1."""
     return replace(
@@ -367,7 +415,15 @@ def golden_objects() -> dict[str, GoldenObject]:
     """Return every golden object by its name."""
     objects: dict[str, GoldenObject] = {}
     runs = (running, waiting, unknown, edited, cancelled, finished, bounded)
-    for make in (*runs, parked, answered, signalled, described_run, suspended_frame):
+    later = (
+        parked,
+        answered,
+        signalled,
+        described_run,
+        suspended_frame,
+        approved_by_two,
+    )
+    for make in (*runs, *later):
         continuation = Continuation(make(), 12)
         objects[make.__name__] = GoldenObject(continuation.to_bytes(), continuation)
     for name, made_version in (
@@ -422,6 +478,12 @@ def golden_objects() -> dict[str, GoldenObject]:
         marker="due/1",
     )
     objects["signal"] = GoldenObject(encode_signal(signal, RUN), signal)
+    voted = replace(decision_of_kind("approve"), voters=("kim", "lee"))
+    objects["decision-voters"] = GoldenObject(encode_decision(voted, RUN), voted)
+    shared = quorum_wait()
+    objects["wait-quorum"] = GoldenObject(encode_wait(shared), shared)
+    for slot in golden_slots():
+        objects[f"slot-{slot.kind}"] = GoldenObject(encode_slot(slot, RUN), slot)
     message = InboxMessage(
         id="01letter",
         number=3,
@@ -481,6 +543,7 @@ FORMAT_1_NAMES: dict[type, tuple[str, dict[str, str | None]]] = {
     VersionHeader: ("Header", {"claimed_until": "until"}),
     CancelRequest: ("Cancellation", {}),
     InboxMessage: ("Letter", {}),
+    Wait: ("Wait", {"votes": None, "last_slot": None}),
 }
 
 
