@@ -205,7 +205,7 @@ class Performer:
     async def _ask_model(self, state: RunState, frame_id: str) -> Event:
         frame = state.frames[frame_id]
         agent = self.stack_binding.agent(state, frame_id)
-        turn = ModelTurn(self.model_registry, self.run_options)
+        turn = ModelTurn(self.model_registry, self.run_options, self.ports)
         return await turn.ask(state, frame, agent)
 
     async def _run_tool(self, state: RunState, call: CallRow, fence: int) -> Event:
