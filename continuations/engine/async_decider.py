@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from continuations.core.decisions import Decision
@@ -9,7 +10,7 @@ from continuations.core.doors import PYTHON, Door
 from continuations.core.wait_rules import WAIT_KINDS
 from continuations.engine.batches import Flattened
 from continuations.engine.runner_parts import RunnerParts
-from continuations.errors import InvalidInput
+from continuations.errors import AlreadyDecided, InvalidInput
 from continuations.ledger import decision_errors, decisions, layout, waits
 from continuations.ledger.arrivals import read_decision
 from continuations.ledger.store_clock import StoreClock
@@ -48,7 +49,8 @@ class AsyncDecider(RunnerParts):
 
         The run does not continue before the next `resume` or `sweep`. If several
         persons must agree, each verdict is a vote, and one `Deny` ends the wait. The
-        first vote of a person counts.
+        first vote of a person counts. If the tool rejected the answer of a job, the id
+        that the job knows stands for the wait that was opened again.
 
         Args:
             wait_id: Id of the wait.
@@ -75,10 +77,10 @@ class AsyncDecider(RunnerParts):
             StoreError: The store failed. Call again with the same verdict.
         """
         now = self._ports.clock.now()
-        return await decisions.decide(
+        decide = partial(
+            decisions.decide,
             self._objects,
-            wait_id,
-            verdict,
+            verdict=verdict,
             now=now,
             decision_id=self._ports.ids.new_ulid(now),
             check_digest=check_digest,
@@ -86,6 +88,22 @@ class AsyncDecider(RunnerParts):
             door=door,
             groups_of=self._groups_of if self._ports.groups else None,
         )
+        while True:
+            try:
+                return await decide(wait_id)
+            except AlreadyDecided:
+                # A person who saw the digest of a wait decides no other wait.
+                next_id = None
+                if check_digest is None and shown is None:
+                    next_id = await self._next_wait_of_job(wait_id)
+                if next_id is None:
+                    raise
+                wait_id = next_id
+
+    async def _next_wait_of_job(self, wait_id: str) -> str | None:
+        from continuations.ledger import reopened_jobs
+
+        return await reopened_jobs.find_next_wait_id(self._objects, wait_id)
 
     async def _groups_of(self, name: str) -> tuple[str, ...]:
         """Return the groups of a person, from the application's function."""

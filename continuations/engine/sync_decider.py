@@ -40,7 +40,8 @@ class Decider:
 
         The run does not continue before the next `resume` or `sweep`. If several
         persons must agree, each verdict is a vote, and one `Deny` ends the wait. The
-        first vote of a person counts.
+        first vote of a person counts. If the tool rejected the answer of a job, the id
+        that the job knows stands for the wait that was opened again.
 
         Args:
             wait_id: Id of the wait.

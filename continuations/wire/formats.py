@@ -223,6 +223,11 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "quorum", QUORUM),
         NewField(3, "remind_after", NUMBER),
     ),
+    "frame": (
+        NewField(3, "failed_requests", NUMBER),
+        NewField(3, "pending_reply", TEXT),
+        NewField(3, "polls", NUMBER),
+    ),
     "run": (
         NewField(3, "title", TEXT, constant=True),
         NewField(3, "labels", LABELS, constant=True),

@@ -28,10 +28,12 @@ from continuations.core.events import (
     CallReturned,
     CallStarted,
     Denied,
+    ModelDelayed,
     ModelReplied,
     OutcomeUnknown,
     RunStopped,
     SuspensionBegan,
+    SuspensionEnded,
     UserMessageAdded,
 )
 from continuations.core.frames import FrameRow, MessageLog
@@ -342,6 +344,20 @@ def suspended_frame() -> RunState:
     return replace(state, run=replace(state.run, status="suspended"))
 
 
+def pending_reply() -> RunState:
+    """Return a run whose model computes a reply, and could not be polled."""
+    delayed = ModelDelayed(
+        wait=make_frame_wait(ROOT_FRAME_ID),
+        usage=Usage(),
+        pending_reply="resp_123",
+        failed=False,
+    )
+    ended = SuspensionEnded(wait_id=delayed.wait.id)
+    return apply_events(
+        new_state(), delayed, ended, delayed, ended, replace(delayed, failed=True)
+    )
+
+
 def version_with_changed_logs() -> VersionObject:
     """Return a delta that extends and rewrites logs and removes rows."""
     base = apply_events(new_state(), reply_with_calls("agent", "agent"))
@@ -447,6 +463,7 @@ def golden_objects() -> dict[str, GoldenObject]:
         took_events,
         described_run,
         suspended_frame,
+        pending_reply,
         approved_by_two,
     )
     for make in (*runs, *later):
