@@ -207,10 +207,10 @@ class StoreJournal:
         self, state: RunState
     ) -> tuple[Sequence[Wait], Sequence[Wait]]:
         """Return the waits for events that the next version opens and closes."""
-        before = self.loaded.state.waits if self.loaded else {}
+        before = self.loaded.state.waits if self.loaded else None
         if not before and not state.waits:
             return (), ()
-        return opened_and_closed(before, state.waits)
+        return opened_and_closed(before or {}, state.waits)
 
     async def _index_waits(
         self, opened: Sequence[Wait], closed: Sequence[Wait]

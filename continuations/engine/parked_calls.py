@@ -155,7 +155,11 @@ class ParkedCalls:
         keeps_times: bool = False,
     ) -> Wait:
         now = self.ports.clock.now()
-        renewed = renewed_wait(wait, now, self.ports.ids.new_ulid(now), note)
+        ulid = self.ports.ids.new_ulid(now)
+        if wait.rules.has_known_id:
+            last = layout.parse_wait_id(wait.id).ulid
+            ulid = next_known_wait_ulid(state.run, last)
+        renewed = renewed_wait(wait, now, ulid, note)
         if keeps_times:
             # It also looks back as far as the wait before.
             renewed = replace(
@@ -163,13 +167,6 @@ class ParkedCalls:
             )
         if wait.event is not None:
             renewed = replace(renewed, events_taken=state.run.events_taken)
-        ulid = self.ports.ids.new_ulid(now)
-        if wait.rules.has_known_id:
-            last = layout.parse_wait_id(wait.id).ulid
-            ulid = next_known_wait_ulid(state.run, last)
-        renewed = renewed_wait(wait, now, ulid, note)
-        if keeps_deadline:
-            renewed = replace(renewed, deadline=wait.deadline)
         return with_parked_digest(state, call, renewed)
 
 
