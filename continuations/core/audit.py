@@ -27,7 +27,8 @@ class AuditLine:
         kind: Kind of the wait. `"signal"` for a signal to the run, `"run"` for the
             request to cancel it, `"grant"` for the revocation of a grant.
         verdict: `approve`, `deny`, `answer`, `fail`, `expire`, `cancel`, `signal` or
-            `revoke`.
+            `revoke`. A vote that did not end its wait: `vote approve` or `vote answer`.
+            A moved deadline: `extend` or `escalate`.
         by: Name that was recorded, of a person or program.
         groups: Groups of the person, as they were recorded.
         authentication: How the door established the name, or `None` if it did not.

@@ -82,7 +82,8 @@ def with_event_data(  # noqa: PLR0911 - one return for each kind of event
             return replace(row, stage=row.stage + 1, answer=event.answer, attempts=0)
         case Reopened() if not isinstance(row.state, Unknown | Parked):
             # If the start of the call was recorded, its tool did not run.
-            return replace(_without_approval(row), attempts=0)
+            row = _without_approval(row)
+            return replace(row, attempts=0, quorum=event.wait.quorum)
         case OutcomeUnknown() | RepeatAllowed():
             # Also after a repair, which does not count a start in a lost version.
             return replace(row, attempts=max(row.attempts, 1))

@@ -127,9 +127,12 @@ class Decision:
         marker: Key of the marker object that was created for the decision, so that a
             sweep resumes the run.
         signal: Number of the signal whose data is the value, or 0.
+        event: Id of the published event whose data is the value, or `None`.
         groups: Groups of the person who decided, if `by` was an `Identity`.
         shown: Digest of the wait that the person saw, if the door told it. It equals
             `digest`.
+        voters: All persons who gave this verdict, in their order, if it took several.
+            `by` is the last one.
         door: Door through which the decision came, such as `"http"`, or `None` if it is
             not known.
         authentication: How the door established `by`, or `None` if it did not.
@@ -148,8 +151,10 @@ class Decision:
     value: str | None = None
     marker: str | None = None
     signal: int = 0
+    event: str | None = None
     groups: tuple[str, ...] = ()
     shown: str | None = None
+    voters: tuple[str, ...] = ()
     door: str | None = None
     authentication: str | None = None
     rule: str | None = None
@@ -165,15 +170,17 @@ class Decision:
             True if wait, kind, `by`, `reason`, arguments, value and grant are equal.
             What the door recorded is not compared.
         """
-        return _essence(self) == _essence(other)
+        if _content(self) != _content(other):
+            return False
+        if other.by is not None and other.by in self.voters[:-1]:
+            return True  # the vote of this person is part of the decision
+        return (self.by, self.reason) == (other.by, other.reason)
 
 
-def _essence(decision: Decision) -> tuple[str | None, ...]:
+def _content(decision: Decision) -> tuple[str | None, ...]:
     return (
         decision.wait_id,
         decision.kind,
-        decision.by,
-        decision.reason,
         decision.arguments,
         decision.value,
         decision.grant_json,

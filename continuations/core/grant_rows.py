@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from continuations.core.events import GrantGiven, GrantsRevoked
 from continuations.core.grants import has_ended
-from continuations.core.transitions import illegal_transition
 
 if TYPE_CHECKING:
     from continuations.core.grants import KeptGrant
@@ -15,18 +13,6 @@ if TYPE_CHECKING:
 
 # The row of the run, with its grants, is stored in every version.
 MAX_GRANTS = 20
-
-
-def after_event(run: RunRow, event: GrantGiven | GrantsRevoked) -> RunRow:
-    """Return the row of a run after a change of its grants.
-
-    Raises `IllegalTransition` if revocations were taken in before.
-    """
-    if isinstance(event, GrantGiven):
-        return with_grant(run, event.grant)
-    if event.last_number <= run.last_revocation_number:
-        raise illegal_transition("a revocation was taken in before", event)
-    return without_grants(run, event.grant_ids, event.last_number)
 
 
 def with_grant(run: RunRow, grant: KeptGrant) -> RunRow:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from continuations.core import call_rows, output_retries, tool_messages
+from continuations.core import call_rows, output_retries, run_arrivals, tool_messages
 from continuations.core.calls import (
     CLOSED_STATES,
     STATE_NAMES,
@@ -35,10 +35,12 @@ from continuations.core.events import (
     CallRaised,
     CallReturned,
     Denied,
+    EventTaken,
     Expired,
     FrameAbandoned,
     GrantGiven,
     GrantsRevoked,
+    ModelDelayed,
     ModelFailed,
     ModelReplied,
     OutcomeUnknown,
@@ -52,7 +54,6 @@ from continuations.core.events import (
     UserMessageAdded,
 )
 from continuations.core.frames import FrameRow, final_reply
-from continuations.core.grant_rows import after_event
 from continuations.core.messages import tool_message
 from continuations.core.run import ENDED_STATUSES, Failure
 from continuations.core.state import ROOT_FRAME_ID
@@ -67,9 +68,7 @@ if TYPE_CHECKING:
     from continuations.core.usage import Usage
 
 
-def advance(  # noqa: C901 - one case for each kind of event
-    state: RunState, event: Event
-) -> RunState:
+def advance(state: RunState, event: Event) -> RunState:
     """Return the state after an event.
 
     Raises `IllegalTransition` if the event is not possible in this state.
@@ -80,16 +79,14 @@ def advance(  # noqa: C901 - one case for each kind of event
     match event:
         case ModelReplied():
             _add_model_reply(draft, event)
-        case ModelFailed():
-            _add_usage(draft, event.usage)
+        case ModelFailed() | ModelDelayed():
+            _go_without_reply(draft, event)
         case ReplyConfirmed():
             _confirm_reply(draft, event)
         case UserMessageAdded():
             _add_user_message(draft, event)
-        case SignalsKept():
-            _keep_signals(draft, event)
-        case GrantGiven() | GrantsRevoked():
-            draft.put_run(after_event(draft.run, event))
+        case SignalsKept() | EventTaken() | GrantGiven() | GrantsRevoked():
+            draft.put_run(run_arrivals.after_event(draft.run, event))
         case FrameAbandoned():
             _abandon_frame(draft, event)
         case SuspensionBegan() | SuspensionEnded():
@@ -113,7 +110,9 @@ def _add_model_reply(draft: Draft, event: ModelReplied) -> None:
     if frame.parent_call_id is not None and not event.is_final:
         raise illegal_transition("only the root frame reads messages", event)
     _add_usage(draft, event.usage)
-    frame = replace(frame, turns=frame.turns + 1)
+    frame = replace(
+        frame, turns=frame.turns + 1, failed_requests=0, pending_reply=None, polls=0
+    )
     if event.message.tool_call_ids:
         _add_calls(draft, frame, event)
         return
@@ -129,6 +128,22 @@ def _add_model_reply(draft: Draft, event: ModelReplied) -> None:
     elif event.is_final:
         end = tool_messages.final_frame_state(event.message, event)
         _end_frame(draft, frame.id, end)
+
+
+def _go_without_reply(draft: Draft, event: ModelFailed | ModelDelayed) -> None:
+    _add_usage(draft, event.usage)
+    if isinstance(event, ModelFailed):
+        return
+    frame = draft.frame(event.wait.frame_id)
+    polls = 0 if frame.pending_reply is None else frame.polls + 1
+    delayed = replace(
+        frame,
+        failed_requests=frame.failed_requests + 1 if event.failed else 0,
+        pending_reply=event.pending_reply,
+        polls=polls if event.pending_reply is not None else 0,
+    )
+    draft.put_frame(delayed)
+    _suspend(draft, SuspensionBegan(wait=event.wait))
 
 
 def _add_usage(draft: Draft, usage: Usage) -> None:
@@ -177,8 +192,8 @@ def _confirm_reply(draft: Draft, event: ReplyConfirmed) -> None:
 
 def _add_user_message(draft: Draft, event: UserMessageAdded) -> None:
     # Providers refuse a transcript with a message between a call and its result.
-    if draft.frame(ROOT_FRAME_ID).open_call_ids:
-        raise illegal_transition("the root frame has open calls", event)
+    if not draft.frame(ROOT_FRAME_ID).reads_messages:
+        raise illegal_transition("the root frame has open calls or a reply", event)
     role = event.message.role
     if role in ("assistant", "tool"):
         raise illegal_transition(f"an inbox message has the role {role}", event)
@@ -188,17 +203,6 @@ def _add_user_message(draft: Draft, event: UserMessageAdded) -> None:
         raise illegal_transition(why, event)
     draft.put_run(replace(draft.run, last_inbox_number=event.number))
     draft.append(ROOT_FRAME_ID, event.message)
-
-
-def _keep_signals(draft: Draft, event: SignalsKept) -> None:
-    run = draft.run
-    old = {signal.number for signal in run.signals}
-    new = range(run.last_signal_number + 1, event.last_number + 1)
-    numbers = [signal.number for signal in event.kept]
-    if not old.union(new).issuperset(numbers) or numbers != sorted({*numbers}):
-        raise illegal_transition("a signal was taken before", event)
-    last = max(run.last_signal_number, event.last_number)
-    draft.put_run(replace(run, last_signal_number=last, signals=event.kept))
 
 
 def _abandon_frame(draft: Draft, event: FrameAbandoned) -> None:

@@ -132,6 +132,8 @@ class RunRow:
         requester: The person or program that asked for the run.
         last_signal_number: Number of the last signal that the run has taken in.
         signals: The signals that no wait has taken yet, in the order of their numbers.
+        events_taken: Ids of the published events that waits of the run took in the last
+            two days.
         grants: The grants that are neither revoked nor replaced, the oldest first.
         last_revocation_number: Number of the last revocation that the run has taken in.
         revoked_grants: Ids of grants that were revoked before the run kept them.
@@ -156,6 +158,7 @@ class RunRow:
     requester: str | None = None
     last_signal_number: int = 0
     signals: tuple[KeptSignal, ...] = ()
+    events_taken: tuple[str, ...] = ()
     grants: tuple[KeptGrant, ...] = ()
     last_revocation_number: int = 0
     revoked_grants: tuple[str, ...] = ()

@@ -19,9 +19,8 @@ class Approvals(Decider):
     def audit(self, run_id: str) -> list[AuditLine]:
         """Return what was decided about a run, also after its end.
 
-        Decisions of people, programs and rules are lines, and so are expiries, signals
-        and the request to cancel the run. Votes and edits stand in their decision. One
-        listing and one read for each line.
+        Decisions of people, programs and rules are lines, and so are expiries, signals,
+        votes and the request to cancel the run. One listing and one read for each line.
 
         Args:
             run_id: Id of the run.

@@ -19,6 +19,8 @@ def find_problem(wait: Wait, grant: object) -> str | None:
         return f"remember must be a Grant, got {type(grant).__name__}"
     if not wait.rules.follows_policy:
         return f"remember is for an approval, and the wait has the kind {wait.kind}"
+    if wait.votes_needed > 1 or (wait.quorum is not None and wait.quorum.votes > 1):
+        return "several persons decide the wait, and one cannot give a grant"
     if grant.tool != wait.tool:
         return f"the grant is for {grant.tool[:60]!r}, and the wait for another tool"
     return None if grant.arguments is None else _find_schema_problem(grant)

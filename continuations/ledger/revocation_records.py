@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 async def list_numbers(objects: Objects, run_id: str) -> list[int]:
     """Return the numbers of all revocations of a run."""
-    keys = objects.all_keys(layout.revocations_prefix(run_id))
+    prefix = layout.revocation_key(run_id, 0).removesuffix("0" * 10)
+    keys = objects.all_keys(prefix)
     numbers = [layout.revocation_number(key) async for key in keys]
     return [number for number in numbers if number is not None]
 

@@ -22,8 +22,8 @@ The format is the newest one if that is not released yet, and a new one otherwis
 Then add golden files of the new shape (`tests/wire/golden/write_golden.py`).
 
 Kinds are `run`, `claim`, `usage`, `budget`, `failure`, `frame`, `log`, `call`, `wait`,
-`decision`, `cancellation`, `message` (of the inbox), `signal`, `revocation` and
-`version header`.
+`decision`, `cancellation`, `message` (of the inbox), `signal`, `event`, `slot`,
+`revocation` and `version header`.
 `NEW_VALUES` also has `state` (of a call). A wait has the same fields in its object and
 in a version.
 """
@@ -33,19 +33,34 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from continuations.core import deadline_actions, jsontext
-from continuations.core.run import KeptSignal, is_label
+from continuations.wire.field_codecs import (
+    BINARY,
+    DEADLINE_ACTION,
+    EVENT_ID,
+    EVENT_IDS,
+    FLAG,
+    GIVEN_GRANT,
+    GRANTS,
+    JSON_OBJECT_TEXT,
+    JSON_TEXT,
+    LABELS,
+    NUMBER,
+    OPTIONAL_TEXT,
+    QUORUM,
+    SIGNALS,
+    TEXT,
+    TEXTS,
+    TIME,
+    Codec,
+)
 from continuations.wire.fields import (
     FieldReader,
-    invalid_object,
     omit_empty,
-    to_milliseconds,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from continuations.core.grants import KeptGrant
 
 FORMATS = {
     1: "2026-11: the first",
@@ -56,103 +71,6 @@ FIRST_FORMAT, NEWEST_FORMAT = min(FORMATS), max(FORMATS)
 
 
 # Without __eq__ and __repr__ the classes are created faster in a cold process.
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Codec:
-    """How a field is stored.
-
-    Attributes:
-        write: Returns the stored value of an attribute that is not none, false, zero
-            or empty.
-        read: Reads the field with this name; returns the value of the attribute, also
-            if the field is missing.
-    """
-
-    write: Callable[[Any], object]
-    read: Callable[[FieldReader, str], object]
-
-
-def _unchanged(value: object) -> object:
-    return value
-
-
-def _read_deadline_action(fields: FieldReader, name: str) -> str | None:
-    text = fields.json_object_or_none(name)
-    try:
-        deadline_actions.parse(text)
-    except jsontext.NotJson as error:
-        raise invalid_object(f"{fields.where}.{name}", str(error)) from None
-    return text
-
-
-def _read_labels(fields: FieldReader, name: str) -> tuple[tuple[str, str], ...]:
-    stored = fields.mapping(name)
-    if not all(is_label(*item) for item in stored.items()):
-        where = f"{fields.where}.{name}"
-        raise invalid_object(where, "it must map names to values of labels")
-    return tuple(sorted(cast("dict[str, str]", stored).items()))
-
-
-def _read_signals(fields: FieldReader, name: str) -> tuple[KeptSignal, ...]:
-    return tuple(fields.list_of(name, _read_signal))
-
-
-def _read_signal(value: object, where: str) -> KeptSignal:
-    match value:
-        case [int() as number, str() as name] if type(number) is int and number > 0:
-            return KeptSignal(number, name)
-        case _:
-            raise invalid_object(where, "it must be a signal's number and name")
-
-
-def _write_grants(grants: Any) -> object:
-    from continuations.wire import grant_fields  # noqa: PLC0415 - few runs have grants
-
-    return grant_fields.write_grants(grants)
-
-
-def _read_grants(fields: FieldReader, name: str) -> tuple[KeptGrant, ...]:
-    return tuple(fields.list_of(name, _read_grant))
-
-
-def _read_grant(value: object, where: str) -> KeptGrant:
-    from continuations.wire import grant_fields  # noqa: PLC0415 - few runs have grants
-
-    return grant_fields.read_grant(value, where)
-
-
-def _read_given_grant(fields: FieldReader, name: str) -> str | None:
-    text = fields.json_object_or_none(name)
-    if text is not None:
-        from continuations.core.grants import parse_grant_text  # noqa: PLC0415 - rarely given
-
-        try:
-            parse_grant_text(text)
-        except jsontext.NotJson as error:
-            raise invalid_object(f"{fields.where}.{name}", str(error)) from None
-    return text
-
-
-TEXT = Codec(_unchanged, FieldReader.text_or_none)
-# A missing text is empty.
-OPTIONAL_TEXT = Codec(_unchanged, lambda fields, name: fields.text_or_none(name) or "")
-TEXTS = Codec(list, FieldReader.texts)
-FLAG = Codec(_unchanged, FieldReader.flag)
-# A missing number is 0.
-NUMBER = Codec(_unchanged, lambda fields, name: fields.number(name, 0))
-BINARY = Codec(_unchanged, FieldReader.binary_or_none)
-TIME = Codec(to_milliseconds, FieldReader.timestamp_or_none)
-# The text of any JSON value, or of a JSON object.
-JSON_TEXT = Codec(_unchanged, FieldReader.json_or_none)
-JSON_OBJECT_TEXT = Codec(_unchanged, FieldReader.json_object_or_none)
-SIGNALS = Codec(
-    lambda kept: [[signal.number, signal.name] for signal in kept], _read_signals
-)
-DEADLINE_ACTION = Codec(_unchanged, _read_deadline_action)
-GRANTS = Codec(_write_grants, _read_grants)
-GIVEN_GRANT = Codec(_unchanged, _read_given_grant)
-LABELS = Codec(dict, _read_labels)
-
-
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class NewField:
     """A stored field that a later format introduced.
@@ -201,7 +119,15 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "stage", NUMBER),
         NewField(3, "on_deadline", DEADLINE_ACTION, attribute="on_deadline_json"),
         NewField(3, "continues", FLAG),
+        NewField(3, "events_taken", EVENT_IDS),
         NewField(3, "frame", OPTIONAL_TEXT, attribute="frame_id"),
+        NewField(3, "quorum", QUORUM),
+        NewField(3, "remind_after", NUMBER),
+    ),
+    "frame": (
+        NewField(3, "failed_requests", NUMBER),
+        NewField(3, "pending_reply", TEXT),
+        NewField(3, "polls", NUMBER),
     ),
     "run": (
         NewField(3, "title", TEXT, constant=True),
@@ -209,6 +135,7 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "requester", TEXT, constant=True),
         NewField(3, "last_signal", NUMBER, attribute="last_signal_number"),
         NewField(3, "signals", SIGNALS),
+        NewField(3, "events_taken", EVENT_IDS),
         NewField(3, "grants", GRANTS),
         NewField(3, "last_revocation", NUMBER, attribute="last_revocation_number"),
         NewField(3, "revoked_grants", TEXTS),
@@ -217,6 +144,8 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "signal", NUMBER),
         NewField(3, "groups", TEXTS),
         NewField(3, "shown", TEXT),
+        NewField(3, "event", EVENT_ID),
+        NewField(3, "voters", TEXTS),
         NewField(3, "door", TEXT),
         NewField(3, "authentication", TEXT),
         NewField(3, "rule", TEXT),
@@ -233,6 +162,7 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
     "call": (
         NewField(3, "stage", NUMBER),
         NewField(3, "answer", JSON_TEXT),
+        NewField(3, "quorum", QUORUM),
         NewField(3, "grant", TEXT),
     ),
 }
@@ -263,8 +193,10 @@ NEW_VALUES: dict[str, tuple[NewValue, ...]] = {
         NewValue(3, _decides_new_kind),
     ),
     "wait": (NewValue(3, _has_new_kind),),
-    # Earlier formats have no signals and no revocations.
+    # Earlier formats have no signals, published events, slots and revocations.
+    "event": (NewValue(3, lambda _: True),),
     "signal": (NewValue(3, lambda _: True),),
+    "slot": (NewValue(3, lambda _: True),),
     "revocation": (NewValue(3, lambda _: True),),
     "state": (NewValue(3, lambda state: state.get("kind") == "parked"),),
 }

@@ -317,6 +317,20 @@ def test_a_grant_that_does_not_fit_is_refused_when_it_is_given(
     assert [] == runner.audit("r")
 
 
+def test_one_of_several_approvers_cannot_give_a_grant(
+    environment: RunEnvironment,
+) -> None:
+    del environment
+    pay = make_pay(approval=ApprovalPolicy(votes=2))
+    runner = make_runner(turns(5), pay, clock=ManualClock())
+    wait = only_wait(runner.start("go", run_id="r"))
+
+    for person in ("kim", "lee"):
+        with pytest.raises(DecisionRefused, match="several persons"):
+            runner.decide(wait.id, Approve(by=person, remember=Grant("pay")))
+        runner.decide(wait.id, Approve(by=person))
+
+
 @pytest.mark.parametrize(
     "options",
     [

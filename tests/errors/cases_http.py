@@ -153,7 +153,9 @@ REQUESTS = Area(
             "arguments-type", '{"decision": "approve", "arguments": [5]}', '"arguments"'
         ),
         _decision(
-            "grant-fields", '{"decision": "approve", "remember": {"for": 1}}', "remember"
+            "grant-fields",
+            '{"decision": "approve", "remember": {"for": 1}}',
+            "remember",
         ),
         _decision(
             "grant-tool",
@@ -463,7 +465,7 @@ LINKS = Area(
                     """
     from base64 import urlsafe_b64decode, urlsafe_b64encode
     claims = b"\\x02" + urlsafe_b64decode(token + "=" * (-len(token) % 4))[1:-16]
-    newer = urlsafe_b64encode(claims + links._key.mac(claims)).rstrip(b"=").decode()""",
+    newer = urlsafe_b64encode(claims + links._signer._key.mac(claims)).rstrip(b"=").decode()""",
                 ),
             )
         ),

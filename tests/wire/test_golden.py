@@ -15,6 +15,7 @@ from continuations.wire.envelope import (
     decode_object_header,
     format_number,
 )
+from continuations.wire.event_records import decode_event, encode_event
 from continuations.wire.records import (
     decode_cancel_request,
     decode_decision,
@@ -28,6 +29,7 @@ from continuations.wire.records import (
     encode_wait,
 )
 from continuations.wire.revocations import decode_revocation, encode_revocation
+from continuations.wire.slot_records import decode_slot, encode_slot
 from continuations.wire.versions import decode_header, decode_version, encode_version
 from tests.core.rows import RUN, run_row
 from tests.wire.golden.write_golden import (
@@ -45,8 +47,15 @@ GOLDEN = sorted(path.stem for path in FOLDER.glob("*.bin"))
 
 
 def load_posted(data: bytes) -> tuple[object, Callable[[], bytes]]:
-    """Do the same for a signal or a message."""
-    if decode_object_header(data, "golden")["kind"] == "signal":
+    """Do the same for a signal, an event, a message or a slot."""
+    kind = decode_object_header(data, "golden")["kind"]
+    if kind == "event":
+        event = decode_event(data, "golden")
+        return event, lambda: encode_event(event)
+    if kind == "slot":
+        slot = decode_slot(data, "golden", RUN)
+        return slot, lambda: encode_slot(slot, RUN)
+    if kind == "signal":
         signal = decode_signal(data, "golden", RUN)
         return signal, lambda: encode_signal(signal, RUN)
     message = decode_inbox_message(data, "golden", RUN)
@@ -72,7 +81,7 @@ def load_golden(  # noqa: PLR0911 - one return for each kind of object
         case "decision":
             decision = decode_decision(data, "golden", RUN)
             return decision, lambda: encode_decision(decision, RUN)
-        case "signal" | "message":
+        case "signal" | "message" | "event" | "slot":
             return load_posted(data)
         case "revocation":
             revocation = decode_revocation(data, "golden", RUN)

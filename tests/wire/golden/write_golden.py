@@ -14,7 +14,7 @@ import sys
 from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from continuations.core.calls import (
     CallRow,
@@ -37,20 +37,26 @@ from continuations.core.events import (
     Denied,
     GrantGiven,
     GrantsRevoked,
+    ModelDelayed,
     ModelReplied,
     OutcomeUnknown,
     RunStopped,
     SuspensionBegan,
+    SuspensionEnded,
     UserMessageAdded,
 )
 from continuations.core.frames import FrameRow, MessageLog
 from continuations.core.grants import KeptGrant
 from continuations.core.messages import Message, system_message, user_message
+from continuations.core.quorum import Quorum
 from continuations.core.run import Budget, Claim, Failure, KeptSignal, RunRow
+from continuations.core.slots import Slot
 from continuations.core.state import ROOT_FRAME_ID, RunState
 from continuations.core.usage import Usage
+from continuations.core.waits import Wait
 from continuations.wire.continuation import Continuation
 from continuations.wire.envelope import format_number
+from continuations.wire.event_records import PublishedEvent, encode_event
 from continuations.wire.formats import NEW_FIELDS
 from continuations.wire.records import (
     CancelRequest,
@@ -63,6 +69,7 @@ from continuations.wire.records import (
     encode_wait,
 )
 from continuations.wire.revocations import Revocation, encode_revocation
+from continuations.wire.slot_records import encode_slot
 from continuations.wire.versions import VersionHeader, VersionObject, encode_version
 from tests.core.rows import (
     MOMENT,
@@ -81,9 +88,6 @@ from tests.core.rows import (
     state_with_call_in,
     sub_agent_started_event,
 )
-
-if TYPE_CHECKING:
-    from continuations.core.waits import Wait
 
 FOLDER = Path(__file__).parent
 QUESTION = f"question-01m80nr0fwsrkkpz0zrq4c329p@{RUN}"
@@ -275,6 +279,53 @@ def question_wait() -> Wait:
     )
 
 
+def quorum_wait() -> Wait:
+    """Return a wait that two persons decide, with an escalation and reminders."""
+    quorum = Quorum(
+        approvers=("kim@example.com", "group:finance"),
+        votes=2,
+        not_requester=True,
+        requester=ODD_TEXT,
+    )
+    return replace(
+        make_wait("c3"),
+        deadline=MOMENT + timedelta(hours=72),
+        on_deadline_json='{"kind":"escalate","to":["cfo"],"votes":1,"within":3600}',
+        quorum=quorum,
+        remind_after=86_400,
+    )
+
+
+def golden_slots() -> list[Slot]:
+    """Return a slot of each kind."""
+    vote = replace(decision_of_kind("approve"), groups=("finance",))
+    slot = Slot(
+        id="01slot",
+        wait_id="w1",
+        number=1,
+        kind="vote",
+        at=MOMENT,
+        digest="d1",
+        vote=vote,
+    )
+    later = MOMENT + timedelta(hours=1)
+    plain = replace(slot, vote=None)
+    return [
+        slot,
+        replace(plain, number=2, kind="extend", deadline=later, by="shop"),
+        replace(plain, number=3, kind="escalate", deadline=later),
+        replace(plain, number=4, kind="expire"),
+    ]
+
+
+def approved_by_two() -> RunState:
+    """Return a run whose call keeps the rule of its approval."""
+    event = replace(
+        approval_requested_event("c3"), wait=replace(quorum_wait(), id="w1")
+    )
+    return apply_events(new_state(), reply_with_calls("free"), event)
+
+
 def event_wait() -> Wait:
     """Return a wait for an event, opened at stage 1."""
     return replace(
@@ -302,6 +353,20 @@ def suspended_frame() -> RunState:
         new_state(), SuspensionBegan(wait=make_frame_wait(ROOT_FRAME_ID))
     )
     return replace(state, run=replace(state.run, status="suspended"))
+
+
+def pending_reply() -> RunState:
+    """Return a run whose model computes a reply, and could not be polled."""
+    delayed = ModelDelayed(
+        wait=make_frame_wait(ROOT_FRAME_ID),
+        usage=Usage(),
+        pending_reply="resp_123",
+        failed=False,
+    )
+    ended = SuspensionEnded(wait_id=delayed.wait.id)
+    return apply_events(
+        new_state(), delayed, ended, delayed, ended, replace(delayed, failed=True)
+    )
 
 
 def version_with_changed_logs() -> VersionObject:
@@ -397,51 +462,36 @@ def granted() -> RunState:
     return draft.to_run_state()
 
 
+EVENT_IDS = ("01m7z8mgzx2yn0x7x9gkpfj8nc", "01m7z8mgzx2yn0x7x9gkpfj8nd")
+
+
+def took_events() -> RunState:
+    """Return a run that took two published events."""
+    state = parked()
+    return replace(state, run=replace(state.run, events_taken=EVENT_IDS))
+
+
+def published_event() -> PublishedEvent:
+    """Return an event with all fields."""
+    return PublishedEvent(
+        id=EVENT_IDS[0],
+        name="receipt",
+        key=ODD_TEXT,
+        at=MOMENT,
+        data='{"cents":5}',
+        by="shop",
+        own_id="mail-7",
+        door="http",
+        authentication="verifier",
+    )
+
+
 # Objects ----------------------------------------------------------------------
 
 
-def golden_objects() -> dict[str, GoldenObject]:
-    """Return every golden object by its name."""
+def records_for_an_audit() -> dict[str, GoldenObject]:
+    """Return decisions through doors and by rules, and what belongs to grants."""
     objects: dict[str, GoldenObject] = {}
-    runs = (running, waiting, unknown, edited, cancelled, finished, bounded)
-    later = (parked, answered, signalled, described_run, suspended_frame, granted)
-    for make in (*runs, *later):
-        continuation = Continuation(make(), 12)
-        objects[make.__name__] = GoldenObject(continuation.to_bytes(), continuation)
-    for name, made_version in (
-        ("version-full", make_version(None, state_with_call_in(Started()))),
-        ("version-delta", version_with_changed_logs()),
-        ("version-from-zero", counted_from_zero(version_with_changed_logs())),
-        ("version-waiting", counted_from_zero(make_version(None, waiting()))),
-    ):
-        data = encode_version(made_version.header, made_version.delta)
-        objects[name] = GoldenObject(data, made_version)
-    for name, wait in (
-        ("wait", full_wait()),
-        ("wait-bare", make_wait("c3")),
-        ("wait-question", question_wait()),
-        ("wait-event", event_wait()),
-        ("wait-external", make_wait("c3", kind="external")),
-    ):
-        objects[name] = GoldenObject(encode_wait(wait), wait)
-    kinds: tuple[DecisionKind, ...] = ("approve", "deny", "answer", "expire", "cancel")
-    for kind in kinds:
-        record = decision_of_kind(kind)
-        objects[f"decision-{kind}"] = GoldenObject(encode_decision(record, RUN), record)
-    answer = replace(decision_of_kind("answer"), wait_id=ANSWERED_APPROVAL)
-    objects["decision-answer-to-approval"] = GoldenObject(
-        encode_decision(answer, RUN), answer
-    )
-    fail = replace(decision_of_kind("fail"), wait_id=QUESTION, value='"it broke"')
-    objects["decision-fail"] = GoldenObject(encode_decision(fail, RUN), fail)
-    over = replace(make_wait("c3", kind="unknown"), approve_after=MOMENT)
-    objects["wait-approve-after"] = GoldenObject(encode_wait(over), over)
-    taken = replace(decision_of_kind("answer"), wait_id=event_wait().id, signal=2)
-    objects["decision-by-signal"] = GoldenObject(encode_decision(taken, RUN), taken)
-    grouped = replace(decision_of_kind("deny"), groups=("finance", ODD_TEXT))
-    objects["decision-groups"] = GoldenObject(encode_decision(grouped, RUN), grouped)
-    seen = replace(decision_of_kind("approve"), shown="d1")
-    objects["decision-shown"] = GoldenObject(encode_decision(seen, RUN), seen)
     through_door = replace(
         decision_of_kind("approve"), door="http", authentication="verifier"
     )
@@ -468,6 +518,74 @@ def golden_objects() -> dict[str, GoldenObject]:
     )
     objects["revocation"] = GoldenObject(encode_revocation(revoked, RUN), revoked)
     objects["decision-rule"] = GoldenObject(encode_decision(ruled, RUN), ruled)
+    return objects
+
+
+def golden_objects() -> dict[str, GoldenObject]:
+    """Return every golden object by its name."""
+    objects: dict[str, GoldenObject] = {}
+    runs = (running, waiting, unknown, edited, cancelled, finished, bounded)
+    later = (
+        parked,
+        answered,
+        signalled,
+        took_events,
+        described_run,
+        suspended_frame,
+        pending_reply,
+        approved_by_two,
+        granted,
+    )
+    for make in (*runs, *later):
+        continuation = Continuation(make(), 12)
+        objects[make.__name__] = GoldenObject(continuation.to_bytes(), continuation)
+    for name, made_version in (
+        ("version-full", make_version(None, state_with_call_in(Started()))),
+        ("version-delta", version_with_changed_logs()),
+        ("version-from-zero", counted_from_zero(version_with_changed_logs())),
+        ("version-waiting", counted_from_zero(make_version(None, waiting()))),
+    ):
+        data = encode_version(made_version.header, made_version.delta)
+        objects[name] = GoldenObject(data, made_version)
+    for name, wait in (
+        ("wait", full_wait()),
+        ("wait-bare", make_wait("c3")),
+        ("wait-question", question_wait()),
+        ("wait-event", event_wait()),
+        ("wait-second-event", replace(event_wait(), events_taken=EVENT_IDS[:1])),
+        ("wait-external", make_wait("c3", kind="external")),
+    ):
+        objects[name] = GoldenObject(encode_wait(wait), wait)
+    kinds: tuple[DecisionKind, ...] = ("approve", "deny", "answer", "expire", "cancel")
+    for kind in kinds:
+        record = decision_of_kind(kind)
+        objects[f"decision-{kind}"] = GoldenObject(encode_decision(record, RUN), record)
+    answer = replace(decision_of_kind("answer"), wait_id=ANSWERED_APPROVAL)
+    objects["decision-answer-to-approval"] = GoldenObject(
+        encode_decision(answer, RUN), answer
+    )
+    fail = replace(decision_of_kind("fail"), wait_id=QUESTION, value='"it broke"')
+    objects["decision-fail"] = GoldenObject(encode_decision(fail, RUN), fail)
+    over = replace(make_wait("c3", kind="unknown"), approve_after=MOMENT)
+    objects["wait-approve-after"] = GoldenObject(encode_wait(over), over)
+    taken = replace(decision_of_kind("answer"), wait_id=event_wait().id, signal=2)
+    objects["decision-by-signal"] = GoldenObject(encode_decision(taken, RUN), taken)
+    grouped = replace(decision_of_kind("deny"), groups=("finance", ODD_TEXT))
+    objects["decision-groups"] = GoldenObject(encode_decision(grouped, RUN), grouped)
+    seen = replace(decision_of_kind("approve"), shown="d1")
+    objects["decision-shown"] = GoldenObject(encode_decision(seen, RUN), seen)
+    by_event = replace(
+        decision_of_kind("answer"), wait_id=event_wait().id, event=EVENT_IDS[0]
+    )
+    objects["decision-by-event"] = GoldenObject(
+        encode_decision(by_event, RUN), by_event
+    )
+    event = published_event()
+    objects["event"] = GoldenObject(encode_event(event), event)
+    bare = replace(event, key=None, data="null", by=None, own_id=None)
+    bare = replace(bare, door=None, authentication=None)
+    objects["event-bare"] = GoldenObject(encode_event(bare), bare)
+    objects |= records_for_an_audit()
     signal = Signal(
         id="id:mail-7",
         number=2,
@@ -478,6 +596,12 @@ def golden_objects() -> dict[str, GoldenObject]:
         marker="due/1",
     )
     objects["signal"] = GoldenObject(encode_signal(signal, RUN), signal)
+    voted = replace(decision_of_kind("approve"), voters=("kim", "lee"))
+    objects["decision-voters"] = GoldenObject(encode_decision(voted, RUN), voted)
+    shared = quorum_wait()
+    objects["wait-quorum"] = GoldenObject(encode_wait(shared), shared)
+    for slot in golden_slots():
+        objects[f"slot-{slot.kind}"] = GoldenObject(encode_slot(slot, RUN), slot)
     message = InboxMessage(
         id="01letter",
         number=3,
@@ -537,6 +661,7 @@ FORMAT_1_NAMES: dict[type, tuple[str, dict[str, str | None]]] = {
     VersionHeader: ("Header", {"claimed_until": "until"}),
     CancelRequest: ("Cancellation", {}),
     InboxMessage: ("Letter", {}),
+    Wait: ("Wait", {"votes": None, "last_slot": None}),
 }
 
 
