@@ -160,6 +160,8 @@ class CallRow:
         attempts: How often the call was started, at its present stage.
         stage: 0 for the tool's function, 1 for its `on_answer` function.
         answer: Value that the `on_answer` function gets, as JSON text.
+        cancelled: Why the agent of this call was cancelled, or `None`. Its frame ends
+            after the calls that run in it.
     """
 
     id: str
@@ -178,3 +180,4 @@ class CallRow:
     attempts: int = 0
     stage: int = 0
     answer: str | None = None
+    cancelled: str | None = None

@@ -72,8 +72,23 @@ class UserMessageAdded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class AgentCancelled:
+    """The agent of a nested call is cancelled, and the agents that it called.
+
+    Nothing begins in their frames any more. Each frame ends after the calls that run in
+    it, and then its call ends as cancelled.
+    """
+
+    call_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class FrameAbandoned:
-    """A frame without open calls ends, because its agent does not exist any more."""
+    """A frame without open calls ends without a reply of its model.
+
+    Its agent does not exist any more, or was cancelled.
+    """
 
     frame_id: str
     code: str
@@ -81,6 +96,13 @@ class FrameAbandoned:
 
 
 # Events of the run ----------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class OperatorRequestTaken:
+    """The run took in request `number` of an operator."""
+
+    number: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -259,7 +281,7 @@ class Reopened:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class CallCancelled:
-    """The run ended while the call was open."""
+    """The run ended while the call was open, or an operator cancelled the call."""
 
     call_id: str
     reason: str
@@ -291,7 +313,9 @@ Event: TypeAlias = (
     | ReplyConfirmed
     | UserMessageAdded
     | SignalsKept
+    | AgentCancelled
     | FrameAbandoned
+    | OperatorRequestTaken
     | RunStopped
     | CallEvent
 )

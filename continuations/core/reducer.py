@@ -10,7 +10,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from continuations.core import call_rows, output_retries, tool_messages
+from continuations.core import (
+    call_rows,
+    cancelled_agents,
+    output_retries,
+    tool_messages,
+)
 from continuations.core.calls import (
     CLOSED_STATES,
     STATE_NAMES,
@@ -27,6 +32,7 @@ from continuations.core.calls import (
 )
 from continuations.core.draft import Draft
 from continuations.core.events import (
+    AgentCancelled,
     Answered,
     ApprovalRequested,
     CallCancelled,
@@ -39,6 +45,7 @@ from continuations.core.events import (
     FrameAbandoned,
     ModelFailed,
     ModelReplied,
+    OperatorRequestTaken,
     OutcomeUnknown,
     Reopened,
     ReplyConfirmed,
@@ -81,8 +88,12 @@ def advance(state: RunState, event: Event) -> RunState:
             _add_user_message(draft, event)
         case SignalsKept():
             _keep_signals(draft, event)
+        case AgentCancelled():
+            cancelled_agents.mark(draft, event)
         case FrameAbandoned():
             _abandon_frame(draft, event)
+        case OperatorRequestTaken():
+            _take_operator_request(draft, event)
         case RunStopped():
             _stop_run(draft, event.failure)
         case _:
@@ -190,6 +201,13 @@ def _keep_signals(draft: Draft, event: SignalsKept) -> None:
     draft.put_run(replace(run, last_signal_number=last, signals=event.kept))
 
 
+def _take_operator_request(draft: Draft, event: OperatorRequestTaken) -> None:
+    last = draft.run.last_operator_number
+    if event.number != last + 1:
+        raise illegal_transition(f"request {last} of an operator came last", event)
+    draft.put_run(replace(draft.run, last_operator_number=event.number))
+
+
 def _abandon_frame(draft: Draft, event: FrameAbandoned) -> None:
     frame = draft.frame(event.frame_id)
     if frame.open_call_ids:
@@ -206,21 +224,23 @@ def _end_frame(draft: Draft, frame_id: str, end: Returned | Errored) -> None:
             _end_run(draft, ending[1])
             return
         call = draft.call(frame.parent_call_id)
-        event = _call_event_of(call.id, ending[1], draft, frame)
+        event = _call_event_of(call, ending[1], draft, frame)
         draft.drop_frame(frame.id)
         draft.put_call(replace(call, state=_next_call_state(draft, call, event)))
         ending = _close_turn(draft, call.frame_id)
 
 
 def _call_event_of(
-    call_id: str, end: Returned | Errored, draft: Draft, frame: FrameRow
+    call: CallRow, end: Returned | Errored, draft: Draft, frame: FrameRow
 ) -> CallEvent:
+    if call.cancelled is not None:
+        return CallCancelled(call_id=call.id, reason=end.content)
     if isinstance(end, Returned):
-        return CallReturned(call_id=call_id, content=end.content)
+        return CallReturned(call_id=call.id, content=end.content)
     # The newest state keeps no messages of an ended frame: the error quotes the last.
     last_message = draft.log(frame.id).messages[-1]
     text = tool_messages.failed_agent_text(frame, end, last_message)
-    return CallRaised(call_id=call_id, code=end.code, content=text)
+    return CallRaised(call_id=call.id, code=end.code, content=text)
 
 
 def _end_run(draft: Draft, end: Returned | Errored) -> None:
@@ -244,6 +264,10 @@ def _close_turn(draft: Draft, frame_id: str) -> tuple[str, Errored] | None:
     for row in rows:
         draft.drop_call(row.id)
     draft.put_frame(replace(frame, open_call_ids=()))
+    cancelled = cancelled_agents.reason(draft, frame.id)
+    if cancelled is not None:
+        text = cancelled_agents.last_turn_text(cancelled, rows)
+        return frame.id, Errored("cancelled", text)
     if frame.max_turns is not None and frame.turns >= frame.max_turns:
         return frame.id, tool_messages.max_turns_error(frame)
     return None
@@ -296,10 +320,14 @@ def _apply_call_event(draft: Draft, event: CallEvent) -> None:
     if isinstance(event, _OPENING_EVENTS):
         draft.put_wait(event.wait)
     draft.put_call(replace(row, state=state))
+    cancelled = cancelled_agents.reason(draft, row.frame_id)
     if isinstance(state, CLOSED_STATES):
         end = _close_turn(draft, row.frame_id)
         if end is not None:
             _end_frame(draft, *end)
+    elif cancelled is not None:
+        # A call that may not begin again, or that waits, stays open in no such frame.
+        _apply_call_event(draft, CallCancelled(call_id=row.id, reason=cancelled))
 
 
 _OPENING_EVENTS = (ApprovalRequested, OutcomeUnknown, Reopened, CallParked)

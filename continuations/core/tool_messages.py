@@ -162,12 +162,12 @@ def _refused_wait(decision: Decision) -> Refused:
 
 
 def cancelled_state(row: CallRow, reason: str) -> Refused:
-    """Return the state of a call that was open when its run ended."""
+    """Return the state of a call that was cancelled, or whose run has ended."""
     if isinstance(row.state, Nested):
         content = f"CANCELLED while it ran; effects of its tools remain. {reason}"
     elif isinstance(row.state, Parked) or row.stage:
         content = f"CANCELLED while it waited; effects of the tool remain. {reason}"
-    elif isinstance(row.state, Started | Unknown):
+    elif isinstance(row.state, Started | Unknown) or row.attempts:
         content = f"CANCELLED while it ran; its outcome is not known. {reason}"
     else:
         content = f"CANCELLED: it was not executed. {reason}"

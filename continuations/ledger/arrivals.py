@@ -1,4 +1,4 @@
-"""Arrivals: the decisions, signals, inbox messages and cancel request of a run."""
+"""Arrivals of a run: decisions, signals, messages and the requests of operators."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from continuations.errors import Corrupt
 from continuations.ledger import layout
 from continuations.ledger.objects import NotFound
+from continuations.ledger.operator_inbox import read_listed_request
 from continuations.wire.records import (
     decode_cancel_request,
     decode_decision,
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from continuations.core.decisions import Decision
+    from continuations.core.operator_request import OperatorRequest
     from continuations.core.state import RunState
     from continuations.ledger.objects import Objects
     from continuations.wire.records import CancelRequest, InboxMessage, Signal
@@ -35,6 +37,7 @@ class Arrivals:
     decisions: Mapping[str, Decision] = field(default_factory=dict[str, "Decision"])
     signals: tuple[Signal, ...] = ()
     inbox_messages: tuple[InboxMessage, ...] = ()
+    operator_requests: tuple[OperatorRequest, ...] = ()
     cancel_request: CancelRequest | None = None
 
     @property
@@ -43,6 +46,7 @@ class Arrivals:
         keys = [decision.marker for decision in self.decisions.values()]
         keys += [signal.marker for signal in self.signals]
         keys += [message.marker for message in self.inbox_messages]
+        keys += [request.marker for request in self.operator_requests]
         if self.cancel_request is not None:
             keys.append(self.cancel_request.marker)
         return tuple(key for key in keys if key is not None)
@@ -53,6 +57,7 @@ class Arrivals:
             decisions={**self.decisions, **late.decisions},
             signals=(*self.signals, *late.signals),
             inbox_messages=(*self.inbox_messages, *late.inbox_messages),
+            operator_requests=(*self.operator_requests, *late.operator_requests),
             cancel_request=self.cancel_request or late.cancel_request,
         )
 
@@ -92,8 +97,14 @@ async def read_arrivals(
         if (number := layout.signal_number(key)) is not None
         and number > run.last_signal_number
     )
+    request_numbers = sorted(
+        number
+        for key in keys
+        if (number := layout.operator_request_number(key)) is not None
+        and number > run.last_operator_number
+    )
     cancelled = layout.cancel_request_key(run.id) in keys
-    decisions, signals, messages, cancel_request = await gather(
+    decisions, signals, messages, requests, cancel_request = await gather(
         gather(
             *(
                 _read_matching_decision(objects, run.id, wait_id, accepted)
@@ -108,24 +119,31 @@ async def read_arrivals(
         ),
         gather(*(read_kept_signal(objects, run.id, n) for n in signal_numbers)),
         gather(*(_read_listed_message(objects, run.id, number) for number in numbers)),
+        gather(*(read_listed_request(objects, run.id, n) for n in request_numbers)),
         read_cancel_request(objects, run.id) if cancelled else _no_cancel_request(),
     )
     return Arrivals(
         decisions={each.wait_id: each for each in decisions if each is not None},
         signals=tuple(signals),
         inbox_messages=tuple(messages),
+        operator_requests=tuple(requests),
         cancel_request=cancel_request,
     )
 
 
 async def read_late_arrivals(objects: Objects, state: RunState) -> Arrivals:
-    """Read the next unread messages and the cancel request, with one listing.
+    """Read the next unread messages and the requests of operators, with one listing.
 
-    Decisions are left out: their keys sort before those of messages.
+    Decisions are left out: their keys sort before those of messages. A run with many
+    earlier requests of operators needs a second listing.
     """
     run = state.run
+    prefix = layout.run_prefix(run.id)
     after = layout.inbox_message_key(run.id, run.last_inbox_number)
-    keys = await objects.keys(layout.run_prefix(run.id), after, _LATE_KEYS)
+    keys = list(await objects.keys(prefix, after, _LATE_KEYS))
+    taken = layout.operator_request_key(run.id, run.last_operator_number)
+    if len(keys) == _LATE_KEYS and keys[-1] <= taken:
+        keys += await objects.keys(prefix, taken, _LATE_KEYS)
     return await read_arrivals(objects, state, tuple(keys))
 
 

@@ -72,6 +72,11 @@ def for_release(run_id: str, number: int, nonce: str) -> Marker:
     return _new_marker(run_id, "r", str(number), None, nonce)
 
 
+def for_operator_request(run_id: str, number: int, nonce: str) -> Marker:
+    """Return the marker for a request that an operator will make; it is due now."""
+    return _new_marker(run_id, "o", str(number), None, nonce)
+
+
 def for_cancel_request(run_id: str, nonce: str) -> Marker:
     """Return the marker for a cancel request that will be recorded; it is due now."""
     return _new_marker(run_id, "c", "0", None, nonce)
@@ -192,6 +197,8 @@ def is_needed(marker: Marker, newest_number: int, state: RunState | None) -> boo
             run, is_signal = state.run, marker.reason == "s"
             last = run.last_signal_number if is_signal else run.last_inbox_number
             return last < int(marker.target)
+        case "o":
+            return state.run.last_operator_number < int(marker.target)
         case _:
             return True
 

@@ -22,7 +22,8 @@ The format is the newest one if that is not released yet, and a new one otherwis
 Then add golden files of the new shape (`tests/wire/golden/write_golden.py`).
 
 Kinds are `run`, `claim`, `usage`, `budget`, `failure`, `frame`, `log`, `call`, `wait`,
-`decision`, `cancellation`, `message` (of the inbox), `signal` and `version header`.
+`decision`, `cancellation`, `message` (of the inbox), `signal`, `operator request` and
+`version header`.
 `NEW_VALUES` also has `state` (of a call). A wait has the same fields in its object and
 in a version.
 """
@@ -173,11 +174,13 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "requester", TEXT, constant=True),
         NewField(3, "last_signal", NUMBER, attribute="last_signal_number"),
         NewField(3, "signals", SIGNALS),
+        NewField(3, "last_operator", NUMBER, attribute="last_operator_number"),
     ),
     "decision": (NewField(3, "signal", NUMBER), NewField(3, "groups", TEXTS)),
     "call": (
         NewField(3, "stage", NUMBER),
         NewField(3, "answer", JSON_TEXT),
+        NewField(3, "cancelled", TEXT),
     ),
 }
 
@@ -207,8 +210,9 @@ NEW_VALUES: dict[str, tuple[NewValue, ...]] = {
         NewValue(3, _decides_wait_of_tool),
     ),
     "wait": (NewValue(3, _has_wait_of_tool),),
-    # Earlier formats have no signals.
+    # Earlier formats have no signals, and no requests of operators but one.
     "signal": (NewValue(3, lambda _: True),),
+    "operator request": (NewValue(3, lambda _: True),),
     "state": (NewValue(3, lambda state: state.get("kind") == "parked"),),
 }
 

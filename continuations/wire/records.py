@@ -81,7 +81,7 @@ def encode_wait(wait: Wait) -> bytes:
 
 def decode_wait(data: bytes, name: str, run_id: str) -> Wait:
     """Decode a wait of the run `run_id`; raises `FormatError` or `Corrupt`."""
-    wait = _decode_record(data, name, "wait", run_id, read_wait)
+    wait = decode_record(data, name, "wait", run_id, read_wait)
     if wait.run_id != run_id:
         raise _other_run_error(name, wait.run_id, run_id)
     return wait
@@ -107,7 +107,7 @@ def encode_decision(decision: Decision, run_id: str) -> bytes:
 
 def decode_decision(data: bytes, name: str, run_id: str) -> Decision:
     """Decode a decision of the run `run_id`; raises `FormatError` or `Corrupt`."""
-    return _decode_record(data, name, "decision", run_id, _read_decision)
+    return decode_record(data, name, "decision", run_id, _read_decision)
 
 
 def encode_cancel_request(request: CancelRequest, run_id: str) -> bytes:
@@ -125,7 +125,7 @@ def encode_cancel_request(request: CancelRequest, run_id: str) -> bytes:
 
 def decode_cancel_request(data: bytes, name: str, run_id: str) -> CancelRequest:
     """Decode a cancel request of `run_id`; raises `FormatError` or `Corrupt`."""
-    return _decode_record(data, name, "cancellation", run_id, _read_cancel_request)
+    return decode_record(data, name, "cancellation", run_id, _read_cancel_request)
 
 
 def encode_inbox_message(message: InboxMessage, run_id: str) -> bytes:
@@ -144,7 +144,7 @@ def encode_inbox_message(message: InboxMessage, run_id: str) -> bytes:
 
 def decode_inbox_message(data: bytes, name: str, run_id: str) -> InboxMessage:
     """Decode an inbox message of `run_id`; raises `FormatError` or `Corrupt`."""
-    return _decode_record(data, name, "message", run_id, _read_inbox_message)
+    return decode_record(data, name, "message", run_id, _read_inbox_message)
 
 
 def encode_signal(signal: Signal, run_id: str) -> bytes:
@@ -164,12 +164,13 @@ def encode_signal(signal: Signal, run_id: str) -> bytes:
 
 def decode_signal(data: bytes, name: str, run_id: str) -> Signal:
     """Decode a signal to `run_id`; raises `FormatError` or `Corrupt`."""
-    return _decode_record(data, name, "signal", run_id, _read_signal)
+    return decode_record(data, name, "signal", run_id, _read_signal)
 
 
-def _decode_record(
+def decode_record(
     data: bytes, name: str, kind: str, run_id: str, read: Callable[[object, str], T]
 ) -> T:
+    """Decode a record of a run with a reader; raises `FormatError` or `Corrupt`."""
     opened = decode_object(data, name)
     header = FieldReader(opened.header, f"the header of {name}")
     header.one_of("kind", frozenset({kind}))
