@@ -85,6 +85,8 @@ def with_event_data(  # noqa: PLR0911 - one return for each kind of event
         case Reopened() if not isinstance(row.state, Unknown | Parked):
             # If the start of the call was recorded, its tool did not run.
             return replace(row, attempts=0, approved_digest=None, approved_until=None)
+        case RepeatAllowed(never_began=True):
+            return replace(row, attempts=row.attempts - 1)
         case OutcomeUnknown() | RepeatAllowed():
             # Also after a repair, which does not count a start in a lost version.
             return replace(row, attempts=max(row.attempts, 1))

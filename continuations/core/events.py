@@ -106,6 +106,20 @@ class OperatorRequestTaken:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class SuspensionBegan:
+    """A wait suspends a frame without open calls, or the run."""
+
+    wait: Wait
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class SuspensionEnded:
+    """The wait of a frame or of the run has ended."""
+
+    wait_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class RunStopped:
     """The run ends at once, whatever states its calls have."""
 
@@ -217,9 +231,13 @@ class OutcomeUnknown:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class RepeatAllowed:
-    """The call may start again: it never began, or its tool is declared repeatable."""
+    """The call may start again: it never began, or its tool is declared repeatable.
+
+    `never_began` says that the last recorded start was taken back.
+    """
 
     call_id: str
+    never_began: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -281,10 +299,14 @@ class Reopened:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class CallCancelled:
-    """The run ended while the call was open, or an operator cancelled the call."""
+    """The run ended while the call was open, or an operator cancelled the call.
+
+    `never_began` says that the tool of a started call did not run.
+    """
 
     call_id: str
     reason: str
+    never_began: bool = False
 
 
 CallEvent: TypeAlias = (
@@ -316,6 +338,8 @@ Event: TypeAlias = (
     | AgentCancelled
     | FrameAbandoned
     | OperatorRequestTaken
+    | SuspensionBegan
+    | SuspensionEnded
     | RunStopped
     | CallEvent
 )

@@ -33,8 +33,10 @@ def plan(state: RunState) -> tuple[Action, ...]:
     """Return every action that needs no decision.
 
     The order is that of the numbers in the ids of the frames and calls. An empty plan
-    means that the run has ended, or that it needs a decision to advance.
+    means that the run has ended, or that a wait must end before it can advance.
     """
+    if state.is_suspended:
+        return ()
     # Every process must plan in the same order.
     ids = sorted(state.runnable, key=lambda row_id: int(row_id[1:]))
     return tuple(_action(state, row_id) for row_id in ids)

@@ -14,6 +14,7 @@ from continuations.core import (
     call_rows,
     cancelled_agents,
     output_retries,
+    run_events,
     tool_messages,
 )
 from continuations.core.calls import (
@@ -45,14 +46,11 @@ from continuations.core.events import (
     FrameAbandoned,
     ModelFailed,
     ModelReplied,
-    OperatorRequestTaken,
     OutcomeUnknown,
     Reopened,
     ReplyConfirmed,
     RunStopped,
-    SignalsKept,
     SubAgentStarted,
-    UserMessageAdded,
 )
 from continuations.core.frames import FrameRow, final_reply
 from continuations.core.messages import tool_message
@@ -84,16 +82,12 @@ def advance(state: RunState, event: Event) -> RunState:
             _add_usage(draft, event.usage)
         case ReplyConfirmed():
             _confirm_reply(draft, event)
-        case UserMessageAdded():
-            _add_user_message(draft, event)
-        case SignalsKept():
-            _keep_signals(draft, event)
         case AgentCancelled():
             cancelled_agents.mark(draft, event)
         case FrameAbandoned():
             _abandon_frame(draft, event)
-        case OperatorRequestTaken():
-            _take_operator_request(draft, event)
+        case _ if isinstance(event, run_events.RUN_EVENTS):
+            run_events.apply(draft, event)
         case RunStopped():
             _stop_run(draft, event.failure)
         case _:
@@ -175,39 +169,6 @@ def _confirm_reply(draft: Draft, event: ReplyConfirmed) -> None:
     _end_frame(draft, ROOT_FRAME_ID, Returned(reply.content))
 
 
-def _add_user_message(draft: Draft, event: UserMessageAdded) -> None:
-    # Providers refuse a transcript with a message between a call and its result.
-    if draft.frame(ROOT_FRAME_ID).open_call_ids:
-        raise illegal_transition("the root frame has open calls", event)
-    role = event.message.role
-    if role in ("assistant", "tool"):
-        raise illegal_transition(f"an inbox message has the role {role}", event)
-    last = draft.run.last_inbox_number
-    if event.number != last + 1:
-        why = f"inbox message {event.number} does not follow inbox message {last}"
-        raise illegal_transition(why, event)
-    draft.put_run(replace(draft.run, last_inbox_number=event.number))
-    draft.append(ROOT_FRAME_ID, event.message)
-
-
-def _keep_signals(draft: Draft, event: SignalsKept) -> None:
-    run = draft.run
-    old = {signal.number for signal in run.signals}
-    new = range(run.last_signal_number + 1, event.last_number + 1)
-    numbers = [signal.number for signal in event.kept]
-    if not old.union(new).issuperset(numbers) or numbers != sorted({*numbers}):
-        raise illegal_transition("a signal was taken before", event)
-    last = max(run.last_signal_number, event.last_number)
-    draft.put_run(replace(run, last_signal_number=last, signals=event.kept))
-
-
-def _take_operator_request(draft: Draft, event: OperatorRequestTaken) -> None:
-    last = draft.run.last_operator_number
-    if event.number != last + 1:
-        raise illegal_transition(f"request {last} of an operator came last", event)
-    draft.put_run(replace(draft.run, last_operator_number=event.number))
-
-
 def _abandon_frame(draft: Draft, event: FrameAbandoned) -> None:
     frame = draft.frame(event.frame_id)
     if frame.open_call_ids:
@@ -244,6 +205,8 @@ def _call_event_of(
 
 
 def _end_run(draft: Draft, end: Returned | Errored) -> None:
+    for wait_id in list(draft.waits):
+        draft.drop_wait(wait_id)
     if isinstance(end, Returned):
         draft.put_run(replace(draft.run, status="finished", output=end.content))
     else:
@@ -320,12 +283,13 @@ def _apply_call_event(draft: Draft, event: CallEvent) -> None:
     if isinstance(event, _OPENING_EVENTS):
         draft.put_wait(event.wait)
     draft.put_call(replace(row, state=state))
-    cancelled = cancelled_agents.reason(draft, row.frame_id)
     if isinstance(state, CLOSED_STATES):
         end = _close_turn(draft, row.frame_id)
         if end is not None:
             _end_frame(draft, *end)
-    elif cancelled is not None:
+        return
+    cancelled = cancelled_agents.reason(draft, row.frame_id)
+    if cancelled is not None:
         # A call that may not begin again, or that waits, stays open in no such frame.
         _apply_call_event(draft, CallCancelled(call_id=row.id, reason=cancelled))
 
@@ -357,7 +321,9 @@ def _build_call_state(  # noqa: PLR0911 - one return for each kind of state
         case Denied() | Expired():
             return tool_messages.refused_state(row, event.decision)
         case CallCancelled():
-            return tool_messages.cancelled_state(row, event.reason)
+            return tool_messages.cancelled_state(
+                row, event.reason, never_began=event.never_began
+            )
         case _ if state_type is Unknown and isinstance(row.state, Unknown):
             return Unknown(row.state.wait_id, verify_tried=True)
         case _:

@@ -12,8 +12,20 @@ if TYPE_CHECKING:
 
     from continuations.core.decisions import VerdictKind
 
-WaitKind = Literal["approval", "unknown", "question", "event", "timer", "external"]
+WaitKind = Literal[
+    "approval",
+    "unknown",
+    "question",
+    "event",
+    "timer",
+    "external",
+    "model",
+    "operator",
+]
 WAIT_KINDS: frozenset[str] = frozenset(get_args(WaitKind))
+# What a wait suspends: one call, one frame (no turn of its model begins), or the run
+# (nothing begins).
+SubjectKind = Literal["call", "frame", "run"]
 
 
 # Without __eq__ and __repr__ the classes are created faster in a cold process.
@@ -35,12 +47,15 @@ class WaitRules:
     """The rules of one kind of wait, and its words for people.
 
     Attributes:
-        call_state: Name of the state that the waiting call has (`calls.STATE_TYPES`).
+        subjects: What a wait of this kind may suspend.
+        call_state: Name of the state that the waiting call has (`calls.STATE_TYPES`);
+            empty if no call waits.
         verdicts: Verdicts that end the wait, in the order in which they are offered.
         ended_by: The end of the wait in words, for an error about a wrong verdict.
         asks_person: Whether a person is asked. `waiting()` lists these waits.
         has_object: Whether the wait has an object of its own in the store. A wait that
             only the clock ends is a row of its run and a marker.
+        ended_by_unpause: Whether only `unpause` ends the wait.
         has_known_id: Whether another system has the id before the wait is opened.
         on_deadline: The consequence of the deadline if the tool names none; `None`: the
             call ends as expired.
@@ -58,11 +73,13 @@ class WaitRules:
         deadline_label: The label of the deadline.
     """
 
-    call_state: str
+    subjects: tuple[SubjectKind, ...] = ("call",)
+    call_state: str = ""
     verdicts: Mapping[VerdictKind, VerdictWords]
     ended_by: str = "a decision"
     asks_person: bool = True
     has_object: bool = True
+    ended_by_unpause: bool = False
     has_known_id: bool = False
     on_deadline: Answer | Fail | None = None
     may_have_run: bool = False
@@ -183,6 +200,30 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
         awaited="the result of another system",
         question_label="Job",
         deadline_label="At the latest",
+    ),
+    "model": WaitRules(
+        subjects=("frame",),
+        verdicts={},
+        ended_by="the clock",
+        asks_person=False,
+        has_object=False,
+        title="This agent waits for its model",
+        question="{tool} waits for its model",
+        explanation="A model is limited, cannot be reached, or is not ready.",
+        awaited="its model",
+        deadline_label="Next attempt",
+    ),
+    "operator": WaitRules(
+        subjects=("frame", "run"),
+        verdicts={},
+        ended_by="unpause",
+        asks_person=False,
+        has_object=False,
+        ended_by_unpause=True,
+        title="An operator holds this run",
+        question="{tool} waits for an operator",
+        explanation="An operator, or a condition of the agent, paused the work.",
+        awaited="an operator",
     ),
 }
 

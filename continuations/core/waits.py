@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from continuations.core.calls import CallRow
     from continuations.core.decisions import Answer, Deny, Fail
     from continuations.core.run import RunRow
-    from continuations.core.wait_rules import WaitKind, WaitRules
+    from continuations.core.wait_rules import SubjectKind, WaitKind, WaitRules
 
 # The schema of a plain text, the most frequent answer: it needs no validator.
 TEXT_SCHEMA = '{"type":"string"}'
@@ -30,7 +30,8 @@ class Wait:
     Attributes:
         id: Id of the wait, unique in the store and never used again.
         run_id: Run that waits.
-        call_id: Call that is suspended.
+        call_id: Call that is suspended; empty if a frame or the run is.
+        frame_id: Frame that is suspended; empty if a call or the run is.
         kind: The kind of the wait.
 
             - `approval`: a person approves or denies the call before it runs
@@ -39,8 +40,9 @@ class Wait:
             - `event`: an event of another system
             - `timer`: a time, which is the deadline
             - `external`: a job of another system
-        path: Names from the root agent down to the tool.
-        tool: Name of the tool.
+            - `model`: the model of a frame
+        path: Names from the root agent down to the tool or, without a call, the agent.
+        tool: Name of the tool or, without a call, of the agent.
         arguments_json: Effective arguments as canonical JSON: validated and with
             defaults. If the wait is approved without an edit, exactly these run.
         schema_json: JSON Schema of the arguments, as JSON text.
@@ -69,7 +71,8 @@ class Wait:
 
     id: str
     run_id: str
-    call_id: str
+    call_id: str = ""
+    frame_id: str = ""
     kind: WaitKind
     path: tuple[str, ...]
     tool: str
@@ -93,12 +96,20 @@ class Wait:
     continues: bool = False
 
     def sort_key(self) -> tuple[datetime, int]:
-        """Return the key that sorts waits by creation, then by call.
+        """Return the key that sorts waits by creation, then by subject.
 
         Returns:
-            The creation time and the number of the call.
+            The creation time and the number of the call or frame, 0 for the run.
         """
-        return self.created_at, int(self.call_id[1:])
+        subject_id = self.call_id or self.frame_id
+        return self.created_at, int(subject_id[1:] or 0)
+
+    @property
+    def subject(self) -> SubjectKind:
+        """What the wait suspends: `"call"`, `"frame"` or `"run"`."""
+        if self.call_id:
+            return "call"
+        return "frame" if self.frame_id else "run"
 
     @property
     def rules(self) -> WaitRules:
@@ -229,6 +240,14 @@ def parked_digest(wait: Wait, *, run_nonce: str, frame_id: str, contract: str) -
             ]
         ),
     )
+
+
+def frame_digest(*, run_nonce: str, wait_id: str, frame_id: str) -> str:
+    """Return the digest of a wait of a frame or of the run (`frame_id=""`).
+
+    It covers the wait's id, because nothing else distinguishes two such waits.
+    """
+    return jsontext.digest(run_nonce, frame_id, wait_id)
 
 
 def known_wait_ulid(run: RunRow, call: CallRow) -> str:

@@ -25,6 +25,7 @@ from continuations.core.events import (
     OutcomeUnknown,
     RepeatAllowed,
     RunStopped,
+    SuspensionEnded,
 )
 from continuations.core.reducer import advance
 from continuations.core.run import ENDED_STATUSES, Failure
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from continuations.authoring.tool_protocol import ToolProtocol
     from continuations.core.calls import CallRow
     from continuations.core.decisions import Decision
-    from continuations.core.events import CallEvent
+    from continuations.core.events import CallEvent, Event
     from continuations.core.state import RunState
     from continuations.engine.ports import Ports
     from continuations.engine.stack_binding import StackBinding
@@ -88,7 +89,9 @@ class ArrivalReducer:
 
     def _decision_events(
         self, state: RunState, wait: Wait, decision: Decision
-    ) -> Iterable[CallEvent]:
+    ) -> Iterable[Event]:
+        if wait.subject != "call":
+            return (SuspensionEnded(wait_id=wait.id),)
         call = state.calls[wait.call_id]
         if isinstance(call.state, Parked):
             parked = ParkedCalls(self.stack_binding, self.ports)

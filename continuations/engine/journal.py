@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from continuations.core.operator_request import tells_of_cancellation
+from continuations.engine.run_ending import RunEnder
 from continuations.engine.side_task import with_side_task
 from continuations.errors import (
     ClockOff,
@@ -17,6 +18,7 @@ from continuations.errors import (
 )
 from continuations.ledger import claims, layout, markers
 from continuations.ledger.arrivals import (
+    NO_ARRIVALS,
     Arrivals,
     read_cancel_request,
     read_late_arrivals,
@@ -126,9 +128,9 @@ class StoreJournal:
     async def commit(self, state: RunState, *, progressed: bool) -> Arrivals:
         """Commit a running state; the first commit takes the claim.
 
-        Returns the new requests of operators, and a cancel request. Raises `StaleRun` if another process
-        took the run over, `ClockOff`, or a `StoreError`. After each of these the caller
-        must stop.
+        Returns the new requests of operators, and a cancel request. Raises `StaleRun`
+        if another process took the run over, `ClockOff`, or a `StoreError`. After each
+        of these the caller must stop.
         """
         first = self._lease is None
         await self.ensure_guarded()
@@ -196,6 +198,15 @@ class StoreJournal:
         """Return unread messages and a cancel request, before the run may finish."""
         return await self._retry_while_claimed(
             lambda: read_late_arrivals(self._objects, state)
+        )
+
+    async def close_waits_of_cancelled_calls(
+        self, before: RunState, after: RunState
+    ) -> None:
+        """Record "cancel" for the waits that requests of operators ended."""
+        ender = RunEnder(self._objects, self._ports)
+        await self._retry_while_claimed(
+            lambda: ender.close_waits_of_cancelled_calls(before, after)
         )
 
     async def _retry_while_claimed(self, attempt: Callable[[], Awaitable[T]]) -> T:
@@ -330,7 +341,7 @@ class StoreJournal:
         if progress.newest_number != self.version_number:
             raise self._versions.stale_error(self.version_number)
         if not (progress.may_be_cancelled or progress.has_requests):
-            return Arrivals()
+            return NO_ARRIVALS
         return await self._read_requests(state, cancelled=progress.may_be_cancelled)
 
     async def _requests_if_readable(self, state: RunState, *, first: bool) -> Arrivals:
@@ -340,12 +351,12 @@ class StoreJournal:
         of this read; the next commit reads the requests again.
         """
         if first:
-            return Arrivals()  # the listing after the first commit shows them
+            return NO_ARRIVALS  # the listing after the first commit shows them
         try:
             return await self._read_requests(state)
         except StoreError as error:
             _log.warning("run %s: requests to it were not read: %s", self.run_id, error)
-            return Arrivals()
+            return NO_ARRIVALS
 
     async def _read_requests(
         self, state: RunState, *, cancelled: bool = False
@@ -356,6 +367,8 @@ class StoreJournal:
         """
         run = state.run
         requests = await read_following(self._objects, run.id, run.last_operator_number)
+        if not requests and not cancelled:
+            return NO_ARRIVALS
         told = any(tells_of_cancellation(request) for request in requests)
         return Arrivals(
             operator_requests=requests,

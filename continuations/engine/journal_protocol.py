@@ -43,6 +43,12 @@ class Journal(Protocol):
         """Return unread messages and requests, before the run may finish."""
         ...
 
+    async def close_waits_of_cancelled_calls(
+        self, before: RunState, after: RunState
+    ) -> None:
+        """Close the waits that requests of operators ended."""
+        ...
+
 
 class NoJournal:
     """For runs without a store: no version is kept before the run suspends."""
@@ -61,3 +67,8 @@ class NoJournal:
         """Return nothing; without a store, a run has no inbox."""
         del state
         return Arrivals()
+
+    async def close_waits_of_cancelled_calls(
+        self, before: RunState, after: RunState
+    ) -> None:
+        """Do nothing; without a store, no process decides a wait meanwhile."""

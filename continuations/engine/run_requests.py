@@ -13,6 +13,7 @@ from continuations.core import jsontext
 from continuations.core.run import ENDED_STATUSES
 from continuations.engine.journal import StoreJournal
 from continuations.engine.new_run import parse_user_message
+from continuations.engine.operator_commands import OperatorCommands, optional_text
 from continuations.engine.publishing import Publisher
 from continuations.engine.run_ending import RunEnder
 from continuations.errors import InvalidInput, StaleRun, StoreDenied
@@ -50,7 +51,7 @@ class RunRequests:
 
         Raises `InvalidInput` if the run has ended.
         """
-        user_message, by = parse_user_message(text), _optional_text("by", by)
+        user_message, by = parse_user_message(text), optional_text("by", by)
         await self._check_accepts_messages(0)
         now = self.ports.clock.now()
         message = InboxMessage(
@@ -79,7 +80,7 @@ class RunRequests:
         Raises `InvalidInput` if the run has ended, or keeps too many signals.
         """
         checked_name, data_json = _signal_name(name), _json_text(data)
-        by, signal_id = _optional_text("by", by), _optional_text("id", signal_id)
+        by, signal_id = optional_text("by", by), optional_text("id", signal_id)
         run = await self._run_that_accepts_signals(0)
         now = self.ports.clock.now()
         ulid = self.ports.ids.new_ulid(now)
@@ -110,7 +111,7 @@ class RunRequests:
 
         A process that may not write versions only records the request.
         """
-        by, reason = _optional_text("by", by), _optional_text("reason", reason)
+        by, reason = optional_text("by", by), optional_text("reason", reason)
         newest = await self._versions.load_newest()
         if newest.state.run.status in ENDED_STATUSES:
             return Continuation(newest.state, newest.number)
@@ -121,13 +122,25 @@ class RunRequests:
         await inbox.record_cancel_request(self.objects, self.run_id, request)
         while True:
             try:
-                return await self.end_if_cancelled()
+                ended = await self.end_if_cancelled()
+                if ended.status in ENDED_STATUSES:
+                    return ended
+                return await self._operator_commands.tell_worker_of_cancellation()
             except StaleRun:
                 continue
             except StoreDenied:
                 # The request and its marker are stored: a worker ends the run.
                 _log.info("run %s: a worker ends it, not this process", self.run_id)
                 return Continuation(newest.state, newest.number)
+
+    @property
+    def _operator_commands(self) -> OperatorCommands:
+        return OperatorCommands(
+            objects=self.objects,
+            ports=self.ports,
+            options=self.options,
+            run_id=self.run_id,
+        )
 
     async def end_if_cancelled(self) -> Continuation:
         """End the run if a cancel request is recorded and no claim lasts.
@@ -182,10 +195,3 @@ def _json_text(data: object) -> str:
     except jsontext.NotJson as error:
         msg = f"data is not a JSON value: {error}. Pass values that JSON has."
         raise InvalidInput(msg) from None
-
-
-def _optional_text(name: str, value: object) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    msg = f"{name} must be a text or None, got {type(value).__name__}."
-    raise InvalidInput(msg)

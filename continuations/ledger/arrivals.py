@@ -62,6 +62,9 @@ class Arrivals:
         )
 
 
+NO_ARRIVALS = Arrivals()
+
+
 async def read_arrivals(
     objects: Objects, state: RunState, keys: tuple[str, ...] | None = None
 ) -> Arrivals:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from datetime import datetime
 
+    from continuations.core.run import RunRow
     from continuations.core.state import RunState
     from continuations.core.waits import Wait
     from continuations.ledger.objects import Objects
@@ -193,14 +194,17 @@ def is_needed(marker: Marker, newest_number: int, state: RunState | None) -> boo
         case "d" | "e":
             names = (f"-{marker.target}@" in wait for wait in state.waits)
             return any(names) or _is_awaited(state, marker.target)
-        case "m" | "s":
-            run, is_signal = state.run, marker.reason == "s"
-            last = run.last_signal_number if is_signal else run.last_inbox_number
-            return last < int(marker.target)
-        case "o":
-            return state.run.last_operator_number < int(marker.target)
+        case "m" | "s" | "o":
+            return _last_number(state.run, marker.reason) < int(marker.target)
         case _:
             return True
+
+
+def _last_number(run: RunRow, reason: str) -> int:
+    """Return the number of the last message, signal or request that a run took in."""
+    if reason == "o":
+        return run.last_operator_number
+    return run.last_signal_number if reason == "s" else run.last_inbox_number
 
 
 def _is_awaited(state: RunState, wait_ulid: str) -> bool:

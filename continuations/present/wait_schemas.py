@@ -35,7 +35,12 @@ _ARGUMENTS: Json = described(
 )
 _WAIT: Json = {
     **_WAIT_NOTICE,
-    "call_id": TEXT,
+    "call_id": described(
+        TEXT_OR_NULL, "The call that waits; null if a frame or the run does."
+    ),
+    "frame_id": described(
+        TEXT_OR_NULL, "The frame that waits; null if a call or the run does."
+    ),
     "arguments": _ARGUMENTS,
     "schema": described(OBJECT, "The JSON Schema of the arguments."),
     "digest": described(TEXT, "The digest that a decision is bound to."),

@@ -103,6 +103,8 @@ def _read_signal(value: object, where: str) -> KeptSignal:
 
 
 TEXT = Codec(_unchanged, FieldReader.text_or_none)
+# A missing text is empty.
+OPTIONAL_TEXT = Codec(_unchanged, lambda fields, name: fields.text_or_none(name) or "")
 TEXTS = Codec(list, FieldReader.texts)
 FLAG = Codec(_unchanged, FieldReader.flag)
 # A missing number is 0.
@@ -167,6 +169,7 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "stage", NUMBER),
         NewField(3, "on_deadline", DEADLINE_ACTION, attribute="on_deadline_json"),
         NewField(3, "continues", FLAG),
+        NewField(3, "frame", OPTIONAL_TEXT, attribute="frame_id"),
     ),
     "run": (
         NewField(3, "title", TEXT, constant=True),
@@ -193,23 +196,23 @@ def _answers_an_approval(decision: Mapping[str, object]) -> bool:
 
 
 # The kinds of waits that format 3 introduced.
-_WAITS_OF_TOOLS = ("event", "external", "question", "timer")
+_NEW_KINDS = ("event", "external", "question", "timer", "model", "operator")
 
 
-def _has_wait_of_tool(wait: Mapping[str, object]) -> bool:
-    return wait.get("kind") in _WAITS_OF_TOOLS
+def _has_new_kind(wait: Mapping[str, object]) -> bool:
+    return wait.get("kind") in _NEW_KINDS
 
 
-def _decides_wait_of_tool(decision: Mapping[str, object]) -> bool:
-    return str(decision.get("wait")).partition("-")[0] in _WAITS_OF_TOOLS
+def _decides_new_kind(decision: Mapping[str, object]) -> bool:
+    return str(decision.get("wait")).partition("-")[0] in _NEW_KINDS
 
 
 NEW_VALUES: dict[str, tuple[NewValue, ...]] = {
     "decision": (
         NewValue(2, _answers_an_approval),
-        NewValue(3, _decides_wait_of_tool),
+        NewValue(3, _decides_new_kind),
     ),
-    "wait": (NewValue(3, _has_wait_of_tool),),
+    "wait": (NewValue(3, _has_new_kind),),
     # Earlier formats have no signals, and no requests of operators but one.
     "signal": (NewValue(3, lambda _: True),),
     "operator request": (NewValue(3, lambda _: True),),

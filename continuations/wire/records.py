@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from continuations.core.decisions import DECISION_KINDS, Decision
 from continuations.core.jsontext import NotJson
 from continuations.core.messages import MalformedMessage, Message
-from continuations.core.wait_rules import WAIT_KINDS
+from continuations.core.wait_rules import WAIT_KINDS, WAIT_RULES
 from continuations.core.waits import Wait
 from continuations.errors import Corrupt
 from continuations.wire.envelope import decode_object, encode_object
@@ -195,7 +195,7 @@ def wait_fields(wait: Wait) -> dict[str, object]:
     return omit_empty(
         id=wait.id,
         run=wait.run_id,
-        call=wait.call_id,
+        call=wait.call_id or None,
         kind=wait.kind,
         path=list(wait.path),
         tool=wait.tool,
@@ -216,11 +216,13 @@ def wait_fields(wait: Wait) -> dict[str, object]:
 def read_wait(value: object, where: str) -> Wait:
     """Return the wait that the stored fields describe; raises `FormatError`."""
     fields = FieldReader(value, where)
+    kind = fields.one_of("kind", WAIT_KINDS)
+    of_call = "call" in WAIT_RULES[kind].subjects
     wait = Wait(
         id=fields.text("id"),
         run_id=fields.text("run"),
-        call_id=fields.text("call"),
-        kind=fields.one_of("kind", WAIT_KINDS),
+        call_id=fields.text("call") if of_call else "",
+        kind=kind,
         path=fields.texts("path"),
         tool=fields.text("tool"),
         arguments_json=fields.json_object("arguments"),
@@ -236,6 +238,8 @@ def read_wait(value: object, where: str) -> Wait:
         **read_fields("wait", fields),
     )
     fields.check_all_read()
+    if wait.subject not in wait.rules.subjects or (of_call and wait.frame_id):
+        raise invalid_object(where, f"a wait of kind {wait.kind} has another subject")
     return wait
 
 

@@ -60,7 +60,8 @@ def wait_json(wait: Wait) -> dict[str, Any]:
     return {
         "id": wait.id,
         "run_id": wait.run_id,
-        "call_id": wait.call_id,
+        "call_id": wait.call_id or None,
+        "frame_id": wait.frame_id or None,
         "kind": wait.kind,
         "path": list(wait.path),
         "tool": wait.tool,

@@ -31,6 +31,7 @@ from continuations.core.events import (
     ModelReplied,
     OutcomeUnknown,
     RunStopped,
+    SuspensionBegan,
     UserMessageAdded,
 )
 from continuations.core.frames import FrameRow, MessageLog
@@ -60,6 +61,7 @@ from tests.core.rows import (
     approval_requested_event,
     deepest_frame,
     make_decision,
+    make_frame_wait,
     make_wait,
     nested_agents,
     new_state,
@@ -283,6 +285,14 @@ def answered() -> RunState:
     return apply_events(parked(), received)
 
 
+def suspended_frame() -> RunState:
+    """Return a suspended run whose frame waits for its model."""
+    state = apply_events(
+        new_state(), SuspensionBegan(wait=make_frame_wait(ROOT_FRAME_ID))
+    )
+    return replace(state, run=replace(state.run, status="suspended"))
+
+
 def version_with_changed_logs() -> VersionObject:
     """Return a delta that extends and rewrites logs and removes rows."""
     base = apply_events(new_state(), reply_with_calls("agent", "agent"))
@@ -357,7 +367,7 @@ def golden_objects() -> dict[str, GoldenObject]:
     """Return every golden object by its name."""
     objects: dict[str, GoldenObject] = {}
     runs = (running, waiting, unknown, edited, cancelled, finished, bounded)
-    for make in (*runs, parked, answered, signalled, described_run):
+    for make in (*runs, parked, answered, signalled, described_run, suspended_frame):
         continuation = Continuation(make(), 12)
         objects[make.__name__] = GoldenObject(continuation.to_bytes(), continuation)
     for name, made_version in (
@@ -424,7 +434,7 @@ def golden_objects() -> dict[str, GoldenObject]:
 # follows from the other fields or from the bytes. Classes and fields that are not in
 # this table have the same name there as in the code.
 FORMAT_1_NAMES: dict[type, tuple[str, dict[str, str | None]]] = {
-    RunState: ("Table", {"runnable": None}),
+    RunState: ("Table", {"runnable": None, "suspending": None}),
     RunRow: (
         "RunRow",
         {
