@@ -26,6 +26,8 @@ class OperatorRequest:
         by: Name of the operator.
         reason: Why, in the words of the operator.
         marker: Key of the marker object that was created for the request.
+        door: Name of the way by which the request came.
+        authentication: How that way established who asked, or `None`.
     """
 
     id: str
@@ -36,6 +38,8 @@ class OperatorRequest:
     by: str | None = None
     reason: str | None = None
     marker: str | None = None
+    door: str | None = None
+    authentication: str | None = None
 
 
 def tells_of_cancellation(request: OperatorRequest) -> bool:

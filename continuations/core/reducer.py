@@ -44,6 +44,7 @@ from continuations.core.events import (
     Denied,
     Expired,
     FrameAbandoned,
+    ModelDelayed,
     ModelFailed,
     ModelReplied,
     OutcomeUnknown,
@@ -51,6 +52,7 @@ from continuations.core.events import (
     ReplyConfirmed,
     RunStopped,
     SubAgentStarted,
+    SuspensionBegan,
 )
 from continuations.core.frames import FrameRow, final_reply
 from continuations.core.messages import tool_message
@@ -78,8 +80,8 @@ def advance(state: RunState, event: Event) -> RunState:
     match event:
         case ModelReplied():
             _add_model_reply(draft, event)
-        case ModelFailed():
-            _add_usage(draft, event.usage)
+        case ModelFailed() | ModelDelayed():
+            _go_without_reply(draft, event)
         case ReplyConfirmed():
             _confirm_reply(draft, event)
         case AgentCancelled():
@@ -107,7 +109,9 @@ def _add_model_reply(draft: Draft, event: ModelReplied) -> None:
     if frame.parent_call_id is not None and not event.is_final:
         raise illegal_transition("only the root frame reads messages", event)
     _add_usage(draft, event.usage)
-    frame = replace(frame, turns=frame.turns + 1)
+    frame = replace(
+        frame, turns=frame.turns + 1, failed_requests=0, pending_reply=None, polls=0
+    )
     if event.message.tool_call_ids:
         _add_calls(draft, frame, event)
         return
@@ -123,6 +127,22 @@ def _add_model_reply(draft: Draft, event: ModelReplied) -> None:
     elif event.is_final:
         end = tool_messages.final_frame_state(event.message, event)
         _end_frame(draft, frame.id, end)
+
+
+def _go_without_reply(draft: Draft, event: ModelFailed | ModelDelayed) -> None:
+    _add_usage(draft, event.usage)
+    if isinstance(event, ModelFailed):
+        return
+    frame = draft.frame(event.wait.frame_id)
+    polls = 0 if frame.pending_reply is None else frame.polls + 1
+    delayed = replace(
+        frame,
+        failed_requests=frame.failed_requests + 1 if event.failed else 0,
+        pending_reply=event.pending_reply,
+        polls=polls if event.pending_reply is not None else 0,
+    )
+    draft.put_frame(delayed)
+    run_events.apply(draft, SuspensionBegan(wait=event.wait))
 
 
 def _add_usage(draft: Draft, usage: Usage) -> None:

@@ -54,8 +54,8 @@ def apply(draft: Draft, event: RunEvent) -> None:
 
 def _add_user_message(draft: Draft, event: UserMessageAdded) -> None:
     # Providers refuse a transcript with a message between a call and its result.
-    if draft.frame(ROOT_FRAME_ID).open_call_ids:
-        raise illegal_transition("the root frame has open calls", event)
+    if not draft.frame(ROOT_FRAME_ID).reads_messages:
+        raise illegal_transition("the root frame has open calls or a reply", event)
     role = event.message.role
     if role in ("assistant", "tool"):
         raise illegal_transition(f"an inbox message has the role {role}", event)

@@ -36,10 +36,12 @@ class VerdictWords:
     Attributes:
         label: Text of its button.
         meaning: The statement of the person, and its consequence.
+        value_label: Label of the text field for the value of an `Answer`.
     """
 
     label: str
     meaning: str
+    value_label: str = "Result"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -59,6 +61,7 @@ class WaitRules:
         has_known_id: Whether another system has the id before the wait is opened.
         on_deadline: The consequence of the deadline if the tool names none; `None`: the
             call ends as expired.
+        is_extendable: Whether the deadline can be moved while the wait is open.
         may_have_run: Whether the call may have run before the wait was opened. Then
             `Approve` repeats the call.
         allows_edits: Whether `Approve` may replace the arguments.
@@ -82,6 +85,7 @@ class WaitRules:
     ended_by_unpause: bool = False
     has_known_id: bool = False
     on_deadline: Answer | Fail | None = None
+    is_extendable: bool = False
     may_have_run: bool = False
     allows_edits: bool = False
     follows_policy: bool = False
@@ -142,7 +146,7 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
     "question": WaitRules(
         call_state="parked",
         verdicts={
-            "answer": VerdictWords("Answer", "The tool gets your answer:"),
+            "answer": VerdictWords("Answer", "The tool gets your answer:", "Answer"),
             "deny": VerdictWords(
                 "Decline", "The question stays unanswered. The agent gets your reason."
             ),
@@ -155,7 +159,7 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
     "event": WaitRules(
         call_state="parked",
         verdicts={
-            "answer": VerdictWords("Give the data", "The tool gets your data:"),
+            "answer": VerdictWords("Give the data", "The tool gets your data:", "Data"),
             "fail": VerdictWords(
                 "Fail", "The event does not come. The agent gets your error."
             ),
@@ -193,6 +197,7 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
         ended_by="the callback of the other system, or its result as an Answer",
         asks_person=False,
         has_known_id=True,
+        is_extendable=True,
         on_deadline=Fail("the other system did not report a result in time."),
         title="This call waits for another system",
         question="{tool} waits for another system",

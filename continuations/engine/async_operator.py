@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from continuations.core.doors import PYTHON, Door
 from continuations.engine.runner_parts import RunnerParts
 from continuations.ledger import layout
 
@@ -15,7 +16,12 @@ class AsyncOperator(RunnerParts):
     """Pauses and unpauses runs; no method needs the runs' agents."""
 
     async def pause(
-        self, run_id: str, *, reason: str | None = None, by: str | None = None
+        self,
+        run_id: str,
+        *,
+        reason: str | None = None,
+        by: str | None = None,
+        door: Door = PYTHON,
     ) -> Continuation:
         """Pause a run until `unpause`; idempotent.
 
@@ -32,6 +38,7 @@ class AsyncOperator(RunnerParts):
             run_id: Id of the run.
             reason: Why, for the record and for `Suspended.reasons`.
             by: Name of the operator, for the record.
+            door: The way by which the request came, for the audit.
 
         Returns:
             The newest state: paused, or running in another process.
@@ -42,9 +49,11 @@ class AsyncOperator(RunnerParts):
             StoreError: The store failed. Call again.
         """
         commands = self._operator_commands(layout.check_run_id(run_id))
-        return await commands.pause(reason=reason, by=by)
+        return await commands.pause(reason=reason, by=by, door=door)
 
-    async def unpause(self, run_id: str, *, by: str | None = None) -> Continuation:
+    async def unpause(
+        self, run_id: str, *, by: str | None = None, door: Door = PYTHON
+    ) -> Continuation:
         """End a pause, and the waits of all conditions (`suspend_when`) of a run.
 
         Nothing runs here: call `resume`, or let a sweep go on. After a crash, a sweep
@@ -53,6 +62,7 @@ class AsyncOperator(RunnerParts):
         Args:
             run_id: Id of the run.
             by: Name of the operator, for the record.
+            door: The way by which the request came, for the audit.
 
         Returns:
             The newest state.
@@ -63,4 +73,4 @@ class AsyncOperator(RunnerParts):
             StoreError: The store failed. Call again.
         """
         commands = self._operator_commands(layout.check_run_id(run_id))
-        return await commands.unpause(by=by)
+        return await commands.unpause(by=by, door=door)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from continuations.core.call_cancellation import find_open_calls, is_open_call
+from continuations.core.doors import PYTHON
 from continuations.core.operator_request import OperatorRequest
 from continuations.core.operator_waits import operator_waits, with_operator_requests
 from continuations.core.run import ENDED_STATUSES
@@ -27,6 +28,7 @@ from continuations.wire.continuation import Continuation
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from continuations.core.doors import Door
     from continuations.core.operator_request import OperatorAction
     from continuations.core.state import RunState
     from continuations.engine.ports import Ports
@@ -46,26 +48,33 @@ class OperatorCommands:
     options: WorkerOptions
     run_id: str
 
-    async def pause(self, *, reason: str | None, by: str | None) -> Continuation:
+    async def pause(
+        self, *, reason: str | None, by: str | None, door: Door
+    ) -> Continuation:
         """Record a pause, unless the run is paused; raises `InvalidInput` if ended."""
         reason, by = optional_text("reason", reason), optional_text("by", by)
         newest, after, number = await self._read("paused")
         if not after.is_suspended:
-            await self._post("pause", number, by=by, reason=reason)
+            await self._post("pause", number, door, by=by, reason=reason)
             return await self._applied("paused", number)
         return await self._apply_or_leave(newest)
 
-    async def unpause(self, *, by: str | None) -> Continuation:
+    async def unpause(self, *, by: str | None, door: Door) -> Continuation:
         """Record the end of all waits for an operator, if there are any."""
         by = optional_text("by", by)
         newest, after, number = await self._read("unpaused")
         if operator_waits(after):
-            await self._post("unpause", number, by=by)
+            await self._post("unpause", number, door, by=by)
             return await self._applied("unpaused", number)
         return await self._apply_or_leave(newest)
 
     async def cancel_call(
-        self, call: str | Sequence[str], *, reason: str | None, by: str | None
+        self,
+        call: str | Sequence[str],
+        *,
+        reason: str | None,
+        by: str | None,
+        door: Door,
     ) -> Continuation:
         """Record that a call is cancelled; raises `InvalidInput` if it is not open."""
         reason, by = optional_text("reason", reason), optional_text("by", by)
@@ -80,7 +89,7 @@ class OperatorCommands:
                 f"Nothing was recorded. Open calls: {', '.join(which) or 'none'}."
             )
             raise InvalidInput(msg, run_id=self.run_id)
-        await self._post("cancel", number, by=by, reason=reason, call_id=found[0])
+        await self._post("cancel", number, door, by=by, reason=reason, call_id=found[0])
         return await self._applied("changed", number)
 
     async def tell_worker_of_cancellation(self) -> Continuation:
@@ -92,7 +101,7 @@ class OperatorCommands:
         pending = await self._pending(newest)
         if not any(each.action == "cancel" and not each.call_id for each in pending):
             number = run.last_operator_number + len(pending) + 1
-            await self._post("cancel", number)
+            await self._post("cancel", number, PYTHON)
         newest = await self._versions.load_newest()
         return Continuation(newest.state, newest.number)
 
@@ -132,6 +141,7 @@ class OperatorCommands:
         self,
         action: OperatorAction,
         number: int,
+        door: Door,
         *,
         by: str | None = None,
         reason: str | None = None,
@@ -146,6 +156,8 @@ class OperatorCommands:
             call_id=call_id,
             by=by,
             reason=reason,
+            door=door.name,
+            authentication=door.authentication,
         )
         await operator_inbox.post(self.objects, self.run_id, request)
 

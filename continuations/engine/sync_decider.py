@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from continuations.core.doors import PYTHON, Door
 from continuations.engine import portal
 from continuations.engine.sync_operator import Operator
 
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from continuations.core.decisions import Decision, Verdict
+    from continuations.core.quorum import Vote
     from continuations.core.waits import Wait, WaitSummary
     from continuations.engine.async_runner import AsyncRunner
     from continuations.ledger.decisions import DigestCheck
@@ -26,31 +28,49 @@ class Decider(Operator):
     async_runner: AsyncRunner
 
     def decide(
-        self, wait_id: str, verdict: Verdict, *, check_digest: DigestCheck | None = None
-    ) -> Decision:
+        self,
+        wait_id: str,
+        verdict: Verdict,
+        *,
+        shown: str | None = None,
+        check_digest: DigestCheck | None = None,
+        door: Door = PYTHON,
+    ) -> Decision | Vote:
         """Record the decision of a wait; the first decision wins.
 
-        The run does not continue before the next `resume` or `sweep`.
+        The run does not continue before the next `resume` or `sweep`. If several
+        persons must agree, each verdict is a vote, and one `Deny` ends the wait. The
+        first vote of a person counts. If the tool rejected the answer of a job, the id
+        that the job knows stands for the wait that was opened again.
 
         Args:
             wait_id: Id of the wait.
-            verdict: `Approve`, `Deny` or `Answer`.
+            verdict: `Approve`, `Deny`, `Answer` or `Fail`.
+            shown: The digest of the wait that the person saw (`Wait.digest`). If the
+                wait has another one, nothing is recorded. `None`: not compared.
             check_digest: Called with the wait's digest before anything is recorded, to
-                compare it with what the person saw. Its exceptions are raised.
+                compare it in another way. Its exceptions are raised.
+            door: The way by which the decision came, for the audit.
 
         Returns:
-            The recorded decision. A second, equal call returns the same decision.
+            The recorded decision, or the `Vote` if the wait is still open after it. A
+            second, equal call returns the same.
 
         Raises:
             WaitNotFound: There is no such wait.
-            DecisionRefused: The verdict is invalid for the wait. Nothing was recorded.
+            DecisionRefused: The verdict is invalid for the wait, the person saw another
+                wait, or may not decide it, or has voted otherwise. Nothing was
+                recorded. Exceptions of the runner's `groups` function are raised as
+                they are.
             AlreadyDecided: Another decision is recorded; the error contains it.
             WaitExpired: The deadline has passed.
             Cancelled: The run was cancelled, has failed or was repaired.
             StoreError: The store failed. Call again with the same verdict.
         """
         return portal.run_until_complete(
-            self.async_runner.decide(wait_id, verdict, check_digest=check_digest)
+            self.async_runner.decide(
+                wait_id, verdict, shown=shown, check_digest=check_digest, door=door
+            )
         )
 
     def waiting(
@@ -102,13 +122,14 @@ class Decider(Operator):
     def wait(self, wait_id: str) -> Wait:
         """Return an open wait, with everything that a decider needs.
 
-        A wait whose deadline has passed is returned until its expiry is recorded.
+        A wait whose deadline has passed is returned until its expiry is recorded. If a
+        wait can have votes, or a later deadline, they are read too.
 
         Args:
             wait_id: Id of the wait.
 
         Returns:
-            The wait, with its arguments, schema, deadline and note.
+            The wait, with its arguments, schema, deadline, note and votes.
 
         Raises:
             WaitNotFound: There is no such wait.
@@ -184,6 +205,7 @@ class Decider(Operator):
         *,
         by: str | None = None,
         id: str | None = None,  # noqa: A002 - the name in the public API
+        door: Door = PYTHON,
     ) -> int:
         """Send a signal to a run: it ends a wait that `wait_for(name)` opened.
 
@@ -201,6 +223,7 @@ class Decider(Operator):
             by: Name of the sender, for the record.
             id: Your id of this signal. A repeated call with the same id, name and data
                 sends one signal. Such a call reads all signals of the run.
+            door: The way by which the signal came, for the audit.
 
         Returns:
             The number of the signal, from 1.
@@ -213,7 +236,7 @@ class Decider(Operator):
                 with an `id`.
         """
         return portal.run_until_complete(
-            self.async_runner.signal(run_id, name, data, by=by, id=id)
+            self.async_runner.signal(run_id, name, data, by=by, id=id, door=door)
         )
 
     def cancel(
@@ -223,6 +246,7 @@ class Decider(Operator):
         call: str | Sequence[str] | None = None,
         reason: str | None = None,
         by: str | None = None,
+        door: Door = PYTHON,
     ) -> Continuation:
         """End a run, or one of its calls, and close its open waits; idempotent.
 
@@ -242,6 +266,7 @@ class Decider(Operator):
                 the names). `None`: the whole run.
             reason: Why, for the record, for later deciders and for the model.
             by: Name of the person who cancels, for the record.
+            door: The way by which the request came, for the audit.
 
         Returns:
             The newest state: cancelled, running in another process, or ended before.
@@ -253,5 +278,5 @@ class Decider(Operator):
             StoreError: The store failed.
         """
         return portal.run_until_complete(
-            self.async_runner.cancel(run_id, call=call, reason=reason, by=by)
+            self.async_runner.cancel(run_id, call=call, reason=reason, by=by, door=door)
         )

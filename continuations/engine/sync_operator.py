@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from continuations.core.doors import PYTHON, Door
 from continuations.engine import portal
 
 if TYPE_CHECKING:
@@ -17,7 +18,12 @@ class Operator:
     async_runner: AsyncRunner
 
     def pause(
-        self, run_id: str, *, reason: str | None = None, by: str | None = None
+        self,
+        run_id: str,
+        *,
+        reason: str | None = None,
+        by: str | None = None,
+        door: Door = PYTHON,
     ) -> Continuation:
         """Pause a run until `unpause`; idempotent.
 
@@ -34,6 +40,7 @@ class Operator:
             run_id: Id of the run.
             reason: Why, for the record and for `Suspended.reasons`.
             by: Name of the operator, for the record.
+            door: The way by which the request came, for the audit.
 
         Returns:
             The newest state: paused, or running in another process.
@@ -44,10 +51,12 @@ class Operator:
             StoreError: The store failed. Call again.
         """
         return portal.run_until_complete(
-            self.async_runner.pause(run_id, reason=reason, by=by)
+            self.async_runner.pause(run_id, reason=reason, by=by, door=door)
         )
 
-    def unpause(self, run_id: str, *, by: str | None = None) -> Continuation:
+    def unpause(
+        self, run_id: str, *, by: str | None = None, door: Door = PYTHON
+    ) -> Continuation:
         """End a pause, and the waits of all conditions (`suspend_when`) of a run.
 
         Nothing runs here: call `resume`, or let a sweep go on. After a crash, a sweep
@@ -56,6 +65,7 @@ class Operator:
         Args:
             run_id: Id of the run.
             by: Name of the operator, for the record.
+            door: The way by which the request came, for the audit.
 
         Returns:
             The newest state.
@@ -65,4 +75,6 @@ class Operator:
             InvalidInput: The run has ended, or `by` is not a text.
             StoreError: The store failed. Call again.
         """
-        return portal.run_until_complete(self.async_runner.unpause(run_id, by=by))
+        return portal.run_until_complete(
+            self.async_runner.unpause(run_id, by=by, door=door)
+        )

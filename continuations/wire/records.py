@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 class CancelRequest:
     """The one request to cancel a run.
 
-    `marker` is the key of the marker object that was created for the request.
+    `marker` is the key of the marker object that was created for the request. `door`
+    and `authentication` are those of a decision.
     """
 
     id: str
@@ -40,6 +41,8 @@ class CancelRequest:
     by: str | None = None
     reason: str | None = None
     marker: str | None = None
+    door: str | None = None
+    authentication: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +65,7 @@ class Signal:
     """One signal to a run; numbers start at 1 without gaps.
 
     `data` is JSON text. `marker` is the key of the marker object that was created for
-    the signal.
+    the signal. `door` and `authentication` are those of a decision.
     """
 
     id: str
@@ -72,6 +75,8 @@ class Signal:
     data: str
     by: str | None = None
     marker: str | None = None
+    door: str | None = None
+    authentication: str | None = None
 
 
 def encode_wait(wait: Wait) -> bytes:
@@ -89,7 +94,13 @@ def decode_wait(data: bytes, name: str, run_id: str) -> Wait:
 
 def encode_decision(decision: Decision, run_id: str) -> bytes:
     """Return the bytes of a decision."""
-    body = omit_empty(
+    body = decision_fields(decision)
+    return encode_object({"kind": "decision", "run": run_id}, body)
+
+
+def decision_fields(decision: Decision) -> dict[str, object]:
+    """Return the stored fields of a decision, for its own object and for votes."""
+    return omit_empty(
         id=decision.id,
         wait=decision.wait_id,
         kind=decision.kind,
@@ -102,12 +113,11 @@ def encode_decision(decision: Decision, run_id: str) -> bytes:
         marker=decision.marker,
         **fields_of("decision", decision),
     )
-    return encode_object({"kind": "decision", "run": run_id}, body)
 
 
 def decode_decision(data: bytes, name: str, run_id: str) -> Decision:
     """Decode a decision of the run `run_id`; raises `FormatError` or `Corrupt`."""
-    return decode_record(data, name, "decision", run_id, _read_decision)
+    return decode_record(data, name, "decision", run_id, read_decision)
 
 
 def encode_cancel_request(request: CancelRequest, run_id: str) -> bytes:
@@ -170,7 +180,7 @@ def decode_signal(data: bytes, name: str, run_id: str) -> Signal:
 def decode_record(
     data: bytes, name: str, kind: str, run_id: str, read: Callable[[object, str], T]
 ) -> T:
-    """Decode a record of a run with a reader; raises `FormatError` or `Corrupt`."""
+    """Decode a record of the run `run_id`; raises `FormatError` or `Corrupt`."""
     opened = decode_object(data, name)
     header = FieldReader(opened.header, f"the header of {name}")
     header.one_of("kind", frozenset({kind}))
@@ -243,7 +253,8 @@ def read_wait(value: object, where: str) -> Wait:
     return wait
 
 
-def _read_decision(value: object, where: str) -> Decision:
+def read_decision(value: object, where: str) -> Decision:
+    """Return the decision that the fields describe; raises `FormatError`."""
     fields = FieldReader(value, where)
     decision = Decision(
         id=fields.text("id"),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from tests.errors import (
+    cases_approvals,
     cases_bytes,
     cases_command_line,
     cases_deciding,
     cases_declaring,
     cases_http,
     cases_interop,
+    cases_jobs,
     cases_messages,
     cases_models,
     cases_people,
@@ -34,6 +36,7 @@ AREAS = (
     cases_deciding.DECIDING,
     cases_waits.DECIDING,
     cases_deciding.STORELESS,
+    cases_approvals.APPROVALS,
     cases_people.IDENTITIES,
     cases_running.SENDING,
     cases_interop.ADOPTING,
@@ -48,6 +51,7 @@ AREAS = (
     cases_http.REQUESTS,
     cases_http.PROBLEMS,
     cases_http.LINKS,
+    cases_jobs.CALLBACKS,
     cases_serving.OPTIONS,
     cases_serving.DELIVERY,
     cases_serving.LAMBDA,
