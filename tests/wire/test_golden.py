@@ -15,6 +15,10 @@ from continuations.wire.envelope import (
     decode_object_header,
     format_number,
 )
+from continuations.wire.operator_records import (
+    decode_operator_request,
+    encode_operator_request,
+)
 from continuations.wire.records import (
     decode_cancel_request,
     decode_decision,
@@ -75,6 +79,9 @@ def load_golden(data: bytes) -> tuple[object, Callable[[], bytes]]:
             return decision, lambda: encode_decision(decision, RUN)
         case "signal" | "message" | "slot":
             return load_posted(data)
+        case "operator request":
+            asked = decode_operator_request(data, "golden", RUN)
+            return asked, lambda: encode_operator_request(asked, RUN)
         case kind:
             assert kind == "cancellation"
             request = decode_cancel_request(data, "golden", RUN)
