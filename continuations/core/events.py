@@ -73,6 +73,13 @@ class SignalsKept:
     kept: tuple[KeptSignal, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class EventTaken:
+    """A wait of the run took a published event; later waits do not take it again."""
+
+    event_id: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class ReplyConfirmed:
     """The last reply of the root agent is the output: no message came after it."""
@@ -352,6 +359,7 @@ Event: TypeAlias = (
     | UserMessageAdded
     | SignalsKept
     | AgentCancelled
+    | EventTaken
     | FrameAbandoned
     | OperatorRequestTaken
     | SuspensionBegan

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from continuations.core.event_matching import with_event
 from continuations.core.events import (
+    EventTaken,
     OperatorRequestTaken,
     SignalsKept,
     SuspensionBegan,
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     RunEvent: TypeAlias = (
         UserMessageAdded
         | SignalsKept
+        | EventTaken
         | OperatorRequestTaken
         | SuspensionBegan
         | SuspensionEnded
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
 RUN_EVENTS = (
     UserMessageAdded,
     SignalsKept,
+    EventTaken,
     OperatorRequestTaken,
     SuspensionBegan,
     SuspensionEnded,
@@ -44,6 +48,10 @@ def apply(draft: Draft, event: RunEvent) -> None:
             _add_user_message(draft, event)
         case SignalsKept():
             _keep_signals(draft, event)
+        case EventTaken():
+            run = draft.run
+            taken = with_event(run.events_taken, event.event_id)
+            draft.put_run(replace(run, events_taken=taken))
         case OperatorRequestTaken():
             _take_operator_request(draft, event)
         case SuspensionBegan():

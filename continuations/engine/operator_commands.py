@@ -18,6 +18,7 @@ from continuations.core.run import ENDED_STATUSES
 from continuations.engine.journal import StoreJournal
 from continuations.engine.publishing import Publisher
 from continuations.engine.readiness import is_runnable
+from continuations.engine.request_checks import optional_text
 from continuations.engine.run_ending import RunEnder
 from continuations.errors import InvalidInput, StaleRun, StoreDenied
 from continuations.ledger import operator_inbox
@@ -204,11 +205,3 @@ class OperatorCommands:
             journal, state, after, Arrivals(operator_requests=requests)
         )
         return Continuation(after, journal.version_number)
-
-
-def optional_text(name: str, value: object) -> str | None:
-    """Return a text or `None`; raises `InvalidInput` for another value."""
-    if value is None or isinstance(value, str):
-        return value
-    msg = f"{name} must be a text or None, got {type(value).__name__}."
-    raise InvalidInput(msg)

@@ -9,12 +9,12 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from continuations.core import jsontext
 from continuations.core.run import ENDED_STATUSES
 from continuations.engine.journal import StoreJournal
 from continuations.engine.new_run import parse_user_message
-from continuations.engine.operator_commands import OperatorCommands, optional_text
+from continuations.engine.operator_commands import OperatorCommands
 from continuations.engine.publishing import Publisher
+from continuations.engine.request_checks import event_name, json_text, optional_text
 from continuations.engine.run_ending import RunEnder
 from continuations.errors import InvalidInput, StaleRun, StoreDenied
 from continuations.ledger import inbox, run_signals
@@ -86,7 +86,7 @@ class RunRequests:
 
         Raises `InvalidInput` if the run has ended, or keeps too many signals.
         """
-        checked_name, data_json = _signal_name(name), _json_text(data)
+        checked_name, data_json = event_name(name), json_text(data)
         by, signal_id = optional_text("by", by), optional_text("id", signal_id)
         run = await self._run_that_accepts_signals(0)
         now = self.ports.clock.now()
@@ -187,27 +187,8 @@ class RunRequests:
 
 # Ids of callers begin with this, so none is equal to an id that we made.
 _OWN_ID = "id:"
-_MAX_NAME_CHARS = 200
 
 
 def _ended_error(run: RunRow, what: str) -> InvalidInput:
     msg = f"run {run.id} is {run.status} and does not accept {what}. Start a new run."
     return InvalidInput(msg, run_id=run.id)
-
-
-def _signal_name(name: object) -> str:
-    if isinstance(name, str) and name.strip() and len(name) <= _MAX_NAME_CHARS:
-        return name
-    msg = (
-        f"name must be a text of 1 to {_MAX_NAME_CHARS} characters, got "
-        f"{str(name)[:60]!r}. Pass the name that wait_for() has."
-    )
-    raise InvalidInput(msg)
-
-
-def _json_text(data: object) -> str:
-    try:
-        return jsontext.canonical(data)
-    except jsontext.NotJson as error:
-        msg = f"data is not a JSON value: {error}. Pass values that JSON has."
-        raise InvalidInput(msg) from None

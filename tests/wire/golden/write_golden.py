@@ -48,6 +48,7 @@ from continuations.core.usage import Usage
 from continuations.core.waits import Wait
 from continuations.wire.continuation import Continuation
 from continuations.wire.envelope import format_number
+from continuations.wire.event_records import PublishedEvent, encode_event
 from continuations.wire.formats import NEW_FIELDS
 from continuations.wire.operator_records import encode_operator_request
 from continuations.wire.records import (
@@ -451,10 +452,50 @@ def paused() -> RunState:
     )
 
 
+EVENT_IDS = ("01m7z8mgzx2yn0x7x9gkpfj8nc", "01m7z8mgzx2yn0x7x9gkpfj8nd")
+
+
+def took_events() -> RunState:
+    """Return a run that took two published events."""
+    state = parked()
+    return replace(state, run=replace(state.run, events_taken=EVENT_IDS))
+
+
+def published_event() -> PublishedEvent:
+    """Return an event with all fields."""
+    return PublishedEvent(
+        id=EVENT_IDS[0],
+        name="receipt",
+        key=ODD_TEXT,
+        at=MOMENT,
+        data='{"cents":5}',
+        by="shop",
+        own_id="mail-7",
+        door="http",
+        authentication="verifier",
+    )
+
+
+def operator_request() -> OperatorRequest:
+    """Return a request of an operator with all fields."""
+    return OperatorRequest(
+        id="01asked",
+        number=3,
+        at=MOMENT,
+        action="cancel",
+        call_id="c2",
+        by="kim",
+        reason=ODD_TEXT,
+        marker="due/1",
+        door="http",
+        authentication="verifier",
+    )
+
+
 # Objects ----------------------------------------------------------------------
 
 
-def golden_objects() -> dict[str, GoldenObject]:
+def golden_objects() -> dict[str, GoldenObject]:  # noqa: PLR0915 - one for each shape
     """Return every golden object by its name."""
     objects: dict[str, GoldenObject] = {}
     runs = (running, waiting, unknown, edited, cancelled, finished, bounded)
@@ -463,6 +504,7 @@ def golden_objects() -> dict[str, GoldenObject]:
         answered,
         signalled,
         paused,
+        took_events,
         described_run,
         suspended_frame,
         pending_reply,
@@ -484,6 +526,7 @@ def golden_objects() -> dict[str, GoldenObject]:
         ("wait-bare", make_wait("c3")),
         ("wait-question", question_wait()),
         ("wait-event", event_wait()),
+        ("wait-second-event", replace(event_wait(), events_taken=EVENT_IDS[:1])),
         ("wait-external", make_wait("c3", kind="external")),
     ):
         objects[name] = GoldenObject(encode_wait(wait), wait)
@@ -505,6 +548,17 @@ def golden_objects() -> dict[str, GoldenObject]:
     objects["decision-groups"] = GoldenObject(encode_decision(grouped, RUN), grouped)
     seen = replace(decision_of_kind("approve"), shown="d1")
     objects["decision-shown"] = GoldenObject(encode_decision(seen, RUN), seen)
+    by_event = replace(
+        decision_of_kind("answer"), wait_id=event_wait().id, event=EVENT_IDS[0]
+    )
+    objects["decision-by-event"] = GoldenObject(
+        encode_decision(by_event, RUN), by_event
+    )
+    event = published_event()
+    objects["event"] = GoldenObject(encode_event(event), event)
+    bare = replace(event, key=None, data="null", by=None, own_id=None)
+    bare = replace(bare, door=None, authentication=None)
+    objects["event-bare"] = GoldenObject(encode_event(bare), bare)
     through_door = replace(
         decision_of_kind("approve"), door="http", authentication="verifier"
     )
@@ -542,18 +596,7 @@ def golden_objects() -> dict[str, GoldenObject]:
         id="01wish", at=MOMENT, by="kim", reason="no more", marker="due/1"
     )
     objects["cancellation"] = GoldenObject(encode_cancel_request(request, RUN), request)
-    asked = OperatorRequest(
-        id="01asked",
-        number=3,
-        at=MOMENT,
-        action="cancel",
-        call_id="c2",
-        by="kim",
-        reason=ODD_TEXT,
-        marker="due/1",
-        door="http",
-        authentication="verifier",
-    )
+    asked = operator_request()
     objects["operator-request"] = GoldenObject(
         encode_operator_request(asked, RUN), asked
     )
