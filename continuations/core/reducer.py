@@ -77,6 +77,9 @@ def advance(state: RunState, event: Event) -> RunState:
     if state.run.status in ENDED_STATUSES:
         raise illegal_transition(f"the run is already {state.run.status}", event)
     draft = Draft(state)
+    if isinstance(event, run_events.RUN_EVENTS):
+        run_events.apply(draft, event)
+        return draft.to_run_state()
     match event:
         case ModelReplied():
             _add_model_reply(draft, event)
@@ -88,8 +91,6 @@ def advance(state: RunState, event: Event) -> RunState:
             cancelled_agents.mark(draft, event)
         case FrameAbandoned():
             _abandon_frame(draft, event)
-        case _ if isinstance(event, run_events.RUN_EVENTS):
-            run_events.apply(draft, event)
         case RunStopped():
             _stop_run(draft, event.failure)
         case _:
