@@ -73,6 +73,13 @@ class SignalsKept:
     kept: tuple[KeptSignal, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class EventTaken:
+    """A wait of the run took a published event; later waits do not take it again."""
+
+    event_id: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class ReplyConfirmed:
     """The last reply of the root agent is the output: no message came after it."""
@@ -321,6 +328,7 @@ Event: TypeAlias = (
     | ReplyConfirmed
     | UserMessageAdded
     | SignalsKept
+    | EventTaken
     | FrameAbandoned
     | SuspensionBegan
     | SuspensionEnded

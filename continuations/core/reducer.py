@@ -26,6 +26,7 @@ from continuations.core.calls import (
     waiting_state,
 )
 from continuations.core.draft import Draft
+from continuations.core.event_matching import with_event
 from continuations.core.events import (
     Answered,
     ApprovalRequested,
@@ -35,6 +36,7 @@ from continuations.core.events import (
     CallRaised,
     CallReturned,
     Denied,
+    EventTaken,
     Expired,
     FrameAbandoned,
     ModelDelayed,
@@ -82,8 +84,8 @@ def advance(state: RunState, event: Event) -> RunState:
             _confirm_reply(draft, event)
         case UserMessageAdded():
             _add_user_message(draft, event)
-        case SignalsKept():
-            _keep_signals(draft, event)
+        case SignalsKept() | EventTaken():
+            _take_in(draft, event)
         case FrameAbandoned():
             _abandon_frame(draft, event)
         case SuspensionBegan() | SuspensionEnded():
@@ -202,8 +204,13 @@ def _add_user_message(draft: Draft, event: UserMessageAdded) -> None:
     draft.append(ROOT_FRAME_ID, event.message)
 
 
-def _keep_signals(draft: Draft, event: SignalsKept) -> None:
+def _take_in(draft: Draft, event: SignalsKept | EventTaken) -> None:
+    """Record which signals are left, or that an event was taken."""
     run = draft.run
+    if isinstance(event, EventTaken):
+        taken = with_event(run.events_taken, event.event_id)
+        draft.put_run(replace(run, events_taken=taken))
+        return
     old = {signal.number for signal in run.signals}
     new = range(run.last_signal_number + 1, event.last_number + 1)
     numbers = [signal.number for signal in event.kept]

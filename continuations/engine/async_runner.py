@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Generic
 
 from continuations.core.output_type import Output
-from continuations.engine.async_approvals import AsyncApprovals
+from continuations.engine.async_waker import AsyncWaker
 from continuations.engine.ports import Ports
 from continuations.engine.worker_options import (
     DEFAULT_MODEL_FAILURES,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from continuations.core.run import Budget
     from continuations.engine.new_run import Input
     from continuations.engine.outcomes import Outcome
-    from continuations.engine.ports import Groups, IdGenerator, Notify
+    from continuations.engine.ports import CallbackUrl, Groups, IdGenerator, Notify
     from continuations.engine.run_options import ShouldPause
     from continuations.engine.sweeping import SweepResult
     from continuations.ledger.claims import Clock
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 # ruff: noqa: PLC0415
 
 
-class AsyncRunner(AsyncApprovals, Generic[Output]):
+class AsyncRunner(AsyncWaker, Generic[Output]):
     """Runs of some agents, kept in a store; every method is a coroutine.
 
     Any number of runners in any number of processes may share a store.
@@ -69,6 +69,9 @@ class AsyncRunner(AsyncApprovals, Generic[Output]):
             another object raises `InvalidInput` before any work. Default: any object.
         notify: A function or coroutine function that is called with each new `Wait`
             once it is stored. Exceptions that it raises are logged.
+        callback_url: A function that returns the URL of a wait, to which another
+            system sends the result of its job: `Links(...).callback_url`. Tools get
+            the URL as `ctx.callback_url`.
         groups: A function or coroutine function that returns the groups of a person,
             `groups("kim")` -> `["finance"]`. It is called when somebody decides a wait
             whose approvers are groups.
@@ -91,6 +94,7 @@ class AsyncRunner(AsyncApprovals, Generic[Output]):
         max_model_failures: int | None = DEFAULT_MODEL_FAILURES,
         context_type: Any = None,
         notify: Notify | None = None,
+        callback_url: CallbackUrl | None = None,
         groups: Groups | None = None,
         clock: Clock | None = None,
         ids: IdGenerator | None = None,
@@ -98,7 +102,13 @@ class AsyncRunner(AsyncApprovals, Generic[Output]):
         super().__init__(
             agents,
             Objects(to_store(store)),
-            Ports.with_defaults(clock=clock, ids=ids, notify=notify, groups=groups),
+            Ports.with_defaults(
+                clock=clock,
+                ids=ids,
+                notify=notify,
+                callback_url=callback_url,
+                groups=groups,
+            ),
             WorkerOptions.validate(
                 lease=lease,
                 max_attempts=max_attempts,

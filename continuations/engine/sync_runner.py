@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic
 from continuations.core.output_type import Output
 from continuations.engine import portal
 from continuations.engine.async_runner import AsyncRunner
-from continuations.engine.sync_approvals import Approvals
+from continuations.engine.sync_waker import Waker
 from continuations.engine.worker_options import DEFAULT_MODEL_FAILURES, DEFAULT_PATIENCE
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from continuations.core.run import Budget
     from continuations.engine.new_run import Input
     from continuations.engine.outcomes import Outcome
-    from continuations.engine.ports import Groups, IdGenerator, Notify
+    from continuations.engine.ports import CallbackUrl, Groups, IdGenerator, Notify
     from continuations.engine.run_options import ShouldPause
     from continuations.engine.sweeping import SweepResult
     from continuations.ledger.claims import Clock
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from continuations_storage import Store
 
 
-class Runner(Approvals, Generic[Output]):
+class Runner(Waker, Generic[Output]):
     """Runs of some agents, kept in a store.
 
     Its methods may be called from any thread, also from one in which an event loop is
@@ -60,6 +60,9 @@ class Runner(Approvals, Generic[Output]):
             another object raises `InvalidInput` before any work. Default: any object.
         notify: A function or coroutine function that is called with each new `Wait`
             once it is stored. Exceptions that it raises are logged.
+        callback_url: A function that returns the URL of a wait, to which another
+            system sends the result of its job: `Links(...).callback_url`. Tools get
+            the URL as `ctx.callback_url`.
         groups: A function or coroutine function that returns the groups of a person,
             `groups("kim")` -> `["finance"]`. It is called when somebody decides a wait
             whose approvers are groups.
@@ -85,6 +88,7 @@ class Runner(Approvals, Generic[Output]):
         max_model_failures: int | None = DEFAULT_MODEL_FAILURES,
         context_type: Any = None,
         notify: Notify | None = None,
+        callback_url: CallbackUrl | None = None,
         groups: Groups | None = None,
         clock: Clock | None = None,
         ids: IdGenerator | None = None,
@@ -99,6 +103,7 @@ class Runner(Approvals, Generic[Output]):
             max_model_failures=max_model_failures,
             context_type=context_type,
             notify=notify,
+            callback_url=callback_url,
             groups=groups,
             clock=clock,
             ids=ids,
