@@ -11,7 +11,7 @@ from continuations.core.deadline_actions import Escalate
 from continuations.core.decisions import Decision, Verdict
 from continuations.core.events import Reopened
 from continuations.core.reducer import advance
-from continuations.core.slots import Slot, after_slot, why_no_vote
+from continuations.core.slots import Slot, after_slot, objection_to
 from continuations.engine import deadlines
 from continuations.errors import WaitNotFound
 from continuations.ledger.decision_errors import refused_error
@@ -84,23 +84,21 @@ def _decision(wait: Wait, verdicts: list[Verdict], ports: Ports) -> Decision:
     for number, verdict in enumerate(verdicts):
         if isinstance(current, Decision):
             why = f"verdict {number} of its list of {len(verdicts)} ended it already"
-            raise refused_error(wait, why)
+            raise refused_error(wait, why, "Leave the other verdicts out.")
         ulid = ports.ids.new_ulid(now)
         vote = build_decision(current, verdict, now=now, decision_id=ulid)
         if current.quorum is None:
             current = vote
             continue
-        why_not = why_no_vote(current, vote)
-        if why_not is not None:
-            raise refused_error(wait, why_not)
+        objection = objection_to(current, vote)
+        if objection is not None:
+            raise refused_error(wait, objection.why, objection.next_step)
         current = after_slot(current, replace(_slot(wait, ulid, now), vote=vote))
     if isinstance(current, Decision):
         return current
-    why = (
-        f"its verdicts are {len(current.votes)} of the {wait.votes_needed} votes that "
-        "it needs. Pass all verdicts of the wait as one list"
-    )
-    raise refused_error(wait, why)
+    count = len(current.votes)
+    why = f"its verdicts are {count} of the {wait.votes_needed} votes that it needs"
+    raise refused_error(wait, why, "Pass all verdicts of the wait as one list.")
 
 
 def _slot(wait: Wait, slot_id: str, at: datetime) -> Slot:
