@@ -4,8 +4,8 @@ A slot is an object that is created once, under the next number of its wait. The
 slots that end the wait determine its decision. So every process that reads them makes
 the same decision, byte for byte, and any process may record it.
 
-A slot that is not valid is passed over: `objection_to` is asked before a vote is created
-and again whenever it is read.
+A slot that is not valid is passed over: `objection_to` is asked before a vote is
+created and again whenever it is read.
 """
 
 from __future__ import annotations
@@ -94,19 +94,7 @@ def after_slot(wait: Wait, slot: Slot) -> Wait | Decision:
         case "extend" if wait.rules.is_extendable:
             return replace(following, deadline=_later(wait.deadline, slot.deadline))
         case "escalate" if _is_late(wait, slot):
-            action = wait.on_deadline
-            if not isinstance(action, Escalate):
-                return following
-            quorum = replace(
-                wait.quorum or _ANYBODY, approvers=action.to, votes=action.votes
-            )
-            return replace(
-                following,
-                quorum=quorum,
-                votes=(),
-                deadline=slot.deadline,
-                on_deadline_json=None,
-            )
+            return _after_escalation(following, slot)
         case "expire" if _is_late(wait, slot):
             return Decision(
                 id=slot.id,
@@ -117,6 +105,16 @@ def after_slot(wait: Wait, slot: Slot) -> Wait | Decision:
             )
         case _:
             return following
+
+
+def _after_escalation(wait: Wait, slot: Slot) -> Wait:
+    action = wait.on_deadline
+    if not isinstance(action, Escalate):
+        return wait
+    quorum = replace(wait.quorum or _ANYBODY, approvers=action.to, votes=action.votes)
+    return replace(
+        wait, quorum=quorum, votes=(), deadline=slot.deadline, on_deadline_json=None
+    )
 
 
 def _is_late(wait: Wait, slot: Slot) -> bool:

@@ -68,6 +68,8 @@ class Wait:
         on_deadline_json: The consequence of the deadline, as JSON text; see
             `on_deadline`.
         continues: Whether a function of the tool gets the answer (`on_answer`).
+        events_taken: Ids of published events that the run took before the wait was
+            opened. The wait does not take them again.
         quorum: Who may decide, and how many must agree; `None` for no such rule.
         remind_after: Seconds after which people are reminded, or 0.
         votes: The votes that count so far. Like the newest deadline and the approvers
@@ -100,6 +102,7 @@ class Wait:
     stage: int = 0
     on_deadline_json: str | None = None
     continues: bool = False
+    events_taken: tuple[str, ...] = ()
     quorum: Quorum | None = None
     remind_after: int = 0
     votes: tuple[Vote, ...] = ()
@@ -299,7 +302,20 @@ def known_wait_ulid(run: RunRow, call: CallRow) -> str:
     It is known before the tool runs, the same in each repeat of the tool, and cannot
     be guessed, because the run's nonce is random. Its time is that of the run's start.
     """
-    text = jsontext.digest(run.run_nonce, call.id, str(call.stage), "external")
+    return _derived_ulid(run, call.id, str(call.stage), "external")
+
+
+def next_known_wait_ulid(run: RunRow, ulid: str) -> str:
+    """Return the ULID of the wait after one whose answer the tool rejected.
+
+    The other system knows the first id only. It leads to each later one, and no wait
+    id is used twice.
+    """
+    return _derived_ulid(run, ulid, "external", "next")
+
+
+def _derived_ulid(run: RunRow, *parts: str) -> str:
+    text = jsontext.digest(run.run_nonce, *parts)
     milliseconds = (run.created_at - _EPOCH) // timedelta(milliseconds=1)
     return encode_ulid(milliseconds, bytes.fromhex(text[: 2 * RANDOM_BYTES]))
 

@@ -21,6 +21,7 @@ from continuations.core.events import (
     CallInvalid,
     CallParked,
     Denied,
+    EventTaken,
     Expired,
     FrameAbandoned,
     OutcomeUnknown,
@@ -39,7 +40,7 @@ from continuations.engine.call_waits import (
 )
 from continuations.engine.parked_calls import ParkedCalls
 from continuations.engine.signal_delivery import without_signal
-from continuations.ledger import early_answers, layout
+from continuations.ledger import early_answers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -78,6 +79,8 @@ class ArrivalReducer:
         decided = [wait for wait in state.waits.values() if wait.id in decisions]
         for wait in sorted(decided, key=Wait.sort_key):
             decision = decisions[wait.id]
+            if decision.event is not None:
+                state = advance(state, EventTaken(decision.event))
             events = self._decision_events(state, wait, decision)
             if decision.signal:
                 state = without_signal(state, decision.signal)
@@ -188,19 +191,17 @@ class ArrivalReducer:
     ) -> RunState:
         """Return the run without started calls: a worker died while they ran.
 
-        A call whose job was answered already has run: it is parked and not repeated.
-        Only after a loss of versions a person is asked.
+        A call whose job was answered already has run: it is parked and not repeated,
+        also if its outcome was unknown. After a loss of versions a person is asked.
 
         Repeatable calls become ready again. The outcome of the others is unknown, and a
         wait is opened for each. Raises `AgentChanged` if a repeatable call was not
         approved, and its tool is missing or has changed.
         """
+        for wait_id, call in early_answers.answered_calls(state, decisions).items():
+            state = advance(state, self._park_answered(state, call, wait_id))
         for call in list(state.calls.values()):
             if not isinstance(call.state, Started):
-                continue
-            early = self._event_of_early_answer(state, call, decisions)
-            if early is not None:
-                state = advance(state, early)
                 continue
             agent = self.stack_binding.find_agent(state, call.frame_id)
             if call.repeatable and agent is not None:
@@ -221,17 +222,9 @@ class ArrivalReducer:
             state = advance(state, OutcomeUnknown(call_id=call.id, wait=wait))
         return state
 
-    def _event_of_early_answer(
-        self, state: RunState, call: CallRow, decisions: Mapping[str, Decision]
-    ) -> CallParked | None:
-        if call.stage or not decisions:
-            return None
-        if state.run.history_lost and not call.repeatable:
-            # A lost version may have given the answer to the tool's function.
-            return None
-        wait_id = layout.known_wait_id(state.run, call)
-        if wait_id not in decisions:
-            return None
+    def _park_answered(
+        self, state: RunState, call: CallRow, wait_id: str
+    ) -> CallParked:
         tool = self.stack_binding.tool(state, call)
         wait = early_answers.early_wait(state, call, wait_id)
         wait = replace(wait, continues=tool is not None and tool.continues)

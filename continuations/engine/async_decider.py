@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from continuations.core.decisions import Decision
@@ -9,7 +10,7 @@ from continuations.core.doors import PYTHON, Door
 from continuations.core.wait_rules import WAIT_KINDS
 from continuations.engine.batches import Flattened
 from continuations.engine.runner_parts import RunnerParts
-from continuations.errors import InvalidInput
+from continuations.errors import AlreadyDecided, InvalidInput
 from continuations.ledger import decision_errors, decisions, layout, waits
 from continuations.ledger.arrivals import read_decision
 from continuations.ledger.store_clock import StoreClock
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from continuations.core.quorum import Vote
     from continuations.core.waits import Wait, WaitSummary
     from continuations.ledger.decisions import DigestCheck
+    from continuations.ledger.published_events import Publication
     from continuations.wire.continuation import Continuation
 
 # A process that only decides should start fast: it imports neither the engine nor the
@@ -47,7 +49,8 @@ class AsyncDecider(RunnerParts):
 
         The run does not continue before the next `resume` or `sweep`. If several
         persons must agree, each verdict is a vote, and one `Deny` ends the wait. The
-        first vote of a person counts.
+        first vote of a person counts. If the tool rejected the answer of a job, the id
+        that the job knows stands for the wait that was opened again.
 
         Args:
             wait_id: Id of the wait.
@@ -74,10 +77,10 @@ class AsyncDecider(RunnerParts):
             StoreError: The store failed. Call again with the same verdict.
         """
         now = self._ports.clock.now()
-        return await decisions.decide(
+        decide = partial(
+            decisions.decide,
             self._objects,
-            wait_id,
-            verdict,
+            verdict=verdict,
             now=now,
             decision_id=self._ports.ids.new_ulid(now),
             check_digest=check_digest,
@@ -85,6 +88,22 @@ class AsyncDecider(RunnerParts):
             door=door,
             groups_of=self._groups_of if self._ports.groups else None,
         )
+        while True:
+            try:
+                return await decide(wait_id)
+            except AlreadyDecided:
+                # A person who saw the digest of a wait decides no other wait.
+                next_id = None
+                if check_digest is None and shown is None:
+                    next_id = await self._next_wait_of_job(wait_id)
+                if next_id is None:
+                    raise
+                wait_id = next_id
+
+    async def _next_wait_of_job(self, wait_id: str) -> str | None:
+        from continuations.ledger import reopened_jobs
+
+        return await reopened_jobs.find_next_wait_id(self._objects, wait_id)
 
     async def _groups_of(self, name: str) -> tuple[str, ...]:
         """Return the groups of a person, from the application's function."""
@@ -289,6 +308,63 @@ class AsyncDecider(RunnerParts):
         layout.check_run_id(run_id)
         requests = self._run_requests(run_id)
         return await requests.signal(name, data, by=by, signal_id=id, door=door)
+
+    async def publish(
+        self,
+        name: str,
+        data: Any = None,
+        *,
+        key: str | None = None,
+        by: str | None = None,
+        id: str | None = None,  # noqa: A002 - the name in the public API
+        door: Door = PYTHON,
+    ) -> Publication:
+        """Publish an event for all runs that wait for it with `wait_for(name, key=…)`.
+
+        A wait matches if its name and its key are equal to those of the event. A wait
+        without a key takes events without a key. Each wait takes the oldest event that
+        its run has not taken, also one that was published up to 24 hours before the
+        wait was opened. The data of the event is the answer. Events are deleted after
+        two days, by a sweep.
+
+        If the data does not fit the type of the wait, the wait is opened again, and its
+        note says why. A crash leaves the event published or not. If it is published, a
+        sweep ends the waits that this call did not come to.
+
+        Args:
+            name: Name of the event, 1 to 200 characters.
+            data: Any JSON value.
+            key: Key of the event, for example an order number. `None`: no key.
+            by: Name of the publisher, for the record.
+            id: Your id of this event. A repeated call with the same id, name, key and
+                data records one event, as long as the first one is kept.
+            door: The way by which the event came, for the audit.
+
+        Returns:
+            The id of the event, and the runs whose waits this call ended. They continue
+            at the next resume or sweep.
+
+        Raises:
+            InvalidInput: An argument is invalid, or the id names another event.
+            StoreError: The store failed. The event may be published: repeat the call
+                with an `id`.
+        """
+        from continuations.engine import request_checks
+        from continuations.ledger.published_events import EventPublisher
+
+        publisher = EventPublisher(
+            objects=self._objects,
+            clock=self._ports.clock,
+            new_ulid=self._ports.ids.new_ulid,
+        )
+        return await publisher.publish(
+            request_checks.event_name(name),
+            request_checks.event_key(key),
+            request_checks.json_text(data),
+            by=request_checks.optional_text("by", by),
+            own_id=request_checks.optional_text("id", id),
+            door=door,
+        )
 
     async def cancel(
         self,

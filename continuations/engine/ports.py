@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     Notify = Callable[[Wait], Awaitable[None] | None]
     Groups = Callable[[str], Awaitable[Collection[str]] | Collection[str]]
     Sleep = Callable[[float], Awaitable[None]]
+    CallbackUrl = Callable[[str], str]
 
 # CLOCK_BOOTTIME includes the time in which the machine sleeps. macOS does not have it;
 # there CLOCK_MONOTONIC includes that time.
@@ -77,6 +78,8 @@ class Ports:
         groups: Returns the groups of a person, or `None`.
         sleep: Waits for a number of seconds. A clock with a method `sleep` brings its
             own, so that a test does not wait.
+        callback_url: Returns the URL to which another system sends the result of a
+            wait, or `None`.
     """
 
     clock: Clock = field(default_factory=SystemClock)
@@ -84,6 +87,7 @@ class Ports:
     notify: Notify | None = None
     groups: Groups | None = None
     sleep: Sleep = asyncio.sleep
+    callback_url: CallbackUrl | None = None
 
     @classmethod
     def with_defaults(
@@ -92,6 +96,7 @@ class Ports:
         clock: Clock | None,
         ids: IdGenerator | None,
         notify: Notify | None,
+        callback_url: CallbackUrl | None = None,
         groups: Groups | None = None,
     ) -> Ports:
         """Return ports, with the machine's for each `None`; raises `InvalidInput`."""
@@ -112,6 +117,12 @@ class Ports:
                 f"got {type(notify).__name__}."
             )
             raise InvalidInput(msg)
+        if callback_url is not None and not callable(callback_url):
+            msg = (
+                "callback_url must be a function that returns the URL for a wait id, "
+                f"got {type(callback_url).__name__}. Pass Links(...).callback_url."
+            )
+            raise InvalidInput(msg)
         if groups is not None and not callable(groups):
             msg = (
                 "groups must be a function or coroutine function that takes the name "
@@ -125,4 +136,5 @@ class Ports:
             notify=notify,
             groups=groups,
             sleep=getattr(clock, "sleep", asyncio.sleep),
+            callback_url=callback_url,
         )

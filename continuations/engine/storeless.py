@@ -29,7 +29,11 @@ from continuations.engine.storeless_answers import (
     decisions_from_answers,
     with_escalated_waits,
 )
-from continuations.engine.worker_options import DEFAULT_PATIENCE, check_max_depth
+from continuations.engine.worker_options import (
+    DEFAULT_MODEL_FAILURES,
+    DEFAULT_PATIENCE,
+    check_max_depth,
+)
 from continuations.errors import InvalidInput
 from continuations.ledger import claims
 from continuations.wire.continuation import Continuation
@@ -42,6 +46,7 @@ if TYPE_CHECKING:
     from continuations.engine.new_run import Input
     from continuations.engine.outcomes import Outcome
     from continuations.engine.storeless_answers import Answers
+    from continuations.ledger.claims import Clock
 
 
 def run(
@@ -51,6 +56,7 @@ def run(
     context: Any = None,
     max_depth: int | None = None,
     budget: Budget | None = None,
+    clock: Clock | None = None,
 ) -> Outcome[Output]:
     """Run an agent until it ends or must wait, without a store.
 
@@ -64,17 +70,23 @@ def run(
         context: Your object for the tools, `ctx.context`. It is never stored.
         max_depth: Maximum number of levels of agents, or `None` for no limit.
         budget: Limits for the model usage of the whole run.
+        clock: The clocks of this machine, for tests.
 
     Returns:
         `Finished`, `Suspended` or `Failed`, with the continuation.
 
     Raises:
-        InvalidInput: `agent`, `input`, `context`, `max_depth` or `budget` is invalid,
-            or the agent's instructions function raised.
+        InvalidInput: `agent`, `input`, `context`, `max_depth`, `budget` or `clock`
+            is invalid, or the agent's instructions function raised.
         ModelError: A model did not reply. Its `continuation` can be resumed.
     """
     running = run_async(
-        agent, input, context=context, max_depth=max_depth, budget=budget
+        agent,
+        input,
+        context=context,
+        max_depth=max_depth,
+        budget=budget,
+        clock=clock,
     )
     return portal.run_until_complete(running)
 
@@ -86,6 +98,7 @@ def resume(
     answers: Answers | None = None,
     context: Any = None,
     max_depth: int | None = None,
+    clock: Clock | None = None,
 ) -> Outcome[Output]:
     """Decide waits of a continuation and continue its run, without a store.
 
@@ -98,12 +111,14 @@ def resume(
             persons must agree, the value is the list of all their verdicts.
         context: Your object for the tools, `ctx.context`. It is never stored.
         max_depth: Maximum number of levels of agents, or `None` for no limit.
+        clock: The clocks of this machine, for tests.
 
     Returns:
         `Finished`, `Suspended` or `Failed`, with the new continuation.
 
     Raises:
-        InvalidInput: `data`, `agent`, `answers`, `context` or `max_depth` is invalid.
+        InvalidInput: `data`, `agent`, `answers`, `context`, `max_depth` or `clock`
+            is invalid.
         FormatError: `data` is not a continuation, or has a newer format.
         Corrupt: `data` is damaged.
         WaitNotFound: `answers` names a wait that is not open. Nothing ran.
@@ -115,7 +130,14 @@ def resume(
         ModelError: A model did not reply. Its `continuation` can be resumed.
     """
     return portal.run_until_complete(
-        resume_async(data, agent, answers=answers, context=context, max_depth=max_depth)
+        resume_async(
+            data,
+            agent,
+            answers=answers,
+            context=context,
+            max_depth=max_depth,
+            clock=clock,
+        )
     )
 
 
@@ -126,6 +148,7 @@ async def run_async(
     context: Any = None,
     max_depth: int | None = None,
     budget: Budget | None = None,
+    clock: Clock | None = None,
 ) -> Outcome[Output]:
     """Run an agent until it ends or must wait, without a store; see `run`.
 
@@ -135,13 +158,14 @@ async def run_async(
         context: Your object for the tools, `ctx.context`. It is never stored.
         max_depth: Maximum number of levels of agents, or `None` for no limit.
         budget: Limits for the model usage of the whole run.
+        clock: The clocks of this machine, for tests.
 
     Returns:
         `Finished`, `Suspended` or `Failed`, with the continuation.
 
     Raises:
-        InvalidInput: `agent`, `input`, `context`, `max_depth` or `budget` is invalid,
-            or the agent's instructions function raised.
+        InvalidInput: `agent`, `input`, `context`, `max_depth`, `budget` or `clock`
+            is invalid, or the agent's instructions function raised.
         ModelError: A model did not reply. Its `continuation` can be resumed.
     """
     _check_agent(agent)
@@ -149,7 +173,7 @@ async def run_async(
     max_depth = check_max_depth(max_depth)
     messages = new_run.parse_input(input)
     instructions = await new_run.root_instructions(agent, input, context)
-    ports = Ports()
+    ports = Ports.with_defaults(clock=clock, ids=None, notify=None)
     now = ports.clock.now()
     ulid = ports.ids.new_ulid(now)
     state = new_run.initial_state(
@@ -173,6 +197,7 @@ async def resume_async(
     answers: Answers | None = None,
     context: Any = None,
     max_depth: int | None = None,
+    clock: Clock | None = None,
 ) -> Outcome[Output]:
     """Decide waits of a continuation and continue its run; see `resume`.
 
@@ -183,12 +208,14 @@ async def resume_async(
             persons must agree, the value is the list of all their verdicts.
         context: Your object for the tools, `ctx.context`. It is never stored.
         max_depth: Maximum number of levels of agents, or `None` for no limit.
+        clock: The clocks of this machine, for tests.
 
     Returns:
         `Finished`, `Suspended` or `Failed`, with the new continuation.
 
     Raises:
-        InvalidInput: `data`, `agent`, `answers`, `context` or `max_depth` is invalid.
+        InvalidInput: `data`, `agent`, `answers`, `context`, `max_depth` or `clock`
+            is invalid.
         FormatError: `data` is not a continuation, or has a newer format.
         Corrupt: `data` is damaged.
         WaitNotFound: `answers` names a wait that is not open. Nothing ran.
@@ -203,7 +230,7 @@ async def resume_async(
     _check_agent(agent)
     check_context(context, agent)
     max_depth = check_max_depth(max_depth)
-    ports = Ports()
+    ports = Ports.with_defaults(clock=clock, ids=None, notify=None)
     state = continuation.run_state
     changes = compare_manifests(state.manifest, current_manifest(agent))
     _check_answers(answers)
@@ -266,7 +293,8 @@ async def _run_loop(
     changes: tuple[ManifestChange, ...],
 ) -> Outcome:
     stack_binding = StackBinding(AgentRegistry([agent]))
-    models = ModelRegistry(DEFAULT_PATIENCE.total_seconds(), ports.clock)
+    patience = DEFAULT_PATIENCE.total_seconds()
+    models = ModelRegistry(patience, ports.clock, DEFAULT_MODEL_FAILURES)
     performer = Performer(stack_binding, ports, models, run_options, max_depth)
     loop = RunLoop(state, performer, NoJournal())
     await loop.run()

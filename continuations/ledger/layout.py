@@ -1,4 +1,4 @@
-"""All object keys; no other module builds one (docs/object-layout.md).
+"""All object keys but those of events, in `event_keys` (docs/object-layout.md).
 
     runs/{run}/v/{9999999999 - number}               a version; the newest sorts first
     runs/{run}/in/d-{wait_kind}-{ulid}               the decision of a wait

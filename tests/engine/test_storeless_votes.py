@@ -20,8 +20,6 @@ from continuations import (
     run,
     tool,
 )
-from continuations.engine import storeless
-from continuations.engine.ports import Ports
 from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss
@@ -46,9 +44,9 @@ def make_agent(**policy: Any) -> Agent:
     return make_boss({"go": [[call("pay", cents=5)], "end"]}, pay)
 
 
-def suspend(agent: Agent) -> tuple[bytes, Wait]:
+def suspend(agent: Agent, clock: ManualClock | None = None) -> tuple[bytes, Wait]:
     """Run an agent until it waits; return its bytes and its wait."""
-    outcome = run(agent, "go")
+    outcome = run(agent, "go", clock=clock)
     assert isinstance(outcome, Suspended)
     return outcome.continuation.to_bytes(), outcome.waits[0]
 
@@ -90,24 +88,23 @@ def test_list_that_makes_no_decision_is_refused(
 
 
 def test_escalation_changes_the_approvers(
-    environment: RunEnvironment, monkeypatch: pytest.MonkeyPatch
+    environment: RunEnvironment,
 ) -> None:
     """After the deadline the wait has the next approvers under the same id."""
     clock = ManualClock()
-    monkeypatch.setattr(storeless, "Ports", lambda: Ports(clock=clock))
     action = escalate(to=["cfo"], within=DAY)
     agent = make_agent(approvers=["kim"], within=DAY, on_deadline=action)
-    data, wait = suspend(agent)
+    data, wait = suspend(agent, clock)
     clock.seconds += DAY.total_seconds() + 1
 
-    late = resume(data, agent)
+    late = resume(data, agent, clock=clock)
 
     assert isinstance(late, Suspended)
     [escalated] = late.waits
     assert (wait.id, ("cfo",)) == (escalated.id, escalated.approvers)
     data = late.continuation.to_bytes()
     with pytest.raises(DecisionRefused, match="kim is not one of its approvers"):
-        resume(data, agent, answers={wait.id: Approve(by="kim")})
-    end = resume(data, agent, answers={wait.id: Approve(by="cfo")})
+        resume(data, agent, answers={wait.id: Approve(by="kim")}, clock=clock)
+    end = resume(data, agent, answers={wait.id: Approve(by="cfo")}, clock=clock)
     assert isinstance(end, Finished)
     assert ["pay 5"] == environment.effect_names()

@@ -240,6 +240,13 @@ async def decide_by_link(context: RequestContext) -> Response:
     return await link_pages.decide(context)
 
 
+async def report_result(context: RequestContext) -> Response:
+    """Record the result of a job at its callback URL."""
+    from continuations.serve.http import callbacks  # noqa: PLC0415 - rarely used
+
+    return await callbacks.report(context)
+
+
 async def _outcome_response(
     context: RequestContext, outcome: Outcome, status: int = 200
 ) -> Response:
@@ -285,6 +292,7 @@ ROUTES = (
     Route(path="/runs/{run_id}/cancel", handlers={"POST": cancel}),
     Route(path="/signals", handlers={"POST": signal}),
     Route(path="/sweep", handlers={"POST": sweep}),
+    Route(path="/callbacks/{token}", handlers={"POST": report_result}, is_public=True),
     Route(
         path="/d/{token}",
         handlers={"GET": show_link_page, "POST": decide_by_link},

@@ -28,10 +28,12 @@ from continuations.core.events import (
     CallReturned,
     CallStarted,
     Denied,
+    ModelDelayed,
     ModelReplied,
     OutcomeUnknown,
     RunStopped,
     SuspensionBegan,
+    SuspensionEnded,
     UserMessageAdded,
 )
 from continuations.core.frames import FrameRow, MessageLog
@@ -44,6 +46,7 @@ from continuations.core.usage import Usage
 from continuations.core.waits import Wait
 from continuations.wire.continuation import Continuation
 from continuations.wire.envelope import format_number
+from continuations.wire.event_records import PublishedEvent, encode_event
 from continuations.wire.formats import NEW_FIELDS
 from continuations.wire.records import (
     CancelRequest,
@@ -341,6 +344,20 @@ def suspended_frame() -> RunState:
     return replace(state, run=replace(state.run, status="suspended"))
 
 
+def pending_reply() -> RunState:
+    """Return a run whose model computes a reply, and could not be polled."""
+    delayed = ModelDelayed(
+        wait=make_frame_wait(ROOT_FRAME_ID),
+        usage=Usage(),
+        pending_reply="resp_123",
+        failed=False,
+    )
+    ended = SuspensionEnded(wait_id=delayed.wait.id)
+    return apply_events(
+        new_state(), delayed, ended, delayed, ended, replace(delayed, failed=True)
+    )
+
+
 def version_with_changed_logs() -> VersionObject:
     """Return a delta that extends and rewrites logs and removes rows."""
     base = apply_events(new_state(), reply_with_calls("agent", "agent"))
@@ -408,6 +425,30 @@ def signalled() -> RunState:
     return replace(state, run=replace(state.run, last_signal_number=3, signals=kept))
 
 
+EVENT_IDS = ("01m7z8mgzx2yn0x7x9gkpfj8nc", "01m7z8mgzx2yn0x7x9gkpfj8nd")
+
+
+def took_events() -> RunState:
+    """Return a run that took two published events."""
+    state = parked()
+    return replace(state, run=replace(state.run, events_taken=EVENT_IDS))
+
+
+def published_event() -> PublishedEvent:
+    """Return an event with all fields."""
+    return PublishedEvent(
+        id=EVENT_IDS[0],
+        name="receipt",
+        key=ODD_TEXT,
+        at=MOMENT,
+        data='{"cents":5}',
+        by="shop",
+        own_id="mail-7",
+        door="http",
+        authentication="verifier",
+    )
+
+
 # Objects ----------------------------------------------------------------------
 
 
@@ -419,8 +460,10 @@ def golden_objects() -> dict[str, GoldenObject]:
         parked,
         answered,
         signalled,
+        took_events,
         described_run,
         suspended_frame,
+        pending_reply,
         approved_by_two,
     )
     for make in (*runs, *later):
@@ -439,6 +482,7 @@ def golden_objects() -> dict[str, GoldenObject]:
         ("wait-bare", make_wait("c3")),
         ("wait-question", question_wait()),
         ("wait-event", event_wait()),
+        ("wait-second-event", replace(event_wait(), events_taken=EVENT_IDS[:1])),
         ("wait-external", make_wait("c3", kind="external")),
     ):
         objects[name] = GoldenObject(encode_wait(wait), wait)
@@ -460,6 +504,17 @@ def golden_objects() -> dict[str, GoldenObject]:
     objects["decision-groups"] = GoldenObject(encode_decision(grouped, RUN), grouped)
     seen = replace(decision_of_kind("approve"), shown="d1")
     objects["decision-shown"] = GoldenObject(encode_decision(seen, RUN), seen)
+    by_event = replace(
+        decision_of_kind("answer"), wait_id=event_wait().id, event=EVENT_IDS[0]
+    )
+    objects["decision-by-event"] = GoldenObject(
+        encode_decision(by_event, RUN), by_event
+    )
+    event = published_event()
+    objects["event"] = GoldenObject(encode_event(event), event)
+    bare = replace(event, key=None, data="null", by=None, own_id=None)
+    bare = replace(bare, door=None, authentication=None)
+    objects["event-bare"] = GoldenObject(encode_event(bare), bare)
     through_door = replace(
         decision_of_kind("approve"), door="http", authentication="verifier"
     )
