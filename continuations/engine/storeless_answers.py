@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeAlias
@@ -26,14 +25,14 @@ if TYPE_CHECKING:
     from continuations.core.waits import Wait
     from continuations.engine.ports import Ports
 
-Answers: TypeAlias = "Mapping[str, Verdict | Sequence[Verdict]]"
+Answers: TypeAlias = "Mapping[str, Verdict | list[Verdict] | tuple[Verdict, ...]]"
 
 
 def with_escalated_waits(state: RunState, now: datetime) -> RunState:
     """Return the run with the next approvers of the waits whose deadline has passed."""
     for wait in deadlines.late_waits(state.waits.values(), now):
         action = wait.on_deadline
-        if wait.call_id is None or not isinstance(action, Escalate):
+        if not isinstance(action, Escalate):
             continue
         deadline = whole_milliseconds(now + timedelta(seconds=action.within))
         slot = _slot(wait, "", now)
@@ -70,11 +69,11 @@ def decisions_from_answers(
     return decisions
 
 
-def _verdicts(given: Verdict | Sequence[Verdict]) -> list[Verdict]:
-    if isinstance(given, Sequence) and not isinstance(given, str | bytes):
-        return list(given)
-    # The check of the verdict tells everything else.
-    return [given]
+def _verdicts(
+    given: Verdict | list[Verdict] | tuple[Verdict, ...],
+) -> list[Verdict]:
+    # The check of the verdict refuses any other value.
+    return list(given) if isinstance(given, list | tuple) else [given]
 
 
 def _decision(wait: Wait, verdicts: list[Verdict], ports: Ports) -> Decision:
