@@ -58,6 +58,7 @@ class WaitRules:
         has_object: Whether the wait has an object of its own in the store. A wait that
             only the clock ends is a row of its run and a marker.
         ended_by_unpause: Whether only `unpause` ends the wait.
+        may_wake: Whether `wake` ends the wait before its deadline.
         has_known_id: Whether another system has the id before the wait is opened.
         on_deadline: The consequence of the deadline if the tool names none; `None`: the
             call ends as expired.
@@ -83,6 +84,7 @@ class WaitRules:
     asks_person: bool = True
     has_object: bool = True
     ended_by_unpause: bool = False
+    may_wake: bool = False
     has_known_id: bool = False
     on_deadline: Answer | Fail | None = None
     is_extendable: bool = False
@@ -209,9 +211,10 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
     "model": WaitRules(
         subjects=("frame",),
         verdicts={},
-        ended_by="the clock",
+        ended_by="the clock, or wake()",
         asks_person=False,
         has_object=False,
+        may_wake=True,
         title="This agent waits for its model",
         question="{tool} waits for its model",
         explanation="A model is limited, cannot be reached, or is not ready.",
