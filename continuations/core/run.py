@@ -134,6 +134,8 @@ class RunRow:
         signals: The signals that no wait has taken yet, in the order of their numbers.
         events_taken: Ids of the published events that waits of the run took in the last
             two days.
+        last_operator_number: Number of the last request of an operator that the run has
+            taken in.
         grants: The grants that are neither revoked nor replaced, the oldest first.
         last_revocation_number: Number of the last revocation that the run has taken in.
         revoked_grants: Ids of grants that were revoked before the run kept them.
@@ -159,6 +161,7 @@ class RunRow:
     last_signal_number: int = 0
     signals: tuple[KeptSignal, ...] = ()
     events_taken: tuple[str, ...] = ()
+    last_operator_number: int = 0
     grants: tuple[KeptGrant, ...] = ()
     last_revocation_number: int = 0
     revoked_grants: tuple[str, ...] = ()

@@ -15,7 +15,6 @@ from continuations import (
     Approve,
     Corrupt,
     Decision,
-    Decision,
     Deny,
     Door,
     Finished,

@@ -54,6 +54,8 @@ EXCLUDED_CHECKS = {
     # Nor the runs that have ended, which accept no signal.
     "/signals": ["positive_data_acceptance"],
     "/waits": ["negative_data_rejection"],
+    # Nor the grants of a run.
+    "/runs/{run_id}/grants/{grant}/revoke": ["positive_data_acceptance"],
 }
 EMPTY_BODY: dict[str, object] = {}
 START = {"run_id": "j", "input": "pay Jane"}
@@ -62,6 +64,7 @@ REQUEST_BODIES = {
     "/signals": SIGNAL,
     "/runs": START,
     "/runs/{run_id}/cancel": EMPTY_BODY,
+    "/runs/{run_id}/wake": EMPTY_BODY,
     "/runs/{run_id}/grants/{grant}/revoke": EMPTY_BODY,
     "/waits/{wait_id}/decision": APPROVE,
 }
@@ -329,6 +332,9 @@ class _RaisingRunner(AsyncRunner):
     async def revoke(self, *_: Any, **__: Any) -> Any:
         raise self._error
 
+    async def wake(self, *_: Any, **__: Any) -> Any:
+        raise self._error
+
 
 async def with_a_run_that_cannot_continue(checker: ResponseChecker) -> None:
     for error in (RunErased("erased"), ModelError("down"), AgentChanged("changed")):
@@ -339,6 +345,7 @@ async def with_a_run_that_cannot_continue(checker: ResponseChecker) -> None:
         if isinstance(error, RunErased):
             await checker.request(fixture, "get", "/runs/{run_id}", names=J)
             await checker.request(fixture, "get", "/runs/{run_id}/audit", names=J)
+            await checker.request(fixture, "post", "/runs/{run_id}/wake", {}, names=J)
             await checker.request(fixture, "get", "/runs/{run_id}/grants", names=J)
             revoke = "/runs/{run_id}/grants/{grant}/revoke"
             await checker.request(fixture, "post", revoke, {}, names=J)
@@ -358,7 +365,9 @@ async def with_invalid_ids(checker: ResponseChecker) -> None:
     await checker.open_link(fixture, f"{BASE_URL}/d/x")
 
 
-async def from_start_to_end(checker: ResponseChecker) -> None:
+async def from_start_to_end(  # noqa: PLR0915 - one step for each status
+    checker: ResponseChecker,
+) -> None:
     fixture = ApiFixture()
     wait = await fixture.start_waiting_run()
     names = {"wait_id": wait.id, "run_id": wait.run_id}
@@ -404,6 +413,11 @@ async def from_start_to_end(checker: ResponseChecker) -> None:
     assert 404 == await checker.request(fixture, "post", "/signals", SIGNAL)
     assert 400 == await checker.request(fixture, "post", "/signals", {"run_id": "j"})
     assert 415 == await checker.request(fixture, "post", "/signals")
+    wake = "/runs/{run_id}/wake"
+    assert 200 == await checker.request(fixture, "post", wake, {}, names=names)
+    assert 404 == await checker.request(fixture, "post", wake, {}, names=J)
+    assert 400 == await checker.request(fixture, "post", wake, {"x": 1}, names=names)
+    assert 415 == await checker.request(fixture, "post", wake, names=names)
     assert 200 == await checker.request(fixture, "post", "/sweep")
     assert 200 == await checker.request(
         fixture, "post", "/runs/{run_id}/resume", names=names
