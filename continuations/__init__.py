@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from continuations.authoring.approval import ApprovalPolicy
     from continuations.authoring.ask_person import ask_person
     from continuations.authoring.context import ToolContext
+    from continuations.authoring.readings import Money, Secret
     from continuations.authoring.tool import Tool, tool
     from continuations.authoring.tool_waits import (
         ToolWait,
@@ -83,6 +84,7 @@ _EXPORTS_BY_MODULE = {
     "continuations.authoring.approval": ["ApprovalPolicy"],
     "continuations.authoring.ask_person": ["ask_person"],
     "continuations.authoring.context": ["ToolContext"],
+    "continuations.authoring.readings": ["Money", "Secret"],
     "continuations.authoring.tool": ["Tool", "tool"],
     "continuations.authoring.tool_waits": [
         "ToolWait",
@@ -179,6 +181,7 @@ __all__ = [
     "InvalidInput",
     "Model",
     "ModelError",
+    "Money",
     "NewerFormat",
     "Outcome",
     "RunBusy",
@@ -186,6 +189,7 @@ __all__ = [
     "RunExists",
     "RunNotFound",
     "Runner",
+    "Secret",
     "StaleRun",
     "StoreDenied",
     "StoreError",

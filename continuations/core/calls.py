@@ -160,6 +160,7 @@ class CallRow:
         attempts: How often the call was started, at its present stage.
         stage: 0 for the tool's function, 1 for its `on_answer` function.
         answer: Value that the `on_answer` function gets, as JSON text.
+        secrets: Paths of the arguments that people must not read.
     """
 
     id: str
@@ -178,3 +179,4 @@ class CallRow:
     attempts: int = 0
     stage: int = 0
     answer: str | None = None
+    secrets: tuple[str, ...] = ()

@@ -116,6 +116,7 @@ class CallAccepted:
     contract_digest: str
     repeatable: bool = False
     verifiable: bool = False
+    secrets: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -131,6 +132,7 @@ class ApprovalRequested:
     wait: Wait
     repeatable: bool = False
     verifiable: bool = False
+    secrets: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)

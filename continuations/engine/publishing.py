@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from continuations.authoring import callables
 from continuations.core.run import ENDED_STATUSES
+from continuations.core.withheld_waits import withheld
 from continuations.engine.side_task import with_side_task
 from continuations.errors import ContinuationsError, StoreError
 from continuations.ledger import layout, markers, waits
@@ -47,7 +48,7 @@ async def notify_waits(notify: Notify | None, new_waits: Iterable[Wait]) -> None
 
     async def notify_one(notify: Notify, wait: Wait) -> None:
         try:
-            await callables.call(notify, wait)
+            await callables.call(notify, withheld(wait))
         except BaseException as error:
             if callables.is_task_cancellation(error):
                 raise

@@ -44,6 +44,8 @@ from continuations.wire.fields import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from continuations.core.call_display import CallDisplay
+
 FORMATS = {
     1: "2026-11: the first",
     2: "2026-11: the fields and values below",
@@ -101,6 +103,18 @@ def _read_signal(value: object, where: str) -> KeptSignal:
             raise invalid_object(where, "it must be a signal's number and name")
 
 
+def _write_display(display: CallDisplay) -> object:
+    from continuations.wire.display_fields import write_display  # noqa: PLC0415 - few waits have one
+
+    return write_display(display)
+
+
+def _read_display(value: object, where: str) -> CallDisplay:
+    from continuations.wire.display_fields import read_display  # noqa: PLC0415 - few waits have one
+
+    return read_display(value, where)
+
+
 TEXT = Codec(_unchanged, FieldReader.text_or_none)
 # A missing text is empty.
 OPTIONAL_TEXT = Codec(_unchanged, lambda fields, name: fields.text_or_none(name) or "")
@@ -115,6 +129,9 @@ JSON_TEXT = Codec(_unchanged, FieldReader.json_or_none)
 JSON_OBJECT_TEXT = Codec(_unchanged, FieldReader.json_object_or_none)
 SIGNALS = Codec(
     lambda kept: [[signal.number, signal.name] for signal in kept], _read_signals
+)
+DISPLAY = Codec(
+    _write_display, lambda fields, name: fields.nested_or_none(name, _read_display)
 )
 DEADLINE_ACTION = Codec(_unchanged, _read_deadline_action)
 LABELS = Codec(dict, _read_labels)
@@ -169,6 +186,7 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "on_deadline", DEADLINE_ACTION, attribute="on_deadline_json"),
         NewField(3, "continues", FLAG),
         NewField(3, "frame", OPTIONAL_TEXT, attribute="frame_id"),
+        NewField(3, "display", DISPLAY),
     ),
     "run": (
         NewField(3, "title", TEXT, constant=True),
@@ -185,6 +203,7 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
     "call": (
         NewField(3, "stage", NUMBER),
         NewField(3, "answer", JSON_TEXT),
+        NewField(3, "secrets", TEXTS),
     ),
 }
 
