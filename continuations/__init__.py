@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         sleep_until,
         wait_for,
     )
+    from continuations.core.audit import AuditLine
     from continuations.core.decisions import (
         Answer,
         Approve,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
         Fail,
         Verdict,
     )
+    from continuations.core.doors import Door
     from continuations.core.identity import Identity
     from continuations.core.run import Budget, Failure
     from continuations.core.usage import Usage
@@ -102,6 +104,8 @@ _EXPORTS_BY_MODULE = {
         "Fail",
         "Verdict",
     ],
+    "continuations.core.audit": ["AuditLine"],
+    "continuations.core.doors": ["Door"],
     "continuations.core.identity": ["Identity"],
     "continuations.core.run": ["Budget", "Failure"],
     "continuations.core.usage": ["Usage"],
@@ -158,6 +162,7 @@ __all__ = [
     "ApprovalPolicy",
     "Approve",
     "AsyncRunner",
+    "AuditLine",
     "Budget",
     "Call",
     "Cancelled",
@@ -168,6 +173,7 @@ __all__ = [
     "Decision",
     "DecisionRefused",
     "Deny",
+    "Door",
     "Fail",
     "Failed",
     "Failure",

@@ -183,7 +183,9 @@ def _decide(
 ) -> None:
     actor = resolve_actor(by)
     check_wait_id(runner, wait_id)
-    decision = runner.decide(wait_id, make_verdict(actor.name), shown=shown)
+    decision = runner.decide(
+        wait_id, make_verdict(actor.name), shown=shown, door=actor.door
+    )
     write_actor_note(actor)
     if as_json:
         write_json(decision_json(decision))

@@ -10,7 +10,7 @@ import continuations
 from continuations.cli.adopt_command import adopt
 from continuations.cli.completion import completion
 from continuations.cli.decide_commands import answer, approve, deny, fail
-from continuations.cli.inspect_commands import doctor, show, waiting
+from continuations.cli.inspect_commands import audit, doctor, show, waiting
 from continuations.cli.request_commands import cancel, send, signal
 from continuations.cli.run_commands import resume, start, sweep
 from continuations.cli.serve_command import serve
@@ -82,6 +82,7 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     start,
     waiting,
     show,
+    audit,
     approve,
     deny,
     answer,

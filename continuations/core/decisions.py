@@ -126,6 +126,10 @@ class Decision:
         groups: Groups of the person who decided, if `by` was an `Identity`.
         shown: Digest of the wait that the person saw, if the door told it. It equals
             `digest`.
+        door: Door through which the decision came, such as `"http"`, or `None` if it is
+            not known.
+        authentication: How the door established `by`, or `None` if it did not.
+        rule: Name of the rule that decided instead of a person, or `None`.
     """
 
     id: str
@@ -141,6 +145,9 @@ class Decision:
     signal: int = 0
     groups: tuple[str, ...] = ()
     shown: str | None = None
+    door: str | None = None
+    authentication: str | None = None
+    rule: str | None = None
 
     def is_repeat_of(self, other: Decision) -> bool:
         """Tell whether both are the same decision, delivered twice.

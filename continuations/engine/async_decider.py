@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from continuations.core.doors import PYTHON, Door
 from continuations.core.wait_rules import WAIT_KINDS
 from continuations.engine.batches import Flattened
 from continuations.engine.runner_parts import RunnerParts
@@ -38,6 +39,7 @@ class AsyncDecider(RunnerParts):
         *,
         shown: str | None = None,
         check_digest: DigestCheck | None = None,
+        door: Door = PYTHON,
     ) -> Decision:
         """Record the decision of a wait; the first decision wins.
 
@@ -50,6 +52,7 @@ class AsyncDecider(RunnerParts):
                 wait has another one, nothing is recorded. `None`: not compared.
             check_digest: Called with the wait's digest before anything is recorded, to
                 compare it in another way. Its exceptions are raised.
+            door: The way by which the decision came, for the audit.
 
         Returns:
             The recorded decision. A second, equal call returns the same decision.
@@ -72,6 +75,7 @@ class AsyncDecider(RunnerParts):
             decision_id=self._ports.ids.new_ulid(now),
             check_digest=check_digest,
             shown=shown,
+            door=door,
         )
 
     def waiting(
@@ -227,6 +231,7 @@ class AsyncDecider(RunnerParts):
         *,
         by: str | None = None,
         id: str | None = None,  # noqa: A002 - the name in the public API
+        door: Door = PYTHON,
     ) -> int:
         """Send a signal to a run: it ends a wait that `wait_for(name)` opened.
 
@@ -244,6 +249,7 @@ class AsyncDecider(RunnerParts):
             by: Name of the sender, for the record.
             id: Your id of this signal. A repeated call with the same id, name and data
                 sends one signal. Such a call reads all signals of the run.
+            door: The way by which the signal came, for the audit.
 
         Returns:
             The number of the signal, from 1.
@@ -257,10 +263,15 @@ class AsyncDecider(RunnerParts):
         """
         layout.check_run_id(run_id)
         requests = self._run_requests(run_id)
-        return await requests.signal(name, data, by=by, signal_id=id)
+        return await requests.signal(name, data, by=by, signal_id=id, door=door)
 
     async def cancel(
-        self, run_id: str, *, reason: str | None = None, by: str | None = None
+        self,
+        run_id: str,
+        *,
+        reason: str | None = None,
+        by: str | None = None,
+        door: Door = PYTHON,
     ) -> Continuation:
         """End a run and close its open waits; idempotent.
 
@@ -273,6 +284,7 @@ class AsyncDecider(RunnerParts):
             run_id: Id of the run.
             reason: Why, for the record and for later deciders.
             by: Name of the person who cancels, for the record.
+            door: The way by which the request came, for the audit.
 
         Returns:
             The newest state: cancelled, running in another process, or ended before.
@@ -283,7 +295,8 @@ class AsyncDecider(RunnerParts):
             StoreError: The store failed.
         """
         layout.check_run_id(run_id)
-        return await self._run_requests(run_id).cancel(by=by, reason=reason)
+        requests = self._run_requests(run_id)
+        return await requests.cancel(by=by, reason=reason, door=door)
 
 
 def wait_kinds(kinds: object) -> frozenset[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from continuations.core.doors import PYTHON, Door
 from continuations.engine import portal
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ class Decider:
         *,
         shown: str | None = None,
         check_digest: DigestCheck | None = None,
+        door: Door = PYTHON,
     ) -> Decision:
         """Record the decision of a wait; the first decision wins.
 
@@ -43,6 +45,7 @@ class Decider:
                 wait has another one, nothing is recorded. `None`: not compared.
             check_digest: Called with the wait's digest before anything is recorded, to
                 compare it in another way. Its exceptions are raised.
+            door: The way by which the decision came, for the audit.
 
         Returns:
             The recorded decision. A second, equal call returns the same decision.
@@ -58,7 +61,7 @@ class Decider:
         """
         return portal.run_until_complete(
             self.async_runner.decide(
-                wait_id, verdict, shown=shown, check_digest=check_digest
+                wait_id, verdict, shown=shown, check_digest=check_digest, door=door
             )
         )
 
@@ -193,6 +196,7 @@ class Decider:
         *,
         by: str | None = None,
         id: str | None = None,  # noqa: A002 - the name in the public API
+        door: Door = PYTHON,
     ) -> int:
         """Send a signal to a run: it ends a wait that `wait_for(name)` opened.
 
@@ -210,6 +214,7 @@ class Decider:
             by: Name of the sender, for the record.
             id: Your id of this signal. A repeated call with the same id, name and data
                 sends one signal. Such a call reads all signals of the run.
+            door: The way by which the signal came, for the audit.
 
         Returns:
             The number of the signal, from 1.
@@ -222,11 +227,16 @@ class Decider:
                 with an `id`.
         """
         return portal.run_until_complete(
-            self.async_runner.signal(run_id, name, data, by=by, id=id)
+            self.async_runner.signal(run_id, name, data, by=by, id=id, door=door)
         )
 
     def cancel(
-        self, run_id: str, *, reason: str | None = None, by: str | None = None
+        self,
+        run_id: str,
+        *,
+        reason: str | None = None,
+        by: str | None = None,
+        door: Door = PYTHON,
     ) -> Continuation:
         """End a run and close its open waits; idempotent.
 
@@ -239,6 +249,7 @@ class Decider:
             run_id: Id of the run.
             reason: Why, for the record and for later deciders.
             by: Name of the person who cancels, for the record.
+            door: The way by which the request came, for the audit.
 
         Returns:
             The newest state: cancelled, running in another process, or ended before.
@@ -249,5 +260,5 @@ class Decider:
             StoreError: The store failed.
         """
         return portal.run_until_complete(
-            self.async_runner.cancel(run_id, reason=reason, by=by)
+            self.async_runner.cancel(run_id, reason=reason, by=by, door=door)
         )

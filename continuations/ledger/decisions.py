@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from continuations.core.decisions import DecisionKind
+    from continuations.core.doors import Door
     from continuations.core.waits import Wait
     from continuations.ledger.objects import Objects
 
@@ -68,6 +69,7 @@ async def decide(
     decision_id: str,
     check_digest: DigestCheck | None = None,
     shown: str | None = None,
+    door: Door | None = None,
 ) -> Decision:
     """Record a decision for a wait; return the recorded decision.
 
@@ -101,7 +103,7 @@ async def decide(
     check_shown(wait_id, wait.digest, shown)
     try:
         proposed = _checked_decision(wait, verdict, now=now, decision_id=decision_id)
-        proposed = replace(proposed, shown=shown)
+        proposed = replace(_through(door, proposed), shown=shown)
         proposed = await _with_marker(objects, wait, proposed)
     except (WaitExpired, DecisionRefused):
         # After a crash, a decided wait may still have its object. Then the recorded
@@ -116,6 +118,13 @@ async def decide(
     if recorded.id != proposed.id and proposed.marker is not None:
         await objects.delete(proposed.marker)
     return _recorded_or_raise(recorded, proposed)
+
+
+def _through(door: Door | None, proposed: Decision) -> Decision:
+    """Return a decision with the door through which it came."""
+    if door is None:
+        return proposed
+    return replace(proposed, door=door.name, authentication=door.authentication)
 
 
 async def _with_marker(objects: Objects, wait: Wait, proposed: Decision) -> Decision:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from datetime import datetime
 
+    from continuations.core.audit import AuditLine
     from continuations.core.decisions import Decision
     from continuations.core.waits import Wait, WaitSummary
     from continuations.engine.outcomes import Outcome
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MAX_TEXT_CHARS",
+    "audit_line_json",
     "decision_json",
     "indented_json",
     "outcome_json",
@@ -112,6 +114,34 @@ def decision_json(decision: Decision) -> dict[str, Any]:
         if text is not None:
             form[name] = jsontext.parse(text)
     return form
+
+
+def audit_line_json(line: AuditLine) -> dict[str, Any]:
+    """Return a line of an audit as JSON values (`audit_line`).
+
+    `identity` is null if no door established who acted.
+    """
+    identity = None
+    if line.groups or line.authentication is not None:
+        identity = {
+            "name": line.by,
+            "groups": list(line.groups),
+            "authentication": line.authentication,
+        }
+    return {
+        "at": utc_text(line.at),
+        "run": line.run,
+        "wait": line.wait,
+        "kind": line.kind,
+        "verdict": line.verdict,
+        "by": line.by,
+        "identity": identity,
+        "door": line.door,
+        "digest": line.digest,
+        "shown": line.shown,
+        "reason": line.reason,
+        "rule": line.rule,
+    }
 
 
 def run_json(

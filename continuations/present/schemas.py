@@ -15,7 +15,7 @@ from typing import Any
 from continuations.core.calls import STATE_TYPES
 from continuations.core.run import RUN_STATUSES
 from continuations.core.usage import Usage
-from continuations.present import wait_schemas
+from continuations.present import audit_schemas, wait_schemas
 from continuations.present.problems import TYPE_PREFIX
 from continuations.present.schema_parts import (
     BOOLEAN,
@@ -263,6 +263,7 @@ def definitions() -> dict[str, Any]:
     return {
         **wait_schemas.wait_definitions(),
         **wait_schemas.decision_definitions(),
+        **audit_schemas.audit_definitions(),
         **_run_definitions(),
         **_stack_definitions(),
         **_report_definitions(),

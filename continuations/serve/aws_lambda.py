@@ -55,6 +55,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
+from continuations.core.doors import Door
 from continuations.engine.ports import SystemClock
 from continuations.errors import (
     ClockOff,
@@ -261,7 +262,10 @@ class Handler:
                 return await self._outcome_response(outcome)
             case CancelEvent():
                 run = await self._runner.cancel(
-                    event.run_id, reason=event.reason, by=event.by
+                    event.run_id,
+                    reason=event.reason,
+                    by=event.by,
+                    door=Door("lambda event"),
                 )
                 return await run_response(self._runner.store, self._clock, run)
             case SweepEvent():

@@ -199,6 +199,17 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "signal", NUMBER),
         NewField(3, "groups", TEXTS),
         NewField(3, "shown", TEXT),
+        NewField(3, "door", TEXT),
+        NewField(3, "authentication", TEXT),
+        NewField(3, "rule", TEXT),
+    ),
+    "cancellation": (
+        NewField(3, "door", TEXT),
+        NewField(3, "authentication", TEXT),
+    ),
+    "signal": (
+        NewField(3, "door", TEXT),
+        NewField(3, "authentication", TEXT),
     ),
     "call": (
         NewField(3, "stage", NUMBER),

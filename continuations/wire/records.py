@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 class CancelRequest:
     """The one request to cancel a run.
 
-    `marker` is the key of the marker object that was created for the request.
+    `marker` is the key of the marker object that was created for the request. `door`
+    and `authentication` are those of a decision.
     """
 
     id: str
@@ -40,6 +41,8 @@ class CancelRequest:
     by: str | None = None
     reason: str | None = None
     marker: str | None = None
+    door: str | None = None
+    authentication: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +65,7 @@ class Signal:
     """One signal to a run; numbers start at 1 without gaps.
 
     `data` is JSON text. `marker` is the key of the marker object that was created for
-    the signal.
+    the signal. `door` and `authentication` are those of a decision.
     """
 
     id: str
@@ -72,6 +75,8 @@ class Signal:
     data: str
     by: str | None = None
     marker: str | None = None
+    door: str | None = None
+    authentication: str | None = None
 
 
 def encode_wait(wait: Wait) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.errors import (
+    cases_approvals,
     cases_bytes,
     cases_command_line,
     cases_deciding,
@@ -34,6 +35,7 @@ AREAS = (
     cases_deciding.DECIDING,
     cases_waits.DECIDING,
     cases_deciding.STORELESS,
+    cases_approvals.APPROVALS,
     cases_people.IDENTITIES,
     cases_running.SENDING,
     cases_interop.ADOPTING,

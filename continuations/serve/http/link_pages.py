@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from continuations.core.decisions import VERDICT_KINDS, Decision
+from continuations.core.doors import Door
 from continuations.errors import (
     AlreadyDecided,
     Cancelled,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from continuations.serve.http.request_context import RequestContext
     from continuations.serve.http.request_response import Response
 
+LINK = Door("link", "signed link")
 # The decider's name if the link has no actor.
 UNNAMED_LINK_HOLDER = "the holder of a signed link"
 
@@ -72,6 +74,7 @@ async def decide(context: RequestContext) -> Response:
             posted.verdict,
             shown=posted.shown,
             check_digest=link.check_digest,
+            door=LINK,
         )
     except WaitNotFound:
         raise LinkInvalid from None

@@ -264,6 +264,20 @@ def _run_paths() -> _Json:
     }
 
 
+def _approval_paths() -> _Json:
+    return {
+        "/runs/{run_id}/audit": {
+            "get": _operation(
+                "auditRun",
+                "Show who decided what about a run, how and when",
+                {"200": _json_response("audit", "The recorded decisions.")},
+                *(400, 404, 410, 503),
+                parameters=(_RUN_ID_PARAMETER,),
+            )
+        },
+    }
+
+
 def _signal_paths() -> _Json:
     return {
         "/signals": {
@@ -333,6 +347,7 @@ def document() -> dict[str, Any]:
         "paths": {
             **_wait_paths(),
             **_run_paths(),
+            **_approval_paths(),
             **_signal_paths(),
             **_link_paths(),
             **_service_paths(),

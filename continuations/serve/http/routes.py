@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from continuations.core.doors import Door
 from continuations.errors import WaitNotFound
 from continuations.ledger import layout
 from continuations.present import json_forms
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 MAX_PAGE_SIZE = 1000
 DEFAULT_PAGE_SIZE = 100
+# The verifier of the API has identified the sender of every request.
+HTTP = Door("http", "verifier")
 
 RouteHandler: TypeAlias = Callable[[RequestContext], Awaitable[Response]]
 
@@ -110,7 +113,9 @@ async def decide(context: RequestContext) -> Response:
     """Record a decision, then give the run to the dispatcher."""
     wait_id = context.path_params["wait_id"]
     posted = decision_bodies.decision_from_json(context.request, context.identity)
-    decision = await context.runner.decide(wait_id, posted.verdict, shown=posted.shown)
+    decision = await context.runner.decide(
+        wait_id, posted.verdict, shown=posted.shown, door=HTTP
+    )
     woken = await context.wake(layout.parse_wait_id(wait_id).run_id)
     form = {"decision": json_forms.decision_json(decision), "woken": woken}
     return json_response(form)
@@ -150,6 +155,14 @@ async def start(context: RequestContext) -> Response:
     return await _outcome_response(context, outcome, 202 if is_stored_only else 200)
 
 
+async def audit(context: RequestContext) -> Response:
+    """Show what was decided about a run."""
+    run_id = context.path_params["run_id"]
+    lines = await context.runner.audit(run_id)
+    shown = [json_forms.audit_line_json(line) for line in lines]
+    return json_response({"run_id": run_id, "lines": shown})
+
+
 async def show_run(context: RequestContext) -> Response:
     """Show a run."""
     run = await context.runner.look(context.path_params["run_id"])
@@ -173,7 +186,10 @@ async def cancel(context: RequestContext) -> Response:
     decision_bodies.refuse_unknown_fields(fields, frozenset({"reason"}))
     reason = decision_bodies.optional_text(fields, "reason")
     run = await context.runner.cancel(
-        context.path_params["run_id"], reason=reason, by=context.identity_name
+        context.path_params["run_id"],
+        reason=reason,
+        by=context.identity_name,
+        door=HTTP,
     )
     if run.status == "suspended":
         await context.wake(run.run_id)
@@ -195,6 +211,7 @@ async def signal(context: RequestContext) -> Response:
         fields.get("data"),
         by=context.identity_name,
         id=decision_bodies.optional_text(fields, "id"),
+        door=HTTP,
     )
     woken = await context.wake(run_id)
     return json_response({"run_id": run_id, "number": number, "woken": woken})
@@ -259,6 +276,7 @@ ROUTES = (
     Route(path="/waits/{wait_id}/decision", handlers={"POST": decide}),
     Route(path="/runs", handlers={"POST": start}),
     Route(path="/runs/{run_id}", handlers={"GET": show_run}),
+    Route(path="/runs/{run_id}/audit", handlers={"GET": audit}),
     Route(path="/runs/{run_id}/resume", handlers={"POST": resume}),
     Route(path="/runs/{run_id}/cancel", handlers={"POST": cancel}),
     Route(path="/signals", handlers={"POST": signal}),

@@ -302,6 +302,9 @@ class _RaisingRunner(AsyncRunner):
     async def cancel(self, *_: Any, **__: Any) -> Any:
         raise self._error
 
+    async def audit(self, *_: Any, **__: Any) -> Any:
+        raise self._error
+
 
 async def with_a_run_that_cannot_continue(checker: ResponseChecker) -> None:
     for error in (RunErased("erased"), ModelError("down"), AgentChanged("changed")):
@@ -311,6 +314,7 @@ async def with_a_run_that_cannot_continue(checker: ResponseChecker) -> None:
         await checker.request(fixture, "post", "/runs", START)
         if isinstance(error, RunErased):
             await checker.request(fixture, "get", "/runs/{run_id}", names=J)
+            await checker.request(fixture, "get", "/runs/{run_id}/audit", names=J)
         if not isinstance(error, ModelError):
             await checker.request(fixture, "post", "/runs/{run_id}/cancel", {}, names=J)
 
@@ -363,6 +367,9 @@ async def from_start_to_end(checker: ResponseChecker) -> None:
     assert 409 == await checker.request(fixture, "get", show, names=names)
     assert 409 == await checker.submit_form(fixture, link, "decision=approve")
     assert 200 == await checker.request(fixture, "get", "/runs/{run_id}", names=names)
+    audit = "/runs/{run_id}/audit"
+    assert 200 == await checker.request(fixture, "get", audit, names=names)
+    assert 404 == await checker.request(fixture, "get", audit, names=J)
     sent = {**SIGNAL, "run_id": names["run_id"], "data": {"cents": 5}, "id": "s-1"}
     assert 200 == await checker.request(fixture, "post", "/signals", sent)
     assert 404 == await checker.request(fixture, "post", "/signals", SIGNAL)

@@ -404,6 +404,14 @@ def golden_objects() -> dict[str, GoldenObject]:
     objects["decision-groups"] = GoldenObject(encode_decision(grouped, RUN), grouped)
     seen = replace(decision_of_kind("approve"), shown="d1")
     objects["decision-shown"] = GoldenObject(encode_decision(seen, RUN), seen)
+    through_door = replace(
+        decision_of_kind("approve"), door="http", authentication="verifier"
+    )
+    objects["decision-door"] = GoldenObject(
+        encode_decision(through_door, RUN), through_door
+    )
+    ruled = replace(decision_of_kind("approve"), by=None, rule=f"small {ODD_TEXT}")
+    objects["decision-rule"] = GoldenObject(encode_decision(ruled, RUN), ruled)
     signal = Signal(
         id="id:mail-7",
         number=2,
@@ -427,6 +435,12 @@ def golden_objects() -> dict[str, GoldenObject]:
         id="01wish", at=MOMENT, by="kim", reason="no more", marker="due/1"
     )
     objects["cancellation"] = GoldenObject(encode_cancel_request(request, RUN), request)
+    by_link = replace(request, door="http", authentication="verifier")
+    objects["cancellation-door"] = GoldenObject(
+        encode_cancel_request(by_link, RUN), by_link
+    )
+    sent = replace(signal, door="cli", authentication="login")
+    objects["signal-door"] = GoldenObject(encode_signal(sent, RUN), sent)
     return objects
 
 
