@@ -112,8 +112,10 @@ class _Search:
         origin = get_origin(type_)
         if origin is Annotated:
             inner, *metadata = get_args(type_)
-            yield from self._of_metadata(metadata, steps)
-            yield from self.find(inner, steps)
+            found = list(self._of_metadata(metadata, steps))
+            yield from found
+            if not any(isinstance(each, Secret) for _, each in found):
+                yield from self.find(inner, steps)
         elif origin in {Union, types.UnionType}:
             for option in get_args(type_):
                 yield from self.find(option, steps)

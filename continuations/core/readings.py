@@ -177,6 +177,8 @@ def _decimal_text(value: object, places: int) -> str | None:
         len(fraction) > places and fraction.endswith("0") and isinstance(value, float)
     ):
         fraction = fraction[:-1]
+    if len(fraction) == 1:
+        fraction += "0"  # 12.5 is read as 12.50
     grouped = f"{int(whole):,}" + (f".{fraction}" if fraction else "")
     is_negative = sign and any(digits)
     return f"-{grouped}" if is_negative else grouped

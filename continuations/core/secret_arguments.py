@@ -20,6 +20,7 @@ ANY_ITEM = "*"
 _MIN_SEARCHED_CHARS = 4
 
 _Change: TypeAlias = Callable[[Any], Any]
+_Paths: TypeAlias = frozenset[tuple[str, ...]]
 
 
 class SecretLost(ValueError):
@@ -48,8 +49,8 @@ def restored_json(edited_json: str, arguments_json: str, paths: Iterable[str]) -
     paths = tuple(paths)
     arguments = jsontext.parse(arguments_json)
     edited = jsontext.parse(edited_json)
-    for path in paths:
-        edited = _restored(edited, arguments, masked(arguments, paths), _steps(path))
+    steps = frozenset(map(_steps, paths))
+    edited = _restored(edited, arguments, masked(arguments, paths), steps)
     return jsontext.canonical(edited)
 
 
@@ -102,33 +103,32 @@ def _changed(value: Any, steps: tuple[str, ...], change: _Change) -> Any:
     }
 
 
-def _restored(edited: Any, value: Any, shown: Any, steps: tuple[str, ...]) -> Any:
-    if not steps:
+def _restored(edited: Any, value: Any, shown: Any, paths: _Paths) -> Any:
+    """Return an edit with the secrets of a value; `shown` is the value as masked."""
+    if () in paths:
         if edited is not None and (edited != MASK or value is None):
             raise SecretLost
         return None if edited is None else value
-    edits, values = jsontext.as_array(edited), jsontext.as_array(value)
-    if edits is not None:
-        rest = steps[1:] if steps[0] == ANY_ITEM else steps
-        pairs = zip(values or [], jsontext.as_array(shown) or [], strict=True)
-        known = list(pairs)
+    if (items := jsontext.as_array(edited)) is not None:
+        values = jsontext.as_array(value) or []
+        known = list(zip(values, jsontext.as_array(shown) or [], strict=True))
+        inner = frozenset(p[1:] if p[0] == ANY_ITEM else p for p in paths)
         return [
-            # Only an item that is wholly as it was shown keeps its secret value.
+            # Only an item that is wholly as it was shown keeps its secret values.
             known[place][0]
             if place < len(known) and item == known[place][1]
-            else _restored(item, None, None, rest)
-            for place, item in enumerate(edits)
+            else _restored(item, None, None, inner)
+            for place, item in enumerate(items)
         ]
     fields = jsontext.as_object(edited)
     if fields is None:
         return edited
     old, seen = jsontext.as_object(value) or {}, jsontext.as_object(shown) or {}
-    chosen = fields.keys() if steps[0] == ANY_ITEM else {steps[0]} & fields.keys()
     return {
-        name: _restored(inner, old.get(name), seen.get(name), steps[1:])
-        if name in chosen
-        else inner
-        for name, inner in fields.items()
+        name: _restored(item, old.get(name), seen.get(name), below)
+        if (below := frozenset(p[1:] for p in paths if p[0] in (name, ANY_ITEM)))
+        else item
+        for name, item in fields.items()
     }
 
 

@@ -149,6 +149,11 @@ class Wait:
         return () if self.display is None else self.display.evidence
 
     @property
+    def agent_words(self) -> str | None:
+        """What the agent wrote when it made the call. Nobody has checked it."""
+        return None if self.display is None else self.display.agent_words
+
+    @property
     def requester(self) -> str | None:
         """The person or program that asked for the run, or `None`."""
         return None if self.display is None else self.display.requester

@@ -37,6 +37,7 @@ AREAS = (
     cases_deciding.STORELESS,
     cases_approvals.APPROVALS,
     cases_people.IDENTITIES,
+    cases_people.DISPLAYS,
     cases_running.SENDING,
     cases_interop.ADOPTING,
     cases_interop.PROTOTYPE,

@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from continuations.core.call_display import CallDisplay
 from continuations.core.calls import CallRow, Nested, Started, Unknown, Waiting
 from continuations.core.decisions import Decision, DecisionKind
 from continuations.core.delta import Delta, LogDelta, diff
@@ -34,8 +35,10 @@ from continuations.core.events import (
     SuspensionBegan,
     UserMessageAdded,
 )
+from continuations.core.evidence import Finding
 from continuations.core.frames import FrameRow, MessageLog
 from continuations.core.messages import Message, system_message, user_message
+from continuations.core.readings import MoneyReading
 from continuations.core.run import Budget, Claim, Failure, KeptSignal, RunRow
 from continuations.core.state import ROOT_FRAME_ID, RunState
 from continuations.core.usage import Usage
@@ -313,6 +316,33 @@ def version_with_changed_logs() -> VersionObject:
     return make_version(base, new)
 
 
+def full_display() -> CallDisplay:
+    """Return what people read about a call, with every field."""
+    return CallDisplay(
+        title="Send €5.00 to Kim",
+        template="Send {cents} to {to.name}",
+        money=(("cents", MoneyReading("EUR", 100)), ("fees/*", MoneyReading("", 1))),
+        secrets=("card/number", "pin"),
+        reversible=False,
+        evidence=(Finding("find", ODD_TEXT, 5210), Finding("hr", "", 0, by_agent=True)),
+        agent_words="It is due.",
+        requester="ines@example.com",
+    )
+
+
+def with_secrets() -> RunState:
+    """Return a suspended run with a call that has secret arguments."""
+    state = waiting()
+    calls = {
+        key: replace(row, secrets=("pin",)) if row.arguments else row
+        for key, row in state.calls.items()
+    }
+    waits = {
+        key: replace(wait, display=full_display()) for key, wait in state.waits.items()
+    }
+    return replace(state, calls=calls, waits=waits)
+
+
 def make_version(base: RunState | None, new: RunState) -> VersionObject:
     """Return a version object with every header field."""
     header = VersionHeader(
@@ -367,7 +397,15 @@ def golden_objects() -> dict[str, GoldenObject]:
     """Return every golden object by its name."""
     objects: dict[str, GoldenObject] = {}
     runs = (running, waiting, unknown, edited, cancelled, finished, bounded)
-    for make in (*runs, parked, answered, signalled, described_run, suspended_frame):
+    for make in (
+        *runs,
+        with_secrets,
+        parked,
+        answered,
+        signalled,
+        described_run,
+        suspended_frame,
+    ):
         continuation = Continuation(make(), 12)
         objects[make.__name__] = GoldenObject(continuation.to_bytes(), continuation)
     for name, made_version in (
@@ -412,6 +450,10 @@ def golden_objects() -> dict[str, GoldenObject]:
     )
     ruled = replace(decision_of_kind("approve"), by=None, rule=f"small {ODD_TEXT}")
     objects["decision-rule"] = GoldenObject(encode_decision(ruled, RUN), ruled)
+    shown = replace(full_wait(), display=full_display())
+    objects["wait-display"] = GoldenObject(encode_wait(shown), shown)
+    few = replace(make_wait("c3"), display=CallDisplay(secrets=("pin",)))
+    objects["wait-secrets"] = GoldenObject(encode_wait(few), few)
     signal = Signal(
         id="id:mail-7",
         number=2,
