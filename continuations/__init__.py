@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from continuations.authoring.approval import ApprovalPolicy
     from continuations.authoring.ask_person import ask_person
     from continuations.authoring.context import ToolContext
+    from continuations.authoring.escalation import escalate
     from continuations.authoring.readings import Money, Secret
     from continuations.authoring.tool import Tool, tool
     from continuations.authoring.tool_waits import (
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     )
     from continuations.core.doors import Door
     from continuations.core.identity import Identity
+    from continuations.core.quorum import Vote
     from continuations.core.run import Budget, Failure
     from continuations.core.usage import Usage
     from continuations.core.views import Call, Frame
@@ -78,6 +80,7 @@ if TYPE_CHECKING:
         WaitNotFound,
     )
     from continuations.ledger.objects import open_store
+    from continuations.ledger.published_events import Publication
     from continuations.models.interface import Model
     from continuations.wire.continuation import Continuation
 
@@ -87,6 +90,7 @@ _EXPORTS_BY_MODULE = {
     "continuations.authoring.ask_person": ["ask_person"],
     "continuations.authoring.context": ["ToolContext"],
     "continuations.authoring.readings": ["Money", "Secret"],
+    "continuations.authoring.escalation": ["escalate"],
     "continuations.authoring.tool": ["Tool", "tool"],
     "continuations.authoring.tool_waits": [
         "ToolWait",
@@ -107,6 +111,7 @@ _EXPORTS_BY_MODULE = {
     "continuations.core.audit": ["AuditLine"],
     "continuations.core.doors": ["Door"],
     "continuations.core.identity": ["Identity"],
+    "continuations.core.quorum": ["Vote"],
     "continuations.core.run": ["Budget", "Failure"],
     "continuations.core.usage": ["Usage"],
     "continuations.core.views": ["Call", "Frame"],
@@ -145,6 +150,7 @@ _EXPORTS_BY_MODULE = {
         "WaitNotFound",
     ],
     "continuations.ledger.objects": ["open_store"],
+    "continuations.ledger.published_events": ["Publication"],
     "continuations.models.interface": ["Model"],
     "continuations.wire.continuation": ["Continuation"],
 }
@@ -190,6 +196,7 @@ __all__ = [
     "Money",
     "NewerFormat",
     "Outcome",
+    "Publication",
     "RunBusy",
     "RunErased",
     "RunExists",
@@ -209,6 +216,7 @@ __all__ = [
     "TranscriptInvalid",
     "Usage",
     "Verdict",
+    "Vote",
     "Wait",
     "WaitExpired",
     "WaitNotFound",
@@ -216,6 +224,7 @@ __all__ = [
     "__version__",
     "ask",
     "ask_person",
+    "escalate",
     "external",
     "open_store",
     "resume",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Concatenate, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Concatenate, TypeAlias, TypedDict
 
 from continuations.authoring import callables, strict_json
 from continuations.authoring.call_gate import begin_call
@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 
     from jsonschema_rs import ValidationError, Validator
 
-    from continuations.authoring.approval import ApprovalPolicy, Condition, Duration
+    from continuations.authoring.approval import ApprovalPolicy, Condition
     from continuations.authoring.base_tool import EnabledCondition
     from continuations.authoring.context import ToolContext
     from continuations.authoring.declared_display import Summary
+    from continuations.authoring.periods import Duration
     from continuations.authoring.readings import Reading
     from continuations.authoring.tool_protocol import OnTimeout
     from continuations.authoring.tool_waits import ToolWait
@@ -40,6 +41,23 @@ SchemaFunction: TypeAlias = (
 
 _MAX_ERRORS = 10
 _MAX_ERROR_LENGTH = 300
+
+
+class SchemaToolOptions(TypedDict, total=False):
+    """The options of `Tool.from_schema`, which describes them."""
+
+    description: str
+    approval: bool | Condition | ApprovalPolicy | None
+    read_only: bool
+    idempotent: bool
+    timeout: Duration | None
+    on_timeout: OnTimeout
+    verify: SchemaFunction | None
+    version: str | None
+    is_enabled: bool | EnabledCondition
+    summary: Summary | None
+    reversible: bool | None
+    readings: Mapping[str, Reading] | None
 
 
 class SchemaTool(WaitingTool):

@@ -17,15 +17,21 @@ from continuations.authoring.waiting_tool import WaitingTool, enclosing_locals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from typing import Unpack
 
-    from continuations.authoring.approval import ApprovalPolicy, Condition, Duration
+    from continuations.authoring.approval import ApprovalPolicy, Condition
     from continuations.authoring.base_tool import EnabledCondition
     from continuations.authoring.context import ToolContext
     from continuations.authoring.declared_display import Summary
     from continuations.authoring.docstring import Docstring
+    from continuations.authoring.periods import Duration
     from continuations.authoring.plain_signature import PlainSignature
     from continuations.authoring.readings import Reading
-    from continuations.authoring.schema_tool import SchemaFunction, SchemaTool
+    from continuations.authoring.schema_tool import (
+        SchemaFunction,
+        SchemaTool,
+        SchemaToolOptions,
+    )
     from continuations.authoring.tool_protocol import OnTimeout
     from continuations.authoring.tool_signature import ToolSignature
     from continuations.authoring.tool_waits import ToolWait
@@ -113,23 +119,11 @@ class Tool(WaitingTool, Generic[P, R]):
         update_wrapper(self, function, updated=())
 
     @staticmethod
-    def from_schema(  # noqa: PLR0913 - what an author may declare, all by keyword
+    def from_schema(
         name: str,
         schema: Mapping[str, Any],
         function: SchemaFunction,
-        *,
-        description: str = "",
-        approval: bool | Condition | ApprovalPolicy | None = None,
-        read_only: bool = False,
-        idempotent: bool = False,
-        timeout: Duration | None = None,
-        on_timeout: OnTimeout = "unknown",
-        verify: SchemaFunction | None = None,
-        version: str | None = None,
-        is_enabled: bool | EnabledCondition = True,
-        summary: Summary | None = None,
-        reversible: bool | None = None,
-        readings: Mapping[str, Reading] | None = None,
+        **options: Unpack[SchemaToolOptions],
     ) -> SchemaTool:
         """Make a tool from a JSON Schema and a callable.
 
@@ -143,6 +137,7 @@ class Tool(WaitingTool, Generic[P, R]):
             function: A plain or async callable. It gets the arguments as one `dict`. A
                 parameter that is annotated with `ToolContext` gets the context of the
                 call. The result is serialized like the result of every tool.
+            **options: The options below, each as a keyword argument.
             description: The description that the model reads.
             approval: See `tool`. A condition gets the top-level properties by name.
             read_only: See `tool`.
@@ -166,23 +161,7 @@ class Tool(WaitingTool, Generic[P, R]):
         """
         from continuations.authoring.schema_tool import SchemaTool  # noqa: PLC0415 - for few applications
 
-        return SchemaTool(
-            name,
-            schema,
-            function,
-            description=description,
-            approval=approval,
-            read_only=read_only,
-            idempotent=idempotent,
-            timeout=timeout,
-            on_timeout=on_timeout,
-            verify=verify,
-            version=version,
-            is_enabled=is_enabled,
-            summary=summary,
-            reversible=reversible,
-            readings=readings,
-        )
+        return SchemaTool(name, schema, function, **options)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the wrapped function directly, without validation and approval."""

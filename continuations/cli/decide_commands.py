@@ -29,8 +29,10 @@ from continuations.cli.options import (
     WaitId,
 )
 from continuations.cli.output import write_lines
+from continuations.core.decisions import Decision
 from continuations.core.wait_rules import WAIT_RULES
 from continuations.present.json_forms import decision_json
+from continuations.wire.report import vote_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -183,12 +185,18 @@ def _decide(
 ) -> None:
     actor = resolve_actor(by)
     check_wait_id(runner, wait_id)
-    decision = runner.decide(
+    result = runner.decide(
         wait_id, make_verdict(actor.name), shown=shown, door=actor.door
     )
     write_actor_note(actor)
+    if not isinstance(result, Decision):
+        if as_json:
+            write_json(vote_json(result))
+        else:
+            write_lines(formatting.vote_lines(result))
+        return
     if as_json:
-        write_json(decision_json(decision))
+        write_json(decision_json(result))
         return
     run_id = wait_id.partition("@")[2]
-    write_lines(formatting.decision_lines(decision, run_id))
+    write_lines(formatting.decision_lines(result, run_id))

@@ -57,6 +57,9 @@ def with_event_data(  # noqa: PLR0911 - one return for each kind of event
                 secrets=event.secrets,
                 approved_digest=None,
                 approved_until=None,
+                quorum=event.wait.quorum
+                if isinstance(event, ApprovalRequested)
+                else None,
             )
         case Approved(arguments=None):
             return replace(
@@ -85,7 +88,13 @@ def with_event_data(  # noqa: PLR0911 - one return for each kind of event
             )
         case Reopened() if not isinstance(row.state, Unknown | Parked):
             # If the start of the call was recorded, its tool did not run.
-            return replace(row, attempts=0, approved_digest=None, approved_until=None)
+            return replace(
+                row,
+                attempts=0,
+                approved_digest=None,
+                approved_until=None,
+                quorum=event.wait.quorum,
+            )
         case OutcomeUnknown() | RepeatAllowed():
             # Also after a repair, which does not count a start in a lost version.
             return replace(row, attempts=max(row.attempts, 1))

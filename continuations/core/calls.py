@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from continuations.core.quorum import Quorum
+
 
 @dataclass(frozen=True, slots=True)
 class Proposed:
@@ -161,6 +163,8 @@ class CallRow:
         stage: 0 for the tool's function, 1 for its `on_answer` function.
         answer: Value that the `on_answer` function gets, as JSON text.
         secrets: Paths of the arguments that people must not read.
+        quorum: Who may decide the approval of the call, `None` for no such rule. A wait
+            about its unknown outcome has the same rule.
     """
 
     id: str
@@ -180,3 +184,4 @@ class CallRow:
     stage: int = 0
     answer: str | None = None
     secrets: tuple[str, ...] = ()
+    quorum: Quorum | None = None

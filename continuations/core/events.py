@@ -51,11 +51,33 @@ class ModelFailed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class ModelDelayed:
+    """A frame's model gives its reply later, so `wait` suspends the frame.
+
+    `pending_reply` is the id of the reply that the provider computes; `None`: the model
+    must be asked again. `failed` says whether the last request failed. `usage` is the
+    cost of responses without a usable reply.
+    """
+
+    wait: Wait
+    usage: Usage
+    pending_reply: str | None
+    failed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class SignalsKept:
     """The run took signals in up to a number; no wait has taken the `kept` ones."""
 
     last_number: int
     kept: tuple[KeptSignal, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EventTaken:
+    """A wait of the run took a published event; later waits do not take it again."""
+
+    event_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -304,9 +326,11 @@ CallEvent: TypeAlias = (
 Event: TypeAlias = (
     ModelReplied
     | ModelFailed
+    | ModelDelayed
     | ReplyConfirmed
     | UserMessageAdded
     | SignalsKept
+    | EventTaken
     | FrameAbandoned
     | SuspensionBegan
     | SuspensionEnded

@@ -37,9 +37,11 @@ def plan(state: RunState) -> tuple[Action, ...]:
     """
     if state.is_suspended:
         return ()
-    # Every process must plan in the same order.
-    ids = sorted(state.runnable, key=lambda row_id: int(row_id[1:]))
-    return tuple(_action(state, row_id) for row_id in ids)
+    ids = [*state.runnable]
+    if len(ids) > 1:
+        # Every process must plan in the same order.
+        ids.sort(key=lambda row_id: int(row_id[1:]))
+    return tuple([_action(state, row_id) for row_id in ids])
 
 
 def _action(state: RunState, row_id: str) -> Action:

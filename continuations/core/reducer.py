@@ -26,6 +26,7 @@ from continuations.core.calls import (
     waiting_state,
 )
 from continuations.core.draft import Draft
+from continuations.core.event_matching import with_event
 from continuations.core.events import (
     Answered,
     ApprovalRequested,
@@ -35,8 +36,10 @@ from continuations.core.events import (
     CallRaised,
     CallReturned,
     Denied,
+    EventTaken,
     Expired,
     FrameAbandoned,
+    ModelDelayed,
     ModelFailed,
     ModelReplied,
     OutcomeUnknown,
@@ -75,14 +78,14 @@ def advance(state: RunState, event: Event) -> RunState:
     match event:
         case ModelReplied():
             _add_model_reply(draft, event)
-        case ModelFailed():
-            _add_usage(draft, event.usage)
+        case ModelFailed() | ModelDelayed():
+            _go_without_reply(draft, event)
         case ReplyConfirmed():
             _confirm_reply(draft, event)
         case UserMessageAdded():
             _add_user_message(draft, event)
-        case SignalsKept():
-            _keep_signals(draft, event)
+        case SignalsKept() | EventTaken():
+            _take_in(draft, event)
         case FrameAbandoned():
             _abandon_frame(draft, event)
         case SuspensionBegan() | SuspensionEnded():
@@ -106,7 +109,9 @@ def _add_model_reply(draft: Draft, event: ModelReplied) -> None:
     if frame.parent_call_id is not None and not event.is_final:
         raise illegal_transition("only the root frame reads messages", event)
     _add_usage(draft, event.usage)
-    frame = replace(frame, turns=frame.turns + 1)
+    frame = replace(
+        frame, turns=frame.turns + 1, failed_requests=0, pending_reply=None, polls=0
+    )
     if event.message.tool_call_ids:
         _add_calls(draft, frame, event)
         return
@@ -122,6 +127,22 @@ def _add_model_reply(draft: Draft, event: ModelReplied) -> None:
     elif event.is_final:
         end = tool_messages.final_frame_state(event.message, event)
         _end_frame(draft, frame.id, end)
+
+
+def _go_without_reply(draft: Draft, event: ModelFailed | ModelDelayed) -> None:
+    _add_usage(draft, event.usage)
+    if isinstance(event, ModelFailed):
+        return
+    frame = draft.frame(event.wait.frame_id)
+    polls = 0 if frame.pending_reply is None else frame.polls + 1
+    delayed = replace(
+        frame,
+        failed_requests=frame.failed_requests + 1 if event.failed else 0,
+        pending_reply=event.pending_reply,
+        polls=polls if event.pending_reply is not None else 0,
+    )
+    draft.put_frame(delayed)
+    _suspend(draft, SuspensionBegan(wait=event.wait))
 
 
 def _add_usage(draft: Draft, usage: Usage) -> None:
@@ -170,8 +191,8 @@ def _confirm_reply(draft: Draft, event: ReplyConfirmed) -> None:
 
 def _add_user_message(draft: Draft, event: UserMessageAdded) -> None:
     # Providers refuse a transcript with a message between a call and its result.
-    if draft.frame(ROOT_FRAME_ID).open_call_ids:
-        raise illegal_transition("the root frame has open calls", event)
+    if not draft.frame(ROOT_FRAME_ID).reads_messages:
+        raise illegal_transition("the root frame has open calls or a reply", event)
     role = event.message.role
     if role in ("assistant", "tool"):
         raise illegal_transition(f"an inbox message has the role {role}", event)
@@ -183,8 +204,13 @@ def _add_user_message(draft: Draft, event: UserMessageAdded) -> None:
     draft.append(ROOT_FRAME_ID, event.message)
 
 
-def _keep_signals(draft: Draft, event: SignalsKept) -> None:
+def _take_in(draft: Draft, event: SignalsKept | EventTaken) -> None:
+    """Record which signals are left, or that an event was taken."""
     run = draft.run
+    if isinstance(event, EventTaken):
+        taken = with_event(run.events_taken, event.event_id)
+        draft.put_run(replace(run, events_taken=taken))
+        return
     old = {signal.number for signal in run.signals}
     new = range(run.last_signal_number + 1, event.last_number + 1)
     numbers = [signal.number for signal in event.kept]

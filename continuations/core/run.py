@@ -130,6 +130,8 @@ class RunRow:
         requester: The person or program that asked for the run.
         last_signal_number: Number of the last signal that the run has taken in.
         signals: The signals that no wait has taken yet, in the order of their numbers.
+        events_taken: Ids of the published events that waits of the run took in the last
+            two days.
     """
 
     id: str
@@ -151,3 +153,4 @@ class RunRow:
     requester: str | None = None
     last_signal_number: int = 0
     signals: tuple[KeptSignal, ...] = ()
+    events_taken: tuple[str, ...] = ()

@@ -123,12 +123,19 @@ def frame_path(state: RunState, frame_id: str) -> tuple[str, ...]:
 
 
 def early_wait_ulids(state: RunState) -> Mapping[str, CallRow]:
-    """Return the started calls by the ULID of the wait that each may open.
+    """Return the calls whose tool may have begun, by the ULID of the wait of each.
 
-    Another system can answer such a wait before the tool has returned.
+    Another system can answer such a wait before the tool has returned. It can also
+    answer after the worker of the tool died: the answer then tells the outcome.
     """
     return {
         known_wait_ulid(state.run, call): call
         for call in state.calls.values()
-        if isinstance(call.state, Started) and not call.stage
+        if _may_be_answered_early(state, call)
     }
+
+
+def _may_be_answered_early(state: RunState, call: CallRow) -> bool:
+    # After a loss of versions, an answer may belong to a stage that was lost.
+    is_unknown = isinstance(call.state, Unknown) and not state.run.history_lost
+    return not call.stage and (is_unknown or isinstance(call.state, Started))

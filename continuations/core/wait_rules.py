@@ -53,6 +53,7 @@ class WaitRules:
         has_known_id: Whether another system has the id before the wait is opened.
         on_deadline: The consequence of the deadline if the tool names none; `None`: the
             call ends as expired.
+        is_extendable: Whether the deadline can be moved while the wait is open.
         may_have_run: Whether the call may have run before the wait was opened. Then
             `Approve` repeats the call.
         allows_edits: Whether `Approve` may replace the arguments.
@@ -75,6 +76,7 @@ class WaitRules:
     has_object: bool = True
     has_known_id: bool = False
     on_deadline: Answer | Fail | None = None
+    is_extendable: bool = False
     may_have_run: bool = False
     allows_edits: bool = False
     follows_policy: bool = False
@@ -186,6 +188,7 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
         ended_by="the callback of the other system, or its result as an Answer",
         asks_person=False,
         has_known_id=True,
+        is_extendable=True,
         on_deadline=Fail("the other system did not report a result in time."),
         title="This call waits for another system",
         question="{tool} waits for another system",

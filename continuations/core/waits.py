@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
     from continuations.core.call_display import CallDisplay
     from continuations.core.calls import CallRow
-    from continuations.core.decisions import Answer, Deny, Fail
+    from continuations.core.deadline_actions import DeadlineAction
     from continuations.core.evidence import Finding
+    from continuations.core.quorum import Quorum, Vote
     from continuations.core.run import RunRow
     from continuations.core.wait_rules import SubjectKind, WaitKind, WaitRules
 
@@ -71,6 +72,13 @@ class Wait:
         continues: Whether a function of the tool gets the answer (`on_answer`).
         display: What people read about the call besides its arguments, or `None` if
             its tool declares nothing.
+        events_taken: Ids of published events that the run took before the wait was
+            opened. The wait does not take them again.
+        quorum: Who may decide, and how many must agree; `None` for no such rule.
+        remind_after: Seconds after which people are reminded, or 0.
+        votes: The votes that count so far. Like the newest deadline and the approvers
+            of now, `runner.wait` has read them; a wait of another source has none.
+        last_slot: Number of the last slot that this value takes into account.
     """
 
     id: str
@@ -99,6 +107,11 @@ class Wait:
     on_deadline_json: str | None = None
     continues: bool = False
     display: CallDisplay | None = None
+    events_taken: tuple[str, ...] = ()
+    quorum: Quorum | None = None
+    remind_after: int = 0
+    votes: tuple[Vote, ...] = ()
+    last_slot: int = 0
 
     def sort_key(self) -> tuple[datetime, int]:
         """Return the key that sorts waits by creation, then by subject.
@@ -185,7 +198,40 @@ class Wait:
         return None if schema is None else str(schema.get("type", "any"))
 
     @property
-    def on_deadline(self) -> Answer | Deny | Fail | None:
+    def approvers(self) -> tuple[str, ...]:
+        """Who may decide: persons, and `group:NAME`; empty for everybody."""
+        return () if self.quorum is None else self.quorum.approvers
+
+    @property
+    def votes_needed(self) -> int:
+        """How many persons must give the same verdict."""
+        return 1 if self.quorum is None else self.quorum.votes
+
+    @property
+    def takes_votes(self) -> bool:
+        """Whether each verdict is a vote in a slot, and not at once the decision."""
+        if not self.rules.asks_person:
+            return False
+        return self.votes_needed > 1 or self.last_slot > 0 or self.escalates
+
+    @property
+    def escalates(self) -> bool:
+        """Whether the deadline asks other approvers instead of ending the wait."""
+        text = self.on_deadline_json
+        return text is not None and type(self.on_deadline).__name__ == "Escalate"
+
+    @property
+    def has_slots(self) -> bool:
+        """Whether something else than a decision can happen to the wait.
+
+        These are votes, an escalation, and a new deadline.
+        """
+        if self.takes_votes:
+            return True
+        return self.rules.is_extendable and self.deadline is not None
+
+    @property
+    def on_deadline(self) -> DeadlineAction | None:
         """The consequence of the deadline; `None`: the rule of kind and policy."""
         from continuations.core import deadline_actions  # noqa: PLC0415 - rarely needed
 
@@ -298,7 +344,20 @@ def known_wait_ulid(run: RunRow, call: CallRow) -> str:
     It is known before the tool runs, the same in each repeat of the tool, and cannot
     be guessed, because the run's nonce is random. Its time is that of the run's start.
     """
-    text = jsontext.digest(run.run_nonce, call.id, str(call.stage), "external")
+    return _derived_ulid(run, call.id, str(call.stage), "external")
+
+
+def next_known_wait_ulid(run: RunRow, ulid: str) -> str:
+    """Return the ULID of the wait after one whose answer the tool rejected.
+
+    The other system knows the first id only. It leads to each later one, and no wait
+    id is used twice.
+    """
+    return _derived_ulid(run, ulid, "external", "next")
+
+
+def _derived_ulid(run: RunRow, *parts: str) -> str:
+    text = jsontext.digest(run.run_nonce, *parts)
     milliseconds = (run.created_at - _EPOCH) // timedelta(milliseconds=1)
     return encode_ulid(milliseconds, bytes.fromhex(text[: 2 * RANDOM_BYTES]))
 

@@ -154,7 +154,8 @@ class _Adoption:
         """Return a wait under an id of the adopted run, with its own digest."""
         run = state.run
         wait_id = layout.build_wait_id(wait.kind, self._new_ulid(), run.id)
-        if wait.id == layout.known_wait_id(self.source.run, call):
+        if wait.rules.has_known_id:
+            # It follows from the run, and is new in this one.
             wait_id = layout.known_wait_id(run, call)
         moved = replace(wait, id=wait_id, run_id=run.id)
         if isinstance(call.state, Parked):

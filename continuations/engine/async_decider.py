@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+from continuations.core.decisions import Decision
 from continuations.core.doors import PYTHON, Door
 from continuations.core.wait_rules import WAIT_KINDS
 from continuations.engine.batches import Flattened
 from continuations.engine.runner_parts import RunnerParts
-from continuations.errors import InvalidInput
+from continuations.errors import AlreadyDecided, InvalidInput
 from continuations.ledger import decision_errors, decisions, layout, waits
 from continuations.ledger.arrivals import read_decision
 from continuations.ledger.store_clock import StoreClock
@@ -16,9 +18,11 @@ from continuations.ledger.store_clock import StoreClock
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection
 
-    from continuations.core.decisions import Decision, Verdict
+    from continuations.core.decisions import Verdict
+    from continuations.core.quorum import Vote
     from continuations.core.waits import Wait, WaitSummary
     from continuations.ledger.decisions import DigestCheck
+    from continuations.ledger.published_events import Publication
     from continuations.wire.continuation import Continuation
 
 # A process that only decides should start fast: it imports neither the engine nor the
@@ -40,14 +44,17 @@ class AsyncDecider(RunnerParts):
         shown: str | None = None,
         check_digest: DigestCheck | None = None,
         door: Door = PYTHON,
-    ) -> Decision:
+    ) -> Decision | Vote:
         """Record the decision of a wait; the first decision wins.
 
-        The run does not continue before the next `resume` or `sweep`.
+        The run does not continue before the next `resume` or `sweep`. If several
+        persons must agree, each verdict is a vote, and one `Deny` ends the wait. The
+        first vote of a person counts. If the tool rejected the answer of a job, the id
+        that the job knows stands for the wait that was opened again.
 
         Args:
             wait_id: Id of the wait.
-            verdict: `Approve`, `Deny` or `Answer`.
+            verdict: `Approve`, `Deny`, `Answer` or `Fail`.
             shown: The digest of the wait that the person saw (`Wait.digest`). If the
                 wait has another one, nothing is recorded. `None`: not compared.
             check_digest: Called with the wait's digest before anything is recorded, to
@@ -55,28 +62,56 @@ class AsyncDecider(RunnerParts):
             door: The way by which the decision came, for the audit.
 
         Returns:
-            The recorded decision. A second, equal call returns the same decision.
+            The recorded decision, or the `Vote` if the wait is still open after it. A
+            second, equal call returns the same.
 
         Raises:
             WaitNotFound: There is no such wait.
-            DecisionRefused: The verdict is invalid for the wait, or the person saw
-                another wait. Nothing was recorded.
+            DecisionRefused: The verdict is invalid for the wait, the person saw another
+                wait, or may not decide it, or has voted otherwise. Nothing was
+                recorded. Exceptions of the runner's `groups` function are raised as
+                they are.
             AlreadyDecided: Another decision is recorded; the error contains it.
             WaitExpired: The deadline has passed.
             Cancelled: The run was cancelled, has failed or was repaired.
             StoreError: The store failed. Call again with the same verdict.
         """
         now = self._ports.clock.now()
-        return await decisions.decide(
+        decide = partial(
+            decisions.decide,
             self._objects,
-            wait_id,
-            verdict,
+            verdict=verdict,
             now=now,
             decision_id=self._ports.ids.new_ulid(now),
             check_digest=check_digest,
             shown=shown,
             door=door,
+            groups_of=self._groups_of if self._ports.groups else None,
         )
+        while True:
+            try:
+                return await decide(wait_id)
+            except AlreadyDecided:
+                # A person who saw the digest of a wait decides no other wait.
+                next_id = None
+                if check_digest is None and shown is None:
+                    next_id = await self._next_wait_of_job(wait_id)
+                if next_id is None:
+                    raise
+                wait_id = next_id
+
+    async def _next_wait_of_job(self, wait_id: str) -> str | None:
+        from continuations.ledger import reopened_jobs
+
+        return await reopened_jobs.find_next_wait_id(self._objects, wait_id)
+
+    async def _groups_of(self, name: str) -> tuple[str, ...]:
+        """Return the groups of a person, from the application's function."""
+        from continuations.authoring import callables
+        from continuations.ledger.voting import checked_groups
+
+        assert self._ports.groups is not None  # noqa: S101 - asked before
+        return checked_groups(await callables.call(self._ports.groups, name))
 
     def waiting(
         self, *, after: str = "", kinds: Collection[str] | None = None
@@ -129,13 +164,14 @@ class AsyncDecider(RunnerParts):
     async def wait(self, wait_id: str) -> Wait:
         """Return an open wait, with everything that a decider needs.
 
-        A wait whose deadline has passed is returned until its expiry is recorded.
+        A wait whose deadline has passed is returned until its expiry is recorded. If a
+        wait can have votes, or a later deadline, they are read too.
 
         Args:
             wait_id: Id of the wait.
 
         Returns:
-            The wait, with its arguments, schema, deadline and note.
+            The wait, with its arguments, schema, deadline, note and votes.
 
         Raises:
             WaitNotFound: There is no such wait.
@@ -146,6 +182,14 @@ class AsyncDecider(RunnerParts):
         """
         wait = await decisions.find_open_wait(self._objects, wait_id)
         recorded = await read_decision(self._objects, wait_id)
+        if recorded is None and wait is not None and wait.has_slots:
+            from continuations.ledger import wait_slots
+
+            after = await wait_slots.follow(self._objects, wait)
+            if isinstance(after, Decision):
+                recorded = await decisions.record_decision(self._objects, after)
+            else:
+                wait = after
         if recorded is not None:
             raise decision_errors.not_open_error(recorded)
         assert wait is not None  # noqa: S101 - it is open or decided
@@ -264,6 +308,63 @@ class AsyncDecider(RunnerParts):
         layout.check_run_id(run_id)
         requests = self._run_requests(run_id)
         return await requests.signal(name, data, by=by, signal_id=id, door=door)
+
+    async def publish(
+        self,
+        name: str,
+        data: Any = None,
+        *,
+        key: str | None = None,
+        by: str | None = None,
+        id: str | None = None,  # noqa: A002 - the name in the public API
+        door: Door = PYTHON,
+    ) -> Publication:
+        """Publish an event for all runs that wait for it with `wait_for(name, key=…)`.
+
+        A wait matches if its name and its key are equal to those of the event. A wait
+        without a key takes events without a key. Each wait takes the oldest event that
+        its run has not taken, also one that was published up to 24 hours before the
+        wait was opened. The data of the event is the answer. Events are deleted after
+        two days, by a sweep.
+
+        If the data does not fit the type of the wait, the wait is opened again, and its
+        note says why. A crash leaves the event published or not. If it is published, a
+        sweep ends the waits that this call did not come to.
+
+        Args:
+            name: Name of the event, 1 to 200 characters.
+            data: Any JSON value.
+            key: Key of the event, for example an order number. `None`: no key.
+            by: Name of the publisher, for the record.
+            id: Your id of this event. A repeated call with the same id, name, key and
+                data records one event, as long as the first one is kept.
+            door: The way by which the event came, for the audit.
+
+        Returns:
+            The id of the event, and the runs whose waits this call ended. They continue
+            at the next resume or sweep.
+
+        Raises:
+            InvalidInput: An argument is invalid, or the id names another event.
+            StoreError: The store failed. The event may be published: repeat the call
+                with an `id`.
+        """
+        from continuations.engine import request_checks
+        from continuations.ledger.published_events import EventPublisher
+
+        publisher = EventPublisher(
+            objects=self._objects,
+            clock=self._ports.clock,
+            new_ulid=self._ports.ids.new_ulid,
+        )
+        return await publisher.publish(
+            request_checks.event_name(name),
+            request_checks.event_key(key),
+            request_checks.json_text(data),
+            by=request_checks.optional_text("by", by),
+            own_id=request_checks.optional_text("id", id),
+            door=door,
+        )
 
     async def cancel(
         self,

@@ -6,6 +6,7 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
+from continuations.core.event_matching import opened_and_closed
 from continuations.engine.side_task import with_side_task
 from continuations.errors import (
     ClockOff,
@@ -25,10 +26,11 @@ from continuations.ledger.run_overview import read_progress
 from continuations.ledger.store_clock import StoreClock
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
     from datetime import datetime
 
     from continuations.core.state import RunState
+    from continuations.core.waits import Wait
     from continuations.engine.ports import Ports
     from continuations.ledger.layout import Marker
     from continuations.ledger.objects import Objects
@@ -190,8 +192,39 @@ class StoreJournal:
                 may_be_stored = True
                 raise
 
-        self.loaded = await self._retry_while_claimed(append)
+        opened, closed = self._opened_and_closed_waits(state)
+        if opened or closed:
+            await self._index_waits(opened, closed)
+        try:
+            self.loaded = await self._retry_while_claimed(append)
+        except StaleRun:
+            if opened:
+                await self._index_waits((), opened)
+            raise
         return sent_at
+
+    def _opened_and_closed_waits(
+        self, state: RunState
+    ) -> tuple[Sequence[Wait], Sequence[Wait]]:
+        """Return the waits for events that the next version opens and closes."""
+        before = self.loaded.state.waits if self.loaded else None
+        if not before and not state.waits:
+            return (), ()
+        return opened_and_closed(before or {}, state.waits)
+
+    async def _index_waits(
+        self, opened: Sequence[Wait], closed: Sequence[Wait]
+    ) -> None:
+        """Let publishers find the waits for events that a version opens, not others.
+
+        The waits that it closes have their decisions already.
+        """
+        from continuations.ledger import event_waiters  # noqa: PLC0415 - few tools wait
+
+        await event_waiters.delete_if_possible(self._objects, closed)
+        await self._retry_while_claimed(
+            lambda: event_waiters.create(self._objects, opened)
+        )
 
     async def read_late_arrivals(self, state: RunState) -> Arrivals:
         """Return unread messages and a cancel request, before the run may finish."""

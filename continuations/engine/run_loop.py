@@ -35,6 +35,7 @@ from continuations.core.reducer import advance
 from continuations.core.run import ENDED_STATUSES, Failure
 from continuations.engine.action_tasks import ActionTasks
 from continuations.engine.inbox_messages import with_inbox_messages
+from continuations.engine.model_delays import ModelGaveUp
 from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
 from continuations.errors import (
     ContinuationsError,
@@ -172,8 +173,13 @@ class RunLoop:
             self._last_event_to_save += 1
             self._progress += 1
 
-    def _budget_is_used_up(self) -> bool:
-        """Return whether the budget is used up; then `failure` is set."""
+    def _budget_ends(self, frame_id: str) -> bool:
+        """Return whether no model may be asked any more; then `failure` is set.
+
+        A pending reply is paid for, so it may be polled.
+        """
+        if self.state.frames[frame_id].pending_reply is not None:
+            return self.failure is not None
         budget, usage = self.state.run.budget, self.state.run.usage
         limit = budget and budget.reached_limit(usage)
         if limit:
@@ -197,7 +203,7 @@ class RunLoop:
                 continue
             if isinstance(action, AskModel) and (self.model_error or self.look_error):
                 continue
-            if isinstance(action, AskModel) and self._budget_is_used_up():
+            if isinstance(action, AskModel) and self._budget_ends(action.frame_id):
                 continue
             # A call whose start is recorded must run: else its outcome is unknown.
             if self._paused and not isinstance(action, RunTool):
@@ -296,7 +302,10 @@ class RunLoop:
                 # It is launched again after the claim is renewed.
                 self._actions.gates.pop(action, None)
             except ModelError as error:
-                self.model_error = self.model_error or error
+                if isinstance(error, ModelGaveUp):
+                    self.failure = error.failure
+                else:
+                    self.model_error = self.model_error or error
                 if error.usage is not None:
                     # The caller commits it, with the state that releases the claim.
                     self.state = advance(self.state, ModelFailed(usage=error.usage))

@@ -9,11 +9,11 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from continuations.core import jsontext
 from continuations.core.run import ENDED_STATUSES
 from continuations.engine.journal import StoreJournal
 from continuations.engine.new_run import parse_user_message
 from continuations.engine.publishing import Publisher
+from continuations.engine.request_checks import event_name, json_text, optional_text
 from continuations.engine.run_ending import RunEnder
 from continuations.errors import InvalidInput, StaleRun, StoreDenied
 from continuations.ledger import inbox, run_signals
@@ -51,7 +51,7 @@ class RunRequests:
 
         Raises `InvalidInput` if the run has ended.
         """
-        user_message, by = parse_user_message(text), _optional_text("by", by)
+        user_message, by = parse_user_message(text), optional_text("by", by)
         await self._check_accepts_messages(0)
         now = self.ports.clock.now()
         message = InboxMessage(
@@ -85,8 +85,8 @@ class RunRequests:
 
         Raises `InvalidInput` if the run has ended, or keeps too many signals.
         """
-        checked_name, data_json = _signal_name(name), _json_text(data)
-        by, signal_id = _optional_text("by", by), _optional_text("id", signal_id)
+        checked_name, data_json = event_name(name), json_text(data)
+        by, signal_id = optional_text("by", by), optional_text("id", signal_id)
         run = await self._run_that_accepts_signals(0)
         now = self.ports.clock.now()
         ulid = self.ports.ids.new_ulid(now)
@@ -121,7 +121,7 @@ class RunRequests:
 
         A process that may not write versions only records the request.
         """
-        by, reason = _optional_text("by", by), _optional_text("reason", reason)
+        by, reason = optional_text("by", by), optional_text("reason", reason)
         newest = await self._versions.load_newest()
         if newest.state.run.status in ENDED_STATUSES:
             return Continuation(newest.state, newest.number)
@@ -174,34 +174,8 @@ class RunRequests:
 
 # Ids of callers begin with this, so none is equal to an id that we made.
 _OWN_ID = "id:"
-_MAX_NAME_CHARS = 200
 
 
 def _ended_error(run: RunRow, what: str) -> InvalidInput:
     msg = f"run {run.id} is {run.status} and does not accept {what}. Start a new run."
     return InvalidInput(msg, run_id=run.id)
-
-
-def _signal_name(name: object) -> str:
-    if isinstance(name, str) and name.strip() and len(name) <= _MAX_NAME_CHARS:
-        return name
-    msg = (
-        f"name must be a text of 1 to {_MAX_NAME_CHARS} characters, got "
-        f"{str(name)[:60]!r}. Pass the name that wait_for() has."
-    )
-    raise InvalidInput(msg)
-
-
-def _json_text(data: object) -> str:
-    try:
-        return jsontext.canonical(data)
-    except jsontext.NotJson as error:
-        msg = f"data is not a JSON value: {error}. Pass values that JSON has."
-        raise InvalidInput(msg) from None
-
-
-def _optional_text(name: str, value: object) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    msg = f"{name} must be a text or None, got {type(value).__name__}."
-    raise InvalidInput(msg)

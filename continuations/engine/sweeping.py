@@ -24,13 +24,14 @@ from continuations.ledger import markers
 from continuations.ledger.misdated_markers import redate_misdated
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Coroutine, Sequence
     from typing import Any
 
     from continuations.engine.outcomes import Outcome
     from continuations.engine.ports import Ports
     from continuations.engine.sweep_memory import SweepMemory
     from continuations.engine.worker import Worker
+    from continuations.ledger.event_keys import EventMarker
     from continuations.ledger.layout import Marker
     from continuations.ledger.objects import Objects
     from continuations.ledger.store_clock import StoreClock
@@ -69,6 +70,14 @@ class SweepResult:
 
 
 @dataclass(frozen=True, slots=True)
+class DueRuns:
+    """The due markers of each run, and the time until the next marker is due."""
+
+    markers_by_run: dict[str, list[Marker]]
+    seconds_to_next: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Sweeper:
     """Finds the due runs of a store and looks at each of them."""
 
@@ -91,7 +100,7 @@ class Sweeper:
             finally:
                 free_slots.release()
 
-        due = await self.due_runs()
+        due = (await self.due_runs()).markers_by_run
         try:
             async with asyncio.TaskGroup() as group:
                 for run_id, run_markers in due.items():
@@ -109,8 +118,8 @@ class Sweeper:
             },
         )
 
-    async def due_runs(self) -> dict[str, list[Marker]]:
-        """Return the due markers of each run that this process does not leave alone.
+    async def due_runs(self) -> DueRuns:
+        """Return the due runs that this process does not leave alone.
 
         The order is random: no run always comes after all others, also if a process
         has time for only a few of them.
@@ -118,12 +127,24 @@ class Sweeper:
         seed = self.ports.ids.new_ulid(self.ports.clock.now())
         if self.memory.should_check_dates():
             await redate_misdated(self.objects, self.clock, seed)
+        found = await markers.read_due(self.objects, self.clock)
+        run_markers = [*found.due]
+        if found.due_events:
+            run_markers += await self._process_events(found.due_events)
         by_run: dict[str, list[Marker]] = {}
-        async for marker in markers.list_due(self.objects, self.clock):
+        for marker in run_markers:
             by_run.setdefault(marker.run_id, []).append(marker)
         due = [item for item in by_run.items() if self.memory.may_look_at(*item)]
         random.Random(seed).shuffle(due)  # noqa: S311 - not for secrets
-        return dict(due)
+        return DueRuns(dict(due), found.seconds_to_next)
+
+    async def _process_events(self, due: Sequence[EventMarker]) -> list[Marker]:
+        """End waits by events whose publisher died; return the markers of the runs."""
+        from continuations.engine.event_sweep import EventSweep  # noqa: PLC0415 - rare
+
+        clock, ids = self.ports.clock, self.ports.ids
+        events = EventSweep(self.objects, self.clock, lambda: ids.new_ulid(clock.now()))
+        return await events.process(due)
 
     async def try_run(self, run_id: str, due_markers: list[Marker]) -> RunReport:
         """Look at one run; report everything that it raises.

@@ -11,9 +11,11 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from continuations.core.decisions import Decision, Verdict
+    from continuations.core.quorum import Vote
     from continuations.core.waits import Wait, WaitSummary
     from continuations.engine.async_runner import AsyncRunner
     from continuations.ledger.decisions import DigestCheck
+    from continuations.ledger.published_events import Publication
     from continuations.wire.continuation import Continuation
 
 
@@ -33,14 +35,17 @@ class Decider:
         shown: str | None = None,
         check_digest: DigestCheck | None = None,
         door: Door = PYTHON,
-    ) -> Decision:
+    ) -> Decision | Vote:
         """Record the decision of a wait; the first decision wins.
 
-        The run does not continue before the next `resume` or `sweep`.
+        The run does not continue before the next `resume` or `sweep`. If several
+        persons must agree, each verdict is a vote, and one `Deny` ends the wait. The
+        first vote of a person counts. If the tool rejected the answer of a job, the id
+        that the job knows stands for the wait that was opened again.
 
         Args:
             wait_id: Id of the wait.
-            verdict: `Approve`, `Deny` or `Answer`.
+            verdict: `Approve`, `Deny`, `Answer` or `Fail`.
             shown: The digest of the wait that the person saw (`Wait.digest`). If the
                 wait has another one, nothing is recorded. `None`: not compared.
             check_digest: Called with the wait's digest before anything is recorded, to
@@ -48,12 +53,15 @@ class Decider:
             door: The way by which the decision came, for the audit.
 
         Returns:
-            The recorded decision. A second, equal call returns the same decision.
+            The recorded decision, or the `Vote` if the wait is still open after it. A
+            second, equal call returns the same.
 
         Raises:
             WaitNotFound: There is no such wait.
-            DecisionRefused: The verdict is invalid for the wait, or the person saw
-                another wait. Nothing was recorded.
+            DecisionRefused: The verdict is invalid for the wait, the person saw another
+                wait, or may not decide it, or has voted otherwise. Nothing was
+                recorded. Exceptions of the runner's `groups` function are raised as
+                they are.
             AlreadyDecided: Another decision is recorded; the error contains it.
             WaitExpired: The deadline has passed.
             Cancelled: The run was cancelled, has failed or was repaired.
@@ -114,13 +122,14 @@ class Decider:
     def wait(self, wait_id: str) -> Wait:
         """Return an open wait, with everything that a decider needs.
 
-        A wait whose deadline has passed is returned until its expiry is recorded.
+        A wait whose deadline has passed is returned until its expiry is recorded. If a
+        wait can have votes, or a later deadline, they are read too.
 
         Args:
             wait_id: Id of the wait.
 
         Returns:
-            The wait, with its arguments, schema, deadline and note.
+            The wait, with its arguments, schema, deadline, note and votes.
 
         Raises:
             WaitNotFound: There is no such wait.
@@ -228,6 +237,50 @@ class Decider:
         """
         return portal.run_until_complete(
             self.async_runner.signal(run_id, name, data, by=by, id=id, door=door)
+        )
+
+    def publish(
+        self,
+        name: str,
+        data: Any = None,
+        *,
+        key: str | None = None,
+        by: str | None = None,
+        id: str | None = None,  # noqa: A002 - the name in the public API
+        door: Door = PYTHON,
+    ) -> Publication:
+        """Publish an event for all runs that wait for it with `wait_for(name, key=…)`.
+
+        A wait matches if its name and its key are equal to those of the event. A wait
+        without a key takes events without a key. Each wait takes the oldest event that
+        its run has not taken, also one that was published up to 24 hours before the
+        wait was opened. The data of the event is the answer. Events are deleted after
+        two days, by a sweep.
+
+        If the data does not fit the type of the wait, the wait is opened again, and its
+        note says why. A crash leaves the event published or not. If it is published, a
+        sweep ends the waits that this call did not come to.
+
+        Args:
+            name: Name of the event, 1 to 200 characters.
+            data: Any JSON value.
+            key: Key of the event, for example an order number. `None`: no key.
+            by: Name of the publisher, for the record.
+            id: Your id of this event. A repeated call with the same id, name, key and
+                data records one event, as long as the first one is kept.
+            door: The way by which the event came, for the audit.
+
+        Returns:
+            The id of the event, and the runs whose waits this call ended. They continue
+            at the next resume or sweep.
+
+        Raises:
+            InvalidInput: An argument is invalid, or the id names another event.
+            StoreError: The store failed. The event may be published: repeat the call
+                with an `id`.
+        """
+        return portal.run_until_complete(
+            self.async_runner.publish(name, data, key=key, by=by, id=id, door=door)
         )
 
     def cancel(

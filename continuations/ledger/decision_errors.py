@@ -82,7 +82,8 @@ def closed_wait_error(recorded: Decision, failure: str) -> ContinuationsError:
         return Cancelled(msg, run_id=run_id, wait_id=wait_id)
     if recorded.kind == "expire":
         return _expired_error(wait_id, failure)
-    by = f" by {recorded.by}" if recorded.by else ""
+    deciders = ", ".join(recorded.voters) or recorded.by
+    by = f" by {deciders}" if deciders else ""
     told = "No other decision was recorded. " if failure == NOT_DECIDED else ""
     msg = (
         f"wait {wait_id} {failure}: it was {_PARTICIPLES[recorded.kind]}{by} at "

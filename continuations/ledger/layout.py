@@ -1,19 +1,20 @@
-"""All object keys; no other module builds one (docs/object-layout.md).
+"""All object keys but those of events, in `event_keys` (docs/object-layout.md).
 
     runs/{run}/v/{9999999999 - number}               a version; the newest sorts first
     runs/{run}/in/d-{wait_kind}-{ulid}               the decision of a wait
     runs/{run}/in/e-{number}                         a signal
+    runs/{run}/in/f-{wait_kind}-{ulid}-{number}      a slot of a wait
     runs/{run}/in/m-{number}                         an inbox message
     runs/{run}/in/stop                               the cancel request of the run
     waits/{wait_kind}-{ulid}@{run}                   an open wait: `waits/` and its id
     markers/{due}-{reason}-{target}-{suffix}@{run}   "look at this run at this time"
 
-Decisions, signals, inbox messages and the cancel request are the *arrivals* of a run.
-The byte order of a run's keys is: decisions, signals, inbox messages, cancel request,
-versions. So one listing of a run shows all arrivals and the newest version. A listing
-of two keys that begins after `in/n` shows the cancel request, if any, and the newest
-version. Signals sort after decisions: a listing that shows the decision of a wait by a
-signal also shows the signal.
+Decisions, signals, slots, inbox messages and the cancel request are the *arrivals* of a
+run. The byte order of a run's keys is: decisions, signals, slots, inbox messages,
+cancel request, versions. So one listing of a run shows all arrivals and the newest
+version. A listing of two keys that begins after `in/n` shows the cancel request, if
+any, and the newest version. Signals sort after decisions: a listing that shows the
+decision of a wait by a signal also shows the signal.
 
 Due times are milliseconds since 1970 with 13 digits; 0 means *now*, on every clock.
 
@@ -117,8 +118,13 @@ def newest_version_number(keys: Iterable[str], run_id: str) -> int:
 
 
 def arrivals_prefix(run_id: str) -> str:
-    """Return the prefix of decisions, inbox messages and the cancel request."""
+    """Return the prefix of all arrivals: decisions, signals, slots, messages."""
     return f"{run_prefix(run_id)}in/"
+
+
+def is_arrival_key(key: str) -> bool:
+    """Return whether a key is one of the arrivals of a run."""
+    return key.startswith("runs/") and "/in/" in key
 
 
 def decision_key(wait_id: str) -> str:
@@ -164,6 +170,30 @@ def signal_number(key: str) -> int | None:
     """Return the number of a signal's key, or `None` for another key."""
     prefix, _, number = key.rsplit("/", 1)[1].partition("-")
     return int(number) if prefix == "e" and _NUMBER.match(number) else None
+
+
+def slots_prefix(wait_id: str) -> str:
+    """Return the prefix of the slots of a wait."""
+    parts = parse_wait_id(wait_id)
+    return f"{arrivals_prefix(parts.run_id)}f-{parts.kind}-{parts.ulid}-"
+
+
+def slot_key(wait_id: str, number: int) -> str:
+    """Return the key of a slot."""
+    return f"{slots_prefix(wait_id)}{number:010d}"
+
+
+def parse_slot_key(key: str, run_id: str) -> tuple[str, int] | None:
+    """Return the wait id and number in the key of a slot, or `None` for another key."""
+    last_segment = key.rsplit("/", 1)[1]
+    name, _, number = last_segment.rpartition("-")
+    if not last_segment.startswith("f-") or not _NUMBER.match(number):
+        return None
+    wait_id = f"{name[2:]}@{run_id}"
+    with suppress(WaitNotFound):
+        parse_wait_id(wait_id)
+        return wait_id, int(number)
+    return None  # this library did not write the key
 
 
 def cancel_request_key(run_id: str) -> str:

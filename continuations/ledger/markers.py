@@ -7,6 +7,7 @@ it guards is no longer open.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -17,11 +18,11 @@ from continuations.ledger.objects import AlreadyExists
 from continuations.wire.fields import to_milliseconds
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
     from datetime import datetime
 
     from continuations.core.state import RunState
     from continuations.core.waits import Wait
+    from continuations.ledger.event_keys import EventMarker
     from continuations.ledger.objects import Objects
     from continuations.ledger.store_clock import StoreClock
 
@@ -89,8 +90,13 @@ async def create(objects: Objects, marker: Marker) -> datetime | None:
 
     A marker that exists is the same marker, because its body is empty.
     """
+    return await create_key(objects, marker.key)
+
+
+async def create_key(objects: Objects, key: str) -> datetime | None:
+    """Create the marker with a key; return the store's time, or `None`."""
     try:
-        return await objects.create(marker.key, b"")
+        return await objects.create(key, b"")
     except AlreadyExists:
         return None
 
@@ -105,16 +111,43 @@ async def create_with_time(objects: Objects, marker: Marker) -> datetime | None:
     return time or await objects.created_at(marker.key)
 
 
-async def list_due(objects: Objects, clock: StoreClock) -> AsyncIterator[Marker]:
-    """Iterate over the markers that are due by the store's time, the oldest first."""
+@dataclass(frozen=True, slots=True)
+class DueMarkers:
+    """The markers that are due, and when the next one will be.
+
+    Attributes:
+        due: The due markers of runs, the oldest first.
+        seconds_to_next: Time until the next marker is due, `None` without a marker.
+        due_events: The due markers of published events, the oldest first.
+    """
+
+    due: tuple[Marker, ...]
+    seconds_to_next: float | None
+    due_events: tuple[EventMarker, ...] = ()
+
+
+async def read_due(objects: Objects, clock: StoreClock) -> DueMarkers:
+    """Return the markers that are due by the store's time, and when the next one is."""
+    due: list[Marker] = []
+    due_events: list[EventMarker] = []
     async for keys in clock.all_keys(objects, layout.MARKERS_PREFIX):
-        last = layout.key_after_due_markers(to_milliseconds(clock.now()))
+        now_ms = to_milliseconds(clock.now())
         for key in keys:
-            if key > last:
-                return
             marker = layout.parse_marker(key)
-            if marker is not None:
-                yield marker
+            event_marker = _parse_event_marker(key) if marker is None else None
+            found = marker or event_marker
+            if found is not None and found.due_ms > now_ms:
+                seconds = (found.due_ms - now_ms) / 1000
+                return DueMarkers(tuple(due), seconds, tuple(due_events))
+            due += [marker] if marker else []
+            due_events += [event_marker] if event_marker else []
+    return DueMarkers(tuple(due), None, tuple(due_events))
+
+
+def _parse_event_marker(key: str) -> EventMarker | None:
+    from continuations.ledger import event_keys  # noqa: PLC0415 - few stores have events
+
+    return event_keys.parse_event_marker(key)
 
 
 async def list_expired(objects: Objects, clock: StoreClock) -> set[str]:

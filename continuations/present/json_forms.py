@@ -10,6 +10,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
+from continuations.core.decisions import Decision
 from continuations.core.withheld_waits import withheld
 from continuations.wire import report
 from continuations.wire.report import utc_text
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from continuations.core.audit import AuditLine
-    from continuations.core.decisions import Decision
+    from continuations.core.quorum import Vote
     from continuations.core.waits import Wait, WaitSummary
     from continuations.engine.outcomes import Outcome
     from continuations.engine.sweeping import SweepResult
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MAX_TEXT_CHARS",
     "audit_line_json",
+    "decide_json",
     "decision_json",
     "indented_json",
     "outcome_json",
@@ -95,9 +97,9 @@ def wait_notice_json(wait: Wait, *, with_arguments: bool) -> dict[str, Any]:
 def decision_json(decision: Decision) -> dict[str, Any]:
     """Return a decision as JSON values (`decision`).
 
-    `groups` is present if the groups of the person are known, `shown` if the digest is
-    known that the person saw, `arguments` if the arguments were edited, and `value` if
-    the decision is an answer.
+    `groups` is present if the groups of the person are known, `voters` if several
+    persons decided, `shown` if the digest is known that the person saw, `arguments` if
+    the arguments were edited, and `value` if the decision is an answer.
     """
     form: dict[str, Any] = {
         "id": decision.id,
@@ -110,6 +112,8 @@ def decision_json(decision: Decision) -> dict[str, Any]:
     }
     if decision.groups:
         form["groups"] = list(decision.groups)
+    if decision.voters:
+        form["voters"] = list(decision.voters)
     if decision.shown is not None:
         form["shown"] = decision.shown
     for name in ("arguments", "value"):
@@ -117,6 +121,13 @@ def decision_json(decision: Decision) -> dict[str, Any]:
         if text is not None:
             form[name] = jsontext.parse(text)
     return form
+
+
+def decide_json(result: Decision | Vote, *, woken: bool) -> dict[str, Any]:
+    """Return the response to a decision (`recorded_decision` or `recorded_vote`)."""
+    if isinstance(result, Decision):
+        return {"decision": decision_json(result), "woken": woken}
+    return {"vote": report.vote_json(result), "woken": woken}
 
 
 def audit_line_json(line: AuditLine) -> dict[str, Any]:

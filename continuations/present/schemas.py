@@ -240,6 +240,27 @@ def _signal_definitions() -> Json:
     }
 
 
+def _callback_definitions() -> Json:
+    result = {"value": described(_ANY_JSON, "The result of the job.")}
+    error = {"error": described(TEXT, "Why the job failed. The agent gets this text.")}
+    return {
+        "job_result": {
+            "description": "The result of a job of another system, or its error.",
+            "oneOf": [
+                object_form("The job succeeded.", result),
+                object_form("The job failed.", error),
+            ],
+        },
+        "reported_result": object_form(
+            "The result of a job is recorded.",
+            {
+                "status": {"const": "recorded"},
+                "woken": described(BOOLEAN, "Whether a worker was told at once."),
+            },
+        ),
+    }
+
+
 _PROBLEM: Json = {
     "type": "object",
     "description": "Problem details (RFC 9457).",
@@ -269,6 +290,7 @@ def definitions() -> dict[str, Any]:
         **_report_definitions(),
         **_request_definitions(),
         **_signal_definitions(),
+        **_callback_definitions(),
         "problem": _PROBLEM,
         "health": object_form("The process answers.", {"status": {"const": "ok"}}),
     }

@@ -149,7 +149,8 @@ def handler(
         base_path: The base path of a custom domain, which is removed from every path;
             see `HttpApi`.
         **options: Options of `AsyncRunner`: `lease`, `max_attempts`, `max_depth`,
-            `notify`, `clock` and `ids`.
+            `notify`, `callback_url`, `clock` and `ids`. The default of `callback_url`
+            is `links.callback_url`.
 
     Returns:
         The handler.
@@ -158,6 +159,7 @@ def handler(
         InvalidInput: An option is invalid.
     """
     time_left = TimeLeft(margin)
+    options.setdefault("callback_url", getattr(links, "callback_url", None))
     clock = options.get("clock") or SystemClock()
     runner = LambdaRunner(
         agents, store=store, context=context, time_left=time_left, options=options

@@ -12,7 +12,7 @@ from continuations.wire.fields import FieldReader, invalid_object, omit_empty
 _REVERSIBLE = {"yes": True, "no": False}
 
 
-def write_display(display: CallDisplay) -> dict[str, object]:
+def write(display: CallDisplay) -> dict[str, object]:
     """Return the stored fields of what people read."""
     words = {value: word for word, value in _REVERSIBLE.items()}
     return omit_empty(
@@ -25,6 +25,11 @@ def write_display(display: CallDisplay) -> dict[str, object]:
         agent_words=display.agent_words,
         requester=display.requester,
     )
+
+
+def read(fields: FieldReader, name: str) -> CallDisplay | None:
+    """Read what people read, which may be missing; raises `FormatError`."""
+    return fields.nested_or_none(name, read_display)
 
 
 def read_display(value: object, where: str) -> CallDisplay:

@@ -22,7 +22,8 @@ The format is the newest one if that is not released yet, and a new one otherwis
 Then add golden files of the new shape (`tests/wire/golden/write_golden.py`).
 
 Kinds are `run`, `claim`, `usage`, `budget`, `failure`, `frame`, `log`, `call`, `wait`,
-`decision`, `cancellation`, `message` (of the inbox), `signal` and `version header`.
+`decision`, `cancellation`, `message` (of the inbox), `signal`, `event`, `slot` and
+`version header`.
 `NEW_VALUES` also has `state` (of a call). A wait has the same fields in its object and
 in a version.
 """
@@ -34,9 +35,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from continuations.core import deadline_actions, jsontext
 from continuations.core.run import KeptSignal, is_label
+from continuations.core.ulid import is_ulid
 from continuations.wire.fields import (
     FieldReader,
     invalid_object,
+    late,
     omit_empty,
     to_milliseconds,
 )
@@ -44,7 +47,7 @@ from continuations.wire.fields import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from continuations.core.call_display import CallDisplay
+    from continuations.core.quorum import Quorum
 
 FORMATS = {
     1: "2026-11: the first",
@@ -83,6 +86,35 @@ def _read_deadline_action(fields: FieldReader, name: str) -> str | None:
     return text
 
 
+def _write_quorum(quorum: Quorum) -> object:
+    return omit_empty(
+        approvers=list(quorum.approvers),
+        votes=quorum.votes,
+        not_requester=quorum.not_requester,
+        requester=quorum.requester,
+    )
+
+
+def _read_quorum(fields: FieldReader, name: str) -> Quorum | None:
+    return fields.nested_or_none(name, _read_quorum_fields)
+
+
+def _read_quorum_fields(value: object, where: str) -> Quorum:
+    from continuations.core.quorum import Quorum  # noqa: PLC0415 - rarely needed
+
+    fields = FieldReader(value, where)
+    quorum = Quorum(
+        approvers=fields.texts("approvers"),
+        votes=fields.number("votes"),
+        not_requester=fields.flag("not_requester"),
+        requester=fields.text_or_none("requester"),
+    )
+    fields.check_all_read()
+    if quorum.votes < 1:
+        raise invalid_object(where, "it must need a vote")
+    return quorum
+
+
 def _read_labels(fields: FieldReader, name: str) -> tuple[tuple[str, str], ...]:
     stored = fields.mapping(name)
     if not all(is_label(*item) for item in stored.items()):
@@ -103,16 +135,18 @@ def _read_signal(value: object, where: str) -> KeptSignal:
             raise invalid_object(where, "it must be a signal's number and name")
 
 
-def _write_display(display: CallDisplay) -> object:
-    from continuations.wire.display_fields import write_display  # noqa: PLC0415 - few waits have one
+def _read_event_id(fields: FieldReader, name: str) -> str | None:
+    event_id = fields.text_or_none(name)
+    if event_id is None or is_ulid(event_id):
+        return event_id
+    raise invalid_object(f"{fields.where}.{name}", "it must be the id of an event")
 
-    return write_display(display)
 
-
-def _read_display(value: object, where: str) -> CallDisplay:
-    from continuations.wire.display_fields import read_display  # noqa: PLC0415 - few waits have one
-
-    return read_display(value, where)
+def _read_event_ids(fields: FieldReader, name: str) -> tuple[str, ...]:
+    event_ids = fields.texts(name)
+    if all(map(is_ulid, event_ids)):
+        return event_ids
+    raise invalid_object(f"{fields.where}.{name}", "it must be a list of ids of events")
 
 
 TEXT = Codec(_unchanged, FieldReader.text_or_none)
@@ -130,11 +164,12 @@ JSON_OBJECT_TEXT = Codec(_unchanged, FieldReader.json_object_or_none)
 SIGNALS = Codec(
     lambda kept: [[signal.number, signal.name] for signal in kept], _read_signals
 )
-DISPLAY = Codec(
-    _write_display, lambda fields, name: fields.nested_or_none(name, _read_display)
-)
+DISPLAY = Codec(late("display_fields", "write"), late("display_fields", "read"))
+QUORUM = Codec(_write_quorum, _read_quorum)
 DEADLINE_ACTION = Codec(_unchanged, _read_deadline_action)
 LABELS = Codec(dict, _read_labels)
+EVENT_ID = Codec(_unchanged, _read_event_id)
+EVENT_IDS = Codec(list, _read_event_ids)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -185,8 +220,16 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "stage", NUMBER),
         NewField(3, "on_deadline", DEADLINE_ACTION, attribute="on_deadline_json"),
         NewField(3, "continues", FLAG),
+        NewField(3, "events_taken", EVENT_IDS),
         NewField(3, "frame", OPTIONAL_TEXT, attribute="frame_id"),
         NewField(3, "display", DISPLAY),
+        NewField(3, "quorum", QUORUM),
+        NewField(3, "remind_after", NUMBER),
+    ),
+    "frame": (
+        NewField(3, "failed_requests", NUMBER),
+        NewField(3, "pending_reply", TEXT),
+        NewField(3, "polls", NUMBER),
     ),
     "run": (
         NewField(3, "title", TEXT, constant=True),
@@ -194,11 +237,14 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "requester", TEXT, constant=True),
         NewField(3, "last_signal", NUMBER, attribute="last_signal_number"),
         NewField(3, "signals", SIGNALS),
+        NewField(3, "events_taken", EVENT_IDS),
     ),
     "decision": (
         NewField(3, "signal", NUMBER),
         NewField(3, "groups", TEXTS),
         NewField(3, "shown", TEXT),
+        NewField(3, "event", EVENT_ID),
+        NewField(3, "voters", TEXTS),
         NewField(3, "door", TEXT),
         NewField(3, "authentication", TEXT),
         NewField(3, "rule", TEXT),
@@ -215,6 +261,7 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "stage", NUMBER),
         NewField(3, "answer", JSON_TEXT),
         NewField(3, "secrets", TEXTS),
+        NewField(3, "quorum", QUORUM),
     ),
 }
 
@@ -244,8 +291,10 @@ NEW_VALUES: dict[str, tuple[NewValue, ...]] = {
         NewValue(3, _decides_new_kind),
     ),
     "wait": (NewValue(3, _has_new_kind),),
-    # Earlier formats have no signals.
+    # Earlier formats have no signals, no published events and no slots.
+    "event": (NewValue(3, lambda _: True),),
     "signal": (NewValue(3, lambda _: True),),
+    "slot": (NewValue(3, lambda _: True),),
     "state": (NewValue(3, lambda state: state.get("kind") == "parked"),),
 }
 

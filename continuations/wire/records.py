@@ -86,7 +86,7 @@ def encode_wait(wait: Wait) -> bytes:
 
 def decode_wait(data: bytes, name: str, run_id: str) -> Wait:
     """Decode a wait of the run `run_id`; raises `FormatError` or `Corrupt`."""
-    wait = _decode_record(data, name, "wait", run_id, read_wait)
+    wait = decode_record(data, name, "wait", run_id, read_wait)
     if wait.run_id != run_id:
         raise _other_run_error(name, wait.run_id, run_id)
     return wait
@@ -94,7 +94,13 @@ def decode_wait(data: bytes, name: str, run_id: str) -> Wait:
 
 def encode_decision(decision: Decision, run_id: str) -> bytes:
     """Return the bytes of a decision."""
-    body = omit_empty(
+    body = decision_fields(decision)
+    return encode_object({"kind": "decision", "run": run_id}, body)
+
+
+def decision_fields(decision: Decision) -> dict[str, object]:
+    """Return the stored fields of a decision, for its own object and for votes."""
+    return omit_empty(
         id=decision.id,
         wait=decision.wait_id,
         kind=decision.kind,
@@ -107,12 +113,11 @@ def encode_decision(decision: Decision, run_id: str) -> bytes:
         marker=decision.marker,
         **fields_of("decision", decision),
     )
-    return encode_object({"kind": "decision", "run": run_id}, body)
 
 
 def decode_decision(data: bytes, name: str, run_id: str) -> Decision:
     """Decode a decision of the run `run_id`; raises `FormatError` or `Corrupt`."""
-    return _decode_record(data, name, "decision", run_id, _read_decision)
+    return decode_record(data, name, "decision", run_id, read_decision)
 
 
 def encode_cancel_request(request: CancelRequest, run_id: str) -> bytes:
@@ -130,7 +135,7 @@ def encode_cancel_request(request: CancelRequest, run_id: str) -> bytes:
 
 def decode_cancel_request(data: bytes, name: str, run_id: str) -> CancelRequest:
     """Decode a cancel request of `run_id`; raises `FormatError` or `Corrupt`."""
-    return _decode_record(data, name, "cancellation", run_id, _read_cancel_request)
+    return decode_record(data, name, "cancellation", run_id, _read_cancel_request)
 
 
 def encode_inbox_message(message: InboxMessage, run_id: str) -> bytes:
@@ -149,7 +154,7 @@ def encode_inbox_message(message: InboxMessage, run_id: str) -> bytes:
 
 def decode_inbox_message(data: bytes, name: str, run_id: str) -> InboxMessage:
     """Decode an inbox message of `run_id`; raises `FormatError` or `Corrupt`."""
-    return _decode_record(data, name, "message", run_id, _read_inbox_message)
+    return decode_record(data, name, "message", run_id, _read_inbox_message)
 
 
 def encode_signal(signal: Signal, run_id: str) -> bytes:
@@ -169,12 +174,13 @@ def encode_signal(signal: Signal, run_id: str) -> bytes:
 
 def decode_signal(data: bytes, name: str, run_id: str) -> Signal:
     """Decode a signal to `run_id`; raises `FormatError` or `Corrupt`."""
-    return _decode_record(data, name, "signal", run_id, _read_signal)
+    return decode_record(data, name, "signal", run_id, _read_signal)
 
 
-def _decode_record(
+def decode_record(
     data: bytes, name: str, kind: str, run_id: str, read: Callable[[object, str], T]
 ) -> T:
+    """Decode a record of the run `run_id`; raises `FormatError` or `Corrupt`."""
     opened = decode_object(data, name)
     header = FieldReader(opened.header, f"the header of {name}")
     header.one_of("kind", frozenset({kind}))
@@ -247,7 +253,8 @@ def read_wait(value: object, where: str) -> Wait:
     return wait
 
 
-def _read_decision(value: object, where: str) -> Decision:
+def read_decision(value: object, where: str) -> Decision:
+    """Return the decision that the fields describe; raises `FormatError`."""
     fields = FieldReader(value, where)
     decision = Decision(
         id=fields.text("id"),

@@ -10,13 +10,17 @@ import pytest
 from continuations.core.actions import AskModel
 from continuations.core.events import (
     FrameAbandoned,
+    ModelDelayed,
     RunStopped,
     SuspensionBegan,
     SuspensionEnded,
+    UserMessageAdded,
 )
+from continuations.core.messages import user_message
 from continuations.core.plan import plan
 from continuations.core.run import Failure
 from continuations.core.state import ROOT_FRAME_ID, RunState
+from continuations.core.usage import Usage
 from continuations.errors import IllegalTransition
 from tests.core.rows import (
     accepted_event,
@@ -145,3 +149,53 @@ def test_wait_of_a_call_is_no_suspension_that_ends() -> None:
     with pytest.raises(IllegalTransition):
         apply_events(state, SuspensionEnded(wait_id="w2"))
     assert ROOT_FRAME_ID not in state.suspending
+
+
+def delayed(*, reply: str | None, failed: bool, frame: str = "f1") -> ModelDelayed:
+    """Return the event of a model that gives its reply later."""
+    usage = Usage(requests=1, input_tokens=7)
+    return ModelDelayed(
+        wait=make_frame_wait(frame), usage=usage, pending_reply=reply, failed=failed
+    )
+
+
+ENDED = SuspensionEnded(wait_id="w1")
+
+
+def counts(state: RunState) -> tuple[int, str | None, int]:
+    """Return what the root frame knows about its turn."""
+    frame = state.frames[ROOT_FRAME_ID]
+    return frame.failed_requests, frame.pending_reply, frame.polls
+
+
+def test_failures_and_polls_of_a_turn_are_counted_apart() -> None:
+    state = apply_events(new_state(), delayed(reply=None, failed=True), ENDED)
+    assert (1, None, 0) == counts(state)
+    state = apply_events(state, delayed(reply=None, failed=True), ENDED)
+    assert (2, None, 0) == counts(state)
+    state = apply_events(state, delayed(reply="a", failed=False), ENDED)
+    assert (0, "a", 0) == counts(state)
+    state = apply_events(state, delayed(reply="b", failed=False), ENDED)
+    assert (0, "b", 1) == counts(state)
+    state = apply_events(state, delayed(reply="b", failed=True), ENDED)
+    assert (1, "b", 2) == counts(state)
+    state = apply_events(state, delayed(reply=None, failed=True), ENDED)
+    assert (2, None, 0) == counts(state)
+    assert 6 == state.run.usage.requests
+
+
+def test_reply_begins_a_turn_without_counts() -> None:
+    state = apply_events(new_state(), delayed(reply="a", failed=False), ENDED)
+    state = apply_events(state, reply_with_calls("free"))
+
+    assert (0, None, 0) == counts(state)
+
+
+def test_message_is_not_added_while_a_reply_is_pending() -> None:
+    state = apply_events(new_state(), delayed(reply="a", failed=False))
+    message = UserMessageAdded(number=1, message=user_message("and more"))
+
+    with pytest.raises(IllegalTransition):
+        apply_events(state, message)
+    limited = apply_events(new_state(), delayed(reply=None, failed=True))
+    assert 1 == apply_events(limited, message).run.last_inbox_number

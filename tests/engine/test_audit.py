@@ -14,6 +14,7 @@ from continuations import (
     ApprovalPolicy,
     Approve,
     Corrupt,
+    Decision,
     Deny,
     Door,
     Finished,
@@ -144,6 +145,7 @@ def test_decision_of_an_earlier_release_has_no_door() -> None:
     first = runner.start("go", run_id="r")
     assert isinstance(first, Suspended)
     recorded = runner.decide(first.waits[0].id, Answer("paid", by="kim"))
+    assert isinstance(recorded, Decision)
     old = replace(recorded, wait_id=first.waits[1].id, door=None)
     asyncio.run(record_decision(Objects(runner.store), old))
 

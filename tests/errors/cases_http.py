@@ -448,7 +448,7 @@ LINKS = Area(
                     """
     from base64 import urlsafe_b64decode, urlsafe_b64encode
     claims = b"\\x02" + urlsafe_b64decode(token + "=" * (-len(token) % 4))[1:-16]
-    newer = urlsafe_b64encode(claims + links._key.mac(claims)).rstrip(b"=").decode()""",
+    newer = urlsafe_b64encode(claims + links._signer._key.mac(claims)).rstrip(b"=").decode()""",
                 ),
             )
         ),

@@ -80,6 +80,13 @@ OPTIONS = Area(
             names=("max_attempts",),
         ),
         Case(
+            "runner-max-model-failures",
+            InvalidInput,
+            'Runner(clerk(), store="memory:", max_model_failures=0)',
+            'Runner(clerk(), store="memory:", max_model_failures=None)',
+            names=("max_model_failures",),
+        ),
+        Case(
             "runner-context-type",
             InvalidInput,
             'Runner(clerk(), store="memory:", context_type="Session")',
@@ -628,6 +635,21 @@ SENDING = Area(
             'runner.signal("jane-1", "receipt", [1, 2])',
             setup="start()",
             names=("data",),
+        ),
+        Case(
+            "publish-key",
+            InvalidInput,
+            'runner.publish("receipt", key=" ")',
+            'runner.publish("receipt", key="order-7")',
+            names=("key",),
+        ),
+        Case(
+            "publish-with-a-used-id",
+            InvalidInput,
+            'runner.publish("receipt", 2, id="mail-7")',
+            'runner.publish("receipt", 2, id="mail-8")',
+            setup='runner.publish("receipt", 1, id="mail-7")',
+            names=("receipt", "other data"),
         ),
         Case(
             "signal-to-ended-run",

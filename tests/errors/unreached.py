@@ -11,6 +11,7 @@ from continuations.errors import ContinuationsError, IllegalTransition, RunErase
 _FAULT_OF_OURS = "an event that the run loop never makes; it would be a bug of ours"
 _BYTES = "bytes with a right digest that no version of this library writes"
 _ERASED = "another process erases the run between two requests"
+_LOGGED = "the text goes to the log; see test_damaged_events.py"
 _BACKSTOP = "a limit that an earlier check of the same text reaches first"
 _OBSTORE_REPLY = "a server that is not S3 answers; see test_obstore_replies.py"
 _SYSTEM_CALL = "a system call fails between two others; see test_files_system_calls.py"
@@ -42,6 +43,12 @@ UNREACHED: dict[str, str] = {
     "continuations/core/deadline_actions.py": _BYTES,
     "continuations/wire/display_fields.py": _BYTES,
     "continuations/wire/formats.py:_read_deadline_action": _BYTES,
+    "continuations/wire/formats.py:_read_event_id": _BYTES,
+    "continuations/wire/formats.py:_read_event_ids": _BYTES,
+    "continuations/wire/records.py:read_wait": _BYTES,
+    "continuations/engine/model_delays.py": (
+        "the run fails with its text; see test_model_waits.py"
+    ),
     "continuations/wire/formats.py:_read_labels": _BYTES,
     "continuations/wire/formats.py:_read_signal": _BYTES,
     "continuations/cli/interruption.py": "stops a command; see test_interruption.py",
@@ -77,6 +84,8 @@ UNREACHED: dict[str, str] = {
     "continuations/ledger/inbox.py:record_cancel_request": _ERASED,
     "continuations/ledger/inbox.py:_read_existing_message": _ERASED,
     "continuations/ledger/run_signals.py:_read_existing": _ERASED,
+    "continuations/ledger/event_waiters.py:read": _LOGGED,
+    "continuations/ledger/event_delivery.py:read_event": _LOGGED,
     "continuations/ledger/versions.py:Versions.rebuild": (
         "a finding of the doctor, who shows it in his own words"
     ),

@@ -87,6 +87,9 @@ FRAME = st.builds(
     turns=COUNT,
     max_turns=st.none() | COUNT,
     open_call_ids=st.lists(TEXT, max_size=3).map(tuple),
+    failed_requests=COUNT,
+    pending_reply=st.none() | TEXT.filter(bool),
+    polls=COUNT,
 )
 WAIT_OF_CALL = st.builds(
     Wait,

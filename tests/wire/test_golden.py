@@ -15,6 +15,7 @@ from continuations.wire.envelope import (
     decode_object_header,
     format_number,
 )
+from continuations.wire.event_records import decode_event, encode_event
 from continuations.wire.records import (
     decode_cancel_request,
     decode_decision,
@@ -27,6 +28,7 @@ from continuations.wire.records import (
     encode_signal,
     encode_wait,
 )
+from continuations.wire.slot_records import decode_slot, encode_slot
 from continuations.wire.versions import decode_header, decode_version, encode_version
 from tests.core.rows import RUN, run_row
 from tests.wire.golden.write_golden import (
@@ -44,8 +46,15 @@ GOLDEN = sorted(path.stem for path in FOLDER.glob("*.bin"))
 
 
 def load_posted(data: bytes) -> tuple[object, Callable[[], bytes]]:
-    """Do the same for a signal or a message."""
-    if decode_object_header(data, "golden")["kind"] == "signal":
+    """Do the same for a signal, an event, a message or a slot."""
+    kind = decode_object_header(data, "golden")["kind"]
+    if kind == "event":
+        event = decode_event(data, "golden")
+        return event, lambda: encode_event(event)
+    if kind == "slot":
+        slot = decode_slot(data, "golden", RUN)
+        return slot, lambda: encode_slot(slot, RUN)
+    if kind == "signal":
         signal = decode_signal(data, "golden", RUN)
         return signal, lambda: encode_signal(signal, RUN)
     message = decode_inbox_message(data, "golden", RUN)
@@ -69,7 +78,7 @@ def load_golden(data: bytes) -> tuple[object, Callable[[], bytes]]:
         case "decision":
             decision = decode_decision(data, "golden", RUN)
             return decision, lambda: encode_decision(decision, RUN)
-        case "signal" | "message":
+        case "signal" | "message" | "event" | "slot":
             return load_posted(data)
         case kind:
             assert kind == "cancellation"

@@ -69,7 +69,7 @@ async def decide(context: RequestContext) -> Response:
     if _verdict_kind(posted.verdict) not in link.allowed:
         raise problems.link_forbids()
     try:
-        decision = await context.runner.decide(
+        result = await context.runner.decide(
             link.wait_id,
             posted.verdict,
             shown=posted.shown,
@@ -82,8 +82,10 @@ async def decide(context: RequestContext) -> Response:
         return pages.already_decided(problems.recorded_decision(error), status=409)
     except (WaitExpired, Cancelled) as error:
         return _ended_page(error, status=410)
-    woken = await context.wake(layout.parse_wait_id(decision.wait_id).run_id)
-    return pages.decision_recorded(decision, woken=woken)
+    if not isinstance(result, Decision):
+        return pages.vote_recorded(result)
+    woken = await context.wake(layout.parse_wait_id(result.wait_id).run_id)
+    return pages.decision_recorded(result, woken=woken)
 
 
 def _read_link(context: RequestContext) -> LinkPayload:

@@ -116,6 +116,9 @@ _WAIT_ID_PARAMETER = _path_parameter(
     "wait_id", "The id of a wait; it contains an @.", WAIT_ID_PATTERN
 )
 _RUN_ID_PARAMETER = _path_parameter("run_id", "The id of a run.", RUN_ID_PATTERN)
+_CALLBACK_PARAMETER = _path_parameter(
+    "token", "The token of a callback URL.", "[A-Za-z0-9_-]+"
+)
 _TOKEN_PARAMETER = _path_parameter(
     "token", "The token of a signed link.", "[A-Za-z0-9_-]+"
 )
@@ -198,7 +201,7 @@ def _wait_paths() -> _Json:
                 "Decide a wait; the first decision is recorded",
                 {
                     "200": _json_response(
-                        "recorded_decision",
+                        "decide_response",
                         "The decision is recorded, now or by an equal earlier request.",
                     )
                 },
@@ -315,6 +318,19 @@ def _link_paths() -> _Json:
     return {"/d/{token}": {"get": show, "post": decide}}
 
 
+def _callback_paths() -> _Json:
+    report = _operation(
+        "reportResult",
+        "Record the result of a job at its callback URL",
+        {"200": _json_response("reported_result", "The result is recorded.")},
+        *(400, 404, 409, 410, 415, 422, 503),
+        parameters=(_CALLBACK_PARAMETER,),
+        body=_request_body("application/json", "job_result"),
+    )
+    del report["responses"]["401"]
+    return {"/callbacks/{token}": {"post": {**report, "security": []}}}
+
+
 def _service_paths() -> _Json:
     health = {"200": _json_response("health", "The process answers.")}
     content = {"application/json": {"schema": {"type": "object"}}}
@@ -349,6 +365,7 @@ def document() -> dict[str, Any]:
             **_run_paths(),
             **_approval_paths(),
             **_signal_paths(),
+            **_callback_paths(),
             **_link_paths(),
             **_service_paths(),
         },

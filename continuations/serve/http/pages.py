@@ -16,6 +16,7 @@ from continuations.present.escaping import escape_invisible
 from continuations.present.json_forms import indented_json
 from continuations.present.wait_text import (
     DECISION_WORDS,
+    votes_text,
     wait_facts,
 )
 from continuations.serve.http.request_response import NO_STORE_HEADERS, Response
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from continuations.core.decisions import Decision, VerdictKind
+    from continuations.core.quorum import Vote
     from continuations.core.waits import Wait
     from continuations.serve.http.problems import Problem
 
@@ -78,6 +80,15 @@ def decision_recorded(decision: Decision, *, woken: bool) -> Response:
     return _page(200, "Your decision is recorded", _decision_html(decision, text))
 
 
+def vote_recorded(vote: Vote) -> Response:
+    """Return the page after a vote that did not end the wait."""
+    text = (
+        f"This wait has {votes_text(vote)} for this decision. It is open until the "
+        "others have voted, and nothing runs before."
+    )
+    return _page(200, "Your vote is recorded", _decision_html(vote, text))
+
+
 def already_decided(decision: Decision, *, status: int = 200) -> Response:
     """Return the page that shows an earlier decision."""
     text = (
@@ -100,10 +111,11 @@ def problem_page(problem: Problem) -> Response:
     return Response(status=page.status, headers=headers, body=page.body)
 
 
-def _decision_html(decision: Decision, text: str) -> str:
+def _decision_html(decision: Decision | Vote, text: str) -> str:
+    voters = getattr(decision, "voters", ())
     facts = {
         "Decision": DECISION_WORDS[decision.kind],
-        "By": decision.by,
+        "By": ", ".join(voters) or decision.by,
         "At": readable_time(decision.at),
         "Reason": decision.reason,
         "Wait": decision.wait_id,

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from continuations.core.decisions import Decision
 from continuations.core.doors import Door
 from continuations.errors import WaitNotFound
 from continuations.ledger import layout
@@ -110,15 +111,18 @@ async def show_wait(context: RequestContext) -> Response:
 
 
 async def decide(context: RequestContext) -> Response:
-    """Record a decision, then give the run to the dispatcher."""
+    """Record a decision, then give the run to the dispatcher.
+
+    After a vote, the wait may still be open. Then no run is resumed.
+    """
     wait_id = context.path_params["wait_id"]
     posted = decision_bodies.decision_from_json(context.request, context.identity)
-    decision = await context.runner.decide(
+    result = await context.runner.decide(
         wait_id, posted.verdict, shown=posted.shown, door=HTTP
     )
-    woken = await context.wake(layout.parse_wait_id(wait_id).run_id)
-    form = {"decision": json_forms.decision_json(decision), "woken": woken}
-    return json_response(form)
+    decided = isinstance(result, Decision)
+    woken = decided and await context.wake(layout.parse_wait_id(wait_id).run_id)
+    return json_response(json_forms.decide_json(result, woken=woken))
 
 
 async def start(context: RequestContext) -> Response:
@@ -236,6 +240,13 @@ async def decide_by_link(context: RequestContext) -> Response:
     return await link_pages.decide(context)
 
 
+async def report_result(context: RequestContext) -> Response:
+    """Record the result of a job at its callback URL."""
+    from continuations.serve.http import callbacks  # noqa: PLC0415 - rarely used
+
+    return await callbacks.report(context)
+
+
 async def _outcome_response(
     context: RequestContext, outcome: Outcome, status: int = 200
 ) -> Response:
@@ -281,6 +292,7 @@ ROUTES = (
     Route(path="/runs/{run_id}/cancel", handlers={"POST": cancel}),
     Route(path="/signals", handlers={"POST": signal}),
     Route(path="/sweep", handlers={"POST": sweep}),
+    Route(path="/callbacks/{token}", handlers={"POST": report_result}, is_public=True),
     Route(
         path="/d/{token}",
         handlers={"GET": show_link_page, "POST": decide_by_link},

@@ -34,6 +34,7 @@ from tests.serve.http.api_fixture import (
     form_request,
     verify_bearer,
 )
+from tests.serve.http.scanner import PAGES, Scanner
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,7 +64,11 @@ REQUEST_BODIES = {
     "/runs/{run_id}/cancel": EMPTY_BODY,
     "/waits/{wait_id}/decision": APPROVE,
 }
-SECURED = [each for each in OPERATIONS if each[1] not in ("/healthz", "/d/{token}")]
+SECURED = [
+    (method, path)
+    for method, path in OPERATIONS
+    if DOCUMENT["paths"][path][method].get("security") != []
+]
 
 
 def test_document_contains_exactly_the_routes_of_the_api() -> None:
@@ -192,6 +197,16 @@ class ResponseChecker:
         """Open a link, check the response, and return its status."""
         return self.check("get", "/d/{token}", await fixture.open_link(link))
 
+    async def report(
+        self, api: HttpApi, url: str, result: object, kind: str = "application/json"
+    ) -> int:
+        """Report the result of a job, check the response, and return its status."""
+        path, body = url.removeprefix(BASE_URL), json.dumps(result).encode()
+        headers = {"content-type": kind}
+        request = Request(method="POST", path=path, headers=headers, body=body)
+        response = await api.handle(request)
+        return self.check("post", "/callbacks/{token}", response)
+
     def check(self, method: str, path: str, response: Response) -> int:
         """Check a response against the document; return its status."""
         status = str(response.status)
@@ -240,6 +255,7 @@ async def request_everything(checker: ResponseChecker, fixture: ApiFixture) -> N
     link = fixture.links.link(wait)
     await checker.open_link(fixture, link)
     await checker.submit_form(fixture, link, "decision=approve")
+    await checker.report(fixture.api, fixture.links.callback_url(wait.id), PAGES)
 
 
 async def without_an_identity(checker: ResponseChecker) -> None:
@@ -410,6 +426,21 @@ async def with_a_cancelled_run(checker: ResponseChecker) -> None:
     )
 
 
+async def with_a_job(checker: ResponseChecker) -> None:
+    scanner = Scanner(within=60, answer_type=dict[str, int])
+    await scanner.start()
+    [url] = scanner.urls
+    assert 415 == await checker.report(scanner.api, url, PAGES, "text/plain")
+    assert 400 == await checker.report(scanner.api, url, {})
+    assert 422 == await checker.report(scanner.api, url, {"value": 7})
+    assert 200 == await checker.report(scanner.api, url, PAGES)
+    assert 409 == await checker.report(scanner.api, url, {"error": "broken"})
+    late = Scanner(within=60)
+    await late.start()
+    late.clock.seconds += 61
+    assert 410 == await checker.report(late.api, late.urls[0], PAGES)
+
+
 SCENARIOS = (
     without_an_identity,
     with_large_bodies,
@@ -419,6 +450,7 @@ SCENARIOS = (
     with_invalid_ids,
     from_start_to_end,
     with_a_cancelled_run,
+    with_a_job,
 )
 
 

@@ -87,7 +87,7 @@ def second_decider_gets_success() -> Patches:
         del objects
         return proposed
 
-    yield patch(decisions._read_first_decision, read_first_decision)
+    yield patch(arrivals._read_first_decision, read_first_decision)
 
 
 @mutant(

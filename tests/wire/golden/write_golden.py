@@ -14,7 +14,7 @@ import sys
 from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from continuations.core.call_display import CallDisplay
 from continuations.core.calls import CallRow, Nested, Started, Unknown, Waiting
@@ -29,21 +29,27 @@ from continuations.core.events import (
     CallReturned,
     CallStarted,
     Denied,
+    ModelDelayed,
     ModelReplied,
     OutcomeUnknown,
     RunStopped,
     SuspensionBegan,
+    SuspensionEnded,
     UserMessageAdded,
 )
 from continuations.core.evidence import Finding
 from continuations.core.frames import FrameRow, MessageLog
 from continuations.core.messages import Message, system_message, user_message
+from continuations.core.quorum import Quorum
 from continuations.core.readings import MoneyReading
 from continuations.core.run import Budget, Claim, Failure, KeptSignal, RunRow
+from continuations.core.slots import Slot
 from continuations.core.state import ROOT_FRAME_ID, RunState
 from continuations.core.usage import Usage
+from continuations.core.waits import Wait
 from continuations.wire.continuation import Continuation
 from continuations.wire.envelope import format_number
+from continuations.wire.event_records import PublishedEvent, encode_event
 from continuations.wire.formats import NEW_FIELDS
 from continuations.wire.records import (
     CancelRequest,
@@ -55,6 +61,7 @@ from continuations.wire.records import (
     encode_signal,
     encode_wait,
 )
+from continuations.wire.slot_records import encode_slot
 from continuations.wire.versions import VersionHeader, VersionObject, encode_version
 from tests.core.rows import (
     MOMENT,
@@ -73,9 +80,6 @@ from tests.core.rows import (
     state_with_call_in,
     sub_agent_started_event,
 )
-
-if TYPE_CHECKING:
-    from continuations.core.waits import Wait
 
 FOLDER = Path(__file__).parent
 QUESTION = f"question-01m80nr0fwsrkkpz0zrq4c329p@{RUN}"
@@ -267,6 +271,53 @@ def question_wait() -> Wait:
     )
 
 
+def quorum_wait() -> Wait:
+    """Return a wait that two persons decide, with an escalation and reminders."""
+    quorum = Quorum(
+        approvers=("kim@example.com", "group:finance"),
+        votes=2,
+        not_requester=True,
+        requester=ODD_TEXT,
+    )
+    return replace(
+        make_wait("c3"),
+        deadline=MOMENT + timedelta(hours=72),
+        on_deadline_json='{"kind":"escalate","to":["cfo"],"votes":1,"within":3600}',
+        quorum=quorum,
+        remind_after=86_400,
+    )
+
+
+def golden_slots() -> list[Slot]:
+    """Return a slot of each kind."""
+    vote = replace(decision_of_kind("approve"), groups=("finance",))
+    slot = Slot(
+        id="01slot",
+        wait_id="w1",
+        number=1,
+        kind="vote",
+        at=MOMENT,
+        digest="d1",
+        vote=vote,
+    )
+    later = MOMENT + timedelta(hours=1)
+    plain = replace(slot, vote=None)
+    return [
+        slot,
+        replace(plain, number=2, kind="extend", deadline=later, by="shop"),
+        replace(plain, number=3, kind="escalate", deadline=later),
+        replace(plain, number=4, kind="expire"),
+    ]
+
+
+def approved_by_two() -> RunState:
+    """Return a run whose call keeps the rule of its approval."""
+    event = replace(
+        approval_requested_event("c3"), wait=replace(quorum_wait(), id="w1")
+    )
+    return apply_events(new_state(), reply_with_calls("free"), event)
+
+
 def event_wait() -> Wait:
     """Return a wait for an event, opened at stage 1."""
     return replace(
@@ -294,6 +345,20 @@ def suspended_frame() -> RunState:
         new_state(), SuspensionBegan(wait=make_frame_wait(ROOT_FRAME_ID))
     )
     return replace(state, run=replace(state.run, status="suspended"))
+
+
+def pending_reply() -> RunState:
+    """Return a run whose model computes a reply, and could not be polled."""
+    delayed = ModelDelayed(
+        wait=make_frame_wait(ROOT_FRAME_ID),
+        usage=Usage(),
+        pending_reply="resp_123",
+        failed=False,
+    )
+    ended = SuspensionEnded(wait_id=delayed.wait.id)
+    return apply_events(
+        new_state(), delayed, ended, delayed, ended, replace(delayed, failed=True)
+    )
 
 
 def version_with_changed_logs() -> VersionObject:
@@ -390,22 +455,58 @@ def signalled() -> RunState:
     return replace(state, run=replace(state.run, last_signal_number=3, signals=kept))
 
 
+EVENT_IDS = ("01m7z8mgzx2yn0x7x9gkpfj8nc", "01m7z8mgzx2yn0x7x9gkpfj8nd")
+
+
+def took_events() -> RunState:
+    """Return a run that took two published events."""
+    state = parked()
+    return replace(state, run=replace(state.run, events_taken=EVENT_IDS))
+
+
+def published_event() -> PublishedEvent:
+    """Return an event with all fields."""
+    return PublishedEvent(
+        id=EVENT_IDS[0],
+        name="receipt",
+        key=ODD_TEXT,
+        at=MOMENT,
+        data='{"cents":5}',
+        by="shop",
+        own_id="mail-7",
+        door="http",
+        authentication="verifier",
+    )
+
+
 # Objects ----------------------------------------------------------------------
+
+
+def display_objects() -> dict[str, GoldenObject]:
+    """Return what people read and who they are, by the names of the objects."""
+    waits = {
+        "wait-display": replace(full_wait(), display=full_display()),
+        "wait-secrets": replace(make_wait("c3"), display=CallDisplay(secrets=("pin",))),
+    }
+    return {name: GoldenObject(encode_wait(wait), wait) for name, wait in waits.items()}
 
 
 def golden_objects() -> dict[str, GoldenObject]:
     """Return every golden object by its name."""
     objects: dict[str, GoldenObject] = {}
     runs = (running, waiting, unknown, edited, cancelled, finished, bounded)
-    for make in (
-        *runs,
+    later = (
         with_secrets,
         parked,
         answered,
         signalled,
+        took_events,
         described_run,
         suspended_frame,
-    ):
+        pending_reply,
+        approved_by_two,
+    )
+    for make in (*runs, *later):
         continuation = Continuation(make(), 12)
         objects[make.__name__] = GoldenObject(continuation.to_bytes(), continuation)
     for name, made_version in (
@@ -421,6 +522,7 @@ def golden_objects() -> dict[str, GoldenObject]:
         ("wait-bare", make_wait("c3")),
         ("wait-question", question_wait()),
         ("wait-event", event_wait()),
+        ("wait-second-event", replace(event_wait(), events_taken=EVENT_IDS[:1])),
         ("wait-external", make_wait("c3", kind="external")),
     ):
         objects[name] = GoldenObject(encode_wait(wait), wait)
@@ -438,10 +540,17 @@ def golden_objects() -> dict[str, GoldenObject]:
     objects["wait-approve-after"] = GoldenObject(encode_wait(over), over)
     taken = replace(decision_of_kind("answer"), wait_id=event_wait().id, signal=2)
     objects["decision-by-signal"] = GoldenObject(encode_decision(taken, RUN), taken)
-    grouped = replace(decision_of_kind("deny"), groups=("finance", ODD_TEXT))
-    objects["decision-groups"] = GoldenObject(encode_decision(grouped, RUN), grouped)
-    seen = replace(decision_of_kind("approve"), shown="d1")
-    objects["decision-shown"] = GoldenObject(encode_decision(seen, RUN), seen)
+    by_event = replace(
+        decision_of_kind("answer"), wait_id=event_wait().id, event=EVENT_IDS[0]
+    )
+    objects["decision-by-event"] = GoldenObject(
+        encode_decision(by_event, RUN), by_event
+    )
+    event = published_event()
+    objects["event"] = GoldenObject(encode_event(event), event)
+    bare = replace(event, key=None, data="null", by=None, own_id=None)
+    bare = replace(bare, door=None, authentication=None)
+    objects["event-bare"] = GoldenObject(encode_event(bare), bare)
     through_door = replace(
         decision_of_kind("approve"), door="http", authentication="verifier"
     )
@@ -450,10 +559,7 @@ def golden_objects() -> dict[str, GoldenObject]:
     )
     ruled = replace(decision_of_kind("approve"), by=None, rule=f"small {ODD_TEXT}")
     objects["decision-rule"] = GoldenObject(encode_decision(ruled, RUN), ruled)
-    shown = replace(full_wait(), display=full_display())
-    objects["wait-display"] = GoldenObject(encode_wait(shown), shown)
-    few = replace(make_wait("c3"), display=CallDisplay(secrets=("pin",)))
-    objects["wait-secrets"] = GoldenObject(encode_wait(few), few)
+    objects |= display_objects()
     signal = Signal(
         id="id:mail-7",
         number=2,
@@ -464,6 +570,12 @@ def golden_objects() -> dict[str, GoldenObject]:
         marker="due/1",
     )
     objects["signal"] = GoldenObject(encode_signal(signal, RUN), signal)
+    voted = replace(decision_of_kind("approve"), voters=("kim", "lee"))
+    objects["decision-voters"] = GoldenObject(encode_decision(voted, RUN), voted)
+    shared = quorum_wait()
+    objects["wait-quorum"] = GoldenObject(encode_wait(shared), shared)
+    for slot in golden_slots():
+        objects[f"slot-{slot.kind}"] = GoldenObject(encode_slot(slot, RUN), slot)
     message = InboxMessage(
         id="01letter",
         number=3,
@@ -523,6 +635,7 @@ FORMAT_1_NAMES: dict[type, tuple[str, dict[str, str | None]]] = {
     VersionHeader: ("Header", {"claimed_until": "until"}),
     CancelRequest: ("Cancellation", {}),
     InboxMessage: ("Letter", {}),
+    Wait: ("Wait", {"votes": None, "last_slot": None}),
 }
 
 
