@@ -18,6 +18,7 @@ from tests.errors import (
     cases_serving,
     cases_stores,
     cases_testing,
+    cases_votes,
     cases_waits,
 )
 
@@ -39,6 +40,7 @@ AREAS = (
     cases_approvals.APPROVALS,
     cases_people.IDENTITIES,
     cases_people.DISPLAYS,
+    cases_votes.VOTES,
     cases_running.SENDING,
     cases_interop.ADOPTING,
     cases_interop.PROTOTYPE,
