@@ -17,7 +17,6 @@ from typing import (
     Union,
     get_args,
     get_origin,
-    is_typeddict,
 )
 from typing import get_type_hints as hints_of
 
@@ -77,17 +76,20 @@ def fields_of(type_: Any) -> dict[str, Any] | None:
 
 
 def _fields(type_: Any) -> dict[str, Any] | None:
-    model_fields = getattr(type_, "model_fields", None)
-    if isinstance(type_, type) and isinstance(model_fields, dict):
+    if not isinstance(type_, type):
+        return None
+    cls: Any = type_
+    model_fields: dict[str, Any] | None = getattr(cls, "model_fields", None)
+    if model_fields is not None:
         return {
             info.serialization_alias or info.alias or name: _annotated(info)
             for name, info in model_fields.items()
         }
-    if dataclasses.is_dataclass(type_) and isinstance(type_, type):
-        hints = hints_of(type_, include_extras=True)
-        return {each.name: hints[each.name] for each in dataclasses.fields(type_)}
-    if is_typeddict(type_) or hasattr(type_, "__required_keys__"):
-        return hints_of(type_, include_extras=True)
+    if dataclasses.is_dataclass(cls):
+        hints = hints_of(cls, include_extras=True)
+        return {each.name: hints[each.name] for each in dataclasses.fields(cls)}
+    if hasattr(cls, "__required_keys__"):  # a typed dictionary
+        return hints_of(cls, include_extras=True)
     return None
 
 

@@ -89,10 +89,10 @@ def _changed(value: Any, steps: tuple[str, ...], change: _Change) -> Any:
     if not steps:
         return change(value)
     first, rest = steps[0], steps[1:]
-    if isinstance(value, list):
-        # A list where the path has a name is not expected: nothing of it is shown.
+    if (items := jsontext.as_array(value)) is not None:
+        # A list where the path has a name is not expected: more of it is masked.
         rest = rest if first == ANY_ITEM else steps
-        return [_changed(item, rest, change) for item in jsontext.as_array(value) or []]
+        return [_changed(item, rest, change) for item in items]
     fields = jsontext.as_object(value)
     if fields is None:
         return value

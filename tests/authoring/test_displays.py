@@ -9,7 +9,7 @@ import sys
 from datetime import date  # noqa: TC003 - pydantic reads the annotations
 from decimal import Decimal  # noqa: TC003
 from enum import Enum
-from typing import Annotated, Any, NewType, NotRequired
+from typing import Annotated, Any, NotRequired
 
 import pytest
 from pydantic import BaseModel, Field
@@ -18,7 +18,7 @@ from typing_extensions import TypedDict
 from continuations import Agent, InvalidInput, Money, Secret, Tool, ToolContext, tool
 from continuations.core import jsontext
 
-Pin = NewType("Pin", Annotated[str, Secret()])
+Pin: TypeAlias = Annotated[str, Secret()]
 
 
 class Card(BaseModel):
@@ -124,7 +124,10 @@ def test_failing_function_leaves_the_call_without_a_title(
 
 
 def test_function_cannot_show_a_secret() -> None:
-    @tool(summary=lambda pin: f"Enter {pin}")
+    def title(pin: str) -> str:
+        return f"Enter {pin}"
+
+    @tool(summary=title)
     def enter(pin: Annotated[str, Secret()]) -> str:
         """Enter."""
         return pin
@@ -160,9 +163,7 @@ def test_readings_are_found_at_every_depth() -> None:
         "secret",
         "as~1shown",
     } == set(pay.secrets)
-    display = pay._display
-    assert display is not None
-    money = dict(display.money)
+    money = dict(vars(pay)["_display"].money)
     assert {"fees/*/cents", "total"} == set(money)
 
 
@@ -258,10 +259,11 @@ def test_wrong_summary_is_refused_when_the_tool_is_declared(
 
 
 def test_names_that_are_defined_later_are_checked_as_far_as_possible() -> None:
-    def late(what: NotDefinedYet, to: str) -> str:  # type: ignore[name-defined] # noqa: F821
+    def late(what: Any, to: str) -> str:
         """Do it."""
         return f"{what}{to}"
 
+    late.__annotations__["what"] = "NotDefinedYet"
     Tool(late, summary="Do {what.now} for {to}")
     with pytest.raises(InvalidInput):
         Tool(late, summary="Do {who}")

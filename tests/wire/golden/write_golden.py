@@ -488,7 +488,19 @@ def display_objects() -> dict[str, GoldenObject]:
         "wait-display": replace(full_wait(), display=full_display()),
         "wait-secrets": replace(make_wait("c3"), display=CallDisplay(secrets=("pin",))),
     }
-    return {name: GoldenObject(encode_wait(wait), wait) for name, wait in waits.items()}
+    people = {
+        "decision-groups": replace(
+            decision_of_kind("deny"), groups=("finance", ODD_TEXT)
+        ),
+        "decision-shown": replace(decision_of_kind("approve"), shown="d1"),
+    }
+    return {
+        **{name: GoldenObject(encode_wait(each), each) for name, each in waits.items()},
+        **{
+            name: GoldenObject(encode_decision(each, RUN), each)
+            for name, each in people.items()
+        },
+    }
 
 
 def golden_objects() -> dict[str, GoldenObject]:
