@@ -1,4 +1,4 @@
-"""The commands that send a request to runs: send, signal, publish, cancel."""
+"""The commands that send a request to a run: send, signal, wake, cancel."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from continuations.cli.decision_input import (
 from continuations.cli.json_output import write_json
 from continuations.cli.options import App, By, Json, RunId, StoreUrl
 from continuations.cli.output import write_lines
-from continuations.present import json_forms
 from continuations.present.escaping import escape_invisible
 
 # typer reads the annotations when it runs.
@@ -91,51 +90,30 @@ def signal(
     write_lines([f"next: continuations resume {shown}"])
 
 
-def publish(
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="The name that wait_for() has.")
-    ],
+def wake(
+    run: RunId,
     *,
-    data: Annotated[
-        str, typer.Option(metavar="JSON", help="The data, as JSON.")
-    ] = "null",
-    key: Annotated[
-        str | None,
-        typer.Option(metavar="KEY", help="The key that wait_for() has; default: none."),
-    ] = None,
-    event_id: Annotated[
-        str | None,
-        typer.Option(
-            "--id",
-            metavar="ID",
-            help="Your id of the event: a repeated command publishes one event.",
-        ),
-    ] = None,
     by: By = None,
     json: Json = False,
     app: App = None,
     store: StoreUrl = None,
 ) -> None:
-    """Publish an event for all runs that wait for it. Needs no agent code.
+    """Ask the models that a run waits for at its next resume or sweep.
 
-    The event ends each wait of this name and key. A wait that is opened within 24 hours
-    takes the event too.
+    Without this command, they are asked at their next attempt. Needs no agent code.
     """
-    value = parse_json_value(data, name="--data", hint="Write a text in quotes.")
+    check_run_id(run, command="wake")
     actor = resolve_actor(by)
-    publication = runner_without_agents(app, store).publish(
-        name, value, key=key, by=actor.name, id=event_id, door=actor.door
-    )
+    runner = runner_without_agents(app, store)
+    count = runner.wake(run, by=actor.name, door=actor.door)
     write_actor_note(actor)
     if json:
-        write_json(json_forms.publication_json(publication))
+        write_json({"run_id": run, "waits": count})
         return
-    count = len(publication.run_ids)
-    runs = "1 run" if count == 1 else f"{count} runs"
-    write_lines([f"event {publication.id} is published; it ended waits of {runs}"])
-    write_lines(escape_invisible(f"  {run_id}") for run_id in publication.run_ids)
+    name = escape_invisible(run)
+    write_lines([f"{name}: {count} waits for a model ended"])
     if count:
-        write_lines(["next: continuations sweep"])
+        write_lines([f"next: continuations resume {name}"])
 
 
 def cancel(

@@ -50,6 +50,7 @@ class WaitRules:
         asks_person: Whether a person is asked. `waiting()` lists these waits.
         has_object: Whether the wait has an object of its own in the store. A wait that
             only the clock ends is a row of its run and a marker.
+        may_wake: Whether `wake` ends the wait before its deadline.
         has_known_id: Whether another system has the id before the wait is opened.
         on_deadline: The consequence of the deadline if the tool names none; `None`: the
             call ends as expired.
@@ -74,6 +75,7 @@ class WaitRules:
     ended_by: str = "a decision"
     asks_person: bool = True
     has_object: bool = True
+    may_wake: bool = False
     has_known_id: bool = False
     on_deadline: Answer | Fail | None = None
     is_extendable: bool = False
@@ -200,9 +202,10 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
     "model": WaitRules(
         subjects=("frame",),
         verdicts={},
-        ended_by="the clock",
+        ended_by="the clock, or wake()",
         asks_person=False,
         has_object=False,
+        may_wake=True,
         title="This agent waits for its model",
         question="{tool} waits for its model",
         explanation="A model is limited, cannot be reached, or is not ready.",

@@ -5,10 +5,12 @@ They need no agents: a process that cannot resume a run can send to it and cance
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from continuations.core.decisions import Decision
 from continuations.core.run import ENDED_STATUSES
 from continuations.engine.journal import StoreJournal
 from continuations.engine.new_run import parse_user_message
@@ -16,8 +18,9 @@ from continuations.engine.publishing import Publisher
 from continuations.engine.request_checks import event_name, json_text, optional_text
 from continuations.engine.run_ending import RunEnder
 from continuations.errors import InvalidInput, StaleRun, StoreDenied
-from continuations.ledger import inbox, run_signals
+from continuations.ledger import inbox, markers, run_signals
 from continuations.ledger.arrivals import Arrivals, read_cancel_request
+from continuations.ledger.decisions import record_decision
 from continuations.ledger.versions import Versions
 from continuations.wire.continuation import Continuation
 from continuations.wire.records import CancelRequest, InboxMessage, Signal
@@ -25,6 +28,7 @@ from continuations.wire.records import CancelRequest, InboxMessage, Signal
 if TYPE_CHECKING:
     from continuations.core.doors import Door
     from continuations.core.run import RunRow
+    from continuations.core.waits import Wait
     from continuations.engine.ports import Ports
     from continuations.engine.worker_options import WorkerOptions
     from continuations.ledger.objects import Objects
@@ -105,6 +109,37 @@ class RunRequests:
         )
         await self._run_that_accepts_signals(posted.number)
         return posted.number
+
+    async def wake(self, *, by: str | None, door: Door) -> int:
+        """End the waits for models of the newest version; return their number."""
+        by = optional_text("by", by)
+        state = (await self._versions.load_newest()).state
+        waits = [wait for wait in state.waits.values() if wait.rules.may_wake]
+        await asyncio.gather(*(self._wake(wait, by, door) for wait in waits))
+        return len(waits)
+
+    async def _wake(self, wait: Wait, by: str | None, door: Door) -> None:
+        """Record that the deadline of a wait has come, unless it is recorded already.
+
+        The marker comes first, so a sweep asks the model also after a crash.
+        """
+        now = self.ports.clock.now()
+        ulid = self.ports.ids.new_ulid(now)
+        marker = markers.for_decision(wait.id, ulid)
+        await markers.create(self.objects, marker)
+        proposed = Decision(
+            id=ulid,
+            wait_id=wait.id,
+            kind="expire",
+            at=now,
+            digest=wait.digest,
+            by=by,
+            marker=marker.key,
+            door=door.name,
+            authentication=door.authentication,
+        )
+        if (await record_decision(self.objects, proposed)).id != proposed.id:
+            await self.objects.delete(marker.key)
 
     async def _run_that_accepts_signals(self, signal_number: int) -> RunRow:
         run = (await self._versions.load_newest()).state.run

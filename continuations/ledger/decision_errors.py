@@ -102,7 +102,9 @@ def _expired_error(wait_id: str, failure: str) -> WaitExpired:
     return WaitExpired(msg, run_id=run_id, wait_id=wait_id)
 
 
-def refused_error(wait: Wait, why: str) -> DecisionRefused:
+def refused_error(
+    wait: Wait, why: str, next_step: str = "Decide again."
+) -> DecisionRefused:
     """Return the error for a decision that does not fit its wait."""
-    msg = f"wait {wait.id} was not decided: {why}. Nothing was recorded. Decide again."
+    msg = f"wait {wait.id} was not decided: {why}. Nothing was recorded. {next_step}"
     return DecisionRefused(msg, run_id=wait.run_id, wait_id=wait.id)

@@ -48,6 +48,7 @@ UNREACHED: dict[str, str] = {
         "the run fails with its text; see test_model_waits.py"
     ),
     "continuations/wire/formats.py:_read_labels": _BYTES,
+    "continuations/wire/formats.py:_read_quorum_fields": _BYTES,
     "continuations/wire/formats.py:_read_signal": _BYTES,
     "continuations/cli/interruption.py": "stops a command; see test_interruption.py",
     "continuations/cli/serve_command.py": (
@@ -71,7 +72,15 @@ UNREACHED: dict[str, str] = {
     "continuations/engine/stack_binding.py:StackBinding.agent": (
         "check_agents finds a missing agent before"
     ),
-    "continuations/ledger/decisions.py:_read_first_decision": _ERASED,
+    "continuations/ledger/arrivals.py:_follow": _ERASED,
+    "continuations/ledger/arrivals.py:_read_first_decision": _ERASED,
+    "continuations/ledger/decisions.py:record_decision": _ERASED,
+    "continuations/ledger/wait_slots.py:_read_listed": (
+        "an object is removed from the store; see test_forged_slots.py"
+    ),
+    "continuations/ledger/wait_slots.py:read": (
+        "a forged object; see test_forged_slots.py"
+    ),
     "continuations/ledger/decisions.py:_decide_closed_wait": _ERASED,
     "continuations/ledger/doctor.py:repair": "two repairs at the same moment",
     "continuations/ledger/doctor.py:_check_repairable#5": "version 9,999,999,999",

@@ -64,6 +64,7 @@ REQUEST_BODIES = {
     "/events": EVENT,
     "/runs": START,
     "/runs/{run_id}/cancel": EMPTY_BODY,
+    "/runs/{run_id}/wake": EMPTY_BODY,
     "/waits/{wait_id}/decision": APPROVE,
 }
 SECURED = [
@@ -323,6 +324,9 @@ class _RaisingRunner(AsyncRunner):
     async def audit(self, *_: Any, **__: Any) -> Any:
         raise self._error
 
+    async def wake(self, *_: Any, **__: Any) -> Any:
+        raise self._error
+
 
 async def with_a_run_that_cannot_continue(checker: ResponseChecker) -> None:
     for error in (RunErased("erased"), ModelError("down"), AgentChanged("changed")):
@@ -333,6 +337,7 @@ async def with_a_run_that_cannot_continue(checker: ResponseChecker) -> None:
         if isinstance(error, RunErased):
             await checker.request(fixture, "get", "/runs/{run_id}", names=J)
             await checker.request(fixture, "get", "/runs/{run_id}/audit", names=J)
+            await checker.request(fixture, "post", "/runs/{run_id}/wake", {}, names=J)
         if not isinstance(error, ModelError):
             await checker.request(fixture, "post", "/runs/{run_id}/cancel", {}, names=J)
 
@@ -405,6 +410,11 @@ async def from_start_to_end(checker: ResponseChecker) -> None:
     assert 400 == await checker.request(fixture, "post", "/signals", {"run_id": "j"})
     assert 415 == await checker.request(fixture, "post", "/signals")
     await publish_events(checker, fixture)
+    wake = "/runs/{run_id}/wake"
+    assert 200 == await checker.request(fixture, "post", wake, {}, names=names)
+    assert 404 == await checker.request(fixture, "post", wake, {}, names=J)
+    assert 400 == await checker.request(fixture, "post", wake, {"x": 1}, names=names)
+    assert 415 == await checker.request(fixture, "post", wake, names=names)
     assert 200 == await checker.request(fixture, "post", "/sweep")
     assert 200 == await checker.request(
         fixture, "post", "/runs/{run_id}/resume", names=names
