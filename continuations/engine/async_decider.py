@@ -9,6 +9,7 @@ from continuations.core.decisions import Decision
 from continuations.core.doors import PYTHON, Door
 from continuations.core.wait_rules import WAIT_KINDS
 from continuations.engine.async_events import AsyncEvents
+from continuations.engine.async_operator import AsyncOperator
 from continuations.engine.batches import Flattened
 from continuations.errors import AlreadyDecided, InvalidInput
 from continuations.ledger import decision_errors, decisions, layout, waits
@@ -16,7 +17,7 @@ from continuations.ledger.arrivals import read_decision
 from continuations.ledger.store_clock import StoreClock
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection
+    from collections.abc import AsyncIterator, Collection, Sequence
 
     from continuations.core.decisions import Verdict
     from continuations.core.quorum import Vote
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 # ruff: noqa: PLC0415
 
 
-class AsyncDecider(AsyncEvents):
+class AsyncDecider(AsyncEvents, AsyncOperator):
     """Decides the waits of a store, looks at its runs, sends to them and cancels them.
 
     A process without the runs' agents can call every method of this class.
@@ -270,20 +271,28 @@ class AsyncDecider(AsyncEvents):
         self,
         run_id: str,
         *,
+        call: str | Sequence[str] | None = None,
         reason: str | None = None,
         by: str | None = None,
         door: Door = PYTHON,
     ) -> Continuation:
-        """End a run and close its open waits; idempotent.
+        """End a run, or one of its calls, and close its open waits; idempotent.
 
         If another process works on the run, that process ends it at its next commit, or
         before the run finishes. The request is stored first: after a crash, a sweep or
         resume ends the run. A request that arrives between the worker's last look and
         the end of the run comes too late; only the status "cancelled" is a promise.
 
+        With `call`, only this call ends, with all calls of its agent and of the agents
+        below. The model reads that it was cancelled, and the run goes on. A call that
+        has begun to run is not stopped: it returns, and its result is kept. A call that
+        has not begun never begins.
+
         Args:
             run_id: Id of the run.
-            reason: Why, for the record and for later deciders.
+            call: Id of an open call, or its path (`"boss/hr/transfer"`, or a list of
+                the names). `None`: the whole run.
+            reason: Why, for the record, for later deciders and for the model.
             by: Name of the person who cancels, for the record.
             door: The way by which the request came, for the audit.
 
@@ -292,10 +301,14 @@ class AsyncDecider(AsyncEvents):
 
         Raises:
             RunNotFound: The store has no such run.
-            InvalidInput: `reason` or `by` is not a text.
+            InvalidInput: `reason` or `by` is not a text. Or `call` names no open call
+                or several, or the run has ended. Then nothing was recorded.
             StoreError: The store failed.
         """
         layout.check_run_id(run_id)
+        if call is not None:
+            commands = self._operator_commands(run_id)
+            return await commands.cancel_call(call, reason=reason, by=by, door=door)
         requests = self._run_requests(run_id)
         return await requests.cancel(by=by, reason=reason, door=door)
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from continuations.core.doors import PYTHON, Door
 from continuations.engine import portal
 from continuations.engine.sync_events import Events
+from continuations.engine.sync_operator import Operator
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
     from continuations.core.decisions import Decision, Verdict
     from continuations.core.quorum import Vote
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from continuations.wire.continuation import Continuation
 
 
-class Decider(Events):
+class Decider(Events, Operator):
     """Decides the waits of a store, looks at its runs, sends to them and cancels them.
 
     A process without the runs' agents can call every method of this class.
@@ -201,20 +202,28 @@ class Decider(Events):
         self,
         run_id: str,
         *,
+        call: str | Sequence[str] | None = None,
         reason: str | None = None,
         by: str | None = None,
         door: Door = PYTHON,
     ) -> Continuation:
-        """End a run and close its open waits; idempotent.
+        """End a run, or one of its calls, and close its open waits; idempotent.
 
         If another process works on the run, that process ends it at its next commit, or
         before the run finishes. The request is stored first: after a crash, a sweep or
         resume ends the run. A request that arrives between the worker's last look and
         the end of the run comes too late; only the status "cancelled" is a promise.
 
+        With `call`, only this call ends, with all calls of its agent and of the agents
+        below. The model reads that it was cancelled, and the run goes on. A call that
+        has begun to run is not stopped: it returns, and its result is kept. A call that
+        has not begun never begins.
+
         Args:
             run_id: Id of the run.
-            reason: Why, for the record and for later deciders.
+            call: Id of an open call, or its path (`"boss/hr/transfer"`, or a list of
+                the names). `None`: the whole run.
+            reason: Why, for the record, for later deciders and for the model.
             by: Name of the person who cancels, for the record.
             door: The way by which the request came, for the audit.
 
@@ -223,9 +232,10 @@ class Decider(Events):
 
         Raises:
             RunNotFound: The store has no such run.
-            InvalidInput: `reason` or `by` is not a text.
+            InvalidInput: `reason` or `by` is not a text. Or `call` names no open call
+                or several, or the run has ended. Then nothing was recorded.
             StoreError: The store failed.
         """
         return portal.run_until_complete(
-            self.async_runner.cancel(run_id, reason=reason, by=by, door=door)
+            self.async_runner.cancel(run_id, call=call, reason=reason, by=by, door=door)
         )
