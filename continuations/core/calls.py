@@ -165,6 +165,8 @@ class CallRow:
         secrets: Paths of the arguments that people must not read.
         quorum: Who may decide the approval of the call, `None` for no such rule. A wait
             about its unknown outcome has the same rule.
+        cancelled: Why the agent of this call was cancelled, or `None`. Its frame ends
+            after the calls that run in it.
     """
 
     id: str
@@ -185,3 +187,4 @@ class CallRow:
     answer: str | None = None
     secrets: tuple[str, ...] = ()
     quorum: Quorum | None = None
+    cancelled: str | None = None

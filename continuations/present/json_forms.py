@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from continuations.core.waits import Wait, WaitSummary
     from continuations.engine.outcomes import Outcome
     from continuations.engine.sweeping import SweepResult
+    from continuations.ledger.published_events import Publication
     from continuations.wire.continuation import Continuation
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "decision_json",
     "indented_json",
     "outcome_json",
+    "publication_json",
     "run_json",
     "sweep_result_json",
     "utc_text",
@@ -156,6 +158,11 @@ def audit_line_json(line: AuditLine) -> dict[str, Any]:
         "reason": line.reason,
         "rule": line.rule,
     }
+
+
+def publication_json(publication: Publication) -> dict[str, Any]:
+    """Return the result of a publication as JSON values (`published_event`)."""
+    return {"id": publication.id, "run_ids": list(publication.run_ids)}
 
 
 def run_json(

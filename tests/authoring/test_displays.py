@@ -18,7 +18,7 @@ from typing_extensions import TypedDict
 from continuations import Agent, InvalidInput, Money, Secret, Tool, ToolContext, tool
 from continuations.core import jsontext
 
-Pin: TypeAlias = Annotated[str, Secret()]
+Pin = Annotated[str, Secret()]
 
 
 class Card(BaseModel):
