@@ -547,7 +547,6 @@ def display_objects() -> dict[str, GoldenObject]:
 
 
 def golden_objects() -> dict[str, GoldenObject]:
-def golden_objects() -> dict[str, GoldenObject]:  # noqa: PLR0915 - one for each shape
     """Return every golden object by its name."""
     objects: dict[str, GoldenObject] = {}
     runs = (running, waiting, unknown, edited, cancelled, finished, bounded)
