@@ -105,4 +105,5 @@ def _examined(row: CallRow, event: CallAccepted | ApprovalRequested) -> CallRow:
         contract_digest=event.contract_digest,
         repeatable=event.repeatable,
         verifiable=event.verifiable,
+        secrets=event.secrets,
     )

@@ -180,6 +180,7 @@ class CallAccepted:
     contract_digest: str
     repeatable: bool = False
     verifiable: bool = False
+    secrets: tuple[str, ...] = ()
     approved_digest: str | None = None
     approved_until: datetime | None = None
     grant: str | None = None
@@ -198,6 +199,7 @@ class ApprovalRequested:
     wait: Wait
     repeatable: bool = False
     verifiable: bool = False
+    secrets: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)

@@ -11,6 +11,7 @@ from continuations.core.ulid import is_ulid
 from continuations.wire.fields import (
     FieldReader,
     invalid_object,
+    late,
     omit_empty,
     to_milliseconds,
 )
@@ -18,7 +19,6 @@ from continuations.wire.fields import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from continuations.core.grants import KeptGrant
     from continuations.core.quorum import Quorum
 
 
@@ -100,22 +100,6 @@ def _read_signal(value: object, where: str) -> KeptSignal:
             raise invalid_object(where, "it must be a signal's number and name")
 
 
-def _write_grants(grants: Any) -> object:
-    from continuations.wire import grant_fields  # noqa: PLC0415 - few runs have grants
-
-    return grant_fields.write_grants(grants)
-
-
-def _read_grants(fields: FieldReader, name: str) -> tuple[KeptGrant, ...]:
-    return tuple(fields.list_of(name, _read_grant))
-
-
-def _read_grant(value: object, where: str) -> KeptGrant:
-    from continuations.wire import grant_fields  # noqa: PLC0415 - few runs have grants
-
-    return grant_fields.read_grant(value, where)
-
-
 def _read_given_grant(fields: FieldReader, name: str) -> str | None:
     text = fields.json_object_or_none(name)
     if text is not None:
@@ -157,9 +141,15 @@ JSON_OBJECT_TEXT = Codec(_unchanged, FieldReader.json_object_or_none)
 SIGNALS = Codec(
     lambda kept: [[signal.number, signal.name] for signal in kept], _read_signals
 )
+DISPLAY = Codec(late("display_fields", "write"), late("display_fields", "read"))
 QUORUM = Codec(_write_quorum, _read_quorum)
 DEADLINE_ACTION = Codec(_unchanged, _read_deadline_action)
-GRANTS = Codec(_write_grants, _read_grants)
+GRANTS = Codec(
+    late("grant_fields", "write_grants"),
+    lambda fields, name: tuple(
+        fields.list_of(name, late("grant_fields", "read_grant"))
+    ),
+)
 GIVEN_GRANT = Codec(_unchanged, _read_given_grant)
 LABELS = Codec(dict, _read_labels)
 EVENT_ID = Codec(_unchanged, _read_event_id)

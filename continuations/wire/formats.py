@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING, Any, cast
 from continuations.wire.field_codecs import (
     BINARY,
     DEADLINE_ACTION,
+    DISPLAY,
     EVENT_ID,
     EVENT_IDS,
     FLAG,
@@ -121,6 +122,7 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "continues", FLAG),
         NewField(3, "events_taken", EVENT_IDS),
         NewField(3, "frame", OPTIONAL_TEXT, attribute="frame_id"),
+        NewField(3, "display", DISPLAY),
         NewField(3, "quorum", QUORUM),
         NewField(3, "remind_after", NUMBER),
     ),
@@ -167,6 +169,7 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
     "call": (
         NewField(3, "stage", NUMBER),
         NewField(3, "answer", JSON_TEXT),
+        NewField(3, "secrets", TEXTS),
         NewField(3, "quorum", QUORUM),
         NewField(3, "cancelled", TEXT),
         NewField(3, "grant", TEXT),
