@@ -51,7 +51,7 @@ class Grant:
             got = type(arguments).__name__
             msg = f"Grant: arguments must be a JSON Schema as a dict, got {got}."
             raise InvalidInput(msg)
-        until: object = self.until
+        until: Any = self.until
         if until is not None and (
             not isinstance(until, datetime) or until.tzinfo is None
         ):

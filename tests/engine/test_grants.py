@@ -343,7 +343,8 @@ def test_one_of_several_approvers_cannot_give_a_grant(
 )
 def test_an_invalid_grant_cannot_be_made(options: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
-        Grant(**{"tool": "pay", **options})
+        make: Any = Grant
+        make(**{"tool": "pay", **options})
 
 
 def test_revoke_names_the_grants_of_the_run(environment: RunEnvironment) -> None:
@@ -367,6 +368,7 @@ def test_only_the_newest_grants_are_kept(environment: RunEnvironment) -> None:
     runner = make_runner(turns(*range(200, 225)), clock=clock)
     outcome = runner.start("go", run_id="r")
     given: list[str] = []
+    kept: list[str] = []
     while isinstance(outcome, Suspended):
         clock.seconds += 1
         approve = Approve(remember=Grant("pay", SMALL))

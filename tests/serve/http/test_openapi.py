@@ -410,9 +410,12 @@ async def from_start_to_end(  # noqa: PLR0915 - one step for each status
     assert 415 == await checker.request(
         fixture, "post", "/runs/{run_id}/cancel", names=names
     )
+    grant = {"tool": "pay", "arguments": {"maxProperties": 2}}
     edited = {**APPROVE, "arguments": {"cents": 7, "note": "n"}}
-    edited["remember"] = {"tool": "pay", "arguments": {"maxProperties": 2}}
-    assert 200 == await checker.request(fixture, "post", decision, edited, names=names)
+    remembered = {**edited, "remember": grant}
+    assert 200 == await checker.request(
+        fixture, "post", decision, remembered, names=names
+    )
     await list_and_revoke_grants(checker, fixture, names)
     assert 409 == await checker.request(fixture, "post", decision, APPROVE, names=names)
     assert 409 == await checker.request(fixture, "get", show, names=names)
