@@ -14,6 +14,7 @@ from continuations.cli.wait_status import decision_text
 from continuations.core import jsontext
 from continuations.engine.readiness import is_runnable
 from continuations.present.escaping import escape_invisible, indent_escaped
+from continuations.present.wait_text import wait_facts
 from continuations.wire.fields import readable_time
 
 if TYPE_CHECKING:
@@ -126,6 +127,15 @@ def _call_text(call: Call, frame: Frame | None, state: str) -> tuple[str, str]:
     return f"{escape_invisible(text)}: {state}", _STATE_STYLES.get(state, "")
 
 
+def _approvers_text(wait: Wait) -> str:
+    facts = wait_facts(wait)
+    return "".join(
+        f", {label.lower()} {facts[label]}"
+        for label in ("Approvers", "Votes")
+        if label in facts
+    )
+
+
 def _wait_lines(
     wait: Wait, indent: str, decisions: Mapping[str, Decision], now: datetime
 ) -> Iterator[Line]:
@@ -138,8 +148,9 @@ def _wait_lines(
         deadline = f", deadline {readable_time(wait.deadline)}" if wait.deadline else ""
         if wait.deadline is not None and now > wait.deadline:
             deadline += " (expired; the next sweep or resume records it)"
+        people = _approvers_text(wait)
         since = readable_time(wait.created_at)
-        text = f"waits for {wait.rules.awaited} since {since}{deadline}"
+        text = f"waits for {wait.rules.awaited} since {since}{deadline}{people}"
         yield Line(indent, escape_invisible(text), "wait")
     if wait.note is not None:
         yield Line(indent, escape_invisible(wait.note))

@@ -84,6 +84,8 @@ def wait_notice_json(wait: Wait, *, with_arguments: bool) -> dict[str, Any]:
         "tool",
         "created_at",
         "deadline",
+        "approvers",
+        "votes_needed",
     )
     form = report.wait_json(wait)
     if with_arguments:
