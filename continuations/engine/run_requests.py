@@ -5,19 +5,23 @@ They need no agents: a process that cannot resume a run can send to it and cance
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from continuations.core.decisions import Decision
 from continuations.core.run import ENDED_STATUSES
 from continuations.engine.journal import StoreJournal
 from continuations.engine.new_run import parse_user_message
+from continuations.engine.operator_commands import OperatorCommands
 from continuations.engine.publishing import Publisher
 from continuations.engine.request_checks import event_name, json_text, optional_text
 from continuations.engine.run_ending import RunEnder
 from continuations.errors import InvalidInput, StaleRun, StoreDenied
-from continuations.ledger import inbox, run_signals
+from continuations.ledger import inbox, markers, run_signals
 from continuations.ledger.arrivals import Arrivals, read_cancel_request
+from continuations.ledger.decisions import record_decision
 from continuations.ledger.versions import Versions
 from continuations.wire.continuation import Continuation
 from continuations.wire.records import CancelRequest, InboxMessage, Signal
@@ -25,6 +29,7 @@ from continuations.wire.records import CancelRequest, InboxMessage, Signal
 if TYPE_CHECKING:
     from continuations.core.doors import Door
     from continuations.core.run import RunRow
+    from continuations.core.waits import Wait
     from continuations.engine.ports import Ports
     from continuations.engine.worker_options import WorkerOptions
     from continuations.ledger.objects import Objects
@@ -106,6 +111,37 @@ class RunRequests:
         await self._run_that_accepts_signals(posted.number)
         return posted.number
 
+    async def wake(self, *, by: str | None, door: Door) -> int:
+        """End the waits for models of the newest version; return their number."""
+        by = optional_text("by", by)
+        state = (await self._versions.load_newest()).state
+        waits = [wait for wait in state.waits.values() if wait.rules.may_wake]
+        await asyncio.gather(*(self._wake(wait, by, door) for wait in waits))
+        return len(waits)
+
+    async def _wake(self, wait: Wait, by: str | None, door: Door) -> None:
+        """Record that the deadline of a wait has come, unless it is recorded already.
+
+        The marker comes first, so a sweep asks the model also after a crash.
+        """
+        now = self.ports.clock.now()
+        ulid = self.ports.ids.new_ulid(now)
+        marker = markers.for_decision(wait.id, ulid)
+        await markers.create(self.objects, marker)
+        proposed = Decision(
+            id=ulid,
+            wait_id=wait.id,
+            kind="expire",
+            at=now,
+            digest=wait.digest,
+            by=by,
+            marker=marker.key,
+            door=door.name,
+            authentication=door.authentication,
+        )
+        if (await record_decision(self.objects, proposed)).id != proposed.id:
+            await self.objects.delete(marker.key)
+
     async def _run_that_accepts_signals(self, signal_number: int) -> RunRow:
         run = (await self._versions.load_newest()).state.run
         if run.status in ENDED_STATUSES and (
@@ -137,13 +173,25 @@ class RunRequests:
         await inbox.record_cancel_request(self.objects, self.run_id, request)
         while True:
             try:
-                return await self.end_if_cancelled()
+                ended = await self.end_if_cancelled()
+                if ended.status in ENDED_STATUSES:
+                    return ended
+                return await self._operator_commands.tell_worker_of_cancellation()
             except StaleRun:
                 continue
             except StoreDenied:
                 # The request and its marker are stored: a worker ends the run.
                 _log.info("run %s: a worker ends it, not this process", self.run_id)
                 return Continuation(newest.state, newest.number)
+
+    @property
+    def _operator_commands(self) -> OperatorCommands:
+        return OperatorCommands(
+            objects=self.objects,
+            ports=self.ports,
+            options=self.options,
+            run_id=self.run_id,
+        )
 
     async def end_if_cancelled(self) -> Continuation:
         """End the run if a cancel request is recorded and no claim lasts.

@@ -20,6 +20,7 @@ from continuations.wire.fields import to_milliseconds
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from continuations.core.run import RunRow
     from continuations.core.state import RunState
     from continuations.core.waits import Wait
     from continuations.ledger.event_keys import EventMarker
@@ -106,6 +107,11 @@ def for_release(run_id: str, number: int, nonce: str) -> Marker:
     It is due now. After an error, `postpone` replaces it by a later one.
     """
     return _new_marker(run_id, "r", str(number), None, nonce)
+
+
+def for_operator_request(run_id: str, number: int, nonce: str) -> Marker:
+    """Return the marker for a request that an operator will make; it is due now."""
+    return _new_marker(run_id, "o", str(number), None, nonce)
 
 
 def for_cancel_request(run_id: str, nonce: str) -> Marker:
@@ -256,12 +262,17 @@ def is_needed(marker: Marker, newest_number: int, state: RunState | None) -> boo
         case "d" | "e" | "n":
             names = (f"-{marker.target}@" in wait for wait in state.waits)
             return any(names) or _is_awaited(state, marker.target)
-        case "m" | "s":
-            run, is_signal = state.run, marker.reason == "s"
-            last = run.last_signal_number if is_signal else run.last_inbox_number
-            return last < int(marker.target)
+        case "m" | "s" | "o":
+            return _last_number(state.run, marker.reason) < int(marker.target)
         case _:
             return True
+
+
+def _last_number(run: RunRow, reason: str) -> int:
+    """Return the number of the last message, signal or request that a run took in."""
+    if reason == "o":
+        return run.last_operator_number
+    return run.last_signal_number if reason == "s" else run.last_inbox_number
 
 
 def _is_awaited(state: RunState, wait_ulid: str) -> bool:

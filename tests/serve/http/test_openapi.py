@@ -58,10 +58,13 @@ EXCLUDED_CHECKS = {
 EMPTY_BODY: dict[str, object] = {}
 START = {"run_id": "j", "input": "pay Jane"}
 SIGNAL = {"run_id": "j", "name": "receipt"}
+EVENT = {"name": "receipt", "key": "A-17"}
 REQUEST_BODIES = {
     "/signals": SIGNAL,
+    "/events": EVENT,
     "/runs": START,
     "/runs/{run_id}/cancel": EMPTY_BODY,
+    "/runs/{run_id}/wake": EMPTY_BODY,
     "/waits/{wait_id}/decision": APPROVE,
 }
 SECURED = [
@@ -321,6 +324,9 @@ class _RaisingRunner(AsyncRunner):
     async def audit(self, *_: Any, **__: Any) -> Any:
         raise self._error
 
+    async def wake(self, *_: Any, **__: Any) -> Any:
+        raise self._error
+
 
 async def with_a_run_that_cannot_continue(checker: ResponseChecker) -> None:
     for error in (RunErased("erased"), ModelError("down"), AgentChanged("changed")):
@@ -331,6 +337,7 @@ async def with_a_run_that_cannot_continue(checker: ResponseChecker) -> None:
         if isinstance(error, RunErased):
             await checker.request(fixture, "get", "/runs/{run_id}", names=J)
             await checker.request(fixture, "get", "/runs/{run_id}/audit", names=J)
+            await checker.request(fixture, "post", "/runs/{run_id}/wake", {}, names=J)
         if not isinstance(error, ModelError):
             await checker.request(fixture, "post", "/runs/{run_id}/cancel", {}, names=J)
 
@@ -345,6 +352,17 @@ async def with_invalid_ids(checker: ResponseChecker) -> None:
     await checker.request(fixture, "get", "/waits", query={"limit": "x"})
     await request_everything(checker, fixture)
     await checker.open_link(fixture, f"{BASE_URL}/d/x")
+
+
+async def publish_events(checker: ResponseChecker, fixture: ApiFixture) -> None:
+    event: dict[str, object] = {**EVENT, "data": {"cents": 5}, "id": "e-1"}
+    only_name = {"name": "receipt"}
+    assert 200 == await checker.request(fixture, "post", "/events", event)
+    assert 200 == await checker.request(fixture, "post", "/events", only_name)
+    other = {**event, "data": 6}
+    assert 400 == await checker.request(fixture, "post", "/events", other)
+    assert 400 == await checker.request(fixture, "post", "/events", {"key": "A-17"})
+    assert 415 == await checker.request(fixture, "post", "/events")
 
 
 async def from_start_to_end(checker: ResponseChecker) -> None:
@@ -391,6 +409,12 @@ async def from_start_to_end(checker: ResponseChecker) -> None:
     assert 404 == await checker.request(fixture, "post", "/signals", SIGNAL)
     assert 400 == await checker.request(fixture, "post", "/signals", {"run_id": "j"})
     assert 415 == await checker.request(fixture, "post", "/signals")
+    await publish_events(checker, fixture)
+    wake = "/runs/{run_id}/wake"
+    assert 200 == await checker.request(fixture, "post", wake, {}, names=names)
+    assert 404 == await checker.request(fixture, "post", wake, {}, names=J)
+    assert 400 == await checker.request(fixture, "post", wake, {"x": 1}, names=names)
+    assert 415 == await checker.request(fixture, "post", wake, names=names)
     assert 200 == await checker.request(fixture, "post", "/sweep")
     assert 200 == await checker.request(
         fixture, "post", "/runs/{run_id}/resume", names=names

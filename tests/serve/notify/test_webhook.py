@@ -95,6 +95,8 @@ def test_event_contains_the_wait_and_the_link() -> None:
                 "deadline": "2026-11-22T14:00:00.000Z",
                 "approvers": [],
                 "votes_needed": 1,
+                "reversible": None,
+                "requester": None,
             },
             "link": "https://example.com/d/jane-1",
         },
