@@ -53,12 +53,13 @@ async def show(context: RequestContext) -> Response:
         return pages.already_decided(subject)
     if subject.deadline is not None and context.clock.now() > subject.deadline:
         return pages.wait_ended(*_EXPIRED_TEXT)
-    kinds = [kind for kind in subject.rules.verdicts if kind in link.allowed]
     own = next((vote for vote in subject.votes if vote.by == link.actor), None)
     if own is not None:
         # The first vote of a person counts, so no other one is offered.
         return pages.vote_recorded(own)
-    return pages.decision_form(subject, kinds)
+    return pages.decision_form(
+        subject, [kind for kind in subject.rules.verdicts if kind in link.allowed]
+    )
 
 
 async def decide(context: RequestContext) -> Response:
