@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from continuations.core import jsontext
+from continuations.core.withheld_waits import withheld
 from continuations.errors import InvalidInput
 from continuations.present.escaping import escape_invisible
 from continuations.present.wait_text import wait_facts
@@ -34,6 +35,16 @@ __all__ = ["EmailNotifier"]
 _ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]{1,253}")
 _MAX_ARGUMENTS = 20_000
 _MAX_SUBJECT = 150
+_LABELS = (
+    "Question",
+    "Requested by",
+    "Tool",
+    "Path",
+    "Run",
+    "Wait",
+    "Opened",
+    "Decide by",
+)
 _MAX_PORT = 65_535
 
 
@@ -163,17 +174,55 @@ def body_text(wait: Wait, link: str | None, *, with_arguments: bool) -> str:
     facts = wait_facts(wait)
     facts.setdefault("Decide by", "no deadline")
     rows: list[tuple[str, str]] = [
-        (label, escape_invisible(facts[label]))
-        for label in ("Question", "Tool", "Path", "Run", "Wait", "Opened", "Decide by")
-        if label in facts
+        (label, escape_invisible(facts[label])) for label in _LABELS if label in facts
     ]
-    if with_arguments:
-        rows.append(("Arguments", _shorten(escape_invisible(wait.arguments_json))))
-    lines = [f"{label + ':':<11} {value}" for label, value in rows]
+    if wait.display is not None:
+        rows = _display_rows(wait, rows, with_arguments=with_arguments)
+    elif with_arguments:
+        rows.append(
+            ("Arguments", _shorten(escape_invisible(withheld(wait).arguments_json)))
+        )
+    width = max(11, *(len(label) + 1 for label, _ in rows))
+    lines = [f"{label + ':':<{width}} {value}" for label, value in rows]
     if link is not None:
         lines += ["", "Open this link to see the call and decide. Opening it does not"]
         lines += ["decide anything.", "", escape_invisible(link)]
     return "\n".join([wait.rules.explanation, "", *lines, ""])
+
+
+def _display_rows(
+    wait: Wait, facts: list[tuple[str, str]], *, with_arguments: bool
+) -> list[tuple[str, str]]:
+    """Return the rows about a wait whose tool or run declares more for people.
+
+    The title, the readings and the evidence contain arguments, or results.
+    """
+    from continuations.present import wait_parts  # noqa: PLC0415 - few waits have one
+
+    parts = wait_parts.wait_parts(wait)
+    texts = [("Title", wait.title)] if with_arguments else []
+    rows = [
+        (label, escape_invisible(text))
+        for label, text in (*texts, ("Effect", parts.effect))
+        if text is not None
+    ]
+    # The deadline is the last fact; what it is about stands before it.
+    rows += facts[:-1]
+    if with_arguments:
+        rows.append(
+            ("Arguments", _shorten(escape_invisible(withheld(wait).arguments_json)))
+        )
+        for argument in parts.arguments:
+            for place, text in argument.readings.items():
+                rows.append(("Reading", escape_invisible(f"{place}: {text}")))
+        for finding in parts.evidence:
+            source = wait_parts.finding_source(finding)
+            text = f"{source}: {wait_parts.finding_text(finding)}"
+            rows.append(("Evidence", escape_invisible(text)))
+        if parts.agent_words is not None:
+            words = f"{parts.agent_words} (not checked)"
+            rows.append(("Agent wrote", escape_invisible(words)))
+    return [*rows, facts[-1]]
 
 
 def _shorten(text: str) -> str:
