@@ -68,6 +68,8 @@ class Wait:
         on_deadline_json: The consequence of the deadline, as JSON text; see
             `on_deadline`.
         continues: Whether a function of the tool gets the answer (`on_answer`).
+        cancels: Whether a function of the tool is called when the wait is cancelled
+            (`on_cancel`).
         quorum: Who may decide, and how many must agree; `None` for no such rule.
         remind_after: Seconds after which people are reminded, or 0.
         votes: The votes that count so far. Like the newest deadline and the approvers
@@ -100,6 +102,7 @@ class Wait:
     stage: int = 0
     on_deadline_json: str | None = None
     continues: bool = False
+    cancels: bool = False
     quorum: Quorum | None = None
     remind_after: int = 0
     votes: tuple[Vote, ...] = ()
@@ -280,6 +283,7 @@ def parked_digest(wait: Wait, *, run_nonce: str, frame_id: str, contract: str) -
                 wait.event_key,
                 wait.on_deadline_json,
                 wait.continues,
+                *(["cancels"] if wait.cancels else []),
             ]
         ),
     )

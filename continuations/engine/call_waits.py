@@ -169,6 +169,7 @@ def parked_wait(
             asked.on_deadline, asked.answer_type
         ),
         continues=tool.continues,
+        cancels=tool.cancels,
     )
     return with_parked_digest(state, call, wait)
 

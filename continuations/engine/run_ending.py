@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING
 from continuations.core.events import RunStopped
 from continuations.core.reducer import advance
 from continuations.core.run import ENDED_STATUSES, Failure
+from continuations.engine.job_cancellation import NO_RESULT, jobs_to_cancel
 from continuations.ledger.decisions import close_wait
 
 if TYPE_CHECKING:
     from continuations.core.state import RunState
+    from continuations.core.waits import Wait
+    from continuations.engine.job_cancellation import JobCanceller
     from continuations.engine.ports import Ports
     from continuations.ledger.objects import Objects
     from continuations.wire.records import CancelRequest
@@ -24,6 +27,8 @@ class RunEnder:
 
     objects: Objects
     ports: Ports
+    # Tells the jobs of the run; `None` if the run has none to tell.
+    job_canceller: JobCanceller | None = None
 
     async def end_as_cancelled(
         self, state: RunState, cancel_request: CancelRequest
@@ -55,6 +60,7 @@ class RunEnder:
         """
         if after.run.status not in ENDED_STATUSES:
             return after
+        jobs = await self._jobs_to_cancel(before)
         now = self.ports.clock.now()
         reason = after.run.failure.message if after.run.failure else None
         closing = [
@@ -69,5 +75,22 @@ class RunEnder:
             for wait in before.waits.values()
             if wait.rules.has_object
         ]
-        await asyncio.gather(*closing)
+        recorded = await asyncio.gather(*closing)
+        if jobs and self.job_canceller is not None:
+            ends = {each.wait_id: each for each in recorded}
+            # A result that came first is the end of its job.
+            kept = [
+                job
+                for job in jobs
+                if job.id not in ends or ends[job.id].kind in NO_RESULT
+            ]
+            await self.job_canceller.cancel(before, kept)
         return after
+
+    async def _jobs_to_cancel(self, state: RunState) -> list[Wait]:
+        """Return the jobs that must be told; then this worker holds the claim."""
+        if self.job_canceller is None:
+            return []
+        jobs = await jobs_to_cancel(self.objects, state)
+        await self.job_canceller.prepare(state, jobs)
+        return jobs

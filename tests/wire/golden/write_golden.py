@@ -457,6 +457,7 @@ def golden_objects() -> dict[str, GoldenObject]:
         ("wait-question", question_wait()),
         ("wait-event", event_wait()),
         ("wait-external", make_wait("c3", kind="external")),
+        ("wait-cancels", replace(make_wait("c3", kind="external"), cancels=True)),
     ):
         objects[name] = GoldenObject(encode_wait(wait), wait)
     kinds: tuple[DecisionKind, ...] = ("approve", "deny", "answer", "expire", "cancel")
