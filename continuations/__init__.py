@@ -79,6 +79,7 @@ if TYPE_CHECKING:
         WaitNotFound,
     )
     from continuations.ledger.objects import open_store
+    from continuations.ledger.published_events import Publication
     from continuations.models.interface import Model
     from continuations.wire.continuation import Continuation
 
@@ -147,6 +148,7 @@ _EXPORTS_BY_MODULE = {
         "WaitNotFound",
     ],
     "continuations.ledger.objects": ["open_store"],
+    "continuations.ledger.published_events": ["Publication"],
     "continuations.models.interface": ["Model"],
     "continuations.wire.continuation": ["Continuation"],
 }
@@ -191,6 +193,7 @@ __all__ = [
     "ModelError",
     "NewerFormat",
     "Outcome",
+    "Publication",
     "RunBusy",
     "RunErased",
     "RunExists",

@@ -70,6 +70,8 @@ class Wait:
         continues: Whether a function of the tool gets the answer (`on_answer`).
         cancels: Whether a function of the tool is called when the wait is cancelled
             (`on_cancel`).
+        events_taken: Ids of published events that the run took before the wait was
+            opened. The wait does not take them again.
         quorum: Who may decide, and how many must agree; `None` for no such rule.
         remind_after: Seconds after which people are reminded, or 0.
         votes: The votes that count so far. Like the newest deadline and the approvers
@@ -103,6 +105,7 @@ class Wait:
     on_deadline_json: str | None = None
     continues: bool = False
     cancels: bool = False
+    events_taken: tuple[str, ...] = ()
     quorum: Quorum | None = None
     remind_after: int = 0
     votes: tuple[Vote, ...] = ()

@@ -170,6 +170,7 @@ def parked_wait(
         ),
         continues=tool.continues,
         cancels=tool.cancels,
+        events_taken=state.run.events_taken if asked.event is not None else (),
     )
     return with_parked_digest(state, call, wait)
 

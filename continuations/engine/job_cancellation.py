@@ -39,7 +39,7 @@ TRY_SECONDS, _PAUSE = 10.0, 0.5
 NO_RESULT = frozenset({"cancel", "expire"})
 
 
-async def jobs_to_cancel(objects: Objects, state: RunState) -> list[Wait]:
+async def jobs_to_cancel(objects: Objects, waits: Iterable[Wait]) -> list[Wait]:
     """Return the waits with an `on_cancel` function that have no other end.
 
     A decision that cannot be read does not count: it must not keep the run alive.
@@ -52,7 +52,7 @@ async def jobs_to_cancel(objects: Objects, state: RunState) -> list[Wait]:
             return True
         return decision is None or decision.kind in NO_RESULT
 
-    jobs = [wait for wait in state.waits.values() if wait.cancels]
+    jobs = [wait for wait in waits if wait.cancels]
     are_open = await asyncio.gather(*map(is_open, jobs))
     return [job for job, is_open_ in zip(jobs, are_open, strict=True) if is_open_]
 

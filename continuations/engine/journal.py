@@ -6,6 +6,9 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
+from continuations.core.event_matching import opened_and_closed
+from continuations.core.operator_request import tells_of_cancellation
+from continuations.engine.run_ending import RunEnder
 from continuations.engine.side_task import with_side_task
 from continuations.errors import (
     ClockOff,
@@ -16,24 +19,26 @@ from continuations.errors import (
 )
 from continuations.ledger import claims, layout, markers
 from continuations.ledger.arrivals import (
+    NO_ARRIVALS,
     Arrivals,
     read_cancel_request,
     read_late_arrivals,
 )
 from continuations.ledger.claims import ClockReading, Lease
+from continuations.ledger.operator_inbox import read_following
 from continuations.ledger.run_overview import read_progress
 from continuations.ledger.store_clock import StoreClock
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
     from datetime import datetime
 
     from continuations.core.state import RunState
+    from continuations.core.waits import Wait
     from continuations.engine.ports import Ports
     from continuations.ledger.layout import Marker
     from continuations.ledger.objects import Objects
     from continuations.ledger.versions import LoadedVersion, Versions
-    from continuations.wire.records import CancelRequest
 
 T = TypeVar("T")
 
@@ -122,14 +127,12 @@ class StoreJournal:
         """When the claim ends unless it is renewed; `None` without a claim."""
         return None if self._lease is None else self._lease.until
 
-    async def commit(
-        self, state: RunState, *, progressed: bool
-    ) -> CancelRequest | None:
+    async def commit(self, state: RunState, *, progressed: bool) -> Arrivals:
         """Commit a running state; the first commit takes the claim.
 
-        Returns a cancel request if there is one. Raises `StaleRun` if another process
-        took the run over, `ClockOff`, or a `StoreError`. After each of these the caller
-        must stop.
+        Returns the new requests of operators, and a cancel request. Raises `StaleRun`
+        if another process took the run over, `ClockOff`, or a `StoreError`. After each
+        of these the caller must stop.
         """
         first = self._lease is None
         await self.ensure_guarded()
@@ -144,18 +147,18 @@ class StoreJournal:
             attempt=self._attempt,
         )
         try:
-            sent_at, cancel_request = await with_side_task(
-                self._append(claimed), self._cancel_request_if_readable(first=first)
+            sent_at, asked = await with_side_task(
+                self._append(claimed), self._requests_if_readable(state, first=first)
             )
         except StaleRun:
             await self._delete_own_markers()
             raise
         self._check_clock(sent_at)
         if first:
-            cancel_request = await self._check_still_newest()
+            asked = await self._check_still_newest(state)
         self._lease = replace(lease, clock_uncertainty=self._clock_uncertainty)
         self._check_store_speed()
-        return cancel_request
+        return asked
 
     async def commit_and_release(self, state: RunState) -> None:
         """Commit a suspended or ended state, without a claim."""
@@ -190,13 +193,53 @@ class StoreJournal:
                 may_be_stored = True
                 raise
 
-        self.loaded = await self._retry_while_claimed(append)
+        opened, closed = self._opened_and_closed_waits(state)
+        if opened or closed:
+            await self._index_waits(opened, closed)
+        try:
+            self.loaded = await self._retry_while_claimed(append)
+        except StaleRun:
+            if opened:
+                await self._index_waits((), opened)
+            raise
         return sent_at
+
+    def _opened_and_closed_waits(
+        self, state: RunState
+    ) -> tuple[Sequence[Wait], Sequence[Wait]]:
+        """Return the waits for events that the next version opens and closes."""
+        before = self.loaded.state.waits if self.loaded else None
+        if not before and not state.waits:
+            return (), ()
+        return opened_and_closed(before or {}, state.waits)
+
+    async def _index_waits(
+        self, opened: Sequence[Wait], closed: Sequence[Wait]
+    ) -> None:
+        """Let publishers find the waits for events that a version opens, not others.
+
+        The waits that it closes have their decisions already.
+        """
+        from continuations.ledger import event_waiters  # noqa: PLC0415 - few tools wait
+
+        await event_waiters.delete_if_possible(self._objects, closed)
+        await self._retry_while_claimed(
+            lambda: event_waiters.create(self._objects, opened)
+        )
 
     async def read_late_arrivals(self, state: RunState) -> Arrivals:
         """Return unread messages and a cancel request, before the run may finish."""
         return await self._retry_while_claimed(
             lambda: read_late_arrivals(self._objects, state)
+        )
+
+    async def close_waits_of_cancelled_calls(
+        self, before: RunState, after: RunState
+    ) -> None:
+        """Record "cancel" for the waits that requests of operators ended."""
+        ender = RunEnder(self._objects, self._ports)
+        await self._retry_while_claimed(
+            lambda: ender.close_waits_of_cancelled_calls(before, after)
         )
 
     async def _retry_while_claimed(self, attempt: Callable[[], Awaitable[T]]) -> T:
@@ -325,27 +368,44 @@ class StoreJournal:
         if reading.store_time is not None:
             self._clock_uncertainty = reading.uncertainty
 
-    async def _check_still_newest(self) -> CancelRequest | None:
-        run_id = self.run_id
-        progress = await read_progress(self._objects, run_id)
+    async def _check_still_newest(self, state: RunState) -> Arrivals:
+        last = state.run.last_operator_number
+        progress = await read_progress(self._objects, self.run_id, last)
         if progress.newest_number != self.version_number:
             raise self._versions.stale_error(self.version_number)
-        return await self._read_cancel_request() if progress.may_be_cancelled else None
+        if not (progress.may_be_cancelled or progress.has_requests):
+            return NO_ARRIVALS
+        return await self._read_requests(state, cancelled=progress.may_be_cancelled)
 
-    async def _cancel_request_if_readable(self, *, first: bool) -> CancelRequest | None:
-        """Return a cancel request; `None` if the store does not return it now.
+    async def _requests_if_readable(self, state: RunState, *, first: bool) -> Arrivals:
+        """Return the requests of operators; none if the store does not return them now.
 
-        The version beside it may hold the result of a call. It must not fail because of
-        this read; the next commit reads the request again.
+        The version beside them may hold the result of a call. It must not fail because
+        of this read; the next commit reads the requests again.
         """
         if first:
-            return None  # the listing after the first commit shows a request
+            return NO_ARRIVALS  # the listing after the first commit shows them
         try:
-            return await self._read_cancel_request()
+            return await self._read_requests(state)
         except StoreError as error:
-            run_id = self.run_id
-            _log.warning("run %s: the cancel request was not read: %s", run_id, error)
-            return None
+            _log.warning("run %s: requests to it were not read: %s", self.run_id, error)
+            return NO_ARRIVALS
 
-    async def _read_cancel_request(self) -> CancelRequest | None:
-        return await read_cancel_request(self._objects, self.run_id)
+    async def _read_requests(
+        self, state: RunState, *, cancelled: bool = False
+    ) -> Arrivals:
+        """Read the next requests; one read tells that there is none.
+
+        A cancel request is read if one is known, or if a numbered request tells of it.
+        """
+        run = state.run
+        requests = await read_following(self._objects, run.id, run.last_operator_number)
+        if not requests and not cancelled:
+            return NO_ARRIVALS
+        told = any(tells_of_cancellation(request) for request in requests)
+        return Arrivals(
+            operator_requests=requests,
+            cancel_request=await read_cancel_request(self._objects, run.id)
+            if cancelled or told
+            else None,
+        )

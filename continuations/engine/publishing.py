@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from continuations.authoring import callables
+from continuations.core.event_matching import waits_for_events
 from continuations.core.run import ENDED_STATUSES
 from continuations.engine.side_task import with_side_task
 from continuations.errors import ContinuationsError, StoreError
@@ -17,6 +18,7 @@ from continuations.ledger.arrivals import (
     list_decided_wait_ids,
     read_arrivals,
 )
+from continuations.ledger.store_clock import StoreClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -37,6 +39,24 @@ async def publish_waits(objects: Objects, new_waits: Iterable[Wait]) -> None:
     deadlines = filter(None, map(markers.deadline_marker, new_waits))
     await asyncio.gather(*(markers.create(objects, marker) for marker in deadlines))
     await waits.create(objects, (w for w in new_waits if w.rules.has_object))
+
+
+async def look_back(objects: Objects, ports: Ports, new_waits: Iterable[Wait]) -> None:
+    """Let waits that were opened take events that were published before.
+
+    The waits are listed for publishers already. A worker that dies before leaves the
+    marker of its version, and the next process looks back.
+    """
+    waiting = waits_for_events(new_waits)
+    if not waiting:
+        return
+    from continuations.ledger.event_delivery import EventDelivery  # noqa: PLC0415 - rare
+
+    clock = ports.clock
+    delivery = EventDelivery(
+        objects, StoreClock(clock), lambda: ports.ids.new_ulid(clock.now())
+    )
+    await delivery.look_back(waiting)
 
 
 async def notify_waits(notify: Notify | None, new_waits: Iterable[Wait]) -> None:
@@ -104,9 +124,9 @@ class Publisher:
         """Commit a state without a claim, then publish what follows from it.
 
         The order is: the version; the wait objects and deadline markers that it names;
-        the notifications; the deletion of ended waits; a look at new arrivals; the
-        deletion of markers. A crash between two steps leaves a due marker, and a sweep
-        does the rest.
+        a look at events that were published before; the notifications; the deletion of
+        ended waits; a look at new arrivals; the deletion of markers. A crash between
+        two steps leaves a due marker, and a sweep does the rest.
 
         Returns:
             The decisions, messages and cancel request that arrived in the meantime.
@@ -118,6 +138,7 @@ class Publisher:
         )
         new, _ = _new_and_published_waits(before, state)
         await publish_waits(self.objects, new)
+        await look_back(self.objects, self.ports, new)
         await notify_waits(self.ports.notify, new)
         closed = [wait for key, wait in before.waits.items() if key not in state.waits]
         arrived_since = Arrivals()
@@ -168,6 +189,7 @@ class Publisher:
         new, published = _new_and_published_waits(before, state)
         await publish_waits(self.objects, new)
         await waits.recreate_missing(self.objects, published)
+        await look_back(self.objects, self.ports, new)
         await notify_waits(self.ports.notify, new)
         closed = [wait for key, wait in before.waits.items() if key not in state.waits]
         if await self._delete(
@@ -188,6 +210,7 @@ class Publisher:
         if not left or not loaded.state.waits:
             return
         await publish_again(self.objects, self.ports.notify, loaded.state)
+        await look_back(self.objects, self.ports, loaded.state.waits.values())
         run_id = loaded.state.run.id
         decided = await list_decided_wait_ids(self.objects, run_id)
         if await self._delete(run_id, list(map(layout.wait_key, decided))):

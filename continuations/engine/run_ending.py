@@ -13,6 +13,8 @@ from continuations.engine.job_cancellation import NO_RESULT, jobs_to_cancel
 from continuations.ledger.decisions import close_wait
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from continuations.core.state import RunState
     from continuations.core.waits import Wait
     from continuations.engine.job_cancellation import JobCanceller
@@ -60,9 +62,31 @@ class RunEnder:
         """
         if after.run.status not in ENDED_STATUSES:
             return after
-        jobs = await self._jobs_to_cancel(before)
-        now = self.ports.clock.now()
         reason = after.run.failure.message if after.run.failure else None
+        await self.close_waits(before, before.waits.values(), reason)
+        return after
+
+    async def close_waits_of_cancelled_calls(
+        self, before: RunState, after: RunState
+    ) -> None:
+        """Record "cancel" for the waits that requests of operators ended."""
+        ended = [wait for key, wait in before.waits.items() if key not in after.waits]
+        await self.close_waits(before, ended, "An operator cancelled the call.")
+
+    async def close_waits(
+        self, state: RunState, waits: Iterable[Wait], reason: str | None
+    ) -> None:
+        """Record "cancel" for waits, and tell the jobs that have no result.
+
+        A decision that was recorded before stays.
+        """
+        waits = tuple(waits)
+        jobs: list[Wait] = []
+        if self.job_canceller is not None:
+            jobs = await jobs_to_cancel(self.objects, waits)
+            # Then this worker holds the claim.
+            await self.job_canceller.prepare(state, jobs)
+        now = self.ports.clock.now()
         closing = [
             close_wait(
                 self.objects,
@@ -72,25 +96,12 @@ class RunEnder:
                 decision_id=self.ports.ids.new_ulid(now),
                 reason=reason,
             )
-            for wait in before.waits.values()
+            for wait in waits
             if wait.rules.has_object
         ]
         recorded = await asyncio.gather(*closing)
-        if jobs and self.job_canceller is not None:
-            ends = {each.wait_id: each for each in recorded}
-            # A result that came first is the end of its job.
-            kept = [
-                job
-                for job in jobs
-                if job.id not in ends or ends[job.id].kind in NO_RESULT
-            ]
-            await self.job_canceller.cancel(before, kept)
-        return after
-
-    async def _jobs_to_cancel(self, state: RunState) -> list[Wait]:
-        """Return the jobs that must be told; then this worker holds the claim."""
         if self.job_canceller is None:
-            return []
-        jobs = await jobs_to_cancel(self.objects, state)
-        await self.job_canceller.prepare(state, jobs)
-        return jobs
+            return
+        has_result = {each.wait_id for each in recorded if each.kind not in NO_RESULT}
+        untold = [job for job in jobs if job.id not in has_result]
+        await self.job_canceller.cancel(state, untold)

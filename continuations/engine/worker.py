@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from continuations.core.operator_waits import with_operator_requests
 from continuations.core.plan import plan
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.signal_matching import awaited_signals
@@ -236,6 +237,8 @@ class Worker:
                 ender = self._ender(state, journal)
                 return await ender.end_after_attempts(state, attempt - 1)
         after = reducer.with_interrupted_calls(state, arrived.decisions)
+        before, after = after, with_operator_requests(after, arrived.operator_requests)
+        cancels = before.waits.keys() - after.waits.keys()
         after = signal_delivery.with_signals(after, arrived.signals)
         after = reducer.with_decisions(after, arrived.decisions)
         after = with_inbox_messages(after, arrived.inbox_messages)
@@ -255,6 +258,10 @@ class Worker:
             return state
         # After everything that can raise: the next steps write to the store.
         await journal.ensure_guarded()
+        cancelled = [wait for key, wait in state.waits.items() if key in cancels]
+        ender = self._ender(state, journal)
+        reason = "An operator cancelled the call."
+        await ender.close_waits(state, cancelled, reason)
         taken = await signal_delivery.end_waits(
             self.objects, after, arrived.signals, self.ports, now=now
         )
@@ -262,7 +269,7 @@ class Worker:
         expired = await deadlines.expire_waits(self.objects, late, self.ports, now=now)
         expiries = {**arrived.decisions, **ended, **expired}
         await self._job_canceller(state, journal).cancel_expired(state, expiries)
-        return await self._ender(state, journal).close_waits_if_ended(
+        return await ender.close_waits_if_ended(
             state, reducer.with_decisions(after, expired)
         )
 
@@ -296,13 +303,13 @@ class Worker:
                     journal,
                     before,
                     loop.state,
-                    arrived.followed_by(loop.late_arrivals),
+                    arrived.followed_by(loop.arrivals_taken_in),
                     retry_now=now,
                 )
                 with suppress(ContinuationsError):
                     await asyncio.shield(release)
             raise
-        arrived = arrived.followed_by(loop.late_arrivals)
+        arrived = arrived.followed_by(loop.arrivals_taken_in)
         if (
             loop.cancel_request is not None
             and loop.state.run.status not in ENDED_STATUSES

@@ -410,3 +410,67 @@ def test_verify_of_an_on_answer_function_opens_no_wait() -> None:
 
     assert isinstance(outcome, Suspended)
     assert ["unknown"] == [wait.kind for wait in outcome.waits]
+
+
+# One call ----------------------------------------------------------------------------
+
+
+def test_operator_who_cancels_a_call_tells_its_job() -> None:
+    """The process without agents records the request; a worker tells, then goes on."""
+    jobs = Jobs()
+    [wait] = jobs.start().waits
+
+    recorded = jobs.runner(agents=[]).cancel("r1", call=wait.call_id)
+    assert [wait.id] == [each.id for each in recorded.waits]
+    assert [] == jobs.told
+
+    ended = jobs.runner().resume("r1")
+    assert isinstance(ended, Finished)
+    assert [("a", wait.id)] == jobs.told
+    assert [] == asyncio.run(jobs.store.keys("markers/"))
+    assert [] == asyncio.run(jobs.store.keys("waits/"))
+
+
+def test_crash_while_a_call_is_cancelled_tells_at_least_once() -> None:
+    for point in every_crash("before", "after", more_than=6, step=2):
+        jobs = Jobs()
+        [wait] = jobs.start().waits
+        jobs.runner(agents=[]).cancel("r1", call=wait.call_id)
+        with point.process(jobs.store) as dying:
+            jobs.runner(dying).resume("r1")
+        jobs.clock.seconds += 60
+
+        while jobs.runner(agents=[]).look("r1").status != "finished":
+            jobs.runner().sweep()
+            jobs.clock.seconds += 60
+
+        assert {("a", wait.id)} == set(jobs.told)
+
+
+def test_worker_that_is_busy_tells_a_cancelled_job_after_its_other_calls() -> None:
+    jobs = Jobs()
+    order: list[str] = []
+
+    @tool
+    def work(step: int) -> str:
+        """Work, while an operator cancels the job."""
+        if step == 1:
+            run_state = jobs.runner(agents=[]).look("r1")
+            [wait] = [each for each in run_state.waits if each.kind == "external"]
+            jobs.runner(agents=[]).cancel("r1", call=wait.call_id)
+        order.append(f"work {step} {len(jobs.told)}")
+        return "worked"
+
+    steps = [[ToolCall("work", {"step": n})] for n in range(4)]
+    worker = Agent("worker", tools=[work], model=ScriptedModel([*steps, "done"]))
+    both = [ToolCall("scan", {"document": "a"}), ToolCall("worker", {"input": "x"})]
+    agent = Agent(
+        "boss", tools=[jobs.scan(), worker], model=ScriptedModel([both, "end"])
+    )
+
+    ended = jobs.runner(agents=agent).start("go", run_id="r1")
+
+    assert isinstance(ended, Finished)
+    assert ["work 0 0", "work 1 0", "work 2 0", "work 3 0"] == order
+    assert 1 == len(jobs.told)
+    assert [] == asyncio.run(jobs.store.keys("markers/"))

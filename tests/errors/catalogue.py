@@ -18,6 +18,7 @@ from tests.errors import (
     cases_serving,
     cases_stores,
     cases_testing,
+    cases_votes,
     cases_waits,
 )
 
@@ -38,6 +39,7 @@ AREAS = (
     cases_deciding.STORELESS,
     cases_approvals.APPROVALS,
     cases_people.IDENTITIES,
+    cases_votes.VOTES,
     cases_running.SENDING,
     cases_interop.ADOPTING,
     cases_interop.PROTOTYPE,

@@ -62,6 +62,7 @@ REQUEST_BODIES = {
     "/signals": SIGNAL,
     "/runs": START,
     "/runs/{run_id}/cancel": EMPTY_BODY,
+    "/runs/{run_id}/wake": EMPTY_BODY,
     "/waits/{wait_id}/decision": APPROVE,
 }
 SECURED = [
@@ -321,6 +322,9 @@ class _RaisingRunner(AsyncRunner):
     async def audit(self, *_: Any, **__: Any) -> Any:
         raise self._error
 
+    async def wake(self, *_: Any, **__: Any) -> Any:
+        raise self._error
+
 
 async def with_a_run_that_cannot_continue(checker: ResponseChecker) -> None:
     for error in (RunErased("erased"), ModelError("down"), AgentChanged("changed")):
@@ -331,6 +335,7 @@ async def with_a_run_that_cannot_continue(checker: ResponseChecker) -> None:
         if isinstance(error, RunErased):
             await checker.request(fixture, "get", "/runs/{run_id}", names=J)
             await checker.request(fixture, "get", "/runs/{run_id}/audit", names=J)
+            await checker.request(fixture, "post", "/runs/{run_id}/wake", {}, names=J)
         if not isinstance(error, ModelError):
             await checker.request(fixture, "post", "/runs/{run_id}/cancel", {}, names=J)
 
@@ -391,6 +396,11 @@ async def from_start_to_end(checker: ResponseChecker) -> None:
     assert 404 == await checker.request(fixture, "post", "/signals", SIGNAL)
     assert 400 == await checker.request(fixture, "post", "/signals", {"run_id": "j"})
     assert 415 == await checker.request(fixture, "post", "/signals")
+    wake = "/runs/{run_id}/wake"
+    assert 200 == await checker.request(fixture, "post", wake, {}, names=names)
+    assert 404 == await checker.request(fixture, "post", wake, {}, names=J)
+    assert 400 == await checker.request(fixture, "post", wake, {"x": 1}, names=names)
+    assert 415 == await checker.request(fixture, "post", wake, names=names)
     assert 200 == await checker.request(fixture, "post", "/sweep")
     assert 200 == await checker.request(
         fixture, "post", "/runs/{run_id}/resume", names=names
