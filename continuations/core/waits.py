@@ -81,6 +81,8 @@ class Wait:
         votes: The votes that count so far. Like the newest deadline and the approvers
             of now, `runner.wait` has read them; a wait of another source has none.
         last_slot: Number of the last slot that this value takes into account.
+        notice: Why people are told about the wait: `opened`, `escalated`, or
+            `reminder-1` and so on. Each has an id of its own.
     """
 
     id: str
@@ -115,6 +117,7 @@ class Wait:
     remind_after: int = 0
     votes: tuple[Vote, ...] = ()
     last_slot: int = 0
+    notice: str = "opened"
 
     def sort_key(self) -> tuple[datetime, int]:
         """Return the key that sorts waits by creation, then by subject.

@@ -60,7 +60,7 @@ NONCE_LENGTH = 8
 _MAX_FRUITLESS_LOOKS = 20
 _NUMBER = re.compile(r"[0-9]{10}\Z")
 _MARKER = re.compile(
-    r"([0-9]{13})-(?:([gmors])-([0-9]{1,10})|([dec])-([0-9a-z]{1,26}))-([0-9a-z]{1,26})\Z"
+    r"([0-9]{13})-(?:([gmors])-([0-9]{1,10})|([decn])-([0-9a-z]{1,26}))-([0-9a-z]{1,26})\Z"
 )
 
 
@@ -315,6 +315,7 @@ class Marker:
               still alive?
             - `d` (decision): the wait with the ULID `target` is decided.
             - `e` (expiry): the wait with the ULID `target` reaches its deadline.
+            - `n` (notice): people are reminded of the wait with the ULID `target`.
             - `m` (message): inbox message number `target` arrives.
             - `s` (signal): signal number `target` arrives.
             - `c` (cancel): a cancel request arrives; `target` is `0`.

@@ -87,6 +87,8 @@ def wait_notice_json(wait: Wait, *, with_arguments: bool) -> dict[str, Any]:
         "tool",
         "created_at",
         "deadline",
+        "approvers",
+        "votes_needed",
         "reversible",
         "requester",
     )

@@ -696,7 +696,7 @@ FORMAT_1_NAMES: dict[type, tuple[str, dict[str, str | None]]] = {
     VersionHeader: ("Header", {"claimed_until": "until"}),
     CancelRequest: ("Cancellation", {}),
     InboxMessage: ("Letter", {}),
-    Wait: ("Wait", {"votes": None, "last_slot": None}),
+    Wait: ("Wait", {"votes": None, "last_slot": None, "notice": None}),
 }
 
 
