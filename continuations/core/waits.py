@@ -363,6 +363,13 @@ def next_known_wait_ulid(run: RunRow, ulid: str) -> str:
     return _derived_ulid(run, ulid, "external", "next")
 
 
+def rule_wait_ulid(
+    run: RunRow, call: CallRow, rule: str, kind: str, digest: str
+) -> str:
+    """Return the ULID of the record of a rule that decided about a call."""
+    return _derived_ulid(run, call.id, str(call.stage), "rule", rule, kind, digest)
+
+
 def _derived_ulid(run: RunRow, *parts: str) -> str:
     text = jsontext.digest(run.run_nonce, *parts)
     milliseconds = (run.created_at - _EPOCH) // timedelta(milliseconds=1)
