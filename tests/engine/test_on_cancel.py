@@ -327,13 +327,17 @@ def test_process_without_the_function_leaves_the_run_to_others() -> None:
     assert [] == jobs.told
 
 
+def _stop_page(page: int) -> int:
+    return page
+
+
 def test_on_cancel_is_checked_when_it_is_declared() -> None:
     scan = Jobs().scan()
     with pytest.raises(InvalidInput, match="has an on_cancel function already"):
         scan.on_cancel(lambda: None)
     other = Jobs().scan(cancels=False)
     with pytest.raises(InvalidInput, match="requires the argument 'page'"):
-        other.on_cancel(lambda page: page)
+        other.on_cancel(_stop_page)
     with pytest.raises(InvalidInput, match="must be a function"):
         other.on_cancel("stop")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
