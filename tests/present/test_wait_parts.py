@@ -15,7 +15,7 @@ from continuations.core.call_display import CallDisplay
 from continuations.core.decisions import Decision
 from continuations.core.evidence import Finding
 from continuations.core.jsontext import dump
-from continuations.core.readings import MoneyReading
+from continuations.core.reading_texts import MoneyReading
 from continuations.present.json_forms import wait_json, wait_notice_json
 from continuations.present.wait_parts import wait_parts
 from continuations.present.wait_text import wait_facts

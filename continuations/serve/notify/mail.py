@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from continuations.core import jsontext
 from continuations.core.withheld_waits import withheld
 from continuations.errors import InvalidInput
 from continuations.present.escaping import escape_invisible
@@ -16,7 +15,11 @@ from continuations.serve.notify.delivery import (
     check_tls,
     is_loopback,
 )
-from continuations.serve.notify.notifier import make_link
+from continuations.serve.notify.notifier import (
+    event_type,
+    make_link,
+    notice_digest,
+)
 from continuations.serve.option_checks import check_callable, check_type
 
 if TYPE_CHECKING:
@@ -35,7 +38,8 @@ __all__ = ["EmailNotifier"]
 _ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]{1,253}")
 _MAX_ARGUMENTS = 20_000
 _MAX_SUBJECT = 150
-_LABELS = (
+_MAX_PORT = 65_535
+_MAIL_FACTS = (
     "Question",
     "Requested by",
     "Tool",
@@ -44,8 +48,12 @@ _LABELS = (
     "Wait",
     "Opened",
     "Decide by",
+    "Approvers",
+    "May not decide",
+    "Votes",
 )
-_MAX_PORT = 65_535
+# How the subject of a later notice begins.
+_PREFIXES = {"wait.escalated": "Escalated: ", "wait.reminder": "Reminder: "}
 
 
 class EmailNotifier:
@@ -156,9 +164,9 @@ class EmailNotifier:
 
 
 def message_id(wait: Wait, sender: str) -> str:
-    """Return the Message-ID of all mails about a wait."""
+    """Return the Message-ID of the mails of one notice of a wait."""
     domain = sender.partition("@")[2]
-    return f"<{jsontext.digest('wait.opened', wait.id)[:32]}@{domain}>"
+    return f"<{notice_digest(wait)}@{domain}>"
 
 
 def subject_line(wait: Wait) -> str:
@@ -166,7 +174,8 @@ def subject_line(wait: Wait) -> str:
     # A mail reader would decode "=?…?=" (RFC 2047) to invisible characters again.
     tool = escape_invisible(wait.tool).replace("=?", "= ?")
     question = wait.rules.question.format(tool=tool)
-    return f"{question} Run {wait.run_id} waits for you"[:_MAX_SUBJECT]
+    reminder = "" if event_type(wait) == "wait.opened" else _PREFIXES[event_type(wait)]
+    return f"{reminder}{question} Run {wait.run_id} waits for you"[:_MAX_SUBJECT]
 
 
 def body_text(wait: Wait, link: str | None, *, with_arguments: bool) -> str:
@@ -174,7 +183,9 @@ def body_text(wait: Wait, link: str | None, *, with_arguments: bool) -> str:
     facts = wait_facts(wait)
     facts.setdefault("Decide by", "no deadline")
     rows: list[tuple[str, str]] = [
-        (label, escape_invisible(facts[label])) for label in _LABELS if label in facts
+        (label, escape_invisible(facts[label]))
+        for label in _MAIL_FACTS
+        if label in facts
     ]
     if wait.display is not None:
         rows = _display_rows(wait, rows, with_arguments=with_arguments)
@@ -182,8 +193,7 @@ def body_text(wait: Wait, link: str | None, *, with_arguments: bool) -> str:
         rows.append(
             ("Arguments", _shorten(escape_invisible(withheld(wait).arguments_json)))
         )
-    width = max(11, *(len(label) + 1 for label, _ in rows))
-    lines = [f"{label + ':':<{width}} {value}" for label, value in rows]
+    lines = [f"{label + ':':<11} {value}" for label, value in rows]
     if link is not None:
         lines += ["", "Open this link to see the call and decide. Opening it does not"]
         lines += ["decide anything.", "", escape_invisible(link)]
@@ -206,8 +216,8 @@ def _display_rows(
         for label, text in (*texts, ("Effect", parts.effect))
         if text is not None
     ]
-    # The deadline is the last fact; what it is about stands before it.
-    rows += facts[:-1]
+    # The arguments stand between the origin of the call and what follows.
+    rows += [row for row in facts if row[0] in parts.origin]
     if with_arguments:
         rows.append(
             ("Arguments", _shorten(escape_invisible(withheld(wait).arguments_json)))
@@ -222,7 +232,7 @@ def _display_rows(
         if parts.agent_words is not None:
             words = f"{parts.agent_words} (not checked)"
             rows.append(("Agent wrote", escape_invisible(words)))
-    return [*rows, facts[-1]]
+    return [*rows, *(row for row in facts if row[0] not in parts.origin)]
 
 
 def _shorten(text: str) -> str:
