@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from continuations.authoring.ask_person import ask_person
     from continuations.authoring.context import ToolContext
     from continuations.authoring.escalation import escalate
+    from continuations.authoring.suspend_conditions import (
+        AgentProgress,
+        SuspendCondition,
+        after,
+        every,
+    )
     from continuations.authoring.tool import Tool, tool
     from continuations.authoring.tool_waits import (
         ToolWait,
@@ -89,6 +95,12 @@ _EXPORTS_BY_MODULE = {
     "continuations.authoring.ask_person": ["ask_person"],
     "continuations.authoring.context": ["ToolContext"],
     "continuations.authoring.escalation": ["escalate"],
+    "continuations.authoring.suspend_conditions": [
+        "AgentProgress",
+        "SuspendCondition",
+        "after",
+        "every",
+    ],
     "continuations.authoring.tool": ["Tool", "tool"],
     "continuations.authoring.tool_waits": [
         "ToolWait",
@@ -161,6 +173,7 @@ _MODULE_BY_EXPORT = {
 __all__ = [
     "Agent",
     "AgentChanged",
+    "AgentProgress",
     "AlreadyDecided",
     "Answer",
     "ApprovalPolicy",
@@ -204,6 +217,7 @@ __all__ = [
     "StoreError",
     "StoreUnavailable",
     "StoreUnsafe",
+    "SuspendCondition",
     "Suspended",
     "SweepResult",
     "Tool",
@@ -218,9 +232,11 @@ __all__ = [
     "WaitNotFound",
     "WaitSummary",
     "__version__",
+    "after",
     "ask",
     "ask_person",
     "escalate",
+    "every",
     "external",
     "open_store",
     "resume",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from continuations.core.event_matching import with_event
 from continuations.core.events import (
     EventTaken,
+    FrameWatched,
     OperatorRequestTaken,
     SignalsKept,
     SuspensionBegan,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
         UserMessageAdded
         | SignalsKept
         | EventTaken
+        | FrameWatched
         | OperatorRequestTaken
         | SuspensionBegan
         | SuspensionEnded
@@ -35,6 +37,7 @@ RUN_EVENTS = (
     UserMessageAdded,
     SignalsKept,
     EventTaken,
+    FrameWatched,
     OperatorRequestTaken,
     SuspensionBegan,
     SuspensionEnded,
@@ -52,6 +55,10 @@ def apply(draft: Draft, event: RunEvent) -> None:
             run = draft.run
             taken = with_event(run.events_taken, event.event_id)
             draft.put_run(replace(run, events_taken=taken))
+        case FrameWatched():
+            frame = draft.frame(event.frame_id)
+            watched = replace(frame, watched_since=event.since, counts=event.counts)
+            draft.put_frame(watched)
         case OperatorRequestTaken():
             _take_operator_request(draft, event)
         case SuspensionBegan():

@@ -34,6 +34,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from continuations.core import deadline_actions, jsontext
+from continuations.core.frames import ConditionCount
 from continuations.core.run import KeptSignal, is_label
 from continuations.core.ulid import is_ulid
 from continuations.wire.fields import (
@@ -126,6 +127,16 @@ def _read_signals(fields: FieldReader, name: str) -> tuple[KeptSignal, ...]:
     return tuple(fields.list_of(name, _read_signal))
 
 
+def _read_count(value: object, where: str) -> ConditionCount:
+    match value:
+        case [str() as name, int() as turns, at] if type(turns) is int and turns >= 0:
+            since = FieldReader({"since": at}, where).timestamp("since")
+            return ConditionCount(name, turns, since)
+        case _:
+            why = "it must be a condition's name, its turns and a time"
+            raise invalid_object(where, why)
+
+
 def _read_signal(value: object, where: str) -> KeptSignal:
     match value:
         case [int() as number, str() as name] if type(number) is int and number > 0:
@@ -164,6 +175,10 @@ SIGNALS = Codec(
     lambda kept: [[signal.number, signal.name] for signal in kept], _read_signals
 )
 QUORUM = Codec(_write_quorum, _read_quorum)
+CONDITION_COUNTS = Codec(
+    lambda counts: [[c.name, c.turns, to_milliseconds(c.since)] for c in counts],
+    lambda fields, name: tuple(fields.list_of(name, _read_count)),
+)
 DEADLINE_ACTION = Codec(_unchanged, _read_deadline_action)
 LABELS = Codec(dict, _read_labels)
 EVENT_ID = Codec(_unchanged, _read_event_id)
@@ -227,6 +242,8 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "failed_requests", NUMBER),
         NewField(3, "pending_reply", TEXT),
         NewField(3, "polls", NUMBER),
+        NewField(3, "watched_since", TIME),
+        NewField(3, "counts", CONDITION_COUNTS),
     ),
     "run": (
         NewField(3, "title", TEXT, constant=True),

@@ -28,6 +28,7 @@ from continuations.core.events import (
     CallReturned,
     CallStarted,
     Denied,
+    FrameWatched,
     ModelDelayed,
     ModelReplied,
     OutcomeUnknown,
@@ -36,7 +37,7 @@ from continuations.core.events import (
     SuspensionEnded,
     UserMessageAdded,
 )
-from continuations.core.frames import FrameRow, MessageLog
+from continuations.core.frames import ConditionCount, FrameRow, MessageLog
 from continuations.core.messages import Message, system_message, user_message
 from continuations.core.operator_request import OperatorRequest
 from continuations.core.operator_waits import operator_wait
@@ -476,6 +477,16 @@ def published_event() -> PublishedEvent:
     )
 
 
+def watched() -> RunState:
+    """Return a run that a condition of its agent suspended before."""
+    watch = FrameWatched(
+        frame_id=ROOT_FRAME_ID,
+        since=MOMENT,
+        counts=(ConditionCount(ODD_TEXT, 0, MOMENT),),
+    )
+    return apply_events(new_state(), watch)
+
+
 def operator_request() -> OperatorRequest:
     """Return a request of an operator with all fields."""
     return OperatorRequest(
@@ -504,6 +515,7 @@ def golden_objects() -> dict[str, GoldenObject]:  # noqa: PLR0915 - one for each
         answered,
         signalled,
         paused,
+        watched,
         took_events,
         described_run,
         suspended_frame,
