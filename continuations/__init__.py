@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from continuations.authoring.ask_person import ask_person
     from continuations.authoring.context import ToolContext
     from continuations.authoring.escalation import escalate
+    from continuations.authoring.readings import Money, Secret
     from continuations.authoring.suspend_conditions import (
         AgentProgress,
         SuspendCondition,
@@ -94,6 +95,7 @@ _EXPORTS_BY_MODULE = {
     "continuations.authoring.approval": ["ApprovalPolicy"],
     "continuations.authoring.ask_person": ["ask_person"],
     "continuations.authoring.context": ["ToolContext"],
+    "continuations.authoring.readings": ["Money", "Secret"],
     "continuations.authoring.escalation": ["escalate"],
     "continuations.authoring.suspend_conditions": [
         "AgentProgress",
@@ -204,6 +206,7 @@ __all__ = [
     "InvalidInput",
     "Model",
     "ModelError",
+    "Money",
     "NewerFormat",
     "Outcome",
     "Publication",
@@ -212,6 +215,7 @@ __all__ = [
     "RunExists",
     "RunNotFound",
     "Runner",
+    "Secret",
     "StaleRun",
     "StoreDenied",
     "StoreError",

@@ -123,6 +123,7 @@ class Performer:
             contract_digest=tool.contract_digest,
             repeatable=tool.repeatable,
             verifiable=tool.verifiable,
+            secrets=tool.secrets,
         )
         # This includes idempotent tools: a call that is made again has a new key.
         has_effect = tool.sub_agent is None and not tool.read_only
@@ -366,3 +367,4 @@ class _ExaminedCall(TypedDict):
     contract_digest: str
     repeatable: bool
     verifiable: bool
+    secrets: tuple[str, ...]
