@@ -79,6 +79,8 @@ class Wait:
         votes: The votes that count so far. Like the newest deadline and the approvers
             of now, `runner.wait` has read them; a wait of another source has none.
         last_slot: Number of the last slot that this value takes into account.
+        notice: Why people are told about the wait: `opened`, `escalated`, or
+            `reminder-1` and so on. Each has an id of its own.
     """
 
     id: str
@@ -112,6 +114,7 @@ class Wait:
     remind_after: int = 0
     votes: tuple[Vote, ...] = ()
     last_slot: int = 0
+    notice: str = "opened"
 
     def sort_key(self) -> tuple[datetime, int]:
         """Return the key that sorts waits by creation, then by subject.
@@ -354,6 +357,13 @@ def next_known_wait_ulid(run: RunRow, ulid: str) -> str:
     id is used twice.
     """
     return _derived_ulid(run, ulid, "external", "next")
+
+
+def rule_wait_ulid(
+    run: RunRow, call: CallRow, rule: str, kind: str, digest: str
+) -> str:
+    """Return the ULID of the record of a rule that decided about a call."""
+    return _derived_ulid(run, call.id, str(call.stage), "rule", rule, kind, digest)
 
 
 def _derived_ulid(run: RunRow, *parts: str) -> str:

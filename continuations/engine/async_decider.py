@@ -216,7 +216,8 @@ class AsyncDecider(AsyncEvents, AsyncOperator):
     async def look(self, run_id: str, *, version: int | None = None) -> Continuation:
         """Return the state of a run; writes nothing.
 
-        The frame of a sub-agent that has returned is in earlier versions only.
+        The frame of a sub-agent that has returned is in earlier versions only. Without
+        `version`, the waits have their newest deadlines, approvers and votes.
 
         Args:
             run_id: Id of the run.
@@ -242,7 +243,12 @@ class AsyncDecider(AsyncEvents, AsyncOperator):
             loaded = await versions.load_newest()
         else:
             loaded = await versions.load(version)
-        return Continuation(loaded.state, loaded.number)
+        state = loaded.state
+        if version is None and any(wait.has_slots for wait in state.waits.values()):
+            from continuations.ledger import wait_slots
+
+            state = await wait_slots.with_followed_waits(self._objects, state)
+        return Continuation(state, loaded.number)
 
     async def send(self, run_id: str, text: str, *, by: str | None = None) -> int:
         """Send a user message to a run.

@@ -39,8 +39,10 @@ from continuations.engine.call_waits import (
     approved_contract_digest,
     new_wait,
 )
+from continuations.engine.grant_coverage import covering_grant
 from continuations.engine.model_turn import ModelTurn, enabled_tools, is_enabled
 from continuations.engine.new_run import with_instructions
+from continuations.engine.rule_approvals import NOT_RECORDED_NOTE, RuleApprovals
 from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
 from continuations.engine.suspend_checks import SuspendChecks
 from continuations.errors import AgentChanged
@@ -79,6 +81,7 @@ class Performer:
     model_registry: ModelRegistry
     run_options: RunOptions = DEFAULT_RUN_OPTIONS
     max_depth: int | None = None
+    rules: RuleApprovals = field(default_factory=RuleApprovals)
     # When the claim under which calls run ends unless it is renewed, if there is one.
     claim_end: Callable[[], datetime | None] = field(kw_only=True, default=_no_claim)
 
@@ -92,7 +95,9 @@ class Performer:
 
     # Local actions -----------------------------------------------------------
 
-    async def examine(self, state: RunState, call_id: str) -> Event:
+    async def examine(  # noqa: PLR0911 - one return for each end of the examination
+        self, state: RunState, call_id: str
+    ) -> Event:
         """Find a proposed call's tool, validate its arguments and ask its policy.
 
         A call does not run if its tool's validation or its policy raises anything.
@@ -131,6 +136,25 @@ class Performer:
         if not needs_approval and not may_have_run:
             self._admission.examined_ids.add(call_id)
             return CallAccepted(**examined)
+        if may_have_run:
+            return self._ask(state, call, tool, examined, _HISTORY_LOST_NOTE)
+        now = self.ports.clock.now()
+        grant = covering_grant(state, call, tool, arguments, now)
+        if grant is None:
+            return self._ask(state, call, tool, examined)
+        accepted = await self.rules.approve_by_grant(
+            state, call, tool, arguments, grant, now
+        )
+        return accepted or self._ask(state, call, tool, examined, NOT_RECORDED_NOTE)
+
+    def _ask(
+        self,
+        state: RunState,
+        call: CallRow,
+        tool: ToolProtocol,
+        examined: _ExaminedCall,
+        note: str | None = None,
+    ) -> ApprovalRequested:
         now = self.ports.clock.now()
         wait = new_wait(
             state,
@@ -139,8 +163,8 @@ class Performer:
             kind="approval",
             now=now,
             ulid=self.ports.ids.new_ulid(now),
-            arguments=arguments,
-            note=_HISTORY_LOST_NOTE if may_have_run else None,
+            arguments=examined["arguments"],
+            note=note,
         )
         return ApprovalRequested(wait=wait, **examined)
 

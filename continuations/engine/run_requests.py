@@ -150,6 +150,27 @@ class RunRequests:
             raise _ended_error(run, "signals")
         return run
 
+    async def revoke(
+        self, grant: str, *, by: str | None, reason: str | None, door: Door
+    ) -> None:
+        """Record the revocation of a grant; raises `InvalidInput` if there is none."""
+        from continuations.ledger import grant_revocations  # noqa: PLC0415 - rarely needed
+        from continuations.wire.revocations import Revocation  # noqa: PLC0415
+
+        grant_id = optional_text("grant", grant) or ""
+        now = self.ports.clock.now()
+        revocation = Revocation(
+            id=self.ports.ids.new_ulid(now),
+            number=0,
+            at=now,
+            grant=grant_id,
+            by=optional_text("by", by),
+            reason=optional_text("reason", reason),
+            door=door.name,
+            authentication=door.authentication,
+        )
+        await grant_revocations.post(self.objects, self.run_id, revocation)
+
     async def cancel(
         self, *, by: str | None, reason: str | None, door: Door
     ) -> Continuation:

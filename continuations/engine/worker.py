@@ -16,6 +16,7 @@ from continuations.engine import deadlines, signal_delivery
 from continuations.engine.arrival_reducer import ArrivalReducer
 from continuations.engine.code_changes import find_code_changes, with_current_manifest
 from continuations.engine.context_check import check_context
+from continuations.engine.grant_coverage import with_revocations
 from continuations.engine.inbox_messages import (
     with_confirmed_reply,
     with_inbox_messages,
@@ -25,6 +26,7 @@ from continuations.engine.outcomes import outcome_of
 from continuations.engine.performer import Performer
 from continuations.engine.publishing import Publisher
 from continuations.engine.readiness import arrivals_unblock, can_progress, is_runnable
+from continuations.engine.rule_approvals import RuleApprovals
 from continuations.engine.run_ending import RunEnder
 from continuations.engine.run_loop import RunLoop
 from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
@@ -50,6 +52,7 @@ from continuations.wire.continuation import Continuation
 if TYPE_CHECKING:
     from continuations.authoring.manifest import ManifestChange
     from continuations.authoring.registry import AgentRegistry
+    from continuations.core.decisions import Decision
     from continuations.core.state import RunState
     from continuations.engine.model_registry import ModelRegistry
     from continuations.engine.outcomes import Outcome
@@ -228,6 +231,7 @@ class Worker:
         cancels = before.waits.keys() - after.waits.keys()
         after = signal_delivery.with_signals(after, arrived.signals)
         after = reducer.with_decisions(after, arrived.decisions)
+        after = with_revocations(after, arrived.revocations)
         after = with_inbox_messages(after, arrived.inbox_messages)
         after = with_confirmed_reply(after)
         now = self._store_clock.now()
@@ -320,8 +324,14 @@ class Worker:
             self.model_registry,
             self.run_options,
             self.options.max_depth,
+            RuleApprovals(self._record_rule_decision),
             claim_end=lambda: journal.claim_end,
         )
+
+    async def _record_rule_decision(self, decision: Decision) -> None:
+        from continuations.ledger import rule_decisions  # noqa: PLC0415 - rarely needed
+
+        await rule_decisions.record(self.objects, decision)
 
     def _make_journal(
         self,

@@ -20,6 +20,7 @@ from continuations import (
     external,
     sleep,
     tool,
+    wait_for,
 )
 from tests import effect_log, scripts
 from tests.effect_log import Effect
@@ -83,9 +84,16 @@ def scan(document: str, ctx: ToolContext) -> ToolWait[dict[str, Any]]:
     return external("scan", dict[str, Any])
 
 
+@tool
+def price(article: str, ctx: ToolContext) -> ToolWait[int]:
+    """Wait for the price of an article."""
+    effect_log.record(Effect.of("price", article, ctx))
+    return wait_for("price", int, key=article)
+
+
 def agents() -> list[Agent]:
     """Return boss > hr > clerk, and boss > clerk, with the tools that wait."""
     model = scripts.scripted_model(json.loads(os.environ["TEST_SCRIPT"]))
-    clerk = Agent("clerk", tools=[laptop, question, nap, scan], model=model)
+    clerk = Agent("clerk", tools=[laptop, question, nap, scan, price], model=model)
     hr = Agent("hr", tools=[clerk], model=model)
     return [Agent("boss", tools=[hr, clerk], model=model)]
