@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from continuations.authoring import agent_options
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from continuations.core.usage import Usage
 
@@ -119,7 +119,7 @@ def checked_conditions(
     wanted = "a list of conditions: every(...), after(...), or functions of one value"
     if not isinstance(conditions, list | tuple):
         raise agent_options.option_error(agent_name, "suspend_when", wanted, conditions)
-    items: Iterable[object] = conditions
+    items = cast("Sequence[object]", conditions)
     checked: dict[str, SuspendCondition] = {}
     for item in items:
         condition = _condition(item)

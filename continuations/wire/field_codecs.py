@@ -93,9 +93,13 @@ def _read_signals(fields: FieldReader, name: str) -> tuple[KeptSignal, ...]:
     return tuple(fields.list_of(name, _read_signal))
 
 
+def _is_count(value: object) -> bool:
+    return type(value) is int and value >= 0
+
+
 def _read_count(value: object, where: str) -> ConditionCount:
     match value:
-        case [str() as name, int() as turns, at] if type(turns) is int and turns >= 0:
+        case [str() as name, int() as turns, int() as at] if _is_count(turns):
             since = FieldReader({"since": at}, where).timestamp("since")
             return ConditionCount(name, turns, since)
         case _:

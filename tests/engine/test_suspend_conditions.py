@@ -160,14 +160,17 @@ def test_condition_of_an_inner_agent_suspends_the_run_and_siblings_complete() ->
     assert isinstance(runner().resume("r1"), Finished)
 
 
+def two_turns(progress: AgentProgress) -> bool:
+    """Count for itself."""
+    return progress.turns >= 2
+
+
 def test_two_conditions_at_once_are_both_named() -> None:
     """One `unpause` ends both."""
-    agent = make_boss(
-        FIVE_TURNS, act, suspend_when=[every(turns=2), lambda p: p.turns >= 2]
-    )
+    agent = make_boss(FIVE_TURNS, act, suspend_when=[every(turns=2), two_turns])
     outcome = run(agent, "go")
     assert isinstance(outcome, Suspended)
-    assert ("every 2 turns", "<lambda>") == outcome.reasons
+    assert ("every 2 turns", "two_turns") == outcome.reasons
     again = resume(outcome.continuation, agent, unpause=True)
     assert isinstance(again, Suspended)
     assert 4 == turns_of(again)
