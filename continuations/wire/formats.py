@@ -121,6 +121,7 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "stage", NUMBER),
         NewField(3, "on_deadline", DEADLINE_ACTION, attribute="on_deadline_json"),
         NewField(3, "continues", FLAG),
+        NewField(3, "cancels", FLAG),
         NewField(3, "events_taken", EVENT_IDS),
         NewField(3, "frame", OPTIONAL_TEXT, attribute="frame_id"),
         NewField(3, "display", DISPLAY),

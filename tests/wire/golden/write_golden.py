@@ -662,6 +662,7 @@ def golden_objects() -> dict[str, GoldenObject]:
         ("wait-event", event_wait()),
         ("wait-second-event", replace(event_wait(), events_taken=EVENT_IDS[:1])),
         ("wait-external", make_wait("c3", kind="external")),
+        ("wait-cancels", replace(make_wait("c3", kind="external"), cancels=True)),
     ):
         objects[name] = GoldenObject(encode_wait(wait), wait)
     kinds: tuple[DecisionKind, ...] = ("approve", "deny", "answer", "expire", "cancel")
