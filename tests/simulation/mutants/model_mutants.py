@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from continuations.core import reducer
+from continuations.core.draft import Draft
 from continuations.core.events import ModelDelayed
 from continuations.core.frames import FrameRow
 from continuations.engine import deadlines, model_delays
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from continuations.authoring.tool_protocol import AgentProtocol
-    from continuations.core.draft import Draft
     from continuations.core.events import Event, ModelFailed
     from continuations.core.model_protocol import LostReply, ModelRequest
     from continuations.core.state import RunState
@@ -170,8 +170,24 @@ def failures_are_forgotten() -> Patches:
 
 
 @mutant(
+    "A frame that waits for its model stays in the plan.",
+    breaks=(suspended_frame_asks_no_model,),
+    family=MODELS,
+)
+def a_suspended_frame_stays_in_the_plan() -> Patches:
+    original = Draft.put_wait
+
+    def put_wait(self: Draft, row: Wait) -> None:
+        original(self, row)
+        if row.frame_id:
+            self._set_runnable(row.frame_id, runnable=True)
+
+    yield patch(original, put_wait)
+
+
+@mutant(
     "A frame whose model is limited may be asked by the next worker.",
-    breaks=(timers_end_in_time, suspended_frame_asks_no_model),
+    breaks=(timers_end_in_time,),
     family=MODELS,
 )
 def each_resume_asks_a_limited_model() -> Patches:
