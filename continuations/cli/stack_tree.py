@@ -14,6 +14,7 @@ from continuations.cli.wait_status import decision_text
 from continuations.core import jsontext
 from continuations.engine.readiness import is_runnable
 from continuations.present.escaping import escape_invisible, indent_escaped
+from continuations.present.wait_text import wait_facts
 from continuations.wire.fields import readable_time
 
 if TYPE_CHECKING:
@@ -122,10 +123,19 @@ def _call_text(call: Call, frame: Frame | None, state: str) -> tuple[str, str]:
     # A model may invent a tool name that imitates other text, so such a name is quoted.
     tool = call.tool if _WORD.match(call.tool) else jsontext.dump(call.tool)
     agent = "" if frame is None or frame.agent == call.tool else f" ({frame.agent})"
-    text = f"{tool}{agent} {jsontext.dump(call.arguments)}"
+    text = f"{tool}{agent} {jsontext.dump(call.shown_arguments)}"
     if frame is not None:
         return escape_invisible(text), "agent"
     return f"{escape_invisible(text)}: {state}", _STATE_STYLES.get(state, "")
+
+
+def _approvers_text(wait: Wait) -> str:
+    facts = wait_facts(wait)
+    return "".join(
+        f", {label.lower()} {facts[label]}"
+        for label in ("Approvers", "Votes")
+        if label in facts
+    )
 
 
 def _deadline_label(wait: Wait) -> str:
@@ -142,6 +152,7 @@ def _wait_lines(
         text = f"{decision_text(decision)}; resume the run"
         yield Line(indent, escape_invisible(text), "done")
     else:
+        people = _approvers_text(wait)
         deadline = ""
         if wait.deadline is not None:
             label = _deadline_label(wait)
@@ -149,7 +160,7 @@ def _wait_lines(
             if now > wait.deadline:
                 deadline += " (expired; the next sweep or resume records it)"
         since = readable_time(wait.created_at)
-        text = f"waits for {wait.rules.awaited} since {since}{deadline}"
+        text = f"waits for {wait.rules.awaited} since {since}{deadline}{people}"
         yield Line(indent, escape_invisible(text), "wait")
     if wait.note is not None:
         yield Line(indent, escape_invisible(wait.note))

@@ -54,6 +54,7 @@ def with_event_data(  # noqa: PLR0911 - one return for each kind of event
                 contract_digest=event.contract_digest,
                 repeatable=event.repeatable,
                 verifiable=event.verifiable,
+                secrets=event.secrets,
                 approved_digest=None,
                 approved_until=None,
                 quorum=event.wait.quorum
@@ -94,6 +95,8 @@ def with_event_data(  # noqa: PLR0911 - one return for each kind of event
                 approved_until=None,
                 quorum=event.wait.quorum,
             )
+        case RepeatAllowed(never_began=True):
+            return replace(row, attempts=row.attempts - 1)
         case OutcomeUnknown() | RepeatAllowed():
             # Also after a repair, which does not count a start in a lost version.
             return replace(row, attempts=max(row.attempts, 1))

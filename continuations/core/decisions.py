@@ -89,6 +89,9 @@ class Fail:
     reason: str | None = None
 
 
+# The name that is recorded for a decision by a link without an actor. It is nobody's.
+UNNAMED_LINK_HOLDER = "the holder of a signed link"
+
 Verdict: TypeAlias = Approve | Deny | Answer | Fail
 
 VerdictKind = Literal["approve", "deny", "answer", "fail"]

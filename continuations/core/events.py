@@ -94,8 +94,23 @@ class UserMessageAdded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class AgentCancelled:
+    """The agent of a nested call is cancelled, and the agents that it called.
+
+    Nothing begins in their frames any more. Each frame ends after the calls that run in
+    it, and then its call ends as cancelled.
+    """
+
+    call_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class FrameAbandoned:
-    """A frame without open calls ends, because its agent does not exist any more."""
+    """A frame without open calls ends without a reply of its model.
+
+    Its agent does not exist any more, or was cancelled.
+    """
 
     frame_id: str
     code: str
@@ -103,6 +118,13 @@ class FrameAbandoned:
 
 
 # Events of the run ----------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class OperatorRequestTaken:
+    """The run took in request `number` of an operator."""
+
+    number: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -138,6 +160,7 @@ class CallAccepted:
     contract_digest: str
     repeatable: bool = False
     verifiable: bool = False
+    secrets: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -153,6 +176,7 @@ class ApprovalRequested:
     wait: Wait
     repeatable: bool = False
     verifiable: bool = False
+    secrets: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -231,9 +255,13 @@ class OutcomeUnknown:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class RepeatAllowed:
-    """The call may start again: it never began, or its tool is declared repeatable."""
+    """The call may start again: it never began, or its tool is declared repeatable.
+
+    `never_began` says that the last recorded start was taken back.
+    """
 
     call_id: str
+    never_began: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -295,10 +323,14 @@ class Reopened:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class CallCancelled:
-    """The run ended while the call was open."""
+    """The run ended while the call was open, or an operator cancelled the call.
+
+    `never_began` says that the tool of a started call did not run.
+    """
 
     call_id: str
     reason: str
+    never_began: bool = False
 
 
 CallEvent: TypeAlias = (
@@ -328,8 +360,10 @@ Event: TypeAlias = (
     | ReplyConfirmed
     | UserMessageAdded
     | SignalsKept
+    | AgentCancelled
     | EventTaken
     | FrameAbandoned
+    | OperatorRequestTaken
     | SuspensionBegan
     | SuspensionEnded
     | RunStopped

@@ -132,6 +132,8 @@ class RunRow:
         signals: The signals that no wait has taken yet, in the order of their numbers.
         events_taken: Ids of the published events that waits of the run took in the last
             two days.
+        last_operator_number: Number of the last request of an operator that the run has
+            taken in.
     """
 
     id: str
@@ -154,3 +156,4 @@ class RunRow:
     last_signal_number: int = 0
     signals: tuple[KeptSignal, ...] = ()
     events_taken: tuple[str, ...] = ()
+    last_operator_number: int = 0

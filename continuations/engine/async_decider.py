@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from continuations.core.decisions import Decision
 from continuations.core.doors import PYTHON, Door
 from continuations.core.wait_rules import WAIT_KINDS
+from continuations.engine.async_events import AsyncEvents
+from continuations.engine.async_operator import AsyncOperator
 from continuations.engine.batches import Flattened
-from continuations.engine.runner_parts import RunnerParts
 from continuations.errors import AlreadyDecided, InvalidInput
 from continuations.ledger import decision_errors, decisions, layout, waits
 from continuations.ledger.arrivals import read_decision
 from continuations.ledger.store_clock import StoreClock
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection
+    from collections.abc import AsyncIterator, Collection, Sequence
 
     from continuations.core.decisions import Verdict
     from continuations.core.quorum import Vote
     from continuations.core.waits import Wait, WaitSummary
     from continuations.ledger.decisions import DigestCheck
-    from continuations.ledger.published_events import Publication
     from continuations.wire.continuation import Continuation
 
 # A process that only decides should start fast: it imports neither the engine nor the
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 # ruff: noqa: PLC0415
 
 
-class AsyncDecider(RunnerParts):
+class AsyncDecider(AsyncEvents, AsyncOperator):
     """Decides the waits of a store, looks at its runs, sends to them and cancels them.
 
     A process without the runs' agents can call every method of this class.
@@ -216,7 +216,8 @@ class AsyncDecider(RunnerParts):
     async def look(self, run_id: str, *, version: int | None = None) -> Continuation:
         """Return the state of a run; writes nothing.
 
-        The frame of a sub-agent that has returned is in earlier versions only.
+        The frame of a sub-agent that has returned is in earlier versions only. Without
+        `version`, the waits have their newest deadlines, approvers and votes.
 
         Args:
             run_id: Id of the run.
@@ -242,7 +243,12 @@ class AsyncDecider(RunnerParts):
             loaded = await versions.load_newest()
         else:
             loaded = await versions.load(version)
-        return Continuation(loaded.state, loaded.number)
+        state = loaded.state
+        if version is None and any(wait.has_slots for wait in state.waits.values()):
+            from continuations.ledger import wait_slots
+
+            state = await wait_slots.with_followed_waits(self._objects, state)
+        return Continuation(state, loaded.number)
 
     async def send(self, run_id: str, text: str, *, by: str | None = None) -> int:
         """Send a user message to a run.
@@ -267,123 +273,32 @@ class AsyncDecider(RunnerParts):
         layout.check_run_id(run_id)
         return await self._run_requests(run_id).send(text, by=by)
 
-    async def signal(
-        self,
-        run_id: str,
-        name: str,
-        data: Any = None,
-        *,
-        by: str | None = None,
-        id: str | None = None,  # noqa: A002 - the name in the public API
-        door: Door = PYTHON,
-    ) -> int:
-        """Send a signal to a run: it ends a wait that `wait_for(name)` opened.
-
-        The oldest such wait takes the signal, whatever its key, at the next resume or
-        sweep. The data of the signal is the answer. A signal that comes before its wait
-        is kept. A signal never queues behind a message.
-
-        If the data does not fit the type of the wait, the wait is opened again, and its
-        note says why. The signal is then used up.
-
-        Args:
-            run_id: Id of the run.
-            name: Name of the event, 1 to 200 characters.
-            data: Any JSON value.
-            by: Name of the sender, for the record.
-            id: Your id of this signal. A repeated call with the same id, name and data
-                sends one signal. Such a call reads all signals of the run.
-            door: The way by which the signal came, for the audit.
-
-        Returns:
-            The number of the signal, from 1.
-
-        Raises:
-            RunNotFound: The store has no such run.
-            InvalidInput: The run has ended, an argument is invalid, or no wait has
-                taken 100 signals of the run. Or the id names another signal.
-            StoreError: The store failed. The signal may be recorded: repeat the call
-                with an `id`.
-        """
-        layout.check_run_id(run_id)
-        requests = self._run_requests(run_id)
-        return await requests.signal(name, data, by=by, signal_id=id, door=door)
-
-    async def publish(
-        self,
-        name: str,
-        data: Any = None,
-        *,
-        key: str | None = None,
-        by: str | None = None,
-        id: str | None = None,  # noqa: A002 - the name in the public API
-        door: Door = PYTHON,
-    ) -> Publication:
-        """Publish an event for all runs that wait for it with `wait_for(name, key=…)`.
-
-        A wait matches if its name and its key are equal to those of the event. A wait
-        without a key takes events without a key. Each wait takes the oldest event that
-        its run has not taken, also one that was published up to 24 hours before the
-        wait was opened. The data of the event is the answer. Events are deleted after
-        two days, by a sweep.
-
-        If the data does not fit the type of the wait, the wait is opened again, and its
-        note says why. A crash leaves the event published or not. If it is published, a
-        sweep ends the waits that this call did not come to.
-
-        Args:
-            name: Name of the event, 1 to 200 characters.
-            data: Any JSON value.
-            key: Key of the event, for example an order number. `None`: no key.
-            by: Name of the publisher, for the record.
-            id: Your id of this event. A repeated call with the same id, name, key and
-                data records one event, as long as the first one is kept.
-            door: The way by which the event came, for the audit.
-
-        Returns:
-            The id of the event, and the runs whose waits this call ended. They continue
-            at the next resume or sweep.
-
-        Raises:
-            InvalidInput: An argument is invalid, or the id names another event.
-            StoreError: The store failed. The event may be published: repeat the call
-                with an `id`.
-        """
-        from continuations.engine import request_checks
-        from continuations.ledger.published_events import EventPublisher
-
-        publisher = EventPublisher(
-            objects=self._objects,
-            clock=self._ports.clock,
-            new_ulid=self._ports.ids.new_ulid,
-        )
-        return await publisher.publish(
-            request_checks.event_name(name),
-            request_checks.event_key(key),
-            request_checks.json_text(data),
-            by=request_checks.optional_text("by", by),
-            own_id=request_checks.optional_text("id", id),
-            door=door,
-        )
-
     async def cancel(
         self,
         run_id: str,
         *,
+        call: str | Sequence[str] | None = None,
         reason: str | None = None,
         by: str | None = None,
         door: Door = PYTHON,
     ) -> Continuation:
-        """End a run and close its open waits; idempotent.
+        """End a run, or one of its calls, and close its open waits; idempotent.
 
         If another process works on the run, that process ends it at its next commit, or
         before the run finishes. The request is stored first: after a crash, a sweep or
         resume ends the run. A request that arrives between the worker's last look and
         the end of the run comes too late; only the status "cancelled" is a promise.
 
+        With `call`, only this call ends, with all calls of its agent and of the agents
+        below. The model reads that it was cancelled, and the run goes on. A call that
+        has begun to run is not stopped: it returns, and its result is kept. A call that
+        has not begun never begins.
+
         Args:
             run_id: Id of the run.
-            reason: Why, for the record and for later deciders.
+            call: Id of an open call, or its path (`"boss/hr/transfer"`, or a list of
+                the names). `None`: the whole run.
+            reason: Why, for the record, for later deciders and for the model.
             by: Name of the person who cancels, for the record.
             door: The way by which the request came, for the audit.
 
@@ -392,10 +307,14 @@ class AsyncDecider(RunnerParts):
 
         Raises:
             RunNotFound: The store has no such run.
-            InvalidInput: `reason` or `by` is not a text.
+            InvalidInput: `reason` or `by` is not a text. Or `call` names no open call
+                or several, or the run has ended. Then nothing was recorded.
             StoreError: The store failed.
         """
         layout.check_run_id(run_id)
+        if call is not None:
+            commands = self._operator_commands(run_id)
+            return await commands.cancel_call(call, reason=reason, by=by, door=door)
         requests = self._run_requests(run_id)
         return await requests.cancel(by=by, reason=reason, door=door)
 

@@ -124,6 +124,11 @@ class AsyncRunner(AsyncWaker, Generic[Output]):
         """The store of the runs."""
         return self._objects.store
 
+    @property
+    def groups(self) -> Groups | None:
+        """The function that returns the groups of a person, if there is one."""
+        return self._ports.groups
+
     async def start(  # noqa: PLR0913 - what a start may say, all by keyword
         self,
         input: Input,  # noqa: A002 - the best name for the caller

@@ -7,6 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from continuations.core.event_matching import opened_and_closed
+from continuations.core.operator_request import tells_of_cancellation
+from continuations.engine.run_ending import RunEnder
 from continuations.engine.side_task import with_side_task
 from continuations.errors import (
     ClockOff,
@@ -17,11 +19,13 @@ from continuations.errors import (
 )
 from continuations.ledger import claims, layout, markers
 from continuations.ledger.arrivals import (
+    NO_ARRIVALS,
     Arrivals,
     read_cancel_request,
     read_late_arrivals,
 )
 from continuations.ledger.claims import ClockReading, Lease
+from continuations.ledger.operator_inbox import read_following
 from continuations.ledger.run_overview import read_progress
 from continuations.ledger.store_clock import StoreClock
 
@@ -35,7 +39,6 @@ if TYPE_CHECKING:
     from continuations.ledger.layout import Marker
     from continuations.ledger.objects import Objects
     from continuations.ledger.versions import LoadedVersion, Versions
-    from continuations.wire.records import CancelRequest
 
 T = TypeVar("T")
 
@@ -124,14 +127,12 @@ class StoreJournal:
         """When the claim ends unless it is renewed; `None` without a claim."""
         return None if self._lease is None else self._lease.until
 
-    async def commit(
-        self, state: RunState, *, progressed: bool
-    ) -> CancelRequest | None:
+    async def commit(self, state: RunState, *, progressed: bool) -> Arrivals:
         """Commit a running state; the first commit takes the claim.
 
-        Returns a cancel request if there is one. Raises `StaleRun` if another process
-        took the run over, `ClockOff`, or a `StoreError`. After each of these the caller
-        must stop.
+        Returns the new requests of operators, and a cancel request. Raises `StaleRun`
+        if another process took the run over, `ClockOff`, or a `StoreError`. After each
+        of these the caller must stop.
         """
         first = self._lease is None
         await self.ensure_guarded()
@@ -146,18 +147,18 @@ class StoreJournal:
             attempt=self._attempt,
         )
         try:
-            sent_at, cancel_request = await with_side_task(
-                self._append(claimed), self._cancel_request_if_readable(first=first)
+            sent_at, asked = await with_side_task(
+                self._append(claimed), self._requests_if_readable(state, first=first)
             )
         except StaleRun:
             await self._delete_own_markers()
             raise
         self._check_clock(sent_at)
         if first:
-            cancel_request = await self._check_still_newest()
+            asked = await self._check_still_newest(state)
         self._lease = replace(lease, clock_uncertainty=self._clock_uncertainty)
         self._check_store_speed()
-        return cancel_request
+        return asked
 
     async def commit_and_release(self, state: RunState) -> None:
         """Commit a suspended or ended state, without a claim."""
@@ -230,6 +231,15 @@ class StoreJournal:
         """Return unread messages and a cancel request, before the run may finish."""
         return await self._retry_while_claimed(
             lambda: read_late_arrivals(self._objects, state)
+        )
+
+    async def close_waits_of_cancelled_calls(
+        self, before: RunState, after: RunState
+    ) -> None:
+        """Record "cancel" for the waits that requests of operators ended."""
+        ender = RunEnder(self._objects, self._ports)
+        await self._retry_while_claimed(
+            lambda: ender.close_waits_of_cancelled_calls(before, after)
         )
 
     async def _retry_while_claimed(self, attempt: Callable[[], Awaitable[T]]) -> T:
@@ -358,27 +368,44 @@ class StoreJournal:
         if reading.store_time is not None:
             self._clock_uncertainty = reading.uncertainty
 
-    async def _check_still_newest(self) -> CancelRequest | None:
-        run_id = self.run_id
-        progress = await read_progress(self._objects, run_id)
+    async def _check_still_newest(self, state: RunState) -> Arrivals:
+        last = state.run.last_operator_number
+        progress = await read_progress(self._objects, self.run_id, last)
         if progress.newest_number != self.version_number:
             raise self._versions.stale_error(self.version_number)
-        return await self._read_cancel_request() if progress.may_be_cancelled else None
+        if not (progress.may_be_cancelled or progress.has_requests):
+            return NO_ARRIVALS
+        return await self._read_requests(state, cancelled=progress.may_be_cancelled)
 
-    async def _cancel_request_if_readable(self, *, first: bool) -> CancelRequest | None:
-        """Return a cancel request; `None` if the store does not return it now.
+    async def _requests_if_readable(self, state: RunState, *, first: bool) -> Arrivals:
+        """Return the requests of operators; none if the store does not return them now.
 
-        The version beside it may hold the result of a call. It must not fail because of
-        this read; the next commit reads the request again.
+        The version beside them may hold the result of a call. It must not fail because
+        of this read; the next commit reads the requests again.
         """
         if first:
-            return None  # the listing after the first commit shows a request
+            return NO_ARRIVALS  # the listing after the first commit shows them
         try:
-            return await self._read_cancel_request()
+            return await self._read_requests(state)
         except StoreError as error:
-            run_id = self.run_id
-            _log.warning("run %s: the cancel request was not read: %s", run_id, error)
-            return None
+            _log.warning("run %s: requests to it were not read: %s", self.run_id, error)
+            return NO_ARRIVALS
 
-    async def _read_cancel_request(self) -> CancelRequest | None:
-        return await read_cancel_request(self._objects, self.run_id)
+    async def _read_requests(
+        self, state: RunState, *, cancelled: bool = False
+    ) -> Arrivals:
+        """Read the next requests; one read tells that there is none.
+
+        A cancel request is read if one is known, or if a numbered request tells of it.
+        """
+        run = state.run
+        requests = await read_following(self._objects, run.id, run.last_operator_number)
+        if not requests and not cancelled:
+            return NO_ARRIVALS
+        told = any(tells_of_cancellation(request) for request in requests)
+        return Arrivals(
+            operator_requests=requests,
+            cancel_request=await read_cancel_request(self._objects, run.id)
+            if cancelled or told
+            else None,
+        )

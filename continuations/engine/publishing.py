@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from continuations.authoring import callables
 from continuations.core.event_matching import waits_for_events
 from continuations.core.run import ENDED_STATUSES
+from continuations.core.withheld_waits import withheld
 from continuations.engine.side_task import with_side_task
 from continuations.errors import ContinuationsError, StoreError
 from continuations.ledger import layout, markers, waits
@@ -34,10 +35,12 @@ _log = logging.getLogger("continuations")
 
 
 async def publish_waits(objects: Objects, new_waits: Iterable[Wait]) -> None:
-    """Create the deadline markers and the objects of the waits that a version names."""
+    """Create the markers and the objects of the waits that a version names."""
     new_waits = tuple(new_waits)
-    deadlines = filter(None, map(markers.deadline_marker, new_waits))
-    await asyncio.gather(*(markers.create(objects, marker) for marker in deadlines))
+    new_markers = (
+        marker for wait in new_waits for marker in markers.first_markers(wait)
+    )
+    await asyncio.gather(*(markers.create(objects, marker) for marker in new_markers))
     await waits.create(objects, (w for w in new_waits if w.rules.has_object))
 
 
@@ -67,7 +70,7 @@ async def notify_waits(notify: Notify | None, new_waits: Iterable[Wait]) -> None
 
     async def notify_one(notify: Notify, wait: Wait) -> None:
         try:
-            await callables.call(notify, wait)
+            await callables.call(notify, withheld(wait))
         except BaseException as error:
             if callables.is_task_cancellation(error):
                 raise
@@ -124,9 +127,9 @@ class Publisher:
         """Commit a state without a claim, then publish what follows from it.
 
         The order is: the version; the wait objects and deadline markers that it names;
-        a look at events that were published before; the notifications; the deletion of
-        ended waits; a look at new arrivals; the deletion of markers. A crash between
-        two steps leaves a due marker, and a sweep does the rest.
+        a look at earlier events; the notifications; the deletion of ended waits; a look
+        at new arrivals; the deletion of markers. A crash between two steps leaves a due
+        marker, and a sweep does the rest.
 
         Returns:
             The decisions, messages and cancel request that arrived in the meantime.
@@ -222,10 +225,10 @@ class Publisher:
         """Delete the markers that the committed version makes unnecessary."""
         closed_waits = tuple(closed_waits)
         moved = map(arrived.current, closed_waits)
-        deadlines = filter(None, map(markers.deadline_marker, (*closed_waits, *moved)))
+        ended = (*closed_waits, *moved)
         keys = {
             *arrived.marker_keys,
-            *(marker.key for marker in deadlines),
+            *(marker.key for wait in ended for marker in markers.last_markers(wait)),
             *journal.release_markers,
             *journal.dead_guards,
             journal.guard_key or "",

@@ -14,6 +14,7 @@ from continuations.core.decisions import Decision
 from continuations.core.run import ENDED_STATUSES
 from continuations.engine.journal import StoreJournal
 from continuations.engine.new_run import parse_user_message
+from continuations.engine.operator_commands import OperatorCommands
 from continuations.engine.publishing import Publisher
 from continuations.engine.request_checks import event_name, json_text, optional_text
 from continuations.engine.run_ending import RunEnder
@@ -172,13 +173,25 @@ class RunRequests:
         await inbox.record_cancel_request(self.objects, self.run_id, request)
         while True:
             try:
-                return await self.end_if_cancelled()
+                ended = await self.end_if_cancelled()
+                if ended.status in ENDED_STATUSES:
+                    return ended
+                return await self._operator_commands.tell_worker_of_cancellation()
             except StaleRun:
                 continue
             except StoreDenied:
                 # The request and its marker are stored: a worker ends the run.
                 _log.info("run %s: a worker ends it, not this process", self.run_id)
                 return Continuation(newest.state, newest.number)
+
+    @property
+    def _operator_commands(self) -> OperatorCommands:
+        return OperatorCommands(
+            objects=self.objects,
+            ports=self.ports,
+            options=self.options,
+            run_id=self.run_id,
+        )
 
     async def end_if_cancelled(self) -> Continuation:
         """End the run if a cancel request is recorded and no claim lasts.

@@ -114,6 +114,11 @@ class Runner(Waker, Generic[Output]):
         """The store of the runs."""
         return self.async_runner.store
 
+    @property
+    def groups(self) -> Groups | None:
+        """The function that returns the groups of a person, if there is one."""
+        return self.async_runner.groups
+
     def start(  # noqa: PLR0913 - what a start may say, all by keyword
         self,
         input: Input,  # noqa: A002 - the best name for the caller

@@ -206,19 +206,22 @@ def _request_definitions() -> Json:
     }
 
 
+_EVENT_NAME: Json = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": 200,
+    "pattern": r"\S",
+    "description": "The name of the event that a wait has.",
+}
+
+
 def _signal_definitions() -> Json:
     return {
         "signal_request": object_form(
             "A signal to a run.",
             {
                 "run_id": {"type": "string", "pattern": f"^{RUN_ID_PATTERN}$"},
-                "name": {
-                    "type": "string",
-                    "minLength": 1,
-                    "maxLength": 200,
-                    "pattern": r"\S",
-                    "description": "The name of the event that a wait has.",
-                },
+                "name": _EVENT_NAME,
             },
             {
                 "data": described(_ANY_JSON, "The data of the event; by default null."),
@@ -247,6 +250,39 @@ def _signal_definitions() -> Json:
                 "number": described(COUNT, "Its number, from 1."),
             },
             {"woken": described(BOOLEAN, "HTTP: whether a worker was told at once.")},
+        ),
+        **_event_definitions(),
+    }
+
+
+def _event_definitions() -> Json:
+    runs: Json = {"type": "array", "items": TEXT}
+    return {
+        "event_request": object_form(
+            "An event for all runs that wait for it.",
+            {"name": _EVENT_NAME},
+            {
+                "key": {
+                    "type": ["string", "null"],
+                    "minLength": 1,
+                    "pattern": r"\S",
+                    "description": "The key of the event; by default no key.",
+                },
+                "data": described(_ANY_JSON, "The data of the event; by default null."),
+                "id": described(
+                    TEXT,
+                    "The client's id of the event. A repeated request with the same "
+                    "id, name, key and data publishes one event.",
+                ),
+            },
+        ),
+        "published_event": object_form(
+            "An event was published.",
+            {
+                "id": described(TEXT, "The id of the event."),
+                "run_ids": described(runs, "The runs with a wait that it ended."),
+            },
+            {"woken": described(runs, "HTTP: the runs that a worker was told of.")},
         ),
     }
 

@@ -22,8 +22,8 @@ The format is the newest one if that is not released yet, and a new one otherwis
 Then add golden files of the new shape (`tests/wire/golden/write_golden.py`).
 
 Kinds are `run`, `claim`, `usage`, `budget`, `failure`, `frame`, `log`, `call`, `wait`,
-`decision`, `cancellation`, `message` (of the inbox), `signal`, `event`, `slot` and
-`version header`.
+`decision`, `cancellation`, `message` (of the inbox), `signal`, `event`, `slot`,
+`operator request` and `version header`.
 `NEW_VALUES` also has `state` (of a call). A wait has the same fields in its object and
 in a version.
 """
@@ -39,6 +39,7 @@ from continuations.core.ulid import is_ulid
 from continuations.wire.fields import (
     FieldReader,
     invalid_object,
+    late,
     omit_empty,
     to_milliseconds,
 )
@@ -163,6 +164,7 @@ JSON_OBJECT_TEXT = Codec(_unchanged, FieldReader.json_object_or_none)
 SIGNALS = Codec(
     lambda kept: [[signal.number, signal.name] for signal in kept], _read_signals
 )
+DISPLAY = Codec(late("display_fields", "write"), late("display_fields", "read"))
 QUORUM = Codec(_write_quorum, _read_quorum)
 DEADLINE_ACTION = Codec(_unchanged, _read_deadline_action)
 LABELS = Codec(dict, _read_labels)
@@ -220,6 +222,7 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "continues", FLAG),
         NewField(3, "events_taken", EVENT_IDS),
         NewField(3, "frame", OPTIONAL_TEXT, attribute="frame_id"),
+        NewField(3, "display", DISPLAY),
         NewField(3, "quorum", QUORUM),
         NewField(3, "remind_after", NUMBER),
     ),
@@ -235,6 +238,7 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "last_signal", NUMBER, attribute="last_signal_number"),
         NewField(3, "signals", SIGNALS),
         NewField(3, "events_taken", EVENT_IDS),
+        NewField(3, "last_operator", NUMBER, attribute="last_operator_number"),
     ),
     "decision": (
         NewField(3, "signal", NUMBER),
@@ -254,10 +258,16 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "door", TEXT),
         NewField(3, "authentication", TEXT),
     ),
+    "operator request": (
+        NewField(3, "door", TEXT),
+        NewField(3, "authentication", TEXT),
+    ),
     "call": (
         NewField(3, "stage", NUMBER),
         NewField(3, "answer", JSON_TEXT),
+        NewField(3, "secrets", TEXTS),
         NewField(3, "quorum", QUORUM),
+        NewField(3, "cancelled", TEXT),
     ),
 }
 
@@ -270,7 +280,7 @@ def _answers_an_approval(decision: Mapping[str, object]) -> bool:
 
 
 # The kinds of waits that format 3 introduced.
-_NEW_KINDS = ("event", "external", "question", "timer", "model")
+_NEW_KINDS = ("event", "external", "question", "timer", "model", "operator")
 
 
 def _has_new_kind(wait: Mapping[str, object]) -> bool:
@@ -287,10 +297,11 @@ NEW_VALUES: dict[str, tuple[NewValue, ...]] = {
         NewValue(3, _decides_new_kind),
     ),
     "wait": (NewValue(3, _has_new_kind),),
-    # Earlier formats have no signals, no published events and no slots.
+    # Earlier formats have no signals, no published events, no slots and no requests.
     "event": (NewValue(3, lambda _: True),),
     "signal": (NewValue(3, lambda _: True),),
     "slot": (NewValue(3, lambda _: True),),
+    "operator request": (NewValue(3, lambda _: True),),
     "state": (NewValue(3, lambda state: state.get("kind") == "parked"),),
 }
 

@@ -39,6 +39,7 @@ AREAS = (
     cases_deciding.STORELESS,
     cases_approvals.APPROVALS,
     cases_people.IDENTITIES,
+    cases_people.DISPLAYS,
     cases_votes.VOTES,
     cases_running.SENDING,
     cases_interop.ADOPTING,

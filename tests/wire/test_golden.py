@@ -16,6 +16,10 @@ from continuations.wire.envelope import (
     format_number,
 )
 from continuations.wire.event_records import decode_event, encode_event
+from continuations.wire.operator_records import (
+    decode_operator_request,
+    encode_operator_request,
+)
 from continuations.wire.records import (
     decode_cancel_request,
     decode_decision,
@@ -46,11 +50,14 @@ GOLDEN = sorted(path.stem for path in FOLDER.glob("*.bin"))
 
 
 def load_posted(data: bytes) -> tuple[object, Callable[[], bytes]]:
-    """Do the same for a signal, an event, a message or a slot."""
+    """Do the same for a signal, an event, a message, a slot or a request."""
     kind = decode_object_header(data, "golden")["kind"]
     if kind == "event":
         event = decode_event(data, "golden")
         return event, lambda: encode_event(event)
+    if kind == "operator request":
+        asked = decode_operator_request(data, "golden", RUN)
+        return asked, lambda: encode_operator_request(asked, RUN)
     if kind == "slot":
         slot = decode_slot(data, "golden", RUN)
         return slot, lambda: encode_slot(slot, RUN)
@@ -78,7 +85,7 @@ def load_golden(data: bytes) -> tuple[object, Callable[[], bytes]]:
         case "decision":
             decision = decode_decision(data, "golden", RUN)
             return decision, lambda: encode_decision(decision, RUN)
-        case "signal" | "message" | "event" | "slot":
+        case "signal" | "message" | "event" | "slot" | "operator request":
             return load_posted(data)
         case kind:
             assert kind == "cancellation"

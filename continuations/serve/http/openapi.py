@@ -302,6 +302,15 @@ def _signal_paths() -> _Json:
                 body=_request_body("application/json", "signal_request"),
             )
         },
+        "/events": {
+            "post": _operation(
+                "publish",
+                "Publish an event for all runs that wait for it",
+                {"200": _json_response("published_event", "The event is published.")},
+                *(400, 415, 503),
+                body=_request_body("application/json", "event_request"),
+            )
+        },
     }
 
 

@@ -53,7 +53,7 @@ def objects(*prefixes: str) -> list[dict[str, str]]:
 
 
 [ALL_OBJECTS] = objects("")
-DELETED = ("markers/", "waits/", "probe/")
+DELETED = ("markers/", "waits/", "events/", "probe/")
 RUNS_STATEMENTS = {
     "Reading": allow("s3:GetObject", ALL_OBJECTS),
     "CleaningUp": allow("s3:DeleteObject", objects(*DELETED)),

@@ -13,7 +13,7 @@ from continuations.engine.journal import StoreJournal
 from continuations.engine.worker import Worker
 from continuations.errors import StaleRun
 from continuations.ledger import claims
-from continuations.ledger.arrivals import read_cancel_request
+from continuations.ledger.arrivals import Arrivals, read_cancel_request
 from continuations.ledger.claims import Lease
 from tests.simulation.laws_of_decisions import cancelled_with_its_run, not_expired_early
 from tests.simulation.laws_of_effects import (
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
     from continuations.core.run import RunRow, RunStatus
     from continuations.core.state import RunState
-    from continuations.ledger.arrivals import Arrivals
     from continuations.ledger.claims import ClockReading
     from continuations.ledger.objects import Objects
     from continuations.wire.records import CancelRequest
@@ -107,7 +106,7 @@ def a_claim_is_renewed_without_a_check() -> Patches:
 
     async def commit(
         self: StoreJournal, state: RunState, *, progressed: bool
-    ) -> CancelRequest | None:
+    ) -> Arrivals:
         lease = Lease.start_now(self._ports.clock, self._lease_seconds)
         try:
             return await original(self, state, progressed=progressed)
@@ -115,7 +114,7 @@ def a_claim_is_renewed_without_a_check() -> Patches:
             if self._lease is None:
                 raise
             self._lease = lease
-            return None
+            return Arrivals()
 
     yield patch(StoreJournal.commit, commit)
 
@@ -129,10 +128,10 @@ def a_claim_is_measured_from_its_reply() -> Patches:
 
     async def commit(
         self: StoreJournal, state: RunState, *, progressed: bool
-    ) -> CancelRequest | None:
-        cancel_request = await original(self, state, progressed=progressed)
+    ) -> Arrivals:
+        asked = await original(self, state, progressed=progressed)
         self._lease = Lease.start_now(self._ports.clock, self._lease_seconds)
-        return cancel_request
+        return asked
 
     yield patch(StoreJournal.commit, commit)
 
@@ -192,7 +191,7 @@ def progress_does_not_reset_attempts() -> Patches:
 
     async def commit(
         self: StoreJournal, state: RunState, *, progressed: bool
-    ) -> CancelRequest | None:
+    ) -> Arrivals:
         del progressed
         return await original(self, state, progressed=False)
 

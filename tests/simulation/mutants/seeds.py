@@ -30,7 +30,7 @@ SEEDS: dict[str, tuple[int, str]] = {
     "progress_does_not_reset_attempts": (263, "gives_up_only_without_progress"),
     "a_suspended_run_keeps_its_claim": (91, "no_run_stranded"),
     "outcome_is_returned_without_its_version": (306, "notified_after_commit"),
-    "cancellation_is_not_checked": (293, "cancellation_noticed_soon"),
+    "cancellation_is_not_checked": (127, "cancellation_noticed_soon"),
     "waits_are_closed_before_giving_up_is_claimed": (136, "cancelled_with_its_run"),
     "sweeps_trust_their_own_clock": (317, "no_run_stranded"),
     "now_is_dated_by_a_clock": (199, "no_run_stranded"),

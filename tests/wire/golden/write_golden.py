@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
+from continuations.core.call_display import CallDisplay
 from continuations.core.calls import CallRow, Nested, Started, Unknown, Waiting
 from continuations.core.decisions import Decision, DecisionKind
 from continuations.core.delta import Delta, LogDelta, diff
@@ -36,9 +37,13 @@ from continuations.core.events import (
     SuspensionEnded,
     UserMessageAdded,
 )
+from continuations.core.evidence import Finding
 from continuations.core.frames import FrameRow, MessageLog
 from continuations.core.messages import Message, system_message, user_message
+from continuations.core.operator_request import OperatorRequest
+from continuations.core.operator_waits import operator_wait
 from continuations.core.quorum import Quorum
+from continuations.core.readings import MoneyReading
 from continuations.core.run import Budget, Claim, Failure, KeptSignal, RunRow
 from continuations.core.slots import Slot
 from continuations.core.state import ROOT_FRAME_ID, RunState
@@ -48,6 +53,7 @@ from continuations.wire.continuation import Continuation
 from continuations.wire.envelope import format_number
 from continuations.wire.event_records import PublishedEvent, encode_event
 from continuations.wire.formats import NEW_FIELDS
+from continuations.wire.operator_records import encode_operator_request
 from continuations.wire.records import (
     CancelRequest,
     InboxMessage,
@@ -378,6 +384,33 @@ def version_with_changed_logs() -> VersionObject:
     return make_version(base, new)
 
 
+def full_display() -> CallDisplay:
+    """Return what people read about a call, with every field."""
+    return CallDisplay(
+        title="Send €5.00 to Kim",
+        template="Send {cents} to {to.name}",
+        money=(("cents", MoneyReading("EUR", 100)), ("fees/*", MoneyReading("", 1))),
+        secrets=("card/number", "pin"),
+        reversible=False,
+        evidence=(Finding("find", ODD_TEXT, 5210), Finding("hr", "", 0, by_agent=True)),
+        agent_words="It is due.",
+        requester="ines@example.com",
+    )
+
+
+def with_secrets() -> RunState:
+    """Return a suspended run with a call that has secret arguments."""
+    state = waiting()
+    calls = {
+        key: replace(row, secrets=("pin",)) if row.arguments else row
+        for key, row in state.calls.items()
+    }
+    waits = {
+        key: replace(wait, display=full_display()) for key, wait in state.waits.items()
+    }
+    return replace(state, calls=calls, waits=waits)
+
+
 def make_version(base: RunState | None, new: RunState) -> VersionObject:
     """Return a version object with every header field."""
     header = VersionHeader(
@@ -425,6 +458,30 @@ def signalled() -> RunState:
     return replace(state, run=replace(state.run, last_signal_number=3, signals=kept))
 
 
+def paused() -> RunState:
+    """Return a run that an operator holds, and whose calls and agents are cancelled."""
+    state = signalled()
+    row = replace(state.run, last_operator_number=2)
+    calls = {
+        key: replace(call, cancelled=ODD_TEXT) for key, call in state.calls.items()
+    }
+    wait = operator_wait(
+        state,
+        f"operator-01m7zzzzzzzzzzzzzzzzzzzzzz@{RUN}",
+        now=MOMENT,
+        name="audit",
+        note="Paused by kim.",
+    )
+    return RunState.from_rows(
+        run=row,
+        manifest=state.manifest,
+        frames=state.frames,
+        calls=calls,
+        waits={**state.waits, wait.id: wait},
+        logs=state.logs,
+    )
+
+
 EVENT_IDS = ("01m7z8mgzx2yn0x7x9gkpfj8nc", "01m7z8mgzx2yn0x7x9gkpfj8nd")
 
 
@@ -449,7 +506,44 @@ def published_event() -> PublishedEvent:
     )
 
 
+def operator_request() -> OperatorRequest:
+    """Return a request of an operator with all fields."""
+    return OperatorRequest(
+        id="01asked",
+        number=3,
+        at=MOMENT,
+        action="cancel",
+        call_id="c2",
+        by="kim",
+        reason=ODD_TEXT,
+        marker="due/1",
+        door="http",
+        authentication="verifier",
+    )
+
+
 # Objects ----------------------------------------------------------------------
+
+
+def display_objects() -> dict[str, GoldenObject]:
+    """Return what people read and who they are, by the names of the objects."""
+    waits = {
+        "wait-display": replace(full_wait(), display=full_display()),
+        "wait-secrets": replace(make_wait("c3"), display=CallDisplay(secrets=("pin",))),
+    }
+    people = {
+        "decision-groups": replace(
+            decision_of_kind("deny"), groups=("finance", ODD_TEXT)
+        ),
+        "decision-shown": replace(decision_of_kind("approve"), shown="d1"),
+    }
+    return {
+        **{name: GoldenObject(encode_wait(each), each) for name, each in waits.items()},
+        **{
+            name: GoldenObject(encode_decision(each, RUN), each)
+            for name, each in people.items()
+        },
+    }
 
 
 def golden_objects() -> dict[str, GoldenObject]:
@@ -457,9 +551,11 @@ def golden_objects() -> dict[str, GoldenObject]:
     objects: dict[str, GoldenObject] = {}
     runs = (running, waiting, unknown, edited, cancelled, finished, bounded)
     later = (
+        with_secrets,
         parked,
         answered,
         signalled,
+        paused,
         took_events,
         described_run,
         suspended_frame,
@@ -500,10 +596,6 @@ def golden_objects() -> dict[str, GoldenObject]:
     objects["wait-approve-after"] = GoldenObject(encode_wait(over), over)
     taken = replace(decision_of_kind("answer"), wait_id=event_wait().id, signal=2)
     objects["decision-by-signal"] = GoldenObject(encode_decision(taken, RUN), taken)
-    grouped = replace(decision_of_kind("deny"), groups=("finance", ODD_TEXT))
-    objects["decision-groups"] = GoldenObject(encode_decision(grouped, RUN), grouped)
-    seen = replace(decision_of_kind("approve"), shown="d1")
-    objects["decision-shown"] = GoldenObject(encode_decision(seen, RUN), seen)
     by_event = replace(
         decision_of_kind("answer"), wait_id=event_wait().id, event=EVENT_IDS[0]
     )
@@ -523,6 +615,7 @@ def golden_objects() -> dict[str, GoldenObject]:
     )
     ruled = replace(decision_of_kind("approve"), by=None, rule=f"small {ODD_TEXT}")
     objects["decision-rule"] = GoldenObject(encode_decision(ruled, RUN), ruled)
+    objects |= display_objects()
     signal = Signal(
         id="id:mail-7",
         number=2,
@@ -552,6 +645,10 @@ def golden_objects() -> dict[str, GoldenObject]:
         id="01wish", at=MOMENT, by="kim", reason="no more", marker="due/1"
     )
     objects["cancellation"] = GoldenObject(encode_cancel_request(request, RUN), request)
+    asked = operator_request()
+    objects["operator-request"] = GoldenObject(
+        encode_operator_request(asked, RUN), asked
+    )
     by_link = replace(request, door="http", authentication="verifier")
     objects["cancellation-door"] = GoldenObject(
         encode_cancel_request(by_link, RUN), by_link
@@ -598,7 +695,7 @@ FORMAT_1_NAMES: dict[type, tuple[str, dict[str, str | None]]] = {
     VersionHeader: ("Header", {"claimed_until": "until"}),
     CancelRequest: ("Cancellation", {}),
     InboxMessage: ("Letter", {}),
-    Wait: ("Wait", {"votes": None, "last_slot": None}),
+    Wait: ("Wait", {"votes": None, "last_slot": None, "notice": None}),
 }
 
 
