@@ -36,7 +36,7 @@ class Limited:
 
     Attributes:
         limited: The names of the agents whose models are limited.
-        retry_after: What the provider asks for.
+        retry_after: The seconds that the provider asks for.
     """
 
     def __init__(self, script: dict[str, list[Any]], *limited: str) -> None:

@@ -89,7 +89,10 @@ SEEDS: dict[str, tuple[int, str]] = {
     "result_is_committed_with_the_next_turn": (0, "model_reads_committed_messages"),
     "model_reply_is_committed_too_late": (6, "model_reads_committed_messages"),
     "call_runs_before_its_intent_is_committed": (1, "started_once"),
-    "model_is_asked_before_results_are_committed": (0, "model_reads_committed_messages"),
+    "model_is_asked_before_results_are_committed": (
+        0,
+        "model_reads_committed_messages",
+    ),
     "commit_counts_later_events_as_durable": (6, "started_once"),
     "calls_begin_before_the_claim": (0, "started_once"),
     "a_started_call_is_ready_after_a_takeover": (19, "started_once"),
@@ -108,8 +111,14 @@ SEEDS: dict[str, tuple[int, str]] = {
     "an_approval_of_a_removed_tool_is_lost": (22, "approved_call_runs_or_waits_again"),
     "a_timed_out_call_is_repeated": (18, "started_once"),
     "a_timed_out_call_is_guessed_to_have_failed": (51, "same_end_as_uninterrupted"),
-    "a_running_call_may_be_approved_again": (442, "timed_out_call_is_over_before_a_repeat"),
-    "a_running_call_may_be_verified_again": (33, "timed_out_call_is_over_before_a_repeat"),
+    "a_running_call_may_be_approved_again": (
+        442,
+        "timed_out_call_is_over_before_a_repeat",
+    ),
+    "a_running_call_may_be_verified_again": (
+        33,
+        "timed_out_call_is_over_before_a_repeat",
+    ),
     "an_answer_runs_the_tool_again": (0, "tool_before_a_wait_never_runs_again"),
     "an_answer_is_received_again_after_a_crash": (22, "started_once"),
     "both_stages_have_one_key": (0, "idempotency_key_stable"),
@@ -126,11 +135,17 @@ SEEDS: dict[str, tuple[int, str]] = {
     "a_poll_asks_the_model": (1000002, "pending_turn_is_asked_once"),
     "the_first_reply_is_polled_for_ever": (1000053, "committed_reply_is_polled"),
     "a_lost_reply_stays_pending": (1000215, "no_run_stranded"),
-    "a_message_is_added_before_a_pending_reply": (1000012, "reply_follows_what_was_sent"),
+    "a_message_is_added_before_a_pending_reply": (
+        1000012,
+        "reply_follows_what_was_sent",
+    ),
     "attempts_do_not_back_off": (1000007, "attempts_back_off"),
     "failures_are_forgotten": (1000007, "attempts_back_off"),
     "a_suspended_frame_stays_in_the_plan": (1000001, "suspended_frame_asks_no_model"),
     "each_resume_asks_a_limited_model": (1000003, "timers_end_in_time"),
     "a_wait_for_a_model_has_no_marker": (1000002, "no_run_stranded"),
-    "a_limited_model_stops_its_siblings": (1000032, "siblings_of_a_suspended_frame_go_on"),
+    "a_limited_model_stops_its_siblings": (
+        1000032,
+        "siblings_of_a_suspended_frame_go_on",
+    ),
 }
