@@ -222,6 +222,7 @@ def decision_definitions() -> Json:
                 "voters": described(
                     array(TEXT), "All persons who gave this verdict, if several."
                 ),
+                "grant": described(TEXT, "The id of the grant that it gives."),
             },
         ),
         "vote": object_form(
@@ -251,7 +252,9 @@ def decision_definitions() -> Json:
             "description": "A decision to record. The verified identity of the request "
             "decides; the body never names the decider.",
             "oneOf": [
-                _verdict("approve", {}, {"arguments": OBJECT}),
+                _verdict(
+                    "approve", {}, {"arguments": OBJECT, "remember": ref("grant")}
+                ),
                 _verdict("deny", {}, {"reason": REASON}),
                 _verdict("answer", {"value": {}}),
                 _verdict("fail", {"error": REASON}),
