@@ -82,7 +82,7 @@ def run(
     Raises:
         InvalidInput: `agent`, `input`, `context`, `max_depth`, `budget` or `clock`
             is invalid, or the agent's instructions function raised.
-        ModelError: A model did not reply. Its `continuation` can be resumed.
+        ModelError: A model refused. The error's `continuation` can be resumed.
     """
     running = run_async(
         agent,
@@ -134,7 +134,7 @@ def resume(
         WaitExpired: The deadline of a decided wait has passed. Nothing ran.
         AgentChanged: An agent of the run is missing, or the tool of a pending call that
             needed no approval is missing or has changed.
-        ModelError: A model did not reply. Its `continuation` can be resumed.
+        ModelError: A model refused. The error's `continuation` can be resumed.
     """
     return portal.run_until_complete(
         resume_async(
@@ -174,7 +174,7 @@ async def run_async(
     Raises:
         InvalidInput: `agent`, `input`, `context`, `max_depth`, `budget` or `clock`
             is invalid, or the agent's instructions function raised.
-        ModelError: A model did not reply. Its `continuation` can be resumed.
+        ModelError: A model refused. The error's `continuation` can be resumed.
     """
     _check_agent(agent)
     check_context(context, agent)
@@ -235,7 +235,7 @@ async def resume_async(
         WaitExpired: The deadline of a decided wait has passed. Nothing ran.
         AgentChanged: An agent of the run is missing, or the tool of a pending call that
             needed no approval is missing or has changed.
-        ModelError: A model did not reply. Its `continuation` can be resumed.
+        ModelError: A model refused. The error's `continuation` can be resumed.
     """
     continuation = _read_continuation(data)
     _check_agent(agent)
