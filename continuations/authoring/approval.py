@@ -288,7 +288,8 @@ def checked_names(label: str, names: object) -> tuple[str, ...]:
         listed = tuple(cast("Sequence[object]", names))
         if all(type(name) is str and name for name in listed):
             return cast("tuple[str, ...]", listed)
-    got = f"{names!r} ({type(names).__name__})"
+    value = cast("object", names)
+    got = f"{value!r} ({type(value).__name__})"
     msg = f"{label} must be a list of names of arguments, got {got}."
     raise InvalidInput(msg)
 

@@ -24,7 +24,6 @@ from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss, root_tool_results
 from tests.engine.test_grants import make_runner, only_wait
-from tests.own_task import cancel_own_task
 from tests.scripts import call, scripted_model
 
 if TYPE_CHECKING:
@@ -181,12 +180,16 @@ def test_the_check_is_made_after_the_start_was_recorded(
     assert [] == environment.effect_names()
 
 
+def _is_below_ten(cents: int) -> bool:
+    return cents < 10
+
+
+def _has_other_parameter(other: int) -> bool:
+    return other > 1
+
+
 async def _raises(cents: int) -> bool:
     raise ValueError(str(cents))
-
-
-async def _cancels() -> bool:
-    return not await cancel_own_task()
 
 
 @pytest.mark.parametrize("check", [lambda: False, lambda: 0, lambda: "", _raises])
@@ -202,7 +205,7 @@ def test_only_true_or_none_lets_the_call_begin(
 
 
 def test_the_check_sees_the_edited_arguments(environment: RunEnvironment) -> None:
-    runner, wait = start(recheck=lambda cents: cents < 10)
+    runner, wait = start(recheck=_is_below_ten)
     runner.decide(wait.id, edit(cents=50))
 
     again = only_wait(runner.resume("r"))
@@ -215,7 +218,7 @@ def test_the_check_holds_for_calls_by_a_grant(environment: RunEnvironment) -> No
     script = {"go": [[call("pay", to="J", cents=n)] for n in (5, 50)]}
     runner = make_runner(
         {"go": [*script["go"], "end"]},
-        make_pay(recheck=lambda cents: cents < 10),
+        make_pay(recheck=_is_below_ten),
         clock=ManualClock(),
     )
     wait = only_wait(runner.start("go", run_id="r"))
@@ -252,7 +255,7 @@ def test_an_invalid_check_is_refused_when_it_is_declared() -> None:
     with pytest.raises(InvalidInput, match="recheck"):
         ApprovalPolicy(recheck=True)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     with pytest.raises(InvalidInput, match="recheck"):
-        make_pay(recheck=lambda other: other > 1)
+        make_pay(recheck=_has_other_parameter)
 
 
 def test_a_suspended_run_is_not_checked(environment: RunEnvironment) -> None:
