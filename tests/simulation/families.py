@@ -11,6 +11,8 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from tests.simulation.event_reporters import EVENT_TREE_NAMES, draw_reporters
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
@@ -59,7 +61,9 @@ def _no_roles(
 # Everything that has no family of its own.
 GENERAL = Family(number=0, trees=(), roles=_no_roles)
 
-FAMILIES: dict[str, Family] = {"general": GENERAL}
+EVENTS = Family(number=3, trees=EVENT_TREE_NAMES, roles=draw_reporters)
+
+FAMILIES: dict[str, Family] = {"general": GENERAL, "events": EVENTS}
 
 
 def family_of(seed: int) -> Family:
