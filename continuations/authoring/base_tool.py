@@ -15,6 +15,7 @@ from continuations.authoring.tool_digests import (
     compute_contract_digest,
     compute_model_text_digest,
 )
+from continuations.authoring.tool_waits import is_tool_wait
 from continuations.core import jsontext
 from continuations.core.decisions import Answer, Approve, Deny
 from continuations.errors import InvalidInput
@@ -115,11 +116,21 @@ class BaseTool(ABC):
 
     def _check_approval_parameters(self, names: Sequence[str] | None) -> None:
         """Check that the tool has every argument that the condition requires."""
-        condition = None if self.approval is None else self.approval.when
-        if callable(condition):
-            callables.check_callback_parameters(
-                condition, names, f"tool {self.name}: approval"
+        policy = self.approval
+        if policy is None:
+            return
+        for label, function in (("approval", policy.when), ("recheck", policy.recheck)):
+            if callable(function):
+                callables.check_callback_parameters(
+                    function, names, f"tool {self.name}: {label}"
+                )
+        unknown = [n for n in policy.editable or () if names and n not in names]
+        if unknown:
+            msg = (
+                f"tool {self.name}: editable has {unknown[0]!r}, which is no argument "
+                f"of the tool. Its arguments: {', '.join(names or ())}."
             )
+            raise InvalidInput(msg)
 
     async def enabled(self, context: Any) -> bool:
         """Return whether the model may call the tool; see `ToolProtocol.enabled`."""
@@ -144,6 +155,11 @@ class BaseTool(ABC):
     @property
     def continues(self) -> bool:
         """Whether an `on_answer` function gets the answers that the tool waits for."""
+        return False
+
+    @property
+    def cancels(self) -> bool:
+        """Whether an `on_cancel` function is called when a call is cancelled."""
         return False
 
     @property
@@ -240,6 +256,12 @@ class BaseTool(ABC):
             return False
         return await self.approval.needs_approval(self._values_by_name(arguments_json))
 
+    async def why_not_now(self, arguments_json: str) -> str | None:
+        """Return why an approved call must not begin now, or `None`."""
+        if self.approval is None or self.approval.recheck is None:
+            return None
+        return await self.approval.why_not_now(self._values_by_name(arguments_json))
+
     @abstractmethod
     async def invoke(
         self, arguments_json: str, ctx: ToolContext
@@ -258,17 +280,23 @@ class BaseTool(ABC):
         msg = f"tool {self.name} has no on_answer function"
         raise TypeError(msg)
 
+    async def cancel_call(self, arguments_json: str, ctx: ToolContext) -> None:
+        """Do nothing: only `WaitingTool` has an `on_cancel` function."""
+        del arguments_json, ctx
+
     async def verify_call(
         self, arguments_json: str, ctx: ToolContext
-    ) -> Approve | Deny | Answer | None:
+    ) -> Approve | Deny | Answer | ToolWait[Any] | None:
         """Call the tool's `verify` function; `None`: it cannot tell.
 
-        Only a decision counts. An exception of the function propagates.
+        Only a decision or a wait counts. An exception of the function propagates.
         """
         if self.verify is None:
             return None
         verdict = await self._call_verify(self.verify, arguments_json, ctx)
-        return verdict if isinstance(verdict, Approve | Deny | Answer) else None
+        if isinstance(verdict, Approve | Deny | Answer) or is_tool_wait(verdict):
+            return verdict
+        return None
 
     @abstractmethod
     async def _call_verify(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,6 +14,7 @@ from continuations.cli.decision_input import (
     check_wait_id,
     find_wait_id,
     parse_arguments,
+    parse_grant,
     parse_json_value,
     resolve_actor,
     write_actor_note,
@@ -31,13 +33,14 @@ from continuations.cli.options import (
 from continuations.cli.output import write_lines
 from continuations.core.decisions import Decision
 from continuations.core.wait_rules import WAIT_RULES
+from continuations.errors import ContinuationsError
 from continuations.present.json_forms import decision_json
 from continuations.wire.report import vote_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from continuations import Runner
+    from continuations import Runner, Wait
     from continuations.core.decisions import Verdict
 
 # typer reads the annotations when it runs.
@@ -56,6 +59,14 @@ def approve(  # noqa: PLR0913 - one parameter for each option
             help="Run the call with these arguments in place of the model's.",
         ),
     ] = None,
+    remember: Annotated[
+        str | None,
+        typer.Option(
+            metavar="JSON|@FILE",
+            help='A grant for later calls in this run: {"tool": "pay", "arguments": '
+            '{JSON Schema}, "until": "2027-01-01T00:00:00Z"}.',
+        ),
+    ] = None,
     run_again: Annotated[
         bool,
         typer.Option(
@@ -69,6 +80,23 @@ def approve(  # noqa: PLR0913 - one parameter for each option
     store: StoreUrl = None,
 ) -> None:
     """Approve a call: it runs exactly as the wait shows it. Needs no agent code."""
+    _check_run_again(wait, run_again=run_again)
+    edited: Any = None if arguments is None else parse_arguments(arguments)
+    grant = None if remember is None else parse_grant(remember)
+    _decide(
+        runner_without_agents(app, store),
+        wait,
+        by,
+        lambda name: continuations.Approve(
+            by=name, reason=reason, arguments=edited, remember=grant
+        ),
+        shown=shown,
+        as_json=json,
+    )
+
+
+def _check_run_again(wait: str, *, run_again: bool) -> None:
+    """Raise `UsageError` if the option does not fit the kind of the wait."""
     parts = find_wait_id(wait)
     # None: this is no wait id, and a later check says what it is.
     repeats = None if parts is None else WAIT_RULES[parts.kind].may_have_run
@@ -85,15 +113,6 @@ def approve(  # noqa: PLR0913 - one parameter for each option
             f"kind {parts and parts.kind}. Leave it out."
         )
         raise UsageError(msg)
-    edited: Any = None if arguments is None else parse_arguments(arguments)
-    _decide(
-        runner_without_agents(app, store),
-        wait,
-        by,
-        lambda name: continuations.Approve(by=name, reason=reason, arguments=edited),
-        shown=shown,
-        as_json=json,
-    )
 
 
 def deny(
@@ -185,6 +204,7 @@ def _decide(
 ) -> None:
     actor = resolve_actor(by)
     check_wait_id(runner, wait_id)
+    wait = None if as_json else _open_wait(runner, wait_id)
     result = runner.decide(
         wait_id, make_verdict(actor.name), shown=shown, door=actor.door
     )
@@ -193,10 +213,19 @@ def _decide(
         if as_json:
             write_json(vote_json(result))
         else:
+            write_lines(formatting.title_lines(wait, result))
             write_lines(formatting.vote_lines(result))
         return
     if as_json:
         write_json(decision_json(result))
         return
     run_id = wait_id.partition("@")[2]
+    write_lines(formatting.title_lines(wait, result))
     write_lines(formatting.decision_lines(result, run_id))
+
+
+def _open_wait(runner: Runner, wait_id: str) -> Wait | None:
+    """Return the wait that is decided now, for its title; `None` if it is not open."""
+    with suppress(ContinuationsError):
+        return runner.wait(wait_id)
+    return None

@@ -70,6 +70,8 @@ class Wait:
         on_deadline_json: The consequence of the deadline, as JSON text; see
             `on_deadline`.
         continues: Whether a function of the tool gets the answer (`on_answer`).
+        cancels: Whether a function of the tool is called when the wait is cancelled
+            (`on_cancel`).
         display: What people read about the call besides its arguments, or `None` if
             its tool declares nothing.
         events_taken: Ids of published events that the run took before the wait was
@@ -81,6 +83,8 @@ class Wait:
         last_slot: Number of the last slot that this value takes into account.
         notice: Why people are told about the wait: `opened`, `escalated`, or
             `reminder-1` and so on. Each has an id of its own.
+        editable_json: The names of the arguments that `Approve` may replace, as JSON
+            text; see `editable`.
     """
 
     id: str
@@ -108,6 +112,7 @@ class Wait:
     stage: int = 0
     on_deadline_json: str | None = None
     continues: bool = False
+    cancels: bool = False
     display: CallDisplay | None = None
     events_taken: tuple[str, ...] = ()
     quorum: Quorum | None = None
@@ -115,6 +120,7 @@ class Wait:
     votes: tuple[Vote, ...] = ()
     last_slot: int = 0
     notice: str = "opened"
+    editable_json: str | None = None
 
     def sort_key(self) -> tuple[datetime, int]:
         """Return the key that sorts waits by creation, then by subject.
@@ -136,6 +142,13 @@ class Wait:
     def rules(self) -> WaitRules:
         """The rules of the wait's kind."""
         return WAIT_RULES[self.kind]
+
+    @property
+    def editable(self) -> tuple[str, ...] | None:
+        """The arguments that `Approve` may replace; `None`: all of them."""
+        if self.editable_json is None:
+            return None
+        return tuple(jsontext.parse(self.editable_json))
 
     @property
     def title(self) -> str | None:
@@ -328,6 +341,7 @@ def parked_digest(wait: Wait, *, run_nonce: str, frame_id: str, contract: str) -
                 wait.event_key,
                 wait.on_deadline_json,
                 wait.continues,
+                *(["cancels"] if wait.cancels else []),
             ]
         ),
     )
@@ -357,6 +371,13 @@ def next_known_wait_ulid(run: RunRow, ulid: str) -> str:
     id is used twice.
     """
     return _derived_ulid(run, ulid, "external", "next")
+
+
+def rule_wait_ulid(
+    run: RunRow, call: CallRow, rule: str, kind: str, digest: str
+) -> str:
+    """Return the ULID of the record of a rule that decided about a call."""
+    return _derived_ulid(run, call.id, str(call.stage), "rule", rule, kind, digest)
 
 
 def _derived_ulid(run: RunRow, *parts: str) -> str:

@@ -44,6 +44,7 @@ from continuations.engine.call_waits import (
     approved_contract_digest,
     new_wait,
 )
+from continuations.engine.grant_coverage import given_grants
 from continuations.engine.parked_calls import ParkedCalls
 from continuations.engine.signal_delivery import without_signal
 from continuations.ledger import early_answers
@@ -120,7 +121,7 @@ class ArrivalReducer:
 
     def _approval_events(
         self, state: RunState, call: CallRow, wait: Wait, decision: Decision
-    ) -> Iterable[CallEvent]:
+    ) -> Iterable[Event]:
         until = _approval_valid_until(wait, decision)
         admission = Admission(self.stack_binding, self.ports)
         note = admission.why_void(
@@ -138,7 +139,8 @@ class ArrivalReducer:
                 note += _NOT_AGAIN_NOTE
             return (admission.ask_again(state, call, note, wait),)
         assert tool is not None  # noqa: S101 - a missing tool makes an approval void
-        note = _why_arguments_do_not_fit(tool, call, decision)
+        note = _why_edit_is_forbidden(wait, decision)
+        note = note or _why_arguments_do_not_fit(tool, call, decision)
         if note is not None:
             note = scrubbed(note, decision.arguments or "{}", wait.secrets)
             note = f"{note} {_PLAIN_APPROVAL_NOTE}"
@@ -152,10 +154,11 @@ class ArrivalReducer:
         approved = Approved(
             call_id=call.id, digest=digest, until=until, arguments=arguments
         )
+        given = given_grants(decision, wait, tool)
         if tool.contract_digest == call.contract_digest:
-            return (approved,)
+            return (*given, approved)
         # The wait showed the present contract, and the edit fits it.
-        return (examined_under(tool, call, wait), approved)
+        return (*given, examined_under(tool, call, wait), approved)
 
     def _without_missing_frames(self, state: RunState) -> RunState:
         """Return the run without frames that can only end, since their agents are gone.
@@ -279,6 +282,16 @@ def _why_arguments_do_not_fit(
         f"The edited arguments were not used: the tool would change {difference} and "
         f"run with {shown}."
     )
+
+
+def _why_edit_is_forbidden(wait: Wait, decision: Decision) -> str | None:
+    """Return why an edit must not run, whoever recorded the decision."""
+    if decision.arguments is None or wait.editable_json is None:
+        return None
+    from continuations.core import editable_arguments  # noqa: PLC0415 - rarely needed
+
+    name = editable_arguments.find_fixed_argument(wait, decision.arguments)
+    return name and f"The edited arguments were not used: {name} cannot be edited."
 
 
 def _with_secrets(wait: Wait, decision: Decision) -> Decision:

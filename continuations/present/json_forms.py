@@ -124,6 +124,8 @@ def decision_json(decision: Decision) -> dict[str, Any]:
         text: str | None = getattr(decision, name)
         if text is not None:
             form[name] = jsontext.parse(text)
+    if decision.grant_json is not None:
+        form["grant"] = decision.id
     return form
 
 

@@ -106,6 +106,11 @@ _WAIT: Json = {
     },
     "event": described(TEXT_OR_NULL, "The name of the event."),
     "event_key": described(TEXT_OR_NULL, "The key of the event."),
+    "editable": {
+        "type": ["array", "null"],
+        "items": TEXT,
+        "description": "The arguments that an approval may change; null: all of them.",
+    },
     "stage": described(COUNT, "1 if the tool's on_answer function was called."),
     "on_deadline": {
         "type": ["object", "null"],
@@ -222,6 +227,7 @@ def decision_definitions() -> Json:
                 "voters": described(
                     array(TEXT), "All persons who gave this verdict, if several."
                 ),
+                "grant": described(TEXT, "The id of the grant that it gives."),
             },
         ),
         "vote": object_form(
@@ -251,7 +257,9 @@ def decision_definitions() -> Json:
             "description": "A decision to record. The verified identity of the request "
             "decides; the body never names the decider.",
             "oneOf": [
-                _verdict("approve", {}, {"arguments": OBJECT}),
+                _verdict(
+                    "approve", {}, {"arguments": OBJECT, "remember": ref("grant")}
+                ),
                 _verdict("deny", {}, {"reason": REASON}),
                 _verdict("answer", {"value": {}}),
                 _verdict("fail", {"error": REASON}),

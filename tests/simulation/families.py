@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tests.simulation.event_reporters import EVENT_TREE_NAMES, draw_reporters
+from tests.simulation.slow_provider import SLOW_TREES, draw_slow_models
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -61,9 +62,14 @@ def _no_roles(
 # Everything that has no family of its own.
 GENERAL = Family(number=0, trees=(), roles=_no_roles)
 
+MODELS = Family(number=1, trees=SLOW_TREES, roles=draw_slow_models)
 EVENTS = Family(number=3, trees=EVENT_TREE_NAMES, roles=draw_reporters)
 
-FAMILIES: dict[str, Family] = {"general": GENERAL, "events": EVENTS}
+FAMILIES: dict[str, Family] = {
+    "general": GENERAL,
+    "models": MODELS,
+    "events": EVENTS,
+}
 
 
 def family_of(seed: int) -> Family:

@@ -15,6 +15,7 @@ from tests.simulation.mutants import (
     drive_mutants,
     event_mutants,
     marker_mutants,
+    model_mutants,
     publishing_mutants,
     version_mutants,
     waiting_mutants,
@@ -34,6 +35,7 @@ MUTANTS: tuple[Mutant, ...] = unique_mutants(
     drive_mutants.MUTANTS,
     code_mutants.MUTANTS,
     waiting_mutants.MUTANTS,
+    model_mutants.MUTANTS,
     event_mutants.MUTANTS,
 )
 
