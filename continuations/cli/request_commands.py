@@ -111,7 +111,7 @@ def wake(
         write_json({"run_id": run, "waits": count})
         return
     name = escape_invisible(run)
-    write_lines([f"{name}: {count} waits for a model ended"])
+    write_lines([f"{name}: waits for a model that ended: {count}"])
     if count:
         write_lines([f"next: continuations resume {name}"])
 
