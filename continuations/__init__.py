@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     from continuations.authoring.context import ToolContext
     from continuations.authoring.escalation import escalate
     from continuations.authoring.readings import Money, Secret
+    from continuations.authoring.suspend_conditions import (
+        AgentProgress,
+        SuspendCondition,
+        after,
+        every,
+    )
     from continuations.authoring.tool import Tool, tool
     from continuations.authoring.tool_waits import (
         ToolWait,
@@ -40,6 +46,7 @@ if TYPE_CHECKING:
         Verdict,
     )
     from continuations.core.doors import Door
+    from continuations.core.grants import Grant, KeptGrant
     from continuations.core.identity import Identity
     from continuations.core.quorum import Vote
     from continuations.core.run import Budget, Failure
@@ -91,6 +98,12 @@ _EXPORTS_BY_MODULE = {
     "continuations.authoring.context": ["ToolContext"],
     "continuations.authoring.readings": ["Money", "Secret"],
     "continuations.authoring.escalation": ["escalate"],
+    "continuations.authoring.suspend_conditions": [
+        "AgentProgress",
+        "SuspendCondition",
+        "after",
+        "every",
+    ],
     "continuations.authoring.tool": ["Tool", "tool"],
     "continuations.authoring.tool_waits": [
         "ToolWait",
@@ -110,6 +123,7 @@ _EXPORTS_BY_MODULE = {
     ],
     "continuations.core.audit": ["AuditLine"],
     "continuations.core.doors": ["Door"],
+    "continuations.core.grants": ["Grant", "KeptGrant"],
     "continuations.core.identity": ["Identity"],
     "continuations.core.quorum": ["Vote"],
     "continuations.core.run": ["Budget", "Failure"],
@@ -163,6 +177,7 @@ _MODULE_BY_EXPORT = {
 __all__ = [
     "Agent",
     "AgentChanged",
+    "AgentProgress",
     "AlreadyDecided",
     "Answer",
     "ApprovalPolicy",
@@ -186,11 +201,13 @@ __all__ = [
     "Finished",
     "FormatError",
     "Frame",
+    "Grant",
     "Identity",
     "IllegalTransition",
     "Inconclusive",
     "InvalidId",
     "InvalidInput",
+    "KeptGrant",
     "Model",
     "ModelError",
     "Money",
@@ -208,6 +225,7 @@ __all__ = [
     "StoreError",
     "StoreUnavailable",
     "StoreUnsafe",
+    "SuspendCondition",
     "Suspended",
     "SweepResult",
     "Tool",
@@ -222,9 +240,11 @@ __all__ = [
     "WaitNotFound",
     "WaitSummary",
     "__version__",
+    "after",
     "ask",
     "ask_person",
     "escalate",
+    "every",
     "external",
     "open_store",
     "resume",
