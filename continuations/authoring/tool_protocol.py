@@ -117,13 +117,13 @@ class ToolProtocol(Protocol):
         ...
 
     def display_call(self, arguments_json: str) -> CallDisplay | None:
-        """Return what people read about a call.
+        """Return what people read about a call; `None`: nothing is declared.
 
         Args:
             arguments_json: The effective arguments.
 
         Returns:
-            The display; `None` if the tool declares nothing for people.
+            The display.
         """
         ...
 

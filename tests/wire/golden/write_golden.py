@@ -54,7 +54,7 @@ from continuations.core.messages import Message, system_message, user_message
 from continuations.core.operator_request import OperatorRequest
 from continuations.core.operator_waits import operator_wait
 from continuations.core.quorum import Quorum
-from continuations.core.readings import MoneyReading
+from continuations.core.reading_texts import MoneyReading
 from continuations.core.run import Budget, Claim, Failure, KeptSignal, RunRow
 from continuations.core.slots import Slot
 from continuations.core.state import ROOT_FRAME_ID, RunState
@@ -600,6 +600,9 @@ def records_for_an_audit() -> dict[str, GoldenObject]:
         door="http",
         authentication="verifier",
     )
+    for name, editable in (("editable", '["cents"]'), ("not-editable", "[]")):
+        limited = replace(full_wait(), editable_json=editable)
+        objects[f"wait-{name}"] = GoldenObject(encode_wait(limited), limited)
     objects["revocation"] = GoldenObject(encode_revocation(revoked, RUN), revoked)
     objects["decision-rule"] = GoldenObject(encode_decision(ruled, RUN), ruled)
     return objects
