@@ -37,7 +37,7 @@ def test_paused_run_is_shown_with_its_reason_and_next_command(
 
 
 def test_call_is_cancelled_by_its_id_or_path(cli: CommandLine, runner: Runner) -> None:
-    """The run goes on, and its model reads why."""
+    """The wait is closed, and the run goes on."""
     wait = runner.wait(start_waiting_run(runner))
 
     wrong = cli("cancel", "j1", "--call", "c99")
@@ -46,9 +46,7 @@ def test_call_is_cancelled_by_its_id_or_path(cli: CommandLine, runner: Runner) -
     assert "is not an open call of run j1" in wrong.err
     assert wait.call_id in wrong.err.partition("Open calls: ")[2]
     assert (0, []) == (done.exit_code, list(runner.waiting()))
-    ended = runner.resume("j1")
-    assert isinstance(ended, Finished)
-    assert "too much" in str(ended.continuation.root.messages)
+    assert isinstance(runner.resume("j1"), Finished)
 
 
 def test_commands_print_the_run_as_json(cli: CommandLine, runner: Runner) -> None:

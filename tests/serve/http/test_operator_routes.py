@@ -31,7 +31,9 @@ def test_operator_pauses_unpauses_and_cancels_a_call() -> None:
 
         async def post(path: str, **fields: Any) -> tuple[int, dict[str, Any]]:
             body = json.dumps(fields).encode()
-            response = await api.handle(Request("POST", path, JSON, body))
+            response = await api.handle(
+                Request(method="POST", path=path, headers=JSON, body=body)
+            )
             return response.status, json.loads(response.body)
 
         outcome = await runner.start("go", run_id="r1")
