@@ -289,6 +289,7 @@ class Worker:
         `before` is the last version, which does not contain what arrived. Returns the
         state to commit and everything that has arrived.
         """
+        journal.ender = self._ender(state, journal)
         performer = self._make_performer(journal)
         loop = RunLoop(
             state, performer, journal, arrived.inbox_messages, self.run_options
