@@ -295,10 +295,9 @@ def _reason_of(verdict: object) -> str | None:
 
 def checked_names(label: str, names: Any) -> tuple[str, ...]:
     """Return names of arguments; raises `InvalidInput` with a label."""
-    if isinstance(names, list | tuple):
-        listed: tuple[Any, ...] = tuple(names)
-        if all(type(name) is str and name for name in listed):
-            return listed
+    listed: list[Any] = list(names) if type(names) in (list, tuple) else [None]
+    if all(type(name) is str and name for name in listed):
+        return tuple(listed)
     got = f"{names!r} ({type(names).__name__})"
     msg = f"{label} must be a list of names of arguments, got {got}."
     raise InvalidInput(msg)
