@@ -138,7 +138,9 @@ async def read_arrivals(
     followed = {
         wait_id: slot_keys
         for wait_id, slot_keys in _slot_keys(keys, run.id).items()
+        # The marker of a moved deadline is found by its slot only.
         if wait_id in undecided
+        or (wait_id in state.waits and state.waits[wait_id].rules.is_extendable)
     }
     decisions, signals, messages, requests, cancel_request, waits = await gather(
         gather(
@@ -165,7 +167,11 @@ async def read_arrivals(
         ),
     )
     _check_quorums(state, decisions)
-    ended = [each for each in waits if isinstance(each, Decision)]
+    ended = [
+        each
+        for each in waits
+        if isinstance(each, Decision) and each.wait_id in undecided
+    ]
     return Arrivals(
         decisions={each.wait_id: each for each in (*decisions, *ended) if each},
         followed={each.id: each for each in waits if not isinstance(each, Decision)},
