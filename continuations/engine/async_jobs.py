@@ -50,6 +50,7 @@ class AsyncJobs(RunnerParts):
             StoreError: The store failed. Call again.
         """
         from continuations.authoring.periods import to_seconds
+        from continuations.engine.request_checks import optional_text
         from continuations.ledger.heartbeats import extend_deadline
         from continuations.ledger.store_clock import StoreClock
 
@@ -57,9 +58,7 @@ class AsyncJobs(RunnerParts):
         if seconds is None:
             msg = "heartbeat: extend must be a timedelta or seconds, got None."
             raise InvalidInput(msg)
-        if by is not None and not isinstance(by, str):
-            msg = f"heartbeat: by must be a text or None, got {type(by).__name__}."
-            raise InvalidInput(msg)
+        sender = optional_text("by", by)
         clock = self._ports.clock
         return await self._for_newest_wait(
             wait_id,
@@ -69,7 +68,7 @@ class AsyncJobs(RunnerParts):
                 timedelta(seconds=seconds),
                 clock=StoreClock(clock),
                 new_ulid=lambda: self._ports.ids.new_ulid(clock.now()),
-                by=by,
+                by=sender,
             ),
         )
 
