@@ -75,6 +75,7 @@ if TYPE_CHECKING:
         WaitNotFound,
     )
     from continuations.ledger.objects import open_store
+    from continuations.ledger.run_listing import RunSummary
     from continuations.models.interface import Model
     from continuations.wire.continuation import Continuation
 
@@ -139,6 +140,7 @@ _EXPORTS_BY_MODULE = {
         "WaitNotFound",
     ],
     "continuations.ledger.objects": ["open_store"],
+    "continuations.ledger.run_listing": ["RunSummary"],
     "continuations.models.interface": ["Model"],
     "continuations.wire.continuation": ["Continuation"],
 }
@@ -185,6 +187,7 @@ __all__ = [
     "RunErased",
     "RunExists",
     "RunNotFound",
+    "RunSummary",
     "Runner",
     "StaleRun",
     "StoreDenied",

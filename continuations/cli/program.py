@@ -10,7 +10,8 @@ import continuations
 from continuations.cli.adopt_command import adopt
 from continuations.cli.completion import completion
 from continuations.cli.decide_commands import answer, approve, deny, fail
-from continuations.cli.inspect_commands import doctor, show, waiting
+from continuations.cli.erase_commands import erase, prune
+from continuations.cli.inspect_commands import doctor, runs, show, waiting
 from continuations.cli.request_commands import cancel, send, signal
 from continuations.cli.run_commands import resume, start, sweep
 from continuations.cli.serve_command import serve
@@ -81,6 +82,7 @@ _SETTINGS = {"answer": {"ignore_unknown_options": True}}
 _COMMANDS: tuple[Callable[..., None], ...] = (
     start,
     waiting,
+    runs,
     show,
     approve,
     deny,
@@ -93,6 +95,8 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     adopt,
     sweep,
     serve,
+    erase,
+    prune,
     doctor,
     completion,
 )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from continuations.core.wait_rules import WAIT_KINDS
+from continuations.engine.async_catalog import AsyncCatalog
 from continuations.engine.batches import Flattened
-from continuations.engine.runner_parts import RunnerParts
 from continuations.errors import InvalidInput
 from continuations.ledger import decision_errors, decisions, layout, waits
 from continuations.ledger.arrivals import read_decision
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 # ruff: noqa: PLC0415
 
 
-class AsyncDecider(RunnerParts):
+class AsyncDecider(AsyncCatalog):
     """Decides the waits of a store, looks at its runs, sends to them and cancels them.
 
     A process without the runs' agents can call every method of this class.

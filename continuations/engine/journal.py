@@ -6,15 +6,17 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
+from continuations.core.run import ENDED_STATUSES
 from continuations.engine.side_task import with_side_task
 from continuations.errors import (
     ClockOff,
     Inconclusive,
+    RunErased,
     StaleRun,
     StoreError,
     StoreUnavailable,
 )
-from continuations.ledger import claims, layout, markers
+from continuations.ledger import claims, layout, markers, run_index
 from continuations.ledger.arrivals import (
     Arrivals,
     read_cancel_request,
@@ -89,6 +91,8 @@ class StoreJournal:
         died = loaded is not None and loaded.state.run.status == "running"
         guards = filter(layout.is_guard_marker, loaded_keys)
         self.dead_guards = tuple(guards) if died else ()
+        # A worker that died may not have listed the run.
+        self.must_index = loaded is None or died
         self._made_progress = False
         self._worker_id = ports.ids.new_ulid(ports.clock.now())
 
@@ -152,7 +156,10 @@ class StoreJournal:
             raise
         self._check_clock(sent_at)
         if first:
+            await self._index_if_new(state)
             cancel_request = await self._check_still_newest()
+        else:
+            await self._check_not_erased()
         self._lease = replace(lease, clock_uncertainty=self._clock_uncertainty)
         self._check_store_speed()
         return cancel_request
@@ -165,6 +172,13 @@ class StoreJournal:
         except StaleRun:
             await self._delete_own_markers()
             raise
+        try:
+            await self._index_if_new(state)
+            await self._check_not_erased()
+        except StoreError as error:
+            # The version is stored. All markers stay, so a sweep does the rest.
+            _log.warning("run %s: its index was not checked: %s", self.run_id, error)
+            self.must_index = True
         self._lease = None
 
     async def _append(self, state: RunState) -> datetime:
@@ -329,8 +343,41 @@ class StoreJournal:
         run_id = self.run_id
         progress = await read_progress(self._objects, run_id)
         if progress.newest_number != self.version_number:
+            await self._withdraw_if_over()
             raise self._versions.stale_error(self.version_number)
         return await self._read_cancel_request() if progress.may_be_cancelled else None
+
+    async def _index_if_new(self, state: RunState) -> None:
+        """List the run as live; the caller looks at the newest version afterwards."""
+        if self.must_index and state.run.status not in ENDED_STATUSES:
+            await run_index.create_live(self._objects, state.run)
+            self.must_index = False
+
+    async def _check_not_erased(self) -> None:
+        """Raise `RunErased` if the run was erased before this worker's last version.
+
+        A run with a live claim is not erased, so a claim that surely lasted until the
+        version was stored needs no look.
+        """
+        if self.can_start_action:
+            return
+        if await self._versions.newest_number() != self.version_number:
+            await self._withdraw_if_over()
+
+    async def _withdraw_if_over(self) -> None:
+        """Delete what this worker wrote for a run that has ended or was erased.
+
+        Raises `RunErased` if the run was erased. Erasing had deleted the number of this
+        worker's last version, or the worker could not have created that version.
+        """
+        assert self.loaded is not None  # noqa: S101 - it was just committed
+        try:
+            await run_index.withdraw_if_ended(self._objects, self.loaded)
+        except RunErased:
+            await self._delete_own_markers()
+            await self._versions.delete_late(self.version_number)
+            self._lease = None
+            raise
 
     async def _cancel_request_if_readable(self, *, first: bool) -> CancelRequest | None:
         """Return a cancel request; `None` if the store does not return it now.

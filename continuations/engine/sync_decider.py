@@ -5,24 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from continuations.engine import portal
+from continuations.engine.sync_catalog import Catalog
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from continuations.core.decisions import Decision, Verdict
     from continuations.core.waits import Wait, WaitSummary
-    from continuations.engine.async_runner import AsyncRunner
     from continuations.ledger.decisions import DigestCheck
     from continuations.wire.continuation import Continuation
 
 
-class Decider:
+class Decider(Catalog):
     """Decides the waits of a store, looks at its runs, sends to them and cancels them.
 
     A process without the runs' agents can call every method of this class.
     """
-
-    async_runner: AsyncRunner
 
     def decide(
         self, wait_id: str, verdict: Verdict, *, check_digest: DigestCheck | None = None

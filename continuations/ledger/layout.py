@@ -7,6 +7,9 @@
     runs/{run}/in/stop                               the cancel request of the run
     waits/{wait_kind}-{ulid}@{run}                   an open wait: `waits/` and its id
     markers/{due}-{reason}-{target}-{suffix}@{run}   "look at this run at this time"
+    index/live/{run}                                 a run that has not ended
+    index/ended/{day}/{run}                          a run that ended on this day
+    index/label/{name}={value}/{run}                 a run with this label
 
 Decisions, signals, inbox messages and the cancel request are the *arrivals* of a run.
 The byte order of a run's keys is: decisions, signals, inbox messages, cancel request,
@@ -36,6 +39,7 @@ from continuations.errors import Corrupt, InvalidId, WaitNotFound
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from datetime import datetime
 
     from continuations.core.calls import CallRow
     from continuations.core.run import RunRow
@@ -44,6 +48,8 @@ if TYPE_CHECKING:
 MAX_VERSIONS = 9_999_999_999
 WAITS_PREFIX = "waits/"
 MARKERS_PREFIX = "markers/"
+INDEX_PREFIX = "index/"
+ENDED_PREFIX = "index/ended/"
 
 # `\Z` and not `$`, which would accept a newline at the end.
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}\Z")
@@ -174,6 +180,34 @@ def cancel_request_key(run_id: str) -> str:
 def key_before_cancel_request(run_id: str) -> str:
     """Return a key after which a listing begins with the cancel request."""
     return f"{arrivals_prefix(run_id)}n"
+
+
+# Index of runs ----------------------------------------------------------------
+
+
+def live_key(run_id: str) -> str:
+    """Return the key that lists a run which has not ended."""
+    return f"{INDEX_PREFIX}live/{run_id}"
+
+
+def ended_key(run_id: str, ended_at: datetime) -> str:
+    """Return the key that lists a run which has ended."""
+    return f"{ENDED_PREFIX}{ended_at:%Y-%m-%d}/{run_id}"
+
+
+def key_after_ended(moment: datetime) -> str:
+    """Return a key that sorts after every run that ended on this day or before."""
+    return f"{ENDED_PREFIX}{moment:%Y-%m-%d}/~"
+
+
+def indexed_run_id(key: str) -> str:
+    """Return the run that a key of the index lists."""
+    return key.rpartition("/")[2]
+
+
+def label_key(run_id: str, name: str, value: str) -> str:
+    """Return the key that lists a run with a label."""
+    return f"{INDEX_PREFIX}label/{name}={value}/{run_id}"
 
 
 # Waits ----------------------------------------------------------------------

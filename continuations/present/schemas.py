@@ -144,6 +144,58 @@ def _report_definitions() -> Json:
                 "what": TEXT,
             },
         ),
+        "run_summary": object_form(
+            "A run of the listing.",
+            {
+                "run_id": TEXT,
+                "status": described(
+                    enum(RUN_STATUSES | {"unreadable"}),
+                    "`unreadable`: the newest version cannot be read.",
+                ),
+                "agent": described(TEXT, "The root agent."),
+                **_DESCRIPTION,
+                "created_at": TIME_OR_NULL,
+                "updated_at": described(
+                    TIME_OR_NULL, "When the newest version was written."
+                ),
+                "version": described(COUNT, "The number of the newest version."),
+                "cursor": described(TEXT, "`after` for the runs that follow."),
+            },
+        ),
+        "run_page": object_form(
+            "One page of runs.",
+            {
+                "runs": array(ref("run_summary")),
+                "next": described(
+                    TEXT_OR_NULL, "`after` of the next page; null on the last page."
+                ),
+            },
+        ),
+        "erased_run": object_form(
+            "The receipt of an erasure: what was deleted.",
+            {
+                "run_id": TEXT,
+                "erased_at": TIME,
+                "versions": COUNT,
+                "arrivals": described(COUNT, "Decisions, messages and signals."),
+                "keys": described(COUNT, "Wait objects, markers, keys of the index."),
+            },
+        ),
+        "prune_result": object_form(
+            "The result of `prune`.",
+            {
+                "run_ids": described(
+                    array(TEXT), "The runs that ended long enough ago."
+                ),
+                "erased": array(ref("erased_run")),
+                "failed": {
+                    "type": "object",
+                    "additionalProperties": TEXT,
+                    "description": "The runs that were not erased: by run id, the last "
+                    "part of the problem's `type`.",
+                },
+            },
+        ),
         "sweep_result": object_form(
             "The result of a sweep.",
             {

@@ -209,6 +209,8 @@ NEW_VALUES: dict[str, tuple[NewValue, ...]] = {
     "wait": (NewValue(3, _has_wait_of_tool),),
     # Earlier formats have no signals.
     "signal": (NewValue(3, lambda _: True),),
+    "tombstone": (NewValue(3, lambda _: True),),
+    "tombstone header": (NewValue(3, lambda _: True),),
     "state": (NewValue(3, lambda state: state.get("kind") == "parked"),),
 }
 

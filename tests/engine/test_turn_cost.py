@@ -94,7 +94,7 @@ def python_calls_per_turn(message_count: int, *, read_only: bool) -> float:
 
 # About 4 % above the calls of Python 3.11; a change that needs more says why.
 @pytest.mark.parametrize(
-    ("read_only", "limit"), [(True, 1950), (False, 2530)], ids=["read_only", "ordinary"]
+    ("read_only", "limit"), [(True, 1980), (False, 2560)], ids=["read_only", "ordinary"]
 )
 def test_python_calls_of_a_turn_do_not_grow_with_the_messages(
     *, read_only: bool, limit: int

@@ -131,6 +131,18 @@ _AFTER_PARAMETER: _Json = {
 }
 
 
+def _query_parameter(name: str, description: str) -> _Json:
+    return {"name": name, "in": "query", "description": description, "schema": _TEXT}
+
+
+_RUN_FILTER_PARAMETERS = (
+    _query_parameter("agent", "Only runs of this root agent."),
+    _query_parameter("status", "`live`, `ended` or one status."),
+    _query_parameter("label", "Only runs with this label, as `team=finance`."),
+    _query_parameter("after", "The `next` of the previous page."),
+)
+
+
 def _operation(
     operation_id: str,
     summary: str,
@@ -216,13 +228,20 @@ def _run_paths() -> _Json:
     woken = {"202": _json_response("wake_response", "The dispatcher resumes the run.")}
     return {
         "/runs": {
+            "get": _operation(
+                "listRuns",
+                "List runs: live ones by id, then ended ones by day",
+                {"200": _json_response("run_page", "One page of runs.")},
+                *(400, 503),
+                parameters=(_LIMIT_PARAMETER, *_RUN_FILTER_PARAMETERS),
+            ),
             "post": _operation(
                 "start",
                 "Start a run and work on it until it ends or waits, or only store it",
                 {**outcome, **stored},
                 *(400, 409, 410, 415, 502, 503),
                 body=_request_body("application/json", "start_request"),
-            )
+            ),
         },
         "/runs/{run_id}": {
             "get": _operation(
@@ -231,7 +250,14 @@ def _run_paths() -> _Json:
                 run,
                 *(400, 404, 410, 503),
                 parameters=(_RUN_ID_PARAMETER,),
-            )
+            ),
+            "delete": _operation(
+                "erase",
+                "Erase a run; a repeated request returns an empty receipt",
+                {"200": _json_response("erased_run", "The run is erased.")},
+                *(400, 404, 409, 503),
+                parameters=(_RUN_ID_PARAMETER,),
+            ),
         },
         "/runs/{run_id}/resume": {
             "post": _operation(
@@ -270,7 +296,7 @@ def _signal_paths() -> _Json:
                 "signal",
                 "Send a signal to a run; it ends a wait for an event, or is kept",
                 {"200": _json_response("sent_signal", "The signal is recorded.")},
-                *(400, 404, 415, 503),
+                *(400, 404, 410, 415, 503),
                 body=_request_body("application/json", "signal_request"),
             )
         },

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import jsonschema_rs
@@ -14,7 +15,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from openapi_spec_validator import OpenAPIV31SpecValidator
 from schemathesis.specs.openapi import checks
 
-from continuations import AgentChanged, AsyncRunner, ModelError, RunErased
+from continuations import AgentChanged, AsyncRunner, ModelError, RunBusy, RunErased
 from continuations.core.decisions import DECISION_KINDS
 from continuations.core.run import RUN_STATUSES
 from continuations.core.wait_rules import WAIT_KINDS
@@ -110,9 +111,9 @@ def test_enums_of_the_document_equal_those_of_core() -> None:
 # Generated ----------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def schema() -> Any:
-    """Return the document as schemathesis reads it from the application."""
+    """Return the document as schemathesis reads it from a new application."""
     fixture = ApiFixture()
     asyncio.run(fixture.start_waiting_run())
     return schemathesis.openapi.from_asgi(
@@ -300,6 +301,12 @@ class _RaisingRunner(AsyncRunner):
     async def cancel(self, *_: Any, **__: Any) -> Any:
         raise self._error
 
+    async def signal(self, *_: Any, **__: Any) -> Any:
+        raise self._error
+
+    async def erase(self, *_: Any, **__: Any) -> Any:
+        raise self._error
+
 
 async def with_a_run_that_cannot_continue(checker: ResponseChecker) -> None:
     for error in (RunErased("erased"), ModelError("down"), AgentChanged("changed")):
@@ -309,8 +316,12 @@ async def with_a_run_that_cannot_continue(checker: ResponseChecker) -> None:
         await checker.request(fixture, "post", "/runs", START)
         if isinstance(error, RunErased):
             await checker.request(fixture, "get", "/runs/{run_id}", names=J)
+            await checker.request(fixture, "post", "/signals", SIGNAL)
         if not isinstance(error, ModelError):
             await checker.request(fixture, "post", "/runs/{run_id}/cancel", {}, names=J)
+    busy = RunBusy("busy", run_id="j", until=datetime.now(UTC))
+    fixture.api = HttpApi(_RaisingRunner(busy), verify=verify_bearer)
+    await checker.request(fixture, "delete", "/runs/{run_id}", names=J)
 
 
 async def with_invalid_ids(checker: ResponseChecker) -> None:
@@ -340,6 +351,8 @@ async def from_start_to_end(checker: ResponseChecker) -> None:
     described = {**stored, "labels": {"team": "finance"}, "title": "Pay Jane"}
     described["run_id"] = "described"
     assert 202 == await checker.request(fixture, "post", "/runs", described)
+    assert 200 == await checker.request(fixture, "get", "/runs")
+    assert 400 == await checker.request(fixture, "get", "/runs", query={"status": "x"})
     assert 415 == await checker.request(fixture, "post", "/runs")
     decision, show = "/waits/{wait_id}/decision", "/waits/{wait_id}"
     for path in ("/healthz", "/openapi.json", "/waits", show, "/runs/{run_id}"):
@@ -366,6 +379,9 @@ async def from_start_to_end(checker: ResponseChecker) -> None:
     assert 404 == await checker.request(fixture, "post", "/signals", SIGNAL)
     assert 400 == await checker.request(fixture, "post", "/signals", {"run_id": "j"})
     assert 415 == await checker.request(fixture, "post", "/signals")
+    assert 200 == await checker.request(
+        fixture, "delete", "/runs/{run_id}", names={"run_id": "stored"}
+    )
     assert 200 == await checker.request(fixture, "post", "/sweep")
     assert 200 == await checker.request(
         fixture, "post", "/runs/{run_id}/resume", names=names

@@ -13,6 +13,7 @@ from tests.simulation.mutants import (
     code_mutants,
     decision_mutants,
     drive_mutants,
+    index_mutants,
     marker_mutants,
     publishing_mutants,
     version_mutants,
@@ -32,6 +33,7 @@ MUTANTS: tuple[Mutant, ...] = unique_mutants(
     decision_mutants.MUTANTS,
     drive_mutants.MUTANTS,
     code_mutants.MUTANTS,
+    index_mutants.MUTANTS,
     waiting_mutants.MUTANTS,
 )
 
